@@ -1,0 +1,28 @@
+//! The contract between a protocol engine and whatever runs it.
+//!
+//! > A protocol decides *what is owed to whom*; one [`Outbox`] per node decides *which copy leaves next*; a transport
+//! > only asks for the next copy when it has room.
+//!
+//! An [`Engine`] is a state machine without input or output of its own. A *driver* (the simulator, or a runtime on real
+//! sockets) calls [`Engine::handle`] with one [`Input`] at a time and the current [`Time`]; the engine answers through
+//! its [`Context`]: it owes frames in the [`Outbox`], withdraws what it owed, sets timers, and tells the application
+//! what happened. It never sees a clock, a socket or a global random generator, so that the same engine gives the same
+//! answers in virtual and in real time.
+//!
+//! The order of calls for a driver is written down on [`Engine`].
+
+mod context;
+mod engine;
+mod frame;
+mod ids;
+pub mod outbox;
+mod rng;
+mod time;
+
+pub use context::{Context, Effects, TimerRequest, LinkRequest};
+pub use engine::{Engine, Input};
+pub use frame::Frame;
+pub use ids::{MessageKey, PeerId, PeerIdentity, PeerInfo, TimerToken};
+pub use outbox::Outbox;
+pub use rng::{NodeRng, Purpose, derive_seed};
+pub use time::Time;

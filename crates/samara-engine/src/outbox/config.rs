@@ -1,0 +1,109 @@
+//! How an outbox is set up, and what it counts.
+
+use std::time::Duration;
+
+/// Whether links drain their own queues or one order holds over all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Dispatch {
+    /// Each link drains its own queue and the links share the uplink as the network interface pleases: what
+    /// implementations with a queue per peer do.
+    #[default]
+    PerLink,
+    /// One order over all links: the next copy is the best one among all links that have room.
+    Node,
+}
+
+/// What happens to a copy that a full queue has no place for. All three are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// The copy is not taken; whoever owed it is told and can try again later.
+    Block,
+    /// The copy is dropped.
+    #[default]
+    DropNewest,
+    /// The copy of the same lane and link that would leave last in line first in time (the oldest) is dropped instead.
+    DropOldest,
+}
+
+/// The number of a lane: an index into [`OutboxConfig::lanes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u8);
+
+/// A class of frames that share a priority, a capacity and an overflow policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaneConfig {
+    /// What counters and reports call it.
+    pub name: &'static str,
+    /// Lanes with a smaller number always go first; lanes with the same number take turns, a copy each.
+    pub priority: u8,
+    /// The most copies that may be owed to one peer.
+    pub capacity_copies: usize,
+    /// The most bytes that may be owed to one peer.
+    pub capacity_bytes: u64,
+    /// What happens beyond that.
+    pub overflow: Overflow,
+    /// How much younger a first copy may be and still go before a second one; twice as much for a third, and so on.
+    /// This bounds how long any copy can be held back by the schedules that prefer first copies: nothing starves.
+    pub patience: Duration,
+}
+
+impl LaneConfig {
+    /// A lane with room for everything, and a patience of four seconds (the time that an Ethereum attester waits for a
+    /// block).
+    pub const fn unbounded(name: &'static str, priority: u8) -> Self {
+        Self {
+            name,
+            priority,
+            capacity_copies: usize::MAX,
+            capacity_bytes: u64::MAX,
+            overflow: Overflow::DropNewest,
+            patience: Duration::from_secs(4),
+        }
+    }
+}
+
+/// How an outbox is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutboxConfig {
+    /// Who chooses the next copy.
+    pub dispatch: Dispatch,
+    /// The lanes, named by their index.
+    pub lanes: Vec<LaneConfig>,
+}
+
+/// What became of copies, in copies and bytes. At any time
+/// `owed = sent + withdrawn + expired + dropped_oldest + pending`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Taken into the outbox.
+    pub owed: Tally,
+    /// Handed to the transport.
+    pub sent: Tally,
+    /// Taken back: the peer has it, does not want it, or is gone.
+    pub withdrawn: Tally,
+    /// Not sent because the deadline had passed.
+    pub expired: Tally,
+    /// Dropped on arrival because the queue was full (never counted as owed).
+    pub dropped_newest: Tally,
+    /// Dropped from the queue to make room.
+    pub dropped_oldest: Tally,
+    /// Refused because the queue was full (never counted as owed); the caller was told.
+    pub refused: Tally,
+}
+
+/// A number of copies and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Copies.
+    pub copies: u64,
+    /// Their encoded bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Counts one more copy of `bytes` bytes.
+    pub fn add(&mut self, bytes: u32) {
+        self.copies += 1;
+        self.bytes += u64::from(bytes);
+    }
+}

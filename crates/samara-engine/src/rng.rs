@@ -1,0 +1,135 @@
+//! Random numbers whose values never change between versions of libraries.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What a stream of random numbers is for. Every purpose has a stream of its own, so that drawing more numbers for one
+/// does not change another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Decisions of the engine.
+    Engine,
+    /// Decisions of the outbox and the transport.
+    Transport,
+    /// Latency, jitter and loss on links.
+    Network,
+    /// The shape of the network: edges, regions, classes of hosts.
+    Topology,
+    /// What is published, when, by whom.
+    Workload,
+    /// Crashes, churn and other faults.
+    Faults,
+}
+
+/// The seed of one node's stream for one purpose.
+///
+/// Uses the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over the three parts.
+pub fn derive_seed(seed: u64, node: u64, purpose: Purpose) -> u64 {
+    let mut z = mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
+    z = mix(z ^ node.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    mix(z ^ (purpose as u64 + 1).wrapping_mul(0x8cb9_2ba7_2f3d_8dd7))
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A node's random numbers: xoshiro256++ with samplers of our own, whose values stay the same in every version.
+///
+/// Not for secrets.
+#[derive(Clone, Debug)]
+pub struct NodeRng(Xoshiro256PlusPlus);
+
+impl NodeRng {
+    /// The stream of one node for one purpose.
+    pub fn new(seed: u64, node: u64, purpose: Purpose) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, node, purpose)))
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number in `0..n`, uniform (Lemire's multiplication with rejection).
+    ///
+    /// # Panics
+    /// If `n` is zero.
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "a number below zero was asked for");
+        let mut wide = u128::from(self.next_u64()) * u128::from(n);
+        if (wide as u64) < n {
+            let threshold = n.wrapping_neg() % n;
+            while (wide as u64) < threshold {
+                wide = u128::from(self.next_u64()) * u128::from(n);
+            }
+        }
+        (wide >> 64) as u64
+    }
+
+    /// An index in `0..len`. See [`below`](Self::below).
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// A number in `[0, 1)` with 53 random bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// `true` with this probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// An exponentially distributed number with this mean (inverse transform).
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
+    /// A normally distributed number (Box and Muller; one of the pair is thrown away to keep the state plain).
+    pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        mean + deviation * radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Shuffles a slice (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, slice: &mut [T]) {
+        for i in (1..slice.len()).rev() {
+            slice.swap(i, self.index(i + 1));
+        }
+    }
+
+    /// A random element, `None` of an empty slice.
+    pub fn choose<'a, T>(&mut self, slice: &'a [T]) -> Option<&'a T> {
+        if slice.is_empty() { None } else { slice.get(self.index(slice.len())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_pinned() {
+        let mut rng = NodeRng::new(1, 2, Purpose::Engine);
+        let values: Vec<u64> = (0..4).map(|_| rng.below(1000)).collect();
+        let mut again = NodeRng::new(1, 2, Purpose::Engine);
+        assert_eq!(values, (0..4).map(|_| again.below(1000)).collect::<Vec<_>>());
+        let mut other = NodeRng::new(1, 2, Purpose::Transport);
+        assert_ne!(values, (0..4).map(|_| other.below(1000)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn samplers_have_the_right_moments() {
+        let mut rng = NodeRng::new(7, 0, Purpose::Workload);
+        let n = 200_000;
+        let mean_of = |f: &mut dyn FnMut() -> f64| (0..n).map(|_| f()).sum::<f64>() / f64::from(n);
+        assert!((mean_of(&mut || rng.unit()) - 0.5).abs() < 0.005);
+        assert!((mean_of(&mut || rng.exponential(3.0)) - 3.0).abs() < 0.05);
+        assert!((mean_of(&mut || rng.normal(5.0, 2.0)) - 5.0).abs() < 0.05);
+        assert!((mean_of(&mut || rng.below(10) as f64) - 4.5).abs() < 0.05);
+    }
+}

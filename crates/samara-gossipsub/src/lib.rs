@@ -1,0 +1,4 @@
+//! GossipSub as a state machine without input and output.
+
+pub mod rpc;
+pub mod wire;

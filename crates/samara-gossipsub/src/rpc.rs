@@ -1,0 +1,186 @@
+//! The typed form of everything that GossipSub nodes say to each other.
+//!
+//! Field names and numbers follow the protobuf of the [specification], which [`wire`](crate::wire) reads and writes.
+//!
+//! [specification]: https://github.com/libp2p/specs/tree/master/pubsub
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::Frame;
+use smallvec::SmallVec;
+
+/// The id of a message, as computed by its topic's function: arbitrary bytes (20 in Ethereum). Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(Arc<[u8]>);
+
+impl MessageId {
+    /// An id from its bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The name of a topic. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Topic(Arc<str>);
+
+impl Topic {
+    /// A topic with this name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A published message (`Message` in the protobuf), field by field. Never changed once made: it is shared.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// 1: the identity of the author; absent without signatures.
+    pub from: Option<Bytes>,
+    /// 2: the payload.
+    pub data: Bytes,
+    /// 3: the author's sequence number, 8 bytes big endian; absent without signatures.
+    pub seqno: Option<Bytes>,
+    /// 4: the topic.
+    pub topic: Option<Topic>,
+    /// 5: the author's signature.
+    pub signature: Option<Bytes>,
+    /// 6: the author's public key, where the identity does not contain it.
+    pub key: Option<Bytes>,
+    /// Fields that this version does not know, as they came.
+    pub unknown: Bytes,
+    /// The id and the function (by its tag) that computed it: many nodes of a simulation share one message, and the id is
+    /// then computed once.
+    pub(crate) id: OnceLock<(u64, MessageId)>,
+}
+
+/// A change of a subscription (`SubOpts`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubOpts {
+    /// 1: joined or left.
+    pub subscribe: bool,
+    /// 2: the topic.
+    pub topic: Topic,
+    /// Other fields (3 and 4 are those of partial messages), as they came.
+    pub unknown: Bytes,
+}
+
+/// Ids of messages on one topic (`ControlIHave`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IHave {
+    /// 1: the topic.
+    pub topic: Topic,
+    /// 2: the ids.
+    pub ids: Vec<MessageId>,
+}
+
+/// Leaving a mesh (`ControlPrune`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// 1: the topic.
+    pub topic: Topic,
+    /// 2: peers to connect to instead (peer exchange).
+    pub peers: Vec<ExchangedPeer>,
+    /// 3: how long not to graft again; whole seconds on the wire. Absent from v1.0 peers.
+    pub backoff: Option<Duration>,
+}
+
+/// A peer that is recommended on leaving (`PeerInfo`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangedPeer {
+    /// 1: its identity.
+    pub identity: Bytes,
+    /// 2: its signed record (addresses).
+    pub signed_record: Option<Bytes>,
+}
+
+/// Control messages (`ControlMessage`). A plain list for each kind; empty lists take no room on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// 1
+    pub ihave: Vec<IHave>,
+    /// 2, the ids of all `ControlIWant` of the message.
+    pub iwant: Vec<MessageId>,
+    /// 3
+    pub graft: Vec<Topic>,
+    /// 4
+    pub prune: Vec<Prune>,
+    /// 5, the ids of all `ControlIDontWant` of the message.
+    pub idontwant: Vec<MessageId>,
+    /// 6 (`ControlExtensions` of v1.3) and unknown fields, as they came.
+    pub unknown: Bytes,
+}
+
+/// One frame between two nodes (`RPC`).
+#[derive(Clone, Debug, Default)]
+pub struct Rpc {
+    /// 1
+    pub subscriptions: Vec<SubOpts>,
+    /// 2
+    pub publish: SmallVec<[Arc<Message>; 1]>,
+    /// 3, absent if there is nothing to say.
+    pub control: Option<Box<Control>>,
+    /// 10 (partial messages of v1.3), experimental and unknown fields, as they came.
+    pub unknown: Bytes,
+}
+
+/// An [`Rpc`] with its encoded length, shared between all the peers that it is owed to: what the engine sends and
+/// receives.
+#[derive(Clone, Debug)]
+pub struct RpcFrame(Arc<Sealed>);
+
+#[derive(Debug)]
+struct Sealed {
+    rpc: Rpc,
+    encoded_len: u32,
+    payload_len: u32,
+}
+
+impl RpcFrame {
+    /// Seals an RPC; its length is computed here, once.
+    pub fn new(rpc: Rpc) -> Self {
+        let body = crate::wire::encoded_len(&rpc);
+        let encoded_len = (crate::wire::varint_len(body as u64) + body) as u32;
+        let payload_len = rpc.publish.iter().map(|message| message.data.len() as u32).sum();
+        Self(Arc::new(Sealed { rpc, encoded_len, payload_len }))
+    }
+
+    /// What is said.
+    pub fn rpc(&self) -> &Rpc {
+        &self.0.rpc
+    }
+}
+
+impl Frame for RpcFrame {
+    fn encoded_len(&self) -> usize {
+        self.0.encoded_len as usize
+    }
+
+    fn payload_len(&self) -> usize {
+        self.0.payload_len as usize
+    }
+}
