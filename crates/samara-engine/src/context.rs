@@ -52,7 +52,12 @@ pub struct Context<'a, F, E> {
 
 impl<'a, F, E> Context<'a, F, E> {
     /// The context for one call, made by a driver.
-    pub fn new(now: Time, rng: &'a mut NodeRng, outbox: &'a mut Outbox<F>, effects: &'a mut Effects<E>) -> Self {
+    pub fn new(
+        now: Time,
+        rng: &'a mut NodeRng,
+        outbox: &'a mut Outbox<F>,
+        effects: &'a mut Effects<E>,
+    ) -> Self {
         let Effects { events, timers, links } = effects;
         Self { now, rng, outbox, timers, links, events }
     }

@@ -19,7 +19,7 @@ pub mod outbox;
 mod rng;
 mod time;
 
-pub use context::{Context, Effects, TimerRequest, LinkRequest};
+pub use context::{Context, Effects, LinkRequest, TimerRequest};
 pub use engine::{Engine, Input};
 pub use frame::Frame;
 pub use ids::{MessageKey, PeerId, PeerIdentity, PeerInfo, TimerToken};
