@@ -1,4 +1,9 @@
 //! GossipSub as a state machine without input and output.
 
+pub mod backoff;
+pub mod cache;
+pub mod ids;
+pub mod message_id;
+pub mod promises;
 pub mod rpc;
 pub mod wire;

@@ -73,10 +73,42 @@ pub struct Message {
     pub key: Option<Bytes>,
     /// Fields that this version does not know, as they came.
     pub unknown: Bytes,
+    /// Whether an empty payload is written as such instead of being left out. Signatures cover the difference, so that
+    /// a relay must repeat what it read.
+    pub(crate) explicit_empty_data: bool,
     /// The id and the function (by its tag) that computed it: many nodes of a simulation share one message, and the id is
     /// then computed once.
     pub(crate) id: OnceLock<(u64, MessageId)>,
 }
+
+impl Message {
+    /// A message without author and signature.
+    pub fn new(topic: Topic, data: Bytes) -> Self {
+        Self { topic: Some(topic), data, ..Self::default() }
+    }
+
+    /// A message with its author and number, to be signed (see [`signature`](crate::signature)) or not.
+    pub fn with_author(topic: Topic, data: Bytes, from: Bytes, seqno: u64) -> Self {
+        let seqno = Some(Bytes::copy_from_slice(&seqno.to_be_bytes()));
+        Self { from: Some(from), seqno, ..Self::new(topic, data) }
+    }
+}
+
+/// Equal in everything that is written to the wire; a cached id does not count.
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        self.from == other.from
+            && self.data == other.data
+            && self.explicit_empty_data == other.explicit_empty_data
+            && self.seqno == other.seqno
+            && self.topic == other.topic
+            && self.signature == other.signature
+            && self.key == other.key
+            && self.unknown == other.unknown
+    }
+}
+
+impl Eq for Message {}
 
 /// A change of a subscription (`SubOpts`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +168,7 @@ pub struct Control {
 }
 
 /// One frame between two nodes (`RPC`).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rpc {
     /// 1
     pub subscriptions: Vec<SubOpts>,

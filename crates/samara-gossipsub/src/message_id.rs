@@ -1,0 +1,180 @@
+//! How the id of a message is computed.
+//!
+//! All members of a network must agree on it: IHAVE, IWANT and IDONTWANT name messages by id. The defaults of the
+//! implementations differ from each other, see [`MessageIdFn`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::rpc::{Message, MessageId};
+
+/// Decompresses raw snappy; `None` if the data are not valid snappy.
+pub type Decompress = Arc<dyn Fn(&[u8]) -> Option<Bytes> + Send + Sync>;
+
+type Compute = Arc<dyn Fn(&Message) -> MessageId + Send + Sync>;
+
+/// A function from messages to ids.
+#[derive(Clone)]
+pub enum MessageIdFn {
+    /// The bytes of `from`, then those of `seqno`: the default of go-libp2p-pubsub and of the specification.
+    FromSeqno,
+    /// `from` in base58, then `seqno` in decimal, as text: the default of rust-libp2p.
+    FromSeqnoBase58,
+    /// The first `len` bytes of SHA-256 of the payload (at most 32).
+    Sha256Data {
+        /// Bytes of the hash that are kept.
+        len: u8,
+    },
+    /// That of Ethereum's consensus layer.
+    Ethereum(EthereumId),
+    /// One's own, made by [`MessageIdFn::custom`].
+    Custom(CustomId),
+}
+
+/// The id of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a domain, with a topic since Altair the
+/// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0 and altair
+/// p2p-interface, "message-id").
+#[derive(Clone)]
+pub struct EthereumId {
+    tag: u64,
+    with_topic: bool,
+    decompress: Option<Decompress>,
+}
+
+/// `MESSAGE_DOMAIN_VALID_SNAPPY` of consensus-specs.
+const DOMAIN_VALID_SNAPPY: [u8; 4] = [1, 0, 0, 0];
+/// `MESSAGE_DOMAIN_INVALID_SNAPPY` of consensus-specs.
+const DOMAIN_INVALID_SNAPPY: [u8; 4] = [0, 0, 0, 0];
+
+/// A function given by the user, with the tag that tells its cached results from those of others.
+#[derive(Clone)]
+pub struct CustomId {
+    tag: u64,
+    compute: Compute,
+}
+
+/// Tags below this are those of the functions without state.
+const FIRST_FREE_TAG: u64 = 1 << 16;
+
+/// Tags are only compared with each other within a process, so that it does not matter in which order they are given out.
+fn next_tag() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(FIRST_FREE_TAG);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl MessageIdFn {
+    /// A function of one's own. It must give equal ids to equal messages. Clones share what the messages cache; two calls of
+    /// `custom` do not, so that all nodes of a simulation should get clones of one.
+    pub fn custom(compute: impl Fn(&Message) -> MessageId + Send + Sync + 'static) -> Self {
+        Self::Custom(CustomId { tag: next_tag(), compute: Arc::new(compute) })
+    }
+
+    /// Ethereum's, since Altair (`with_topic`) or before. Without `decompress` the payloads are taken as already
+    /// decompressed and valid.
+    pub fn ethereum(with_topic: bool, decompress: Option<Decompress>) -> Self {
+        Self::Ethereum(EthereumId { tag: next_tag(), with_topic, decompress })
+    }
+
+    /// The id of a message; computed once per message and function, however many nodes share the message.
+    pub fn id(&self, message: &Message) -> MessageId {
+        let tag = self.tag();
+        let (known, id) = message.id.get_or_init(|| (tag, self.compute(message)));
+        if *known == tag { id.clone() } else { self.compute(message) }
+    }
+
+    fn tag(&self) -> u64 {
+        match self {
+            Self::FromSeqno => 1,
+            Self::FromSeqnoBase58 => 2,
+            Self::Sha256Data { len } => 256 + u64::from(*len),
+            Self::Ethereum(EthereumId { tag, .. }) | Self::Custom(CustomId { tag, .. }) => *tag,
+        }
+    }
+
+    fn compute(&self, message: &Message) -> MessageId {
+        match self {
+            Self::FromSeqno => from_seqno(message),
+            Self::FromSeqnoBase58 => from_seqno_base58(message),
+            Self::Sha256Data { len } => {
+                MessageId::new(&Sha256::digest(&message.data)[..usize::from(*len).min(32)])
+            }
+            Self::Ethereum(ethereum) => ethereum.compute(message),
+            Self::Custom(custom) => (custom.compute)(message),
+        }
+    }
+}
+
+impl EthereumId {
+    fn compute(&self, message: &Message) -> MessageId {
+        let decompressed = match &self.decompress {
+            None => Some(message.data.clone()),
+            Some(decompress) => decompress(&message.data),
+        };
+        let (domain, data) = match &decompressed {
+            Some(data) => (DOMAIN_VALID_SNAPPY, data),
+            None => (DOMAIN_INVALID_SNAPPY, &message.data),
+        };
+        let mut hash = Sha256::new();
+        hash.update(domain);
+        if self.with_topic {
+            let topic = message.topic.as_ref().map_or("", |topic| topic.as_str());
+            hash.update((topic.len() as u64).to_le_bytes());
+            hash.update(topic);
+        }
+        hash.update(data);
+        MessageId::new(&hash.finalize()[..20])
+    }
+}
+
+fn from_seqno(message: &Message) -> MessageId {
+    let from = message.from.as_deref().unwrap_or_default();
+    let seqno = message.seqno.as_deref().unwrap_or_default();
+    MessageId::new(&[from, seqno].concat())
+}
+
+/// rust-libp2p reads `seqno` as a `u64`, and takes the peer id `00 01 00` where there is no author.
+fn from_seqno_base58(message: &Message) -> MessageId {
+    let seqno = message.seqno.as_deref().unwrap_or_default();
+    let number = seqno.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    let mut text = base58(message.from.as_deref().unwrap_or(&[0, 1, 0]));
+    text.push_str(&number.to_string());
+    MessageId::new(text.as_bytes())
+}
+
+/// Base58 with Bitcoin's alphabet, the text form of peer ids. Quadratic in the length, which is some 40 bytes.
+fn base58(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    // Digits to the base 58, least significant first.
+    let mut digits: Vec<u8> = Vec::new();
+    for byte in &bytes[zeros..] {
+        let mut carry = u32::from(*byte);
+        for digit in &mut digits {
+            carry += u32::from(*digit) << 8;
+            *digit = (carry % 58) as u8;
+            carry /= 58;
+        }
+        while carry > 0 {
+            digits.push((carry % 58) as u8);
+            carry /= 58;
+        }
+    }
+    let leading = std::iter::repeat_n('1', zeros);
+    leading.chain(digits.iter().rev().map(|digit| ALPHABET[usize::from(*digit)] as char)).collect()
+}
+
+impl fmt::Debug for MessageIdFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FromSeqno => f.write_str("FromSeqno"),
+            Self::FromSeqnoBase58 => f.write_str("FromSeqnoBase58"),
+            Self::Sha256Data { len } => write!(f, "Sha256Data {{ len: {len} }}"),
+            Self::Ethereum(id) => write!(f, "Ethereum {{ with_topic: {} }}", id.with_topic),
+            Self::Custom(_) => f.write_str("Custom"),
+        }
+    }
+}
