@@ -1,0 +1,234 @@
+//! The world that a simulation runs in: hosts, their links to the network, and the transport.
+
+use std::time::Duration;
+
+/// Latencies below this are raised to it, so that a window of the simulation always has a length.
+pub const LATENCY_FLOOR: Duration = Duration::from_micros(50);
+
+/// Everything about a simulation that is not an engine.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// The seed that all random streams are derived from.
+    pub seed: u64,
+    /// Worker threads (at least 1). Results do not depend on it.
+    pub threads: usize,
+    /// Latency, jitter and loss between hosts.
+    pub network: Network,
+    /// How frames travel over a link.
+    pub transport: Transport,
+    /// How the links of a host share its uplink.
+    pub nic: NicDiscipline,
+    /// What happens when a host's downlink is busy.
+    pub downlink_queue: DownlinkQueue,
+}
+
+/// A host's own properties.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostConfig {
+    /// Uplink rate in bits per second.
+    pub uplink_bps: u64,
+    /// Downlink rate in bits per second.
+    pub downlink_bps: u64,
+    /// Index into the rows of [`Latency::Regions`]; ignored by other latency models.
+    pub region: u16,
+}
+
+/// What lies between the hosts.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// One-way latency of each pair.
+    pub latency: Latency,
+    /// The most that is added to the latency of a packet, uniformly drawn; packets of one link stay in order.
+    pub jitter: Duration,
+    /// The probability that a packet is lost on its way, in `0..1`.
+    pub loss: f64,
+    /// Times at which groups of hosts cannot reach each other.
+    pub partitions: Vec<Partition>,
+}
+
+impl Network {
+    /// The same latency everywhere, no jitter, no loss.
+    pub fn uniform(latency: Duration) -> Self {
+        Self {
+            latency: Latency::Constant(latency),
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            partitions: Vec::new(),
+        }
+    }
+}
+
+/// One-way latency between hosts.
+#[derive(Clone, Debug)]
+pub enum Latency {
+    /// The same for all pairs.
+    Constant(Duration),
+    /// Drawn once for every pair of hosts, uniformly, the same in both directions.
+    Uniform {
+        /// The least.
+        min: Duration,
+        /// The most.
+        max: Duration,
+    },
+    /// By the regions of sender (row) and receiver (column).
+    Regions(Vec<Vec<Duration>>),
+}
+
+/// A time in which hosts of different groups cannot reach each other.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// From when.
+    pub from: samara_engine::Time,
+    /// Until when.
+    pub until: samara_engine::Time,
+    /// The group of every host.
+    pub group_of: Vec<u16>,
+}
+
+/// How the links of a host that have something to send share its uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum NicDiscipline {
+    /// Links send a segment each in turn: in effect what Linux does (fair queueing between flows).
+    #[default]
+    RoundRobin,
+    /// The segment that the application wrote first goes first: the default of Shadow.
+    Fifo,
+}
+
+/// What happens to packets that find the downlink busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownlinkQueue {
+    /// Packets queue up to so many bytes; those beyond are dropped.
+    DropTail {
+        /// The most bytes that wait.
+        bytes: u64,
+    },
+    /// Controlled delay (RFC 8289) over an unbounded queue.
+    CoDel {
+        /// The standing delay that is tolerated (5 ms in the RFC; 10 ms in Shadow).
+        target: Duration,
+        /// How long it is tolerated (100 ms).
+        interval: Duration,
+    },
+}
+
+impl Default for DownlinkQueue {
+    /// CoDel with the RFC's values.
+    fn default() -> Self {
+        Self::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
+    }
+}
+
+/// How frames are cut into packets, and what paces them.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// The most payload bytes of a packet.
+    pub mss: u32,
+    /// Header bytes of a packet (40 for IPv4 and TCP without options).
+    pub header: u32,
+    /// What security and multiplexing layers add to a frame.
+    pub framing: Framing,
+    /// Round trips from the first packet of a dial until the link is up at the dialler (TCP, Noise and the negotiation
+    /// of protocols; 0 brings links up after one one-way trip).
+    pub handshake_round_trips: u32,
+    /// Congestion control; without it packets are limited by rates and latency only, and nothing is acknowledged.
+    pub tcp: Option<TcpConfig>,
+    /// How long a link stays up whose peer's host is silently gone (a dead host, not a closed process): keep-alive and
+    /// retransmission give up then.
+    pub dead_peer_timeout: Duration,
+}
+
+impl Transport {
+    /// TCP as Linux does it, below Noise and Yamux.
+    pub fn tcp() -> Self {
+        Self {
+            mss: 1460,
+            header: 40,
+            framing: Framing::NOISE_YAMUX,
+            handshake_round_trips: 4,
+            tcp: Some(TcpConfig::default()),
+            dead_peer_timeout: Duration::from_secs(40),
+        }
+    }
+
+    /// Latency and rates only.
+    pub fn ideal() -> Self {
+        Self { tcp: None, ..Self::tcp() }
+    }
+}
+
+/// Bytes that the layers between an engine and TCP add to a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Added to a frame that fits in one packet.
+    pub small_overhead: u32,
+    /// Added to a larger frame.
+    pub large_overhead: u32,
+    /// Payload of the first packet of a larger frame, where these layers write a first piece of their own; 0 if not.
+    pub lead: u32,
+}
+
+impl Framing {
+    /// Frames go out as they are.
+    pub const PLAIN: Self = Self { small_overhead: 0, large_overhead: 0, lead: 0 };
+    /// Noise (18 bytes a record: length and tag) and Yamux (12 bytes a frame) as go-libp2p writes them: a small frame
+    /// is one record; a large one makes three records, the first of which is a packet of its own (57 + 11 x 1,460 + 414
+    /// bytes were captured for a frame of 16,442 bytes).
+    pub const NOISE_YAMUX: Self = Self { small_overhead: 30, large_overhead: 89, lead: 57 };
+}
+
+/// Congestion control and timers of TCP: NewReno (RFC 5681, RFC 6582) with selective acknowledgements (RFC 6675).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpConfig {
+    /// Initial congestion window in packets (10: RFC 6928).
+    pub initial_window: u32,
+    /// The receiver's window in packets.
+    pub receive_window: u32,
+    /// The least retransmission timeout (200 ms in Linux; 1 s in RFC 6298).
+    pub min_rto: Duration,
+    /// The retransmission timeout before the first measurement (1 s: RFC 6298).
+    pub initial_rto: Duration,
+    /// How long an acknowledgement may wait for data to ride on (at most 500 ms by RFC 1122; 40 ms in Linux).
+    pub delayed_ack: Duration,
+    /// After how many packets it no longer waits (2: RFC 5681).
+    pub ack_every: u32,
+    /// Whether the window shrinks in idle times as in Linux (RFC 2861: halved for every timeout, not below the initial
+    /// window).
+    pub idle_restart: bool,
+    /// Whether the window also grows while it is not used up (RFC 7661 forbids it; Shadow does it).
+    pub grow_unused: bool,
+    /// How many bytes a link takes ahead of acknowledgement.
+    pub send_buffer: SendBuffer,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            initial_window: 10,
+            receive_window: 4096,
+            min_rto: Duration::from_millis(200),
+            initial_rto: Duration::from_secs(1),
+            delayed_ack: Duration::from_millis(40),
+            ack_every: 2,
+            idle_restart: true,
+            grow_unused: false,
+            send_buffer: SendBuffer::Auto { min: 16 * 1024 },
+        }
+    }
+}
+
+/// The size of a link's send buffer. A frame is taken if the buffer is not full; the last one may overshoot, as a
+/// blocked write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendBuffer {
+    /// So many bytes.
+    Fixed {
+        /// How many.
+        bytes: u64,
+    },
+    /// Twice the congestion window, as Linux tunes it, and not less than `min` bytes.
+    Auto {
+        /// The least.
+        min: u64,
+    },
+}

@@ -1,0 +1,149 @@
+//! Configurations that cannot be simulated.
+
+use thiserror::Error;
+
+use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+
+/// Why a simulation cannot be set up.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ConfigError {
+    /// There are no hosts.
+    #[error("a network needs at least one host")]
+    NoHosts,
+    /// More hosts than numbers for them.
+    #[error("{0} hosts are more than the 16,777,216 that have an address")]
+    TooManyHosts(usize),
+    /// A rate of zero.
+    #[error("host {host}: the {direction} rate is 0 bit/s; it must be positive")]
+    NoRate {
+        /// Which host.
+        host: usize,
+        /// `uplink` or `downlink`.
+        direction: &'static str,
+    },
+    /// A region that the latency matrix does not have.
+    #[error("host {host} is in region {region}, but the latency matrix has {regions} regions")]
+    UnknownRegion {
+        /// Which host.
+        host: usize,
+        /// Its region.
+        region: u16,
+        /// How many there are.
+        regions: usize,
+    },
+    /// A latency matrix that is not square.
+    #[error("row {row} of the latency matrix has {found} entries instead of {expected}")]
+    MatrixNotSquare {
+        /// The row, counted from 0.
+        row: usize,
+        /// Its length.
+        found: usize,
+        /// The number of rows.
+        expected: usize,
+    },
+    /// A range of latencies that is empty.
+    #[error("the least latency is larger than the most")]
+    EmptyLatencyRange,
+    /// A probability out of range.
+    #[error("the loss probability is {0}; it must be in 0..1")]
+    Loss(f64),
+    /// Loss needs a transport that repairs it.
+    #[error("the ideal transport cannot lose packets, since it does not send again; use tcp, or no loss")]
+    LossWithoutTcp,
+    /// A segment size that cannot carry anything.
+    #[error("the segment size is {mss} bytes; it must be larger than the lead of the framing ({lead} bytes)")]
+    SegmentSize {
+        /// The size.
+        mss: u32,
+        /// The lead.
+        lead: u32,
+    },
+    /// A window of no packets.
+    #[error("the {0} window is 0 packets; it must be at least 1")]
+    NoWindow(&'static str),
+    /// A partition that does not say where every host is.
+    #[error("a partition names the groups of {found} hosts, but there are {expected}")]
+    PartitionSize {
+        /// How many it names.
+        found: usize,
+        /// How many there are.
+        expected: usize,
+    },
+}
+
+pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
+    if hosts.is_empty() {
+        return Err(ConfigError::NoHosts);
+    }
+    if hosts.len() > 1 << 24 {
+        return Err(ConfigError::TooManyHosts(hosts.len()));
+    }
+    for (host, rates) in hosts.iter().enumerate() {
+        for (direction, rate) in [("uplink", rates.uplink_bps), ("downlink", rates.downlink_bps)] {
+            if rate == 0 {
+                return Err(ConfigError::NoRate { host, direction });
+            }
+        }
+    }
+    check_network(config, hosts)?;
+    let transport = &config.transport;
+    if transport.mss == 0 || transport.mss <= transport.framing.lead {
+        return Err(ConfigError::SegmentSize { mss: transport.mss, lead: transport.framing.lead });
+    }
+    if let Some(tcp) = &transport.tcp {
+        for (name, window) in [("initial", tcp.initial_window), ("receive", tcp.receive_window)] {
+            if window == 0 {
+                return Err(ConfigError::NoWindow(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
+    let network = &config.network;
+    match &network.latency {
+        Latency::Constant(_) => {}
+        Latency::Uniform { min, max } => {
+            if min > max {
+                return Err(ConfigError::EmptyLatencyRange);
+            }
+        }
+        Latency::Regions(matrix) => {
+            for (row, latencies) in matrix.iter().enumerate() {
+                if latencies.len() != matrix.len() {
+                    let (found, expected) = (latencies.len(), matrix.len());
+                    return Err(ConfigError::MatrixNotSquare { row, found, expected });
+                }
+            }
+            for (host, config) in hosts.iter().enumerate() {
+                if usize::from(config.region) >= matrix.len() {
+                    let (region, regions) = (config.region, matrix.len());
+                    return Err(ConfigError::UnknownRegion { host, region, regions });
+                }
+            }
+        }
+    }
+    if !(0.0..1.0).contains(&network.loss) {
+        return Err(ConfigError::Loss(network.loss));
+    }
+    if network.loss > 0.0 && config.transport.tcp.is_none() {
+        return Err(ConfigError::LossWithoutTcp);
+    }
+    for partition in &network.partitions {
+        if partition.group_of.len() != hosts.len() {
+            let (found, expected) = (partition.group_of.len(), hosts.len());
+            return Err(ConfigError::PartitionSize { found, expected });
+        }
+    }
+    Ok(())
+}
+
+/// Whether some latency is below the floor.
+pub(crate) fn below_floor(latency: &Latency) -> bool {
+    match latency {
+        Latency::Constant(latency) => *latency < LATENCY_FLOOR,
+        Latency::Uniform { min, .. } => *min < LATENCY_FLOOR,
+        Latency::Regions(matrix) => matrix.iter().flatten().any(|latency| *latency < LATENCY_FLOOR),
+    }
+}

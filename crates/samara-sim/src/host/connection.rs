@@ -1,0 +1,181 @@
+//! Links come up and go down.
+
+use samara_engine::{Engine, Input, PeerId, PeerInfo};
+
+use super::{Host, TimerKind};
+use crate::link::{Link, LinkState};
+use crate::nic::NicState;
+use crate::packet::{Body, UNKNOWN_SLOT};
+use crate::world::{World, address_of, identity_of};
+
+/// Payload of a step of the handshake: about what the messages of Noise XX take.
+const HELLO_BYTES: u32 = 100;
+/// How often a dial is tried before it has failed, as Linux does by default (`tcp_syn_retries`).
+const DIAL_TRIES: u32 = 6;
+/// How long the first answer is waited for; doubled with every try (RFC 6298).
+const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
+
+impl<N: Engine> Host<N> {
+    /// The slot for a link to a host; made if there is none yet.
+    pub(crate) fn slot(&mut self, peer: u32, world: &World<N>) -> u32 {
+        let links = &mut self.links;
+        *self.slot_of.entry(peer).or_insert_with(|| {
+            let latency = world.latency(self.id, peer);
+            links.push(Link::new(peer, latency, world.config.transport.tcp.as_ref()));
+            links.len() as u32 - 1
+        })
+    }
+
+    pub(super) fn dial(&mut self, now: u64, peer: u32, world: &World<N>) {
+        if !self.running {
+            return;
+        }
+        let slot = self.slot(peer, world);
+        let link = &mut self.links[slot as usize];
+        if link.state != LinkState::Down {
+            return;
+        }
+        link.reset(link.epoch + 1, world.config.transport.tcp.as_ref());
+        link.peer_slot = UNKNOWN_SLOT;
+        link.outbound = true;
+        self.say_hello(now, slot, 1, world);
+    }
+
+    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        link.state = LinkState::Dialling { step: 0, tries };
+        let epoch = link.epoch;
+        self.set_timer(now + (DIAL_TIMEOUT_NANOS << (tries - 1)), TimerKind::Redial { slot, epoch, tries });
+        self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 0, slot }, world);
+    }
+
+    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        let waiting = matches!(link.state, LinkState::Dialling { tries: current, .. } if current == tries);
+        // The answer may have raised the epoch, so that only an older timer is told apart by it.
+        if !waiting || link.epoch < epoch {
+            return;
+        }
+        if tries < DIAL_TRIES {
+            link.peer_slot = UNKNOWN_SLOT;
+            self.say_hello(now, slot, tries + 1, world);
+        } else {
+            link.state = LinkState::Down;
+            let identity = identity_of(link.peer);
+            self.input(now, Input::DialFailed { identity }, world);
+        }
+    }
+
+    /// A step of the handshake arrives.
+    pub(super) fn hello(
+        &mut self,
+        now: u64,
+        src: u32,
+        epoch: u32,
+        step: u32,
+        peer_slot: u32,
+        world: &World<N>,
+    ) {
+        let last = 2 * world.config.transport.handshake_round_trips.max(1);
+        let slot = self.slot(src, world);
+        let link = &mut self.links[slot as usize];
+        if step == 0 {
+            match link.state {
+                LinkState::Up if epoch <= link.epoch => return,
+                // The peer has lost the old incarnation and dials anew.
+                LinkState::Up => self.take_down(now, slot, world),
+                // Both have dialled: the lower number wins.
+                LinkState::Dialling { .. } if self.id < src => return,
+                LinkState::Answering if epoch <= link.epoch => {
+                    self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 1, slot }, world);
+                    return;
+                }
+                _ => {}
+            }
+            let link = &mut self.links[slot as usize];
+            let epoch = epoch.max(link.epoch + 1);
+            link.reset(epoch, world.config.transport.tcp.as_ref());
+            link.state = LinkState::Answering;
+            link.outbound = false;
+            link.peer_slot = peer_slot;
+            self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 1, slot }, world);
+            return;
+        }
+        if step % 2 == 0 {
+            if link.state == LinkState::Answering && link.epoch == epoch {
+                if step >= last {
+                    self.bring_up(now, slot, world);
+                } else {
+                    let answer = Body::Hello { step: step + 1, slot };
+                    self.transmit_packet(now, slot, HELLO_BYTES, answer, world);
+                }
+            }
+            return;
+        }
+        let LinkState::Dialling { step: sent, tries } = link.state else { return };
+        if sent + 1 != step || epoch < link.epoch {
+            return;
+        }
+        link.epoch = epoch;
+        link.peer_slot = peer_slot;
+        link.state = LinkState::Dialling { step: step + 1, tries };
+        self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: step + 1, slot }, world);
+        if step + 1 >= last {
+            self.bring_up(now, slot, world);
+        }
+    }
+
+    pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        link.state = LinkState::Up;
+        let info = PeerInfo {
+            identity: identity_of(link.peer),
+            outbound: link.outbound,
+            address: Some(address_of(link.peer)),
+            protocol: (world.protocol)(self.id, link.peer),
+        };
+        self.outbox.link_up(PeerId(slot));
+        self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
+    }
+
+    /// The link is gone, for whatever reason.
+    pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        let state = std::mem::replace(&mut link.state, LinkState::Down);
+        link.nic = NicState::Idle;
+        self.refresh(slot);
+        match state {
+            LinkState::Up => {
+                self.outbox.link_down(PeerId(slot));
+                self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);
+            }
+            LinkState::Dialling { .. } => {
+                let identity = identity_of(self.links[slot as usize].peer);
+                self.input(now, Input::DialFailed { identity }, world);
+            }
+            LinkState::Answering | LinkState::Down => {}
+        }
+    }
+
+    /// The engine wants the link closed.
+    pub(super) fn close(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let up = self.links.get(slot as usize).is_some_and(|link| link.state == LinkState::Up);
+        if up {
+            self.transmit_packet(now, slot, 0, Body::Close, world);
+            self.take_down(now, slot, world);
+        }
+    }
+
+    /// The process ends: the operating system closes its sockets at once; those of a dead host stay silent, and the
+    /// peer's keep-alive finds out.
+    pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<N>) {
+        let sent = self.outgoing.len();
+        self.transmit_packet(now, slot, 0, Body::Close, world);
+        if silent {
+            let wait = world.config.transport.dead_peer_timeout.as_nanos() as u64;
+            for packet in &mut self.outgoing[sent..] {
+                packet.arrive += wait;
+            }
+        }
+    }
+}

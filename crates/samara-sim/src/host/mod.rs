@@ -1,0 +1,449 @@
+//! A host: a node, its links, its uplink and downlink, simulated alone through a window of time.
+
+mod connection;
+mod transport;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+use samara_engine::outbox::Dispatch;
+use samara_engine::{
+    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
+};
+
+use crate::digest::Digest;
+use crate::downlink::{Downlink, nanos_per_byte};
+use crate::link::{Link, LinkState};
+use crate::nic::{Nic, NicState};
+use crate::packet::Packet;
+use crate::stats::HostStats;
+use crate::world::{World, host_of};
+
+/// Something that a host is to do at a given time.
+#[derive(Debug)]
+pub(crate) enum Action<C> {
+    /// Dial this host.
+    Dial(u32),
+    /// Bring up a link that both sides know, without a handshake.
+    Establish { peer: u32, peer_slot: u32, slot: u32, outbound: bool },
+    /// Give the node a command.
+    Command(C),
+    /// The node's process ends. With the host itself gone (`silent`) its peers are not told.
+    Crash { silent: bool },
+    /// A new process starts and dials again whom the old one had links with at the start.
+    Restart,
+    /// The rates change.
+    SetRates { uplink_bps: u64, downlink_bps: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TimerKind {
+    Action(u32),
+    Engine(TimerToken),
+    Retransmit(u32),
+    DelayedAck(u32),
+    Redial { slot: u32, epoch: u32, tries: u32 },
+    OutboxWake,
+}
+
+/// A running timer: when, which in order of setting, what. The incarnation of the node keeps timers of an engine from
+/// firing at its successor.
+type Timer = Reverse<(u64, u32, u32, TimerKind)>;
+
+pub(crate) struct Host<N: Engine> {
+    pub(crate) id: u32,
+    pub(crate) node: N,
+    pub(crate) outbox: Outbox<N::Frame>,
+    pub(crate) running: bool,
+    /// Counts the processes of the host.
+    pub(crate) incarnation: u32,
+    pub(crate) stats: HostStats,
+    pub(crate) digest: Digest,
+    /// What the node told the application in this window.
+    pub(crate) records: Vec<(u64, N::Event)>,
+    /// Packets that arrive in this or a later window, in no order.
+    pub(crate) inbox: Vec<Packet<N::Frame>>,
+    pub(crate) links: Vec<Link<N::Frame>>,
+    /// Packets that left in this window.
+    pub(crate) outgoing: Vec<Packet<N::Frame>>,
+    pub(crate) slot_of: FxHashMap<u32, u32>,
+    pub(super) actions: Vec<Option<Action<N::Command>>>,
+    pub(super) effects: Effects<N::Event>,
+    pub(super) rng: NodeRng,
+    pub(super) network_rng: NodeRng,
+    pub(super) timers: BinaryHeap<Timer>,
+    pub(super) timers_set: u32,
+    pub(super) downlink: Downlink<N::Frame>,
+    pub(super) nic: Nic,
+    pub(super) uplink_free_at: u64,
+    pub(super) uplink_nanos_per_byte: f64,
+    /// Links with data that their window lets out.
+    pub(super) links_with_data: u32,
+    /// The node-wide outbox had nothing for the links that have room; reset when either changes.
+    pub(super) outbox_dry: bool,
+    pub(super) dispatch: Dispatch,
+    pub(super) frames_written: u64,
+    pub(super) packets_sent: u32,
+    pub(super) outbox_wake_at: u64,
+    pub(super) touched: Vec<PeerId>,
+    pub(super) delivered: Vec<N::Frame>,
+    /// Whom to dial again after a restart.
+    pub(super) home_peers: Vec<u32>,
+    /// The packets of the current window, the next one last.
+    pub(super) arrivals: Vec<Packet<N::Frame>>,
+}
+
+impl<N: Engine> Host<N> {
+    pub(crate) fn new(id: u32, world: &World<N>) -> Self {
+        let (node, outbox) = (world.factory)(id);
+        let config = world.hosts[id as usize];
+        let dispatch = outbox.config().dispatch;
+        Self {
+            id,
+            node,
+            outbox,
+            running: false,
+            incarnation: 0,
+            stats: HostStats::default(),
+            digest: Digest::new(),
+            records: Vec::new(),
+            inbox: Vec::new(),
+            links: Vec::new(),
+            outgoing: Vec::new(),
+            slot_of: FxHashMap::default(),
+            actions: Vec::new(),
+            effects: Effects::default(),
+            rng: NodeRng::new(world.config.seed, u64::from(id), Purpose::Engine),
+            network_rng: NodeRng::new(world.config.seed, u64::from(id), Purpose::Transport),
+            timers: BinaryHeap::new(),
+            timers_set: 0,
+            downlink: Downlink::new(config.downlink_bps),
+            nic: Nic::new(world.config.nic),
+            uplink_free_at: 0,
+            uplink_nanos_per_byte: nanos_per_byte(config.uplink_bps),
+            links_with_data: 0,
+            outbox_dry: true,
+            dispatch,
+            frames_written: 0,
+            packets_sent: 0,
+            outbox_wake_at: u64::MAX,
+            touched: Vec::new(),
+            delivered: Vec::new(),
+            home_peers: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// Has an action done at a time, which must not be before the current window.
+    pub(crate) fn schedule(&mut self, at: u64, action: Action<N::Command>) {
+        let index = self.actions.len() as u32;
+        self.actions.push(Some(action));
+        self.set_timer(at, TimerKind::Action(index));
+    }
+
+    pub(super) fn set_timer(&mut self, at: u64, kind: TimerKind) {
+        self.timers.push(Reverse((at, self.timers_set, self.incarnation, kind)));
+        self.timers_set = self.timers_set.wrapping_add(1);
+    }
+
+    /// The next time at which something happens here, not counting the inbox.
+    fn next_own(&self) -> u64 {
+        let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+        timer.min(self.downlink.next_at()).min(self.uplink_at())
+    }
+
+    /// The next time at which something happens here.
+    pub(crate) fn next_at(&self) -> u64 {
+        let inbox = self.inbox.iter().map(|packet| packet.arrive).min().unwrap_or(u64::MAX);
+        self.next_own().min(inbox)
+    }
+
+    /// When the uplink can take the next packet; `u64::MAX` if there is nothing to send.
+    fn uplink_at(&self) -> u64 {
+        let wanted = self.nic_waits() || (self.dispatch == Dispatch::Node && !self.outbox_dry);
+        if wanted { self.uplink_free_at } else { u64::MAX }
+    }
+
+    fn nic_waits(&self) -> bool {
+        match &self.nic {
+            Nic::RoundRobin { turn } => !turn.is_empty(),
+            Nic::Fifo { by_rank } => !by_rank.is_empty(),
+        }
+    }
+
+    /// Simulates everything that happens before `end`.
+    ///
+    /// Nothing that another host sends from `start` on can arrive before `end`, so that what is in the inbox now is
+    /// all that there will be.
+    pub(crate) fn run(&mut self, end: u64, world: &World<N>) {
+        self.take_arrivals(end);
+        let mut now = 0;
+        loop {
+            let arrival = self.arrivals.last().map_or(u64::MAX, |packet| packet.arrive);
+            let downlink = self.downlink.next_at();
+            let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+            let uplink = self.uplink_at();
+            let next = arrival.min(downlink).min(timer).min(uplink);
+            if next >= end {
+                break;
+            }
+            now = next.max(now);
+            self.stats.steps += 1;
+            // Ties: what arrives, then what fires, then what leaves.
+            if downlink == next {
+                if let Some(packet) =
+                    self.downlink.receive(now, &world.config.downlink_queue, &mut self.stats)
+                {
+                    self.receive(now, packet, world);
+                }
+            } else if arrival == next {
+                if let Some(packet) = self.arrivals.pop()
+                    && let Some(packet) =
+                        self.downlink.arrive(packet, &world.config.downlink_queue, &mut self.stats)
+                {
+                    self.receive(now, packet, world);
+                }
+            } else if timer == next {
+                if let Some(Reverse((_, _, incarnation, kind))) = self.timers.pop() {
+                    self.fire(now, incarnation, kind, world);
+                }
+            } else {
+                self.send_next(now, world);
+            }
+        }
+    }
+
+    fn take_arrivals(&mut self, end: u64) {
+        debug_assert!(self.arrivals.is_empty());
+        let mut i = 0;
+        while i < self.inbox.len() {
+            if self.inbox[i].arrive < end {
+                self.arrivals.push(self.inbox.swap_remove(i));
+            } else {
+                i += 1;
+            }
+        }
+        // The order in which packets were found does not matter: these keys are unique.
+        self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
+    }
+
+    fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World<N>) {
+        if let TimerKind::Action(index) = kind {
+            if let Some(action) = self.actions[index as usize].take() {
+                self.act(now, action, world);
+            }
+            return;
+        }
+        if incarnation != self.incarnation || !self.running {
+            return;
+        }
+        match kind {
+            TimerKind::Action(_) => {}
+            TimerKind::Engine(token) => self.input(now, Input::Timer(token), world),
+            TimerKind::Retransmit(slot) => self.retransmission_timer(now, slot, world),
+            TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot),
+            TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
+            TimerKind::OutboxWake => {
+                self.outbox_wake_at = u64::MAX;
+                self.outbox.wake(Time::from_nanos(now));
+                self.after_engine(now, world);
+            }
+        }
+    }
+
+    fn act(&mut self, now: u64, action: Action<N::Command>, world: &World<N>) {
+        match action {
+            Action::Dial(peer) => {
+                if !self.home_peers.contains(&peer) {
+                    self.home_peers.push(peer);
+                }
+                self.dial(now, peer, world);
+            }
+            Action::Establish { peer, peer_slot, slot, outbound } => {
+                debug_assert_eq!(self.slot_of.get(&peer), Some(&slot));
+                self.home_peers.push(peer);
+                let link = &mut self.links[slot as usize];
+                link.peer_slot = peer_slot;
+                link.outbound = outbound;
+                link.reset(1, world.config.transport.tcp.as_ref());
+                self.bring_up(now, slot, world);
+            }
+            Action::Command(command) => {
+                if self.running {
+                    self.input(now, Input::Command(command), world);
+                }
+            }
+            Action::Crash { silent } => self.crash(now, silent, world),
+            Action::Restart => self.restart(now, world),
+            Action::SetRates { uplink_bps, downlink_bps } => {
+                self.uplink_nanos_per_byte = nanos_per_byte(uplink_bps);
+                self.downlink.set_rate(downlink_bps);
+            }
+        }
+    }
+
+    /// The first process starts.
+    pub(crate) fn start(&mut self, now: u64, world: &World<N>) {
+        self.running = true;
+        self.input(now, Input::Start, world);
+    }
+
+    fn crash(&mut self, now: u64, silent: bool, world: &World<N>) {
+        if !self.running {
+            return;
+        }
+        self.running = false;
+        self.incarnation += 1;
+        for slot in 0..self.links.len() as u32 {
+            if self.links[slot as usize].state != LinkState::Down {
+                self.say_goodbye(now, slot, silent, world);
+                self.links[slot as usize].state = LinkState::Down;
+                self.links[slot as usize].nic = NicState::Idle;
+                self.outbox.link_down(PeerId(slot));
+            }
+        }
+        self.nic.clear();
+        self.links_with_data = 0;
+        self.outbox_dry = true;
+        self.downlink.clear();
+    }
+
+    fn restart(&mut self, now: u64, world: &World<N>) {
+        if self.running {
+            return;
+        }
+        (self.node, self.outbox) = (world.factory)(self.id);
+        self.outbox_wake_at = u64::MAX;
+        self.start(now, world);
+        for peer in self.home_peers.clone() {
+            self.dial(now, peer, world);
+        }
+    }
+
+    /// Gives the node an input and carries out what it asks for.
+    pub(super) fn input(&mut self, now: u64, input: Input<N::Frame, N::Command>, world: &World<N>) {
+        let mut context =
+            Context::new(Time::from_nanos(now), &mut self.rng, &mut self.outbox, &mut self.effects);
+        self.node.handle(input, &mut context);
+        self.after_engine(now, world);
+    }
+
+    fn after_engine(&mut self, now: u64, world: &World<N>) {
+        let mut timers = std::mem::take(&mut self.effects.timers);
+        for request in timers.drain(..) {
+            self.set_timer(request.at.as_nanos().max(now), TimerKind::Engine(request.token));
+        }
+        self.effects.timers = timers;
+        let mut events = std::mem::take(&mut self.effects.events);
+        self.records.extend(events.drain(..).map(|event| (now, event)));
+        self.effects.events = events;
+        self.offer_room(now, world);
+        if !self.effects.links.is_empty() {
+            for request in std::mem::take(&mut self.effects.links) {
+                match request {
+                    LinkRequest::Dial(identity) => match host_of(&identity) {
+                        Some(peer) if (peer as usize) < world.hosts.len() && peer != self.id => {
+                            self.dial(now, peer, world);
+                        }
+                        _ => self.input(now, Input::DialFailed { identity }, world),
+                    },
+                    LinkRequest::Close(peer) => self.close(now, peer.0, world),
+                }
+            }
+        }
+    }
+
+    /// Lets links with new copies take them, or the uplink look for the next one.
+    fn offer_room(&mut self, now: u64, world: &World<N>) {
+        self.outbox.take_touched(&mut self.touched);
+        if !self.touched.is_empty() {
+            match self.dispatch {
+                Dispatch::Node => {
+                    self.outbox_dry = false;
+                    self.touched.clear();
+                }
+                Dispatch::PerLink => {
+                    let mut touched = std::mem::take(&mut self.touched);
+                    for peer in touched.drain(..) {
+                        self.fill_link(now, peer.0, world);
+                    }
+                    self.touched = touched;
+                }
+            }
+        }
+        if let Some(wake) = self.outbox.next_wake() {
+            let wake = wake.as_nanos().max(now);
+            if wake < self.outbox_wake_at {
+                self.outbox_wake_at = wake;
+                self.set_timer(wake, TimerKind::OutboxWake);
+            }
+        }
+    }
+
+    /// Hands the copies that are next on a link to its transport while that has room.
+    pub(super) fn fill_link(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        while let Some(link) = self.links.get(slot as usize)
+            && link.state == LinkState::Up
+            && link.sender.has_buffer(transport.tcp.as_ref(), transport.mss)
+            && let Some(copy) = self.outbox.pop_for(Time::from_nanos(now), PeerId(slot))
+        {
+            self.write(slot, copy.frame, copy.len, world);
+        }
+        self.refresh(slot);
+    }
+
+    pub(super) fn write(&mut self, slot: u32, frame: N::Frame, len: u32, world: &World<N>) {
+        self.stats.frames_sent.add(&frame);
+        self.frames_written += 1;
+        self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);
+    }
+
+    /// Tells the interface whether a link has something to send.
+    pub(super) fn refresh(&mut self, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        let data = link.state == LinkState::Up && link.sender.can_send();
+        if data != link.data_ready {
+            link.data_ready = data;
+            if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
+        }
+        if link.state == LinkState::Up && (data || link.ack_now) {
+            let rank = if link.ack_now { 0 } else { link.sender.next_rank() };
+            self.nic.wait(slot, &mut link.nic, rank);
+        }
+    }
+
+    /// The uplink is free: sends the next packet.
+    fn send_next(&mut self, now: u64, world: &World<N>) {
+        if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
+            self.pull_from_outbox(now, world);
+        }
+        let links = &self.links;
+        let Some(slot) = self.nic.next(|slot| links[slot as usize].nic) else { return };
+        self.links[slot as usize].nic = NicState::Idle;
+        self.transmit(now, slot, world);
+        self.refresh(slot);
+    }
+
+    /// Hands the best copy over all links with room to its link: just in time, so that it can be withdrawn until then.
+    fn pull_from_outbox(&mut self, now: u64, world: &World<N>) {
+        while self.links_with_data == 0 {
+            let links = &self.links;
+            let has_room = |peer: PeerId| {
+                let link = &links[peer.index()];
+                link.state == LinkState::Up && link.sender.has_room()
+            };
+            match self.outbox.pop(Time::from_nanos(now), has_room) {
+                Some(copy) => {
+                    self.write(copy.peer.0, copy.frame, copy.len, world);
+                    self.refresh(copy.peer.0);
+                }
+                None => {
+                    self.outbox_dry = true;
+                    return;
+                }
+            }
+        }
+    }
+}

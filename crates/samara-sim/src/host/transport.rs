@@ -1,0 +1,229 @@
+//! Packets in, packets out, and the timers of TCP.
+
+use samara_engine::outbox::{Dispatch, Weight};
+use samara_engine::{Engine, Input, PeerId};
+
+use super::{Host, TimerKind};
+use crate::link::LinkState;
+use crate::packet::{Body, Packet, Sack};
+use crate::tcp::AckNeed;
+use crate::world::World;
+
+impl<N: Engine> Host<N> {
+    /// A packet has been received from the downlink.
+    pub(super) fn receive(&mut self, now: u64, packet: Packet<N::Frame>, world: &World<N>) {
+        self.digest.word(now);
+        self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
+        if !self.running {
+            self.stats.drops.stale.add(packet.len);
+            return;
+        }
+        self.stats.received.add(packet.len);
+        let Packet { src, slot, epoch, len, ack, sack, body, .. } = packet;
+        if let Body::Hello { step, slot: peer_slot } = body {
+            self.hello(now, src, epoch, step, peer_slot, world);
+            return;
+        }
+        let current =
+            self.links.get(slot as usize).is_some_and(|link| link.epoch == epoch && link.peer == src);
+        if current && self.links[slot as usize].state == LinkState::Answering {
+            // The last step of the handshake was lost; data proves that the dialler has finished.
+            self.bring_up(now, slot, world);
+        }
+        if !current || self.links[slot as usize].state != LinkState::Up {
+            self.stats.drops.stale.add(len);
+            return;
+        }
+        self.acknowledged(now, slot, ack, sack.as_deref(), world);
+        match body {
+            Body::Data { seq, frame } => self.segment(now, slot, seq, frame, world),
+            Body::Close => self.take_down(now, slot, world),
+            Body::Ack | Body::Hello { .. } => {}
+        }
+    }
+
+    fn segment(&mut self, now: u64, slot: u32, seq: u32, frame: Option<N::Frame>, world: &World<N>) {
+        let Some(tcp) = &world.config.transport.tcp else {
+            if let Some(frame) = frame {
+                self.deliver(now, slot, frame, world);
+            }
+            return;
+        };
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let link = &mut self.links[slot as usize];
+        match link.receiver.segment(seq, frame, tcp, &mut delivered) {
+            AckNeed::Now => link.ack_now = true,
+            AckNeed::Later => {
+                if link.ack_by == 0 {
+                    link.ack_by = now + tcp.delayed_ack.as_nanos() as u64;
+                    if !link.ack_timer {
+                        link.ack_timer = true;
+                        let at = link.ack_by;
+                        self.set_timer(at, TimerKind::DelayedAck(slot));
+                    }
+                }
+            }
+        }
+        self.refresh(slot);
+        let epoch = self.links[slot as usize].epoch;
+        for frame in delivered.drain(..) {
+            // Handling a frame can close the link; what comes behind it is then gone.
+            let link = &self.links[slot as usize];
+            if link.state == LinkState::Up && link.epoch == epoch {
+                self.deliver(now, slot, frame, world);
+            }
+        }
+        self.delivered = delivered;
+    }
+
+    fn deliver(&mut self, now: u64, slot: u32, frame: N::Frame, world: &World<N>) {
+        self.stats.frames_received.add(&frame);
+        self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
+    }
+
+    fn acknowledged(&mut self, now: u64, slot: u32, ack: u32, sack: Option<&Sack>, world: &World<N>) {
+        let transport = &world.config.transport;
+        let Some(tcp) = &transport.tcp else { return };
+        let sender = &mut self.links[slot as usize].sender;
+        let srtt = sender.srtt();
+        if !sender.acknowledged(ack, sack, now, tcp) {
+            return;
+        }
+        if sender.srtt() != srtt {
+            let seconds = sender.srtt() as f64 / 1e9;
+            let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;
+            self.outbox.set_weight(PeerId(slot), Weight::Latency, 1.0 / seconds);
+            self.outbox.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
+        }
+        self.outbox_dry = false;
+        match self.dispatch {
+            Dispatch::PerLink => self.fill_link(now, slot, world),
+            Dispatch::Node => self.refresh(slot),
+        }
+    }
+
+    pub(super) fn retransmission_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let Some(tcp) = &world.config.transport.tcp else { return };
+        let link = &mut self.links[slot as usize];
+        link.rto_timer = false;
+        if link.state != LinkState::Up || link.sender.rto_at() == u64::MAX {
+            return;
+        }
+        if link.sender.rto_at() <= now {
+            link.sender.timed_out(now, tcp);
+            self.stats.timeouts += 1;
+            if link.sender.stalled_for(now) > world.config.transport.dead_peer_timeout.as_nanos() as u64 {
+                self.take_down(now, slot, world);
+                return;
+            }
+        }
+        let link = &mut self.links[slot as usize];
+        link.rto_timer = true;
+        let at = link.sender.rto_at();
+        self.set_timer(at, TimerKind::Retransmit(slot));
+        self.refresh(slot);
+    }
+
+    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        link.ack_timer = false;
+        if link.state != LinkState::Up || link.ack_by == 0 {
+            return;
+        }
+        if link.ack_by > now {
+            // The acknowledgement that this timer was set for rode on data; a later one waits.
+            link.ack_timer = true;
+            let at = link.ack_by;
+            self.set_timer(at, TimerKind::DelayedAck(slot));
+        } else {
+            link.ack_now = true;
+            self.refresh(slot);
+        }
+    }
+
+    /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
+    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let link = &mut self.links[slot as usize];
+        if link.state != LinkState::Up {
+            return;
+        }
+        let (body, payload, completes) = match link.sender.pop(now, transport.tcp.as_ref(), transport) {
+            Some(segment) => {
+                if segment.again {
+                    self.stats.retransmitted.add(segment.len + transport.header);
+                }
+                let completes = segment.frame.is_some();
+                (Body::Data { seq: segment.seq, frame: segment.frame }, segment.len, completes)
+            }
+            None if link.ack_now => (Body::Ack, 0, false),
+            None => return,
+        };
+        self.transmit_packet(now, slot, payload, body, world);
+        let link = &mut self.links[slot as usize];
+        if transport.tcp.is_none() {
+            if completes {
+                self.outbox_dry = false;
+                if self.dispatch == Dispatch::PerLink {
+                    self.fill_link(now, slot, world);
+                }
+            }
+        } else if !link.rto_timer && link.sender.rto_at() != u64::MAX {
+            link.rto_timer = true;
+            let at = link.sender.rto_at();
+            self.set_timer(at, TimerKind::Retransmit(slot));
+        }
+    }
+
+    /// Puts a packet on the uplink.
+    pub(super) fn transmit_packet(
+        &mut self,
+        now: u64,
+        slot: u32,
+        payload: u32,
+        body: Body<N::Frame>,
+        world: &World<N>,
+    ) {
+        let len = payload + world.config.transport.header;
+        let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
+        self.uplink_free_at = self.uplink_free_at.max(now) + nanos;
+        self.stats.uplink_busy_nanos += nanos;
+        self.stats.sent.add(len);
+        let order = self.packets_sent;
+        self.packets_sent = self.packets_sent.wrapping_add(1);
+
+        let network = &world.config.network;
+        let link = &mut self.links[slot as usize];
+        let (ack, sack) = (link.receiver.next(), link.receiver.acknowledge());
+        link.ack_now = false;
+        link.ack_by = 0;
+        let mut arrive = self.uplink_free_at + link.latency;
+        if !network.jitter.is_zero() {
+            arrive += (self.network_rng.unit() * network.jitter.as_nanos() as f64) as u64;
+            arrive = arrive.max(link.last_arrival);
+            link.last_arrival = arrive;
+        }
+        if world.partitioned(now, self.id, link.peer) {
+            self.stats.drops.partition.add(len);
+            return;
+        }
+        // A closing segment is sent again by TCP until it arrives; the model lets it through.
+        let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
+        if lossy && self.network_rng.chance(network.loss) {
+            self.stats.drops.random.add(len);
+            return;
+        }
+        self.outgoing.push(Packet {
+            arrive,
+            src: self.id,
+            dst: link.peer,
+            order,
+            slot: link.peer_slot,
+            epoch: link.epoch,
+            len,
+            ack,
+            sack,
+            body,
+        });
+    }
+}

@@ -1,0 +1,82 @@
+//! One host's end of a link.
+
+use samara_engine::Frame;
+
+use crate::config::TcpConfig;
+use crate::nic::NicState;
+use crate::tcp::{Receiver, Sender};
+
+/// How far a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    /// Not there.
+    Down,
+    /// This host has dialled; the step that it sent last, and how often it tried.
+    Dialling { step: u32, tries: u32 },
+    /// The other host has dialled and this one has answered.
+    Answering,
+    /// Frames flow.
+    Up,
+}
+
+/// One host's end of a link. Its index at the host is the engine's [`PeerId`](samara_engine::PeerId).
+#[derive(Debug)]
+pub(crate) struct Link<F> {
+    /// The other host.
+    pub(crate) peer: u32,
+    /// The slot of the link at the other host.
+    pub(crate) peer_slot: u32,
+    /// Counts the incarnations of the link.
+    pub(crate) epoch: u32,
+    pub(crate) state: LinkState,
+    /// Whether this host dialled the current incarnation.
+    pub(crate) outbound: bool,
+    /// One-way latency to the peer in nanoseconds.
+    pub(crate) latency: u64,
+    /// The latest arrival so far at the peer: keeps packets in order under jitter.
+    pub(crate) last_arrival: u64,
+    pub(crate) sender: Sender<F>,
+    pub(crate) receiver: Receiver<F>,
+    pub(crate) nic: NicState,
+    /// A packet with nothing but an acknowledgement should leave.
+    pub(crate) ack_now: bool,
+    /// When an acknowledgement must leave that waits for data to ride on; 0 if none does.
+    pub(crate) ack_by: u64,
+    /// Whether a timer for `ack_by` or for the retransmission timeout is running.
+    pub(crate) ack_timer: bool,
+    pub(crate) rto_timer: bool,
+    /// Whether the link has data that the window lets out now.
+    pub(crate) data_ready: bool,
+}
+
+impl<F: Frame> Link<F> {
+    pub(crate) fn new(peer: u32, latency: u64, tcp: Option<&TcpConfig>) -> Self {
+        Self {
+            peer,
+            peer_slot: crate::packet::UNKNOWN_SLOT,
+            epoch: 0,
+            state: LinkState::Down,
+            outbound: false,
+            latency,
+            last_arrival: 0,
+            sender: Sender::new(tcp),
+            receiver: Receiver::new(),
+            nic: NicState::Idle,
+            ack_now: false,
+            ack_by: 0,
+            ack_timer: false,
+            rto_timer: false,
+            data_ready: false,
+        }
+    }
+
+    /// Starts a new incarnation.
+    pub(crate) fn reset(&mut self, epoch: u32, tcp: Option<&TcpConfig>) {
+        self.epoch = epoch;
+        self.sender = Sender::new(tcp);
+        self.receiver = Receiver::new();
+        self.ack_now = false;
+        self.ack_by = 0;
+        self.data_ready = false;
+    }
+}

@@ -1,0 +1,55 @@
+//! What crosses the network.
+
+/// A packet on its way, or waiting in a queue.
+#[derive(Debug)]
+pub(crate) struct Packet<F> {
+    /// When its last bit reaches the receiver's side of the network, in nanoseconds.
+    pub(crate) arrive: u64,
+    /// The sending host.
+    pub(crate) src: u32,
+    /// The receiving host.
+    pub(crate) dst: u32,
+    /// Counts the packets of the sending host: orders those that arrive at the same time.
+    pub(crate) order: u32,
+    /// The receiver's slot for the link, or [`UNKNOWN_SLOT`].
+    pub(crate) slot: u32,
+    /// The incarnation of the link; packets of an older one are discarded.
+    pub(crate) epoch: u32,
+    /// Bytes on the wire.
+    pub(crate) len: u32,
+    /// The next segment that the sender of this packet expects.
+    pub(crate) ack: u32,
+    /// Segments beyond `ack` that it has.
+    pub(crate) sack: Option<Box<Sack>>,
+    /// What it carries.
+    pub(crate) body: Body<F>,
+}
+
+/// The slot of a link that the sender does not know yet.
+pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
+
+/// What a packet carries.
+#[derive(Debug)]
+pub(crate) enum Body<F> {
+    /// A segment; the last one of a frame brings the frame.
+    Data { seq: u32, frame: Option<F> },
+    /// Only the acknowledgement.
+    Ack,
+    /// A step of the handshake (even from the dialler) and the sender's own slot.
+    Hello { step: u32, slot: u32 },
+    /// The sender has closed the link.
+    Close,
+}
+
+/// Up to four ranges of segments (from, to exclusive) that arrived beyond a gap, the newest first (RFC 2018).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sack {
+    pub(crate) ranges: [(u32, u32); 4],
+    pub(crate) count: u8,
+}
+
+impl Sack {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.ranges[..usize::from(self.count)].iter().copied()
+    }
+}

@@ -1,0 +1,77 @@
+//! What a simulation counts for every host.
+
+/// Packets and their bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes with headers.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}
+
+/// Packets that were lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// At the receiver: the downlink's queue was full.
+    pub downlink_full: Count,
+    /// At the receiver: dropped by controlled delay.
+    pub downlink_codel: Count,
+    /// At the sender: random loss in the network.
+    pub random: Count,
+    /// At the sender: a partition was in the way.
+    pub partition: Count,
+    /// At the receiver: it was down, or the link they belonged to is gone.
+    pub stale: Count,
+}
+
+/// Frames and their encoded bytes, without framing and headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCount {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of application payload in them.
+    pub payload_bytes: u64,
+    /// All other bytes in them.
+    pub control_bytes: u64,
+}
+
+impl FrameCount {
+    pub(crate) fn add<F: samara_engine::Frame>(&mut self, frame: &F) {
+        let payload = frame.payload_len() as u64;
+        self.frames += 1;
+        self.payload_bytes += payload;
+        self.control_bytes += frame.encoded_len() as u64 - payload;
+    }
+}
+
+/// What one host did. All counts are since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostStats {
+    /// Sent on the uplink, retransmissions and packets that are lost later included.
+    pub sent: Count,
+    /// Received from the downlink.
+    pub received: Count,
+    /// Sent again.
+    pub retransmitted: Count,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Lost packets.
+    pub drops: Drops,
+    /// Frames handed to the transport.
+    pub frames_sent: FrameCount,
+    /// Frames delivered to the engine.
+    pub frames_received: FrameCount,
+    /// How long the uplink was busy, in nanoseconds.
+    pub uplink_busy_nanos: u64,
+    /// The longest that a packet waited for the downlink, in nanoseconds.
+    pub downlink_wait_nanos_max: u64,
+    /// Packets sent and received, and timers: the unit of work of the simulator.
+    pub steps: u64,
+}

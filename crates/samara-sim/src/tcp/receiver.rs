@@ -1,0 +1,94 @@
+//! The receiving half: puts segments in order and decides when to acknowledge.
+
+use crate::config::TcpConfig;
+use crate::packet::Sack;
+
+/// What a received segment demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckNeed {
+    /// An acknowledgement at once.
+    Now,
+    /// One no later than the delay of the configuration.
+    Later,
+}
+
+/// One direction, at its receiver.
+#[derive(Debug)]
+pub(crate) struct Receiver<F> {
+    next: u32,
+    /// Segments since the last acknowledgement that left.
+    unacked: u32,
+    /// Arrived beyond a gap, ordered by segment.
+    early: Vec<(u32, Option<F>)>,
+    /// The segment that arrived last beyond a gap: its range is reported first.
+    newest: u32,
+}
+
+impl<F> Receiver<F> {
+    pub(crate) const fn new() -> Self {
+        Self { next: 0, unacked: 0, early: Vec::new(), newest: 0 }
+    }
+
+    /// The next segment that is expected in order.
+    pub(crate) const fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Takes a segment; frames that are complete now go to `deliver` in order.
+    pub(crate) fn segment(
+        &mut self,
+        seq: u32,
+        frame: Option<F>,
+        config: &TcpConfig,
+        deliver: &mut Vec<F>,
+    ) -> AckNeed {
+        self.unacked += 1;
+        if seq < self.next {
+            return AckNeed::Now;
+        }
+        if seq > self.next {
+            if let Err(at) = self.early.binary_search_by_key(&seq, |(seq, _)| *seq) {
+                self.early.insert(at, (seq, frame));
+            }
+            self.newest = seq;
+            return AckNeed::Now;
+        }
+        self.next += 1;
+        deliver.extend(frame);
+        if self.early.is_empty() {
+            return if self.unacked >= config.ack_every { AckNeed::Now } else { AckNeed::Later };
+        }
+        let run = self.early.iter().zip(self.next..).take_while(|((seq, _), next)| seq == next).count();
+        self.next += run as u32;
+        deliver.extend(self.early.drain(..run).filter_map(|(_, frame)| frame));
+        AckNeed::Now
+    }
+
+    /// An acknowledgement leaves. Returns what it says about segments beyond a gap.
+    pub(crate) fn acknowledge(&mut self) -> Option<Box<Sack>> {
+        self.unacked = 0;
+        if self.early.is_empty() {
+            return None;
+        }
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for (seq, _) in &self.early {
+            match ranges.last_mut() {
+                Some((_, to)) if *to == *seq => *to += 1,
+                _ => ranges.push((*seq, seq + 1)),
+            }
+        }
+        let mut sack = Sack { ranges: [(0, 0); 4], count: 0 };
+        let newest = ranges.iter().position(|(from, to)| (*from..*to).contains(&self.newest));
+        let first = newest.map(|i| ranges.remove(i));
+        for range in first.into_iter().chain(ranges.into_iter().rev()).take(4) {
+            sack.ranges[usize::from(sack.count)] = range;
+            sack.count += 1;
+        }
+        Some(Box::new(sack))
+    }
+
+    /// Whether something arrived that was not acknowledged yet.
+    pub(crate) const fn owes_ack(&self) -> bool {
+        self.unacked > 0
+    }
+}

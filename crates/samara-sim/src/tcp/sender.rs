@@ -1,0 +1,377 @@
+//! The sending half: frames in, segments out, as fast as the window allows.
+
+use std::collections::VecDeque;
+
+use super::rtt::RttEstimator;
+use super::scoreboard::Scoreboard;
+use crate::config::{Framing, SendBuffer, TcpConfig, Transport};
+use crate::packet::Sack;
+
+/// A segment that leaves now.
+#[derive(Debug)]
+pub(crate) struct Segment<F> {
+    pub(crate) seq: u32,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    /// The frame that it completes.
+    pub(crate) frame: Option<F>,
+    /// Whether it has been sent before.
+    pub(crate) again: bool,
+}
+
+#[derive(Debug)]
+struct Written<F> {
+    frame: F,
+    first: u32,
+    segments: u32,
+    /// Payload bytes with framing.
+    len: u32,
+    /// When it was written, among all frames of the host.
+    rank: u64,
+}
+
+/// One direction, at its sender. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    /// Written and not wholly acknowledged.
+    written: VecDeque<Written<F>>,
+    /// The index in `written` of the frame that `nxt` belongs to.
+    cursor: usize,
+    una: u32,
+    nxt: u32,
+    end: u32,
+    /// Bytes of `written`.
+    buffered: u64,
+    /// Packets, with a fraction for congestion avoidance.
+    cwnd: f64,
+    ssthresh: f64,
+    rtt: RttEstimator,
+    /// A segment whose round trip is being timed, and when it left.
+    timed: Option<(u32, u64)>,
+    last_sent: u64,
+    /// When the retransmission timer expires; `u64::MAX` if it is off.
+    rto_at: u64,
+    /// When the first timeout since the last acknowledgement of something new happened; 0 if none did.
+    stalled_since: u64,
+    /// Present while something is missing.
+    holes: Option<Box<Holes>>,
+}
+
+#[derive(Debug)]
+struct Holes {
+    board: Scoreboard,
+    /// Recovery ends when everything before this is acknowledged; `None` before it starts.
+    recover: Option<u32>,
+    /// Whether a timeout started it: the window then grows as in slow start.
+    timeout: bool,
+}
+
+impl<F: Clone> Sender<F> {
+    pub(crate) fn new(config: Option<&TcpConfig>) -> Self {
+        Self {
+            written: VecDeque::new(),
+            cursor: 0,
+            una: 0,
+            nxt: 0,
+            end: 0,
+            buffered: 0,
+            cwnd: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
+            ssthresh: f64::INFINITY,
+            rtt: RttEstimator::new(),
+            timed: None,
+            last_sent: 0,
+            rto_at: u64::MAX,
+            stalled_since: 0,
+            holes: None,
+        }
+    }
+
+    /// Takes a frame of `len` encoded bytes.
+    pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
+        let (len, segments) = cut(len, transport.mss, transport.framing);
+        self.written.push_back(Written { frame, first: self.end, segments, len, rank });
+        self.end += segments;
+        self.buffered += u64::from(len);
+    }
+
+    /// Whether a per-link queue may hand over another frame.
+    pub(crate) fn has_buffer(&self, config: Option<&TcpConfig>, mss: u32) -> bool {
+        let limit = match config.map(|config| config.send_buffer) {
+            None => u64::from(4 * mss),
+            Some(SendBuffer::Fixed { bytes }) => bytes,
+            Some(SendBuffer::Auto { min }) => min.max((2.0 * self.cwnd) as u64 * u64::from(mss)),
+        };
+        self.buffered < limit
+    }
+
+    /// Whether a frame written now would start to leave as soon as the uplink is free.
+    pub(crate) fn has_room(&self) -> bool {
+        self.nxt == self.end && self.window_open() && !self.lost_waiting()
+    }
+
+    /// Whether a segment can leave now.
+    pub(crate) fn can_send(&self) -> bool {
+        (self.nxt < self.end || self.lost_waiting()) && self.window_open()
+    }
+
+    /// The write rank of the segment that leaves next.
+    pub(crate) fn next_rank(&self) -> u64 {
+        if self.lost_waiting() {
+            return self.written.front().map_or(0, |written| written.rank);
+        }
+        self.written.get(self.cursor).map_or(u64::MAX, |written| written.rank)
+    }
+
+    /// The smoothed round trip time in nanoseconds, 0 if unknown.
+    pub(crate) fn srtt(&self) -> u64 {
+        self.rtt.smoothed()
+    }
+
+    /// The congestion window in packets.
+    pub(crate) fn cwnd(&self) -> f64 {
+        self.cwnd
+    }
+
+    /// When the retransmission timer expires.
+    pub(crate) fn rto_at(&self) -> u64 {
+        self.rto_at
+    }
+
+    /// How long nothing new was acknowledged since a first timeout.
+    pub(crate) fn stalled_for(&self, now: u64) -> u64 {
+        if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
+    }
+
+    fn lost_waiting(&self) -> bool {
+        self.holes.as_ref().is_some_and(|holes| holes.board.has_lost())
+    }
+
+    fn pipe(&self) -> u32 {
+        self.nxt - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
+    }
+
+    fn window_open(&self) -> bool {
+        f64::from(self.pipe()) + 1.0 <= self.cwnd
+    }
+
+    /// The segment that leaves at `now`, if one can.
+    pub(crate) fn pop(
+        &mut self,
+        now: u64,
+        config: Option<&TcpConfig>,
+        transport: &Transport,
+    ) -> Option<Segment<F>> {
+        let Some(config) = config else { return self.pop_ideal(transport) };
+        if config.idle_restart && self.nxt == self.una {
+            self.restart_after_idle(now, config);
+        }
+        if !self.can_send() || self.nxt - self.una >= config.receive_window {
+            return None;
+        }
+        let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
+        let (seq, index) = match lost {
+            Some(seq) => (seq, self.written.partition_point(|written| written.first <= seq) - 1),
+            None => (self.nxt, self.cursor),
+        };
+        let written = &self.written[index];
+        let offset = seq - written.first;
+        let segment = Segment {
+            seq,
+            len: segment_len(written.len, offset, written.segments, transport.mss, transport.framing),
+            frame: (offset + 1 == written.segments).then(|| written.frame.clone()),
+            again: lost.is_some(),
+        };
+        if lost.is_none() {
+            self.nxt += 1;
+            if offset + 1 == written.segments {
+                self.cursor += 1;
+            }
+            if self.timed.is_none() {
+                self.timed = Some((seq, now));
+            }
+        } else {
+            self.timed = None;
+        }
+        self.last_sent = now;
+        if self.rto_at == u64::MAX {
+            self.rto_at = now.saturating_add(self.rtt.timeout(config));
+        }
+        Some(segment)
+    }
+
+    fn pop_ideal(&mut self, transport: &Transport) -> Option<Segment<F>> {
+        let written = self.written.front()?;
+        let seq = self.nxt;
+        let offset = seq - written.first;
+        let len = segment_len(written.len, offset, written.segments, transport.mss, transport.framing);
+        self.nxt += 1;
+        self.una = self.nxt;
+        let mut frame = None;
+        if offset + 1 == written.segments {
+            self.buffered -= u64::from(written.len);
+            frame = self.written.pop_front().map(|written| written.frame);
+        }
+        Some(Segment { seq, len, frame, again: false })
+    }
+
+    /// Linux's `tcp_cwnd_restart`: the window is halved for every timeout that the connection was idle, not below the
+    /// initial window, and three quarters of it are kept as threshold.
+    fn restart_after_idle(&mut self, now: u64, config: &TcpConfig) {
+        let rto = self.rtt.timeout(config);
+        let mut idle = now.saturating_sub(self.last_sent);
+        if self.last_sent == 0 || idle <= rto {
+            return;
+        }
+        self.ssthresh = self.ssthresh.max(self.cwnd * 0.75);
+        let floor = f64::from(config.initial_window).min(self.cwnd);
+        while idle > rto && self.cwnd > floor {
+            self.cwnd = (self.cwnd / 2.0).floor();
+            idle -= rto;
+        }
+        self.cwnd = self.cwnd.max(floor);
+    }
+
+    /// Takes an acknowledgement. Returns whether anything was news (there may be room now).
+    pub(crate) fn acknowledged(
+        &mut self,
+        ack: u32,
+        sack: Option<&Sack>,
+        now: u64,
+        config: &TcpConfig,
+    ) -> bool {
+        let in_flight = self.nxt - self.una;
+        let advanced = ack.saturating_sub(self.una).min(in_flight);
+        if sack.is_some() && self.holes.is_none() {
+            self.holes =
+                Some(Box::new(Holes { board: Scoreboard::new(self.una), recover: None, timeout: false }));
+        }
+        if advanced > 0 {
+            self.advance(self.una + advanced, now);
+        }
+        let mut news = advanced;
+        if let Some(holes) = &mut self.holes {
+            news = holes.board.advance(self.una);
+            for (from, to) in sack.into_iter().flat_map(Sack::iter) {
+                news += holes.board.sack(from, to.min(self.nxt));
+            }
+        }
+        if advanced > 0 {
+            self.rto_at =
+                if self.una == self.nxt { u64::MAX } else { now.saturating_add(self.rtt.timeout(config)) };
+        }
+        self.recover(news, in_flight, config);
+        news > 0
+    }
+
+    fn advance(&mut self, una: u32, now: u64) {
+        self.una = una;
+        self.stalled_since = 0;
+        self.rtt.progress();
+        if let Some((seq, sent)) = self.timed
+            && seq < una
+        {
+            self.rtt.sample(now - sent);
+            self.timed = None;
+        }
+        while self.written.front().is_some_and(|written| written.first + written.segments <= una) {
+            self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
+            self.cursor -= 1;
+        }
+    }
+
+    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1).
+    fn recover(&mut self, news: u32, in_flight: u32, config: &TcpConfig) {
+        let mut grows = true;
+        if let Some(holes) = &mut self.holes {
+            match holes.recover {
+                Some(recover) if self.una >= recover => {
+                    if !holes.timeout {
+                        self.cwnd = self.ssthresh;
+                    }
+                    holes.recover = None;
+                    holes.timeout = false;
+                    grows = false;
+                }
+                Some(_) => {
+                    holes.board.find_lost();
+                    grows = holes.timeout;
+                }
+                None => {}
+            }
+            if holes.recover.is_none() && holes.board.find_lost() {
+                self.ssthresh = f64::from((in_flight / 2).max(2));
+                self.cwnd = self.ssthresh;
+                holes.recover = Some(self.nxt);
+                grows = false;
+            }
+            if holes.recover.is_none() && holes.board.absent() == 0 {
+                self.holes = None;
+            }
+        }
+        if grows {
+            self.grow(news, in_flight, config);
+        }
+    }
+
+    fn grow(&mut self, news: u32, in_flight: u32, config: &TcpConfig) {
+        let news = f64::from(news);
+        if self.cwnd < self.ssthresh {
+            if config.grow_unused || self.cwnd < 2.0 * f64::from(in_flight) {
+                self.cwnd = (self.cwnd + news).min(self.ssthresh.max(self.cwnd + 1.0));
+            }
+        } else if config.grow_unused || f64::from(in_flight) + 1.0 > self.cwnd {
+            self.cwnd += news / self.cwnd;
+        }
+        self.cwnd = self.cwnd.min(f64::from(config.receive_window));
+    }
+
+    /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
+    pub(crate) fn timed_out(&mut self, now: u64, config: &TcpConfig) {
+        if self.nxt == self.una {
+            self.rto_at = u64::MAX;
+            return;
+        }
+        let in_flight = self.nxt - self.una;
+        let una = self.una;
+        let nxt = self.nxt;
+        let holes = self.holes.get_or_insert_with(|| {
+            Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
+        });
+        // A second timeout in the same recovery must not halve the threshold again (RFC 5681, equation 4).
+        if !holes.timeout {
+            self.ssthresh = f64::from((in_flight / 2).max(2));
+        }
+        holes.board.all_lost(nxt);
+        holes.recover = Some(nxt);
+        holes.timeout = true;
+        self.cwnd = 1.0;
+        self.timed = None;
+        if self.stalled_since == 0 {
+            self.stalled_since = now;
+        }
+        self.rtt.back_off();
+        self.rto_at = now.saturating_add(self.rtt.timeout(config));
+    }
+}
+
+/// Bytes with framing, and segments, of a frame of `len` encoded bytes.
+pub(crate) fn cut(len: u32, mss: u32, framing: Framing) -> (u32, u32) {
+    let small = len + framing.small_overhead;
+    if small <= mss {
+        return (small, 1);
+    }
+    let large = len + framing.large_overhead;
+    let lead = u32::from(framing.lead > 0);
+    (large, lead + (large - framing.lead).div_ceil(mss))
+}
+
+fn segment_len(len: u32, offset: u32, segments: u32, mss: u32, framing: Framing) -> u32 {
+    if segments == 1 {
+        return len;
+    }
+    if offset == 0 && framing.lead > 0 {
+        return framing.lead;
+    }
+    let before = if framing.lead > 0 { framing.lead + (offset - 1) * mss } else { offset * mss };
+    (len - before).min(mss)
+}

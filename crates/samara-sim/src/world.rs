@@ -1,0 +1,80 @@
+//! What all hosts share and nobody changes while the simulation runs.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
+
+use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+
+/// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
+pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
+
+/// What all hosts share.
+pub(crate) struct World<N: Engine> {
+    pub(crate) config: SimConfig,
+    pub(crate) hosts: Vec<HostConfig>,
+    pub(crate) factory: NodeFactory<N>,
+    pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
+}
+
+impl<N: Engine> World<N> {
+    /// One-way latency from host to host in nanoseconds.
+    pub(crate) fn latency(&self, from: u32, to: u32) -> u64 {
+        let latency = match &self.config.network.latency {
+            Latency::Constant(latency) => latency.as_nanos() as u64,
+            Latency::Uniform { min, max } => {
+                let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+                let drawn = derive_seed(self.config.seed, pair, Purpose::Network);
+                let span = (max.as_nanos() - min.as_nanos()) as u64;
+                min.as_nanos() as u64 + ((u128::from(drawn) * u128::from(span + 1)) >> 64) as u64
+            }
+            Latency::Regions(matrix) => {
+                let row = self.hosts[from as usize].region;
+                let column = self.hosts[to as usize].region;
+                matrix[usize::from(row)][usize::from(column)].as_nanos() as u64
+            }
+        };
+        latency.max(LATENCY_FLOOR.as_nanos() as u64)
+    }
+
+    /// The least latency in the network: how far hosts can be simulated alone.
+    pub(crate) fn lookahead(&self) -> u64 {
+        let least = match &self.config.network.latency {
+            Latency::Constant(latency) => *latency,
+            Latency::Uniform { min, .. } => *min,
+            Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
+        };
+        least.max(LATENCY_FLOOR).as_nanos() as u64
+    }
+
+    /// Whether a partition is in the way.
+    pub(crate) fn partitioned(&self, now: u64, from: u32, to: u32) -> bool {
+        let now = Time::from_nanos(now);
+        self.config.network.partitions.iter().any(|partition| {
+            partition.from <= now
+                && now < partition.until
+                && partition.group_of[from as usize] != partition.group_of[to as usize]
+        })
+    }
+}
+
+/// The identity of a host: its number, little endian, behind the prefix of an identity hash.
+pub fn identity_of(host: u32) -> PeerIdentity {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&[0x00, 0x24, 0x73, 0x61]);
+    bytes[4..].copy_from_slice(&host.to_le_bytes());
+    PeerIdentity::new(&bytes)
+}
+
+/// The host with this identity, if it is one of a simulation.
+pub fn host_of(identity: &PeerIdentity) -> Option<u32> {
+    let bytes = identity.as_bytes().strip_prefix(&[0x00, 0x24, 0x73, 0x61])?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// The address that a host is seen under: one of its own in 10.0.0.0/8.
+pub(crate) fn address_of(host: u32) -> IpAddr {
+    let [_, a, b, c] = host.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, a, b, c))
+}

@@ -1,0 +1,218 @@
+//! A node that sends what it is told and forwards along a chain, and networks of such nodes.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
+use samara_engine::{
+    Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, PeerIdentity, Time, TimerToken,
+};
+use samara_sim::{
+    DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, Record, SimConfig, Simulation, TcpConfig,
+    Transport, host_of,
+};
+
+pub const MBIT: u64 = 1_000_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    pub id: u64,
+    pub len: u32,
+    /// Whom the receiver passes it on to, the next one last.
+    pub route: Arc<Vec<u32>>,
+}
+
+impl Frame for Blob {
+    fn encoded_len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn payload_len(&self) -> usize {
+        self.len as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Say {
+    /// Send one blob to each of these hosts.
+    To {
+        hosts: Vec<u32>,
+        id: u64,
+        len: u32,
+    },
+    /// Send a blob along these hosts.
+    Along {
+        route: Vec<u32>,
+        id: u64,
+        len: u32,
+    },
+    /// Owe messages to all hosts by this schedule.
+    Batch {
+        hosts: Vec<u32>,
+        messages: u64,
+        len: u32,
+        schedule: Schedule,
+    },
+    Dial(u32),
+    Close(u32),
+    Remind(Duration),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Blob { from: u32, id: u64 },
+    Up { peer: u32, outbound: bool },
+    Down { peer: u32 },
+    DialFailed { peer: u32 },
+    Reminder,
+}
+
+#[derive(Default)]
+pub struct Talker {
+    peers: FxHashMap<u32, PeerId>,
+    hosts: FxHashMap<PeerId, u32>,
+}
+
+impl Engine for Talker {
+    type Frame = Blob;
+    type Command = Say;
+    type Event = Heard;
+
+    fn handle(&mut self, input: Input<Blob, Say>, cx: &mut Context<'_, Blob, Heard>) {
+        match input {
+            Input::Start => {}
+            Input::LinkUp { peer, info } => {
+                let host = host_of(&info.identity).unwrap();
+                self.peers.insert(host, peer);
+                self.hosts.insert(peer, host);
+                cx.emit(Heard::Up { peer: host, outbound: info.outbound });
+            }
+            Input::LinkDown { peer } => {
+                let host = self.hosts[&peer];
+                cx.emit(Heard::Down { peer: host });
+            }
+            Input::DialFailed { identity } => {
+                cx.emit(Heard::DialFailed { peer: host_of(&identity).unwrap() })
+            }
+            Input::Frame { peer, frame } => {
+                cx.emit(Heard::Blob { from: self.hosts[&peer], id: frame.id });
+                self.pass_on(frame.route.to_vec(), frame.id, frame.len, cx);
+            }
+            Input::Timer(TimerToken(_)) => cx.emit(Heard::Reminder),
+            Input::Command(say) => self.say(say, cx),
+        }
+    }
+}
+
+impl Talker {
+    fn say(&mut self, say: Say, cx: &mut Context<'_, Blob, Heard>) {
+        match say {
+            Say::To { hosts, id, len } => {
+                for host in hosts {
+                    self.pass_on(vec![host], id, len, cx);
+                }
+            }
+            Say::Along { route, id, len } => self.pass_on(route.into_iter().rev().collect(), id, len, cx),
+            Say::Batch { hosts, messages, len, schedule } => {
+                let peers: Vec<PeerId> = hosts.iter().map(|host| self.peers[host]).collect();
+                let batch: Vec<Owe<Blob>> = (0..messages)
+                    .map(|id| Owe {
+                        message: MessageKey(id),
+                        frame: Blob { id, len, route: Arc::default() },
+                        peers: peers.clone(),
+                        deadline: None,
+                    })
+                    .collect();
+                let now = cx.now();
+                let mut lost = Vec::new();
+                let (outbox, rng) = cx.outbox_and_rng();
+                outbox.owe_batch(now, Lane(0), batch, &schedule, rng, &mut lost);
+                assert!(lost.is_empty());
+            }
+            Say::Dial(host) => cx.dial(samara_sim::identity_of(host)),
+            Say::Close(host) => cx.close(self.peers[&host]),
+            Say::Remind(after) => {
+                let at = cx.now() + after;
+                cx.set_timer(at, TimerToken(1));
+            }
+        }
+    }
+
+    fn pass_on(&mut self, mut route: Vec<u32>, id: u64, len: u32, cx: &mut Context<'_, Blob, Heard>) {
+        let Some(next) = route.pop() else { return };
+        let Some(peer) = self.peers.get(&next).copied() else { return };
+        let now = cx.now();
+        let blob = Blob { id, len, route: Arc::new(route) };
+        let _ = cx.outbox().owe(now, peer, Lane(0), blob, Some(MessageKey(id)), None);
+    }
+}
+
+pub fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
+    Outbox::new(OutboxConfig { dispatch, lanes: vec![LaneConfig::unbounded("data", 0)] })
+}
+
+/// No framing, no headers, no handshake cost worth the name: closed forms stay short.
+pub fn bare(tcp: Option<TcpConfig>) -> Transport {
+    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, tcp, ..Transport::tcp() }
+}
+
+pub fn config(latency_ms: u64, transport: Transport) -> SimConfig {
+    SimConfig {
+        seed: 1,
+        threads: 1,
+        network: Network::uniform(Duration::from_millis(latency_ms)),
+        transport,
+        nic: NicDiscipline::RoundRobin,
+        downlink_queue: DownlinkQueue::DropTail { bytes: u64::MAX },
+    }
+}
+
+pub fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
+    vec![HostConfig { uplink_bps: bps, downlink_bps: bps, region: 0 }; n]
+}
+
+pub fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
+    network_with(config, hosts, edges, Dispatch::PerLink)
+}
+
+pub fn network_with(
+    config: SimConfig,
+    hosts: Vec<HostConfig>,
+    edges: &[(u32, u32)],
+    dispatch: Dispatch,
+) -> Simulation<Talker> {
+    let mut sim =
+        Simulation::new(config, hosts, Arc::new(move |_| (Talker::default(), outbox(dispatch)))).unwrap();
+    for (a, b) in edges {
+        sim.establish(Time::ZERO, *a, *b);
+    }
+    sim
+}
+
+pub fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard>> {
+    let mut records = Vec::new();
+    sim.run_until(until, |record| records.push(record));
+    records
+}
+
+/// When each blob was heard, in the order of hearing: (time, host, id).
+pub fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
+    records
+        .iter()
+        .filter_map(|record| match record.event {
+            Heard::Blob { id, .. } => Some((record.at, record.host, id)),
+            _ => None,
+        })
+        .collect()
+}
+
+pub fn identity(host: u32) -> PeerIdentity {
+    samara_sim::identity_of(host)
+}
+
+/// The largest difference that rounding to nanoseconds per packet can make.
+pub fn close_to(found: Time, expected_ms: f64) -> bool {
+    (found.as_millis_f64() - expected_ms).abs() < 0.01
+}

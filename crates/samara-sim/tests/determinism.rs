@@ -1,0 +1,114 @@
+//! The same scenario and seed give the same run on any number of threads.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use samara_engine::outbox::{Dispatch, Schedule};
+use samara_engine::{NodeRng, Purpose, Time};
+use samara_sim::{Latency, Record, TcpConfig, Transport};
+
+/// Random traffic on a random network with jitter, loss, crashes and restarts.
+fn messy(seed: u64, threads: usize, dispatch: Dispatch, tcp: bool) -> (u64, u64, Vec<Record<Heard>>) {
+    let n = 40;
+    let transport = if tcp { Transport::tcp() } else { Transport::ideal() };
+    let mut config = config(10, transport);
+    config.seed = seed;
+    config.threads = threads;
+    config.network.latency =
+        Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
+    config.network.jitter = Duration::from_millis(4);
+    config.network.loss = if tcp { 0.01 } else { 0.0 };
+    let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
+    let mut edges = Vec::new();
+    for a in 0..n {
+        for b in a + 1..n {
+            if rng.chance(0.15) {
+                edges.push((a, b));
+            }
+        }
+    }
+    let mut sim = network_with(config, hosts(n as usize, 10 * MBIT), &edges, dispatch);
+    for id in 0..300 {
+        let at = Time::from_millis(1000 + rng.below(3000));
+        let say = Say::Along {
+            route: (0..5).map(|_| rng.below(u64::from(n)) as u32).collect(),
+            id,
+            len: 100 + rng.below(30_000) as u32,
+        };
+        sim.command(at, rng.below(u64::from(n)) as u32, say);
+    }
+    for host in 0..4 {
+        sim.crash(Time::from_millis(1500 + 300 * u64::from(host)), host, host % 2 == 0);
+        sim.restart(Time::from_millis(2500 + 300 * u64::from(host)), host);
+    }
+    let mut records = run(&mut sim, Time::from_secs(3));
+    records.extend(run(&mut sim, Time::from_secs(60)));
+    (sim.digest(), sim.steps(), records)
+}
+
+#[test]
+fn threads_do_not_show() {
+    for seed in 0..6 {
+        for (dispatch, tcp) in [(Dispatch::PerLink, true), (Dispatch::Node, true), (Dispatch::PerLink, false)]
+        {
+            let one = messy(seed, 1, dispatch, tcp);
+            assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));
+            for threads in [1, 2, 3, 7, 16] {
+                let many = messy(seed, threads, dispatch, tcp);
+                assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads} threads, {dispatch:?}");
+                assert_eq!(one.2, many.2, "seed {seed}, {threads} threads, {dispatch:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn seeds_do_show() {
+    let digests: Vec<u64> = (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, true).0).collect();
+    let mut distinct = digests.clone();
+    distinct.dedup();
+    assert_eq!(digests, distinct);
+}
+
+#[test]
+fn slicing_a_run_does_not_show() {
+    let build = || {
+        let mut sim =
+            network(config(20, bare(Some(TcpConfig::default()))), hosts(3, 8 * MBIT), &[(0, 1), (1, 2)]);
+        for id in 0..50 {
+            let at = Time::from_millis(1000 + 17 * id);
+            sim.command(at, 0, Say::Along { route: vec![1, 2], id, len: 9_000 });
+        }
+        sim
+    };
+    let mut whole = build();
+    let records = run(&mut whole, Time::from_secs(10));
+    let mut sliced = build();
+    let mut again = Vec::new();
+    for slice in 1..=1000 {
+        again.extend(run(&mut sliced, Time::from_millis(10 * slice)));
+    }
+    assert_eq!(records, again);
+    assert_eq!(whole.digest(), sliced.digest());
+}
+
+#[test]
+fn one_order_over_the_uplink_sends_first_copies_first() {
+    let edges: Vec<(u32, u32)> = (1..=8).map(|peer| (0, peer)).collect();
+    let mut sim = network_with(config(50, bare(None)), hosts(9, 8 * MBIT), &edges, Dispatch::Node);
+    let schedule = Schedule::INTERLEAVED;
+    sim.command(
+        Time::from_secs(1),
+        0,
+        Say::Batch { hosts: (1..=8).collect(), messages: 8, len: 1000, schedule },
+    );
+    let heard = heard(&run(&mut sim, Time::from_secs(3)));
+    assert_eq!(heard.len(), 64);
+    for round in heard.chunks(8) {
+        let mut ids: Vec<u64> = round.iter().map(|(.., id)| *id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..8).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,156 @@
+//! Links come up, go down, and hosts fail.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use samara_engine::Time;
+use samara_sim::Partition;
+
+fn events(sim: &mut samara_sim::Simulation<Talker>, until: u64) -> Vec<(f64, u32, Heard)> {
+    run(sim, Time::from_secs(until)).into_iter().map(|r| (r.at.as_millis_f64(), r.host, r.event)).collect()
+}
+
+#[test]
+fn a_dial_takes_its_round_trips() {
+    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    sim.dial(Time::from_secs(1), 0, 1);
+    let events = events(&mut sim, 3);
+    assert_eq!(events.len(), 2);
+    assert!((events[0].0 - 1400.0).abs() < 0.1, "the dialler is up after four round trips: {events:?}");
+    assert_eq!(events[0].2, Heard::Up { peer: 1, outbound: true });
+    assert!((events[1].0 - 1450.0).abs() < 0.1);
+    assert_eq!(events[1].2, Heard::Up { peer: 0, outbound: false });
+}
+
+#[test]
+fn when_both_dial_one_link_comes_up() {
+    for offset in [0, 10, 50, 99, 100, 101, 300] {
+        let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+        sim.dial(Time::from_secs(1), 1, 0);
+        sim.dial(Time::from_millis(1000 + offset), 0, 1);
+        sim.command(Time::from_secs(3), 0, Say::To { hosts: vec![1], id: 1, len: 5000 });
+        sim.command(Time::from_secs(3), 1, Say::To { hosts: vec![0], id: 2, len: 5000 });
+        let events = events(&mut sim, 10);
+        let ups = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).count();
+        let blobs = events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).count();
+        assert_eq!((ups, blobs), (2, 2), "offset {offset}: {events:?}");
+    }
+}
+
+#[test]
+fn a_lossy_handshake_still_succeeds_or_fails_cleanly() {
+    for seed in 0..60 {
+        let mut config = config(50, samara_sim::Transport::tcp());
+        config.seed = seed;
+        config.network.loss = 0.3;
+        let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+        sim.dial(Time::from_secs(1), 0, 1);
+        sim.command(Time::from_secs(100), 0, Say::To { hosts: vec![1], id: 1, len: 5000 });
+        let events = events(&mut sim, 300);
+        let failed = events.iter().any(|(.., event)| matches!(event, Heard::DialFailed { .. }));
+        let arrived = events.iter().any(|(.., event)| matches!(event, Heard::Blob { .. }));
+        assert!(failed != arrived, "seed {seed}: {events:?}");
+    }
+}
+
+#[test]
+fn nobody_home_fails_after_the_tries() {
+    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    sim.crash(Time::from_millis(500), 1, true);
+    sim.dial(Time::from_secs(1), 0, 1);
+    let events = events(&mut sim, 100);
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].2, Heard::DialFailed { peer: 1 });
+    // 1 + 2 + 4 + 8 + 16 + 32 seconds of waiting.
+    assert!((events[0].0 - 64_000.0).abs() < 1.0, "{events:?}");
+}
+
+#[test]
+fn closing_is_seen_by_both() {
+    let mut sim = network(config(50, bare(None)), hosts(2, 1000 * MBIT), &[(0, 1)]);
+    sim.command(Time::from_secs(1), 0, Say::Close(1));
+    sim.command(Time::from_secs(2), 0, Say::Dial(1));
+    let events = events(&mut sim, 5);
+    let downs: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).collect();
+    assert_eq!(downs.len(), 2);
+    assert!((downs[0].0 - 1000.0).abs() < 0.1 && (downs[1].0 - 1050.0).abs() < 0.1);
+    let ups =
+        events.iter().filter(|(at, _, event)| matches!(event, Heard::Up { .. }) && *at > 1500.0).count();
+    assert_eq!(ups, 2, "the second incarnation comes up");
+}
+
+#[test]
+fn peers_of_a_crashed_process_are_told_and_those_of_a_dead_host_find_out() {
+    for (silent, expected) in [(false, 1050.0), (true, 41_050.0)] {
+        let mut sim = network(config(50, bare(None)), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
+        sim.crash(Time::from_secs(1), 1, silent);
+        let events = events(&mut sim, 60);
+        let downs: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).collect();
+        assert_eq!(downs.len(), 2, "{events:?}");
+        assert!(downs.iter().all(|(at, ..)| (at - expected).abs() < 1.0), "{events:?}");
+    }
+}
+
+#[test]
+fn a_restarted_host_is_back_with_a_new_node() {
+    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
+    sim.crash(Time::from_secs(1), 1, false);
+    // Lost: nobody is there.
+    sim.command(Time::from_secs(2), 1, Say::To { hosts: vec![0], id: 1, len: 100 });
+    sim.restart(Time::from_secs(3), 1);
+    sim.command(Time::from_secs(5), 1, Say::To { hosts: vec![0, 2], id: 2, len: 100 });
+    let events = events(&mut sim, 10);
+    let ids: Vec<u64> = events
+        .iter()
+        .filter_map(|(.., event)| match event {
+            Heard::Blob { id, .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids, [2, 2], "{events:?}");
+}
+
+#[test]
+fn a_silent_restart_before_the_peers_notice_replaces_the_link() {
+    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[(0, 1)]);
+    sim.crash(Time::from_secs(1), 1, true);
+    sim.restart(Time::from_secs(3), 1);
+    sim.command(Time::from_secs(6), 0, Say::To { hosts: vec![1], id: 2, len: 100 });
+    let events = events(&mut sim, 60);
+    assert!(events.iter().any(|(_, host, event)| *host == 1 && matches!(event, Heard::Blob { id: 2, .. })));
+    let downs = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).count();
+    assert_eq!(downs, 1, "the late notice of the first incarnation harms nothing: {events:?}");
+}
+
+#[test]
+fn a_short_partition_is_bridged_and_a_long_one_breaks_links() {
+    for (seconds, broken) in [(5, false), (200, true)] {
+        let mut config = config(50, samara_sim::Transport::tcp());
+        config.network.partitions = vec![Partition {
+            from: Time::from_secs(2),
+            until: Time::from_secs(2 + seconds),
+            group_of: vec![0, 1],
+        }];
+        let mut sim = network(config, hosts(2, 1000 * MBIT), &[(0, 1)]);
+        sim.command(Time::from_secs(3), 0, Say::To { hosts: vec![1], id: 1, len: 50_000 });
+        let events = events(&mut sim, 400);
+        let arrived = events.iter().any(|(.., event)| matches!(event, Heard::Blob { .. }));
+        let down = events.iter().any(|(_, host, event)| *host == 0 && matches!(event, Heard::Down { .. }));
+        assert_eq!((arrived, down), (!broken, broken), "{seconds} s: {events:?}");
+        assert!(sim.stats(0).drops.partition.packets > 0);
+    }
+}
+
+#[test]
+fn timers_and_rates() {
+    let mut sim = network(config(50, bare(None)), hosts(2, 8 * MBIT), &[(0, 1)]);
+    sim.command(Time::from_secs(1), 0, Say::Remind(Duration::from_millis(1234)));
+    sim.set_rates(Time::from_secs(3), 0, 80 * MBIT, 8 * MBIT);
+    sim.command(Time::from_secs(4), 0, Say::To { hosts: vec![1], id: 1, len: 10_000 });
+    let events = events(&mut sim, 10);
+    let at = |wanted: fn(&Heard) -> bool| events.iter().find(|(.., event)| wanted(event)).unwrap().0;
+    assert!((at(|event| *event == Heard::Reminder) - 2234.0).abs() < 0.001);
+    assert!((at(|event| matches!(event, Heard::Blob { .. })) - 4051.0).abs() < 0.01);
+}

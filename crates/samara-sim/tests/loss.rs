@@ -1,0 +1,113 @@
+//! Loss: everything arrives, in order, and at the rate that theory says.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use samara_engine::Time;
+use samara_sim::{DownlinkQueue, SendBuffer, TcpConfig};
+
+fn tcp() -> TcpConfig {
+    TcpConfig { send_buffer: SendBuffer::Fixed { bytes: u64::MAX }, ..TcpConfig::default() }
+}
+
+#[test]
+fn everything_arrives_in_order_whatever_is_lost() {
+    for seed in 0..40 {
+        let mut config = config(20, bare(Some(tcp())));
+        config.seed = seed;
+        config.network.loss = [0.001, 0.01, 0.05, 0.2][seed as usize % 4];
+        config.network.jitter = Duration::from_millis(seed % 7);
+        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+        for id in 0..100 {
+            sim.command(Time::from_millis(1000 + 3 * id), 0, Say::To { hosts: vec![1], id, len: 16_500 });
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(600)));
+        let ids: Vec<u64> = heard.iter().map(|(.., id)| *id).collect();
+        assert_eq!(ids, (0..100).collect::<Vec<_>>(), "seed {seed}");
+        assert!(
+            sim.stats(0).retransmitted.packets >= 1 || sim.stats(0).drops.random.packets == 0,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn one_lost_segment_costs_one_round_trip() {
+    // A downlink queue that is too short by a little drops a few segments of the burst; selective acknowledgements
+    // bring them back within a round trip or two, never by a timeout.
+    let mut config = config(50, bare(Some(TcpConfig { initial_window: 40, ..tcp() })));
+    config.downlink_queue = DownlinkQueue::DropTail { bytes: 30_000 };
+    let mut hosts = hosts(2, 800 * MBIT);
+    hosts[1].downlink_bps = 80 * MBIT;
+    let mut sim = network(config, hosts, &[(0, 1)]);
+    sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 100_000 });
+    let heard = heard(&run(&mut sim, Time::from_secs(5)));
+    let stats = *sim.stats(0);
+    let dropped = sim.stats(1).drops.downlink_full.packets;
+    assert!(dropped > 0, "the queue held everything");
+    assert_eq!(stats.retransmitted.packets, dropped, "only what was lost is sent again");
+    assert_eq!(stats.timeouts, 0);
+    let took = heard[0].0.as_millis_f64() - 1000.0;
+    assert!((250.0..=460.0).contains(&took), "{took} ms");
+}
+
+#[test]
+fn a_lost_tail_is_repaired_by_the_timer() {
+    // The last packets of a transfer have nothing behind them that could report their loss.
+    let mut timeouts = 0;
+    for seed in 0..30 {
+        let mut config = config(20, bare(Some(tcp())));
+        config.seed = seed;
+        config.network.loss = 0.1;
+        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+        sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 2_000 });
+        let heard = heard(&run(&mut sim, Time::from_secs(100)));
+        assert_eq!(heard.len(), 1, "seed {seed}");
+        timeouts += sim.stats(0).timeouts;
+    }
+    assert!(timeouts > 0);
+}
+
+/// Mathis, Semke, Mahdavi, Ott 1997: rate = (MSS / RTT) * sqrt(3/2) / sqrt(p) for periodic loss and an acknowledgement for
+/// every packet. Random loss and timeouts stay somewhat below.
+#[test]
+fn throughput_under_random_loss_follows_the_square_root_law() {
+    for loss in [0.0005, 0.002, 0.005] {
+        let mut config = config(25, bare(Some(tcp())));
+        config.network.loss = loss;
+        let mut sim = network(config, hosts(2, 100_000 * MBIT), &[(0, 1)]);
+        let total_segments = 60_000.0;
+        sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 60_000_000 });
+        let heard = heard(&run(&mut sim, Time::from_secs(3600)));
+        let seconds = heard[0].0.as_secs_f64() - 1.0;
+        let found = total_segments / seconds;
+        let predicted = 1.0 / 0.05 * (1.5f64 / loss).sqrt();
+        let ratio = found / predicted;
+        assert!((0.7..1.25).contains(&ratio), "loss {loss}: {found:.0} segments/s, {ratio:.2} of the law");
+    }
+}
+
+#[test]
+fn controlled_delay_bounds_the_queue_without_emptying_the_link() {
+    let mut config = config(20, bare(Some(tcp())));
+    config.downlink_queue =
+        DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let mut hosts = hosts(5, 100 * MBIT);
+    hosts[0].downlink_bps = 20 * MBIT;
+    let mut sim = network(config, hosts, &[(1, 0), (2, 0), (3, 0), (4, 0)]);
+    for host in 1..5 {
+        sim.command(
+            Time::from_secs(1),
+            host,
+            Say::To { hosts: vec![0], id: u64::from(host), len: 10_000_000 },
+        );
+    }
+    let heard = heard(&run(&mut sim, Time::from_secs(60)));
+    assert_eq!(heard.len(), 4);
+    let seconds = heard[3].0.as_secs_f64() - 1.0;
+    assert!((16.0..20.0).contains(&seconds), "40 MB over 20 Mbit/s took {seconds} s");
+    assert!(sim.stats(0).drops.downlink_codel.packets > 20);
+    assert_eq!(sim.stats(0).drops.downlink_full.packets, 0);
+}
