@@ -6,4 +6,5 @@ pub mod ids;
 pub mod message_id;
 pub mod promises;
 pub mod rpc;
+pub mod score;
 pub mod wire;

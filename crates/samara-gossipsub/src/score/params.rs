@@ -1,0 +1,254 @@
+//! What the score weighs how much (specification v1.1, "Overview of score parameters").
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::thresholds::{ParameterError, check};
+
+/// Parameters that hold for a peer as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerScoreParams {
+    /// Most that all topics together can add; 0 for no cap.
+    pub topic_score_cap: f64,
+    /// P5: weight of what the application thinks of the peer.
+    pub app_specific_weight: f64,
+    /// P6: weight (<= 0) of the square of the surplus of peers on one address.
+    pub ip_colocation_weight: f64,
+    /// P6: so many peers on one address are no surplus.
+    pub ip_colocation_threshold: f64,
+    /// P6: addresses that any number of peers may share.
+    pub ip_colocation_whitelist: BTreeSet<IpAddr>,
+    /// P7: weight (<= 0) of the square of the behaviour penalty above its threshold.
+    pub behaviour_penalty_weight: f64,
+    /// P7: penalties up to here are free.
+    pub behaviour_penalty_threshold: f64,
+    /// P7: what a decay interval leaves of the penalty.
+    pub behaviour_penalty_decay: f64,
+    /// Weight (<= 0) of messages that could not be sent because the peer is slow, above the threshold
+    /// (rust-libp2p; 0 turns it off).
+    pub slow_peer_weight: f64,
+    /// So many messages that could not be sent are free.
+    pub slow_peer_threshold: f64,
+    /// What a decay interval leaves of their number.
+    pub slow_peer_decay: f64,
+    /// How often counters decay.
+    pub decay_interval: Duration,
+    /// A counter below counts as 0.
+    pub decay_to_zero: f64,
+    /// How long the score of a peer that left is kept, if it is not positive.
+    pub retain_score: Duration,
+    /// How long the delivery of a message is tracked; should be the time to live of the seen cache.
+    pub record_ttl: Duration,
+    /// Most messages whose delivery is tracked at a time; beyond, the oldest are forgotten (and counted).
+    pub record_capacity: usize,
+    /// Most peers whose copies of one message are tracked.
+    pub record_peers_max: usize,
+}
+
+impl Default for PeerScoreParams {
+    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    fn default() -> Self {
+        Self {
+            topic_score_cap: 3600.0,
+            app_specific_weight: 10.0,
+            ip_colocation_weight: -5.0,
+            ip_colocation_threshold: 10.0,
+            ip_colocation_whitelist: BTreeSet::new(),
+            behaviour_penalty_weight: -10.0,
+            behaviour_penalty_threshold: 0.0,
+            behaviour_penalty_decay: 0.2,
+            slow_peer_weight: -0.2,
+            slow_peer_threshold: 0.0,
+            slow_peer_decay: 0.2,
+            decay_interval: Duration::from_secs(1),
+            decay_to_zero: 0.01,
+            retain_score: Duration::from_secs(3600),
+            record_ttl: Duration::from_secs(120),
+            record_capacity: 1 << 16,
+            record_peers_max: 1 << 10,
+        }
+    }
+}
+
+impl PeerScoreParams {
+    /// No weight at all: a start for those who set weights one by one.
+    pub fn neutral() -> Self {
+        Self {
+            topic_score_cap: 0.0,
+            app_specific_weight: 0.0,
+            ip_colocation_weight: 0.0,
+            behaviour_penalty_weight: 0.0,
+            slow_peer_weight: 0.0,
+            ..Self::default()
+        }
+    }
+
+    /// Checks the rules of the specification, "Parameter validation" of go-libp2p-pubsub's `score_params.go` included.
+    ///
+    /// # Errors
+    /// The first field whose value is not allowed.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        check(self.topic_score_cap >= 0.0, "topic_score_cap", self.topic_score_cap, "it must be >= 0")?;
+        check(true, "app_specific_weight", self.app_specific_weight, "it must be finite")?;
+        penalty("ip_colocation_weight", self.ip_colocation_weight)?;
+        let threshold = self.ip_colocation_threshold;
+        let rule = "it must be >= 1 where the weight is not 0";
+        let off = self.ip_colocation_weight == 0.0;
+        check(off || threshold >= 1.0, "ip_colocation_threshold", threshold, rule)?;
+        penalty("behaviour_penalty_weight", self.behaviour_penalty_weight)?;
+        let threshold = self.behaviour_penalty_threshold;
+        check(threshold >= 0.0, "behaviour_penalty_threshold", threshold, "it must be >= 0")?;
+        let weight = self.behaviour_penalty_weight;
+        fraction("behaviour_penalty_decay", self.behaviour_penalty_decay, weight)?;
+        penalty("slow_peer_weight", self.slow_peer_weight)?;
+        let threshold = self.slow_peer_threshold;
+        check(threshold >= 0.0, "slow_peer_threshold", threshold, "it must be >= 0")?;
+        fraction("slow_peer_decay", self.slow_peer_decay, self.slow_peer_weight)?;
+        let interval = self.decay_interval.as_secs_f64();
+        check(interval >= 1.0, "decay_interval", interval, "it must be at least 1 s")?;
+        fraction("decay_to_zero", self.decay_to_zero, 1.0)?;
+        let capacity = self.record_capacity as f64;
+        check(capacity >= 1.0, "record_capacity", capacity, "it must be at least 1")
+    }
+}
+
+/// Parameters of one topic. All counters are per peer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicScoreParams {
+    /// Weight of the topic among the others.
+    pub topic_weight: f64,
+    /// P1: weight (>= 0) of the time in the mesh, in quanta.
+    pub time_in_mesh_weight: f64,
+    /// P1: the quantum.
+    pub time_in_mesh_quantum: Duration,
+    /// P1: most quanta that count.
+    pub time_in_mesh_cap: f64,
+    /// P2: weight (>= 0) of messages that the peer was first to deliver.
+    pub first_message_deliveries_weight: f64,
+    /// P2: what a decay interval leaves.
+    pub first_message_deliveries_decay: f64,
+    /// P2: most that count.
+    pub first_message_deliveries_cap: f64,
+    /// P3: weight (<= 0) of the square of the deficit of mesh deliveries.
+    pub mesh_message_deliveries_weight: f64,
+    /// P3: what a decay interval leaves.
+    pub mesh_message_deliveries_decay: f64,
+    /// P3: most that count.
+    pub mesh_message_deliveries_cap: f64,
+    /// P3: what is expected of a mesh member.
+    pub mesh_message_deliveries_threshold: f64,
+    /// P3: a copy counts as near-first up to so long after the message was validated.
+    pub mesh_message_deliveries_window: Duration,
+    /// P3: members are judged only after so long in the mesh.
+    pub mesh_message_deliveries_activation: Duration,
+    /// P3b: weight (<= 0) of squared deficits at the time of leaving the mesh.
+    pub mesh_failure_penalty_weight: f64,
+    /// P3b: what a decay interval leaves.
+    pub mesh_failure_penalty_decay: f64,
+    /// P4: weight (<= 0) of the square of invalid messages.
+    pub invalid_message_deliveries_weight: f64,
+    /// P4: what a decay interval leaves.
+    pub invalid_message_deliveries_decay: f64,
+}
+
+impl Default for TopicScoreParams {
+    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    fn default() -> Self {
+        Self {
+            topic_weight: 0.5,
+            time_in_mesh_weight: 1.0,
+            time_in_mesh_quantum: Duration::from_millis(1),
+            time_in_mesh_cap: 3600.0,
+            first_message_deliveries_weight: 1.0,
+            first_message_deliveries_decay: 0.5,
+            first_message_deliveries_cap: 2000.0,
+            mesh_message_deliveries_weight: -1.0,
+            mesh_message_deliveries_decay: 0.5,
+            mesh_message_deliveries_cap: 100.0,
+            mesh_message_deliveries_threshold: 20.0,
+            mesh_message_deliveries_window: Duration::from_millis(10),
+            mesh_message_deliveries_activation: Duration::from_secs(5),
+            mesh_failure_penalty_weight: -1.0,
+            mesh_failure_penalty_decay: 0.5,
+            invalid_message_deliveries_weight: -1.0,
+            invalid_message_deliveries_decay: 0.3,
+        }
+    }
+}
+
+impl TopicScoreParams {
+    /// Weight 1 for the topic and none for anything else: a start for those who set weights one by one.
+    pub fn neutral() -> Self {
+        Self {
+            topic_weight: 1.0,
+            time_in_mesh_weight: 0.0,
+            first_message_deliveries_weight: 0.0,
+            mesh_message_deliveries_weight: 0.0,
+            mesh_failure_penalty_weight: 0.0,
+            invalid_message_deliveries_weight: 0.0,
+            ..Self::default()
+        }
+    }
+
+    /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does. What belongs to a weight of 0 is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// The first field whose value is not allowed.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        reward("topic_weight", self.topic_weight)?;
+        reward("time_in_mesh_weight", self.time_in_mesh_weight)?;
+        let quantum = self.time_in_mesh_quantum.as_secs_f64();
+        check(quantum > 0.0, "time_in_mesh_quantum", quantum, "it must be > 0")?;
+        positive("time_in_mesh_cap", self.time_in_mesh_cap, self.time_in_mesh_weight)?;
+
+        let weight = self.first_message_deliveries_weight;
+        reward("first_message_deliveries_weight", weight)?;
+        fraction("first_message_deliveries_decay", self.first_message_deliveries_decay, weight)?;
+        positive("first_message_deliveries_cap", self.first_message_deliveries_cap, weight)?;
+
+        let weight = self.mesh_message_deliveries_weight;
+        penalty("mesh_message_deliveries_weight", weight)?;
+        fraction("mesh_message_deliveries_decay", self.mesh_message_deliveries_decay, weight)?;
+        positive("mesh_message_deliveries_cap", self.mesh_message_deliveries_cap, weight)?;
+        positive("mesh_message_deliveries_threshold", self.mesh_message_deliveries_threshold, weight)?;
+        let activation = self.mesh_message_deliveries_activation.as_secs_f64();
+        let rule = "it must be at least 1 s where the weight is not 0";
+        let holds = weight == 0.0 || activation >= 1.0;
+        check(holds, "mesh_message_deliveries_activation", activation, rule)?;
+
+        let weight = self.mesh_failure_penalty_weight;
+        penalty("mesh_failure_penalty_weight", weight)?;
+        fraction("mesh_failure_penalty_decay", self.mesh_failure_penalty_decay, weight)?;
+        let weight = self.invalid_message_deliveries_weight;
+        penalty("invalid_message_deliveries_weight", weight)?;
+        fraction("invalid_message_deliveries_decay", self.invalid_message_deliveries_decay, weight)
+    }
+}
+
+fn reward(field: &'static str, weight: f64) -> Result<(), ParameterError> {
+    check(weight >= 0.0, field, weight, "it must be >= 0 (a reward, or 0 to turn it off)")
+}
+
+fn penalty(field: &'static str, weight: f64) -> Result<(), ParameterError> {
+    check(weight <= 0.0, field, weight, "it must be <= 0 (a penalty, or 0 to turn it off)")
+}
+
+fn positive(field: &'static str, value: f64, weight: f64) -> Result<(), ParameterError> {
+    check(weight == 0.0 || value > 0.0, field, value, "it must be > 0 where the weight is not 0")
+}
+
+fn fraction(field: &'static str, value: f64, weight: f64) -> Result<(), ParameterError> {
+    let holds = weight == 0.0 || (value > 0.0 && value < 1.0);
+    check(holds, field, value, "it must be between 0 and 1 (exclusive) where the weight is not 0")
+}
+
+/// The decay factor with which a counter falls to `decay_to_zero` of its value within `span`, decaying once per
+/// `interval`: `decay_to_zero ^ (interval / span)` (go-libp2p-pubsub `ScoreParameterDecayWithBase`). Its
+/// `ScoreParameterDecay` has an interval of 1 s and 0.01.
+///
+/// A span of zero gives 0: nothing survives.
+pub fn score_parameter_decay(span: Duration, interval: Duration, decay_to_zero: f64) -> f64 {
+    decay_to_zero.powf(interval.as_secs_f64() / span.as_secs_f64())
+}

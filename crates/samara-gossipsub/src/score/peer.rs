@@ -1,0 +1,196 @@
+//! The counters of one peer, and the score that they make.
+
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use samara_engine::Time;
+use smallvec::SmallVec;
+
+use super::params::{PeerScoreParams, TopicScoreParams};
+use crate::ids::TopicIdx;
+
+/// What peers are counted by for P6: an IPv4 address; an IPv6 address, and the /64 it belongs to, since a household or
+/// a virtual machine has a whole /64 to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum AddressKey {
+    Host(IpAddr),
+    Network64(u64),
+}
+
+/// The keys that a peer on this address counts under.
+pub(super) fn address_keys(address: Option<IpAddr>) -> SmallVec<[AddressKey; 2]> {
+    let mut keys = SmallVec::new();
+    let Some(address) = address.map(|address| address.to_canonical()) else { return keys };
+    keys.push(AddressKey::Host(address));
+    if let IpAddr::V6(address) = address
+        && address != Ipv6Addr::LOCALHOST
+    {
+        keys.push(AddressKey::Network64((address.to_bits() >> 64) as u64));
+    }
+    keys
+}
+
+/// A peer's counters on one topic.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TopicStats {
+    /// Since when it is in the mesh.
+    pub(super) grafted_at: Option<Time>,
+    /// As of the latest refresh, like the activation: scores change by events only, which keeps them cacheable.
+    pub(super) time_in_mesh: Duration,
+    pub(super) first_message_deliveries: f64,
+    pub(super) mesh_message_deliveries: f64,
+    pub(super) mesh_message_deliveries_active: bool,
+    pub(super) mesh_failure_penalty: f64,
+    pub(super) invalid_message_deliveries: f64,
+}
+
+/// The parts of a topic's score, weighed but for the topic's own weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct TopicParts {
+    pub(super) p1: f64,
+    pub(super) p2: f64,
+    pub(super) p3: f64,
+    pub(super) p3b: f64,
+    pub(super) p4: f64,
+}
+
+impl TopicStats {
+    pub(super) fn parts(&self, params: &TopicScoreParams) -> TopicParts {
+        let quanta = self.time_in_mesh.as_nanos() / params.time_in_mesh_quantum.as_nanos().max(1);
+        let quanta = if self.grafted_at.is_some() { quanta as f64 } else { 0.0 };
+        let deficit = self.deficit(params);
+        TopicParts {
+            p1: quanta.min(params.time_in_mesh_cap) * params.time_in_mesh_weight,
+            p2: self.first_message_deliveries * params.first_message_deliveries_weight,
+            p3: deficit * deficit * params.mesh_message_deliveries_weight,
+            p3b: self.mesh_failure_penalty * params.mesh_failure_penalty_weight,
+            p4: self.invalid_message_deliveries
+                * self.invalid_message_deliveries
+                * params.invalid_message_deliveries_weight,
+        }
+    }
+
+    /// What is missing of the mesh deliveries expected, once they are expected.
+    fn deficit(&self, params: &TopicScoreParams) -> f64 {
+        let deficit = params.mesh_message_deliveries_threshold - self.mesh_message_deliveries;
+        if self.mesh_message_deliveries_active { deficit.max(0.0) } else { 0.0 }
+    }
+
+    pub(super) fn graft(&mut self, now: Time) {
+        self.grafted_at = Some(now);
+        self.time_in_mesh = Duration::ZERO;
+        self.mesh_message_deliveries_active = false;
+    }
+
+    /// Leaving the mesh: a deficit at this time sticks (P3b), so that leaving and coming back does not wipe it. Nothing
+    /// happens to a peer that is not in the mesh (go-libp2p-pubsub would count its old deficit again).
+    pub(super) fn leave_mesh(&mut self, params: &TopicScoreParams) {
+        if self.grafted_at.take().is_some() {
+            let deficit = self.deficit(params);
+            self.mesh_failure_penalty += deficit * deficit;
+        }
+    }
+
+    pub(super) fn first_delivery(&mut self, params: &TopicScoreParams) {
+        let cap = params.first_message_deliveries_cap;
+        self.first_message_deliveries = (self.first_message_deliveries + 1.0).min(cap);
+        self.mesh_delivery(params);
+    }
+
+    pub(super) fn mesh_delivery(&mut self, params: &TopicScoreParams) {
+        if self.grafted_at.is_some() {
+            let cap = params.mesh_message_deliveries_cap;
+            self.mesh_message_deliveries = (self.mesh_message_deliveries + 1.0).min(cap);
+        }
+    }
+
+    /// One decay interval; whether anything changed.
+    pub(super) fn refresh(&mut self, now: Time, params: &TopicScoreParams, to_zero: f64) -> bool {
+        let mut changed =
+            decay(&mut self.first_message_deliveries, params.first_message_deliveries_decay, to_zero);
+        changed |= decay(&mut self.mesh_message_deliveries, params.mesh_message_deliveries_decay, to_zero);
+        changed |= decay(&mut self.mesh_failure_penalty, params.mesh_failure_penalty_decay, to_zero);
+        changed |=
+            decay(&mut self.invalid_message_deliveries, params.invalid_message_deliveries_decay, to_zero);
+        if let Some(grafted_at) = self.grafted_at {
+            self.time_in_mesh = now - grafted_at;
+            if self.time_in_mesh > params.mesh_message_deliveries_activation {
+                self.mesh_message_deliveries_active = true;
+            }
+            changed = true;
+        }
+        changed
+    }
+
+    /// Applies caps that were lowered.
+    pub(super) fn recap(&mut self, params: &TopicScoreParams) {
+        let cap = params.first_message_deliveries_cap;
+        self.first_message_deliveries = self.first_message_deliveries.min(cap);
+        self.mesh_message_deliveries = self.mesh_message_deliveries.min(params.mesh_message_deliveries_cap);
+    }
+}
+
+/// One decay interval of one counter; whether it changed.
+pub(super) fn decay(counter: &mut f64, factor: f64, to_zero: f64) -> bool {
+    if *counter == 0.0 {
+        return false;
+    }
+    *counter *= factor;
+    if *counter < to_zero {
+        *counter = 0.0;
+    }
+    true
+}
+
+/// All that is kept of one peer.
+#[derive(Debug)]
+pub(super) struct PeerStats {
+    /// Until when to keep the counters of a peer that left; absent while it is connected.
+    pub(super) retained_until: Option<Time>,
+    pub(super) addresses: SmallVec<[AddressKey; 2]>,
+    /// Sorted by topic.
+    pub(super) topics: Vec<(TopicIdx, TopicStats)>,
+    pub(super) app_score: f64,
+    pub(super) behaviour_penalty: f64,
+    pub(super) slow_penalty: f64,
+    /// The score; NaN if it has to be computed anew.
+    pub(super) cached: Cell<f64>,
+}
+
+impl PeerStats {
+    pub(super) fn new() -> Self {
+        Self {
+            retained_until: None,
+            addresses: SmallVec::new(),
+            topics: Vec::new(),
+            app_score: 0.0,
+            behaviour_penalty: 0.0,
+            slow_penalty: 0.0,
+            cached: Cell::new(f64::NAN),
+        }
+    }
+
+    /// The counters on a topic, made if there are none.
+    pub(super) fn topic_mut(&mut self, topic: TopicIdx) -> &mut TopicStats {
+        let at = match self.topics.binary_search_by_key(&topic, |(known, _)| *known) {
+            Ok(at) => at,
+            Err(at) => {
+                self.topics.insert(at, (topic, TopicStats::default()));
+                at
+            }
+        };
+        &mut self.topics[at].1
+    }
+
+    /// P7, weighed.
+    pub(super) fn p7(&self, params: &PeerScoreParams) -> f64 {
+        let excess = (self.behaviour_penalty - params.behaviour_penalty_threshold).max(0.0);
+        excess * excess * params.behaviour_penalty_weight
+    }
+
+    /// The slow-peer penalty, weighed: linear, unlike the others (rust-libp2p).
+    pub(super) fn slow(&self, params: &PeerScoreParams) -> f64 {
+        (self.slow_penalty - params.slow_peer_threshold).max(0.0) * params.slow_peer_weight
+    }
+}
