@@ -42,6 +42,8 @@ pub(crate) struct Sender<F> {
     end: u32,
     /// Bytes of `written`.
     buffered: u64,
+    /// The receiver's window in packets.
+    receive_window: u32,
     /// Packets, with a fraction for congestion avoidance.
     cwnd: f64,
     ssthresh: f64,
@@ -75,6 +77,7 @@ impl<F: Clone> Sender<F> {
             nxt: 0,
             end: 0,
             buffered: 0,
+            receive_window: config.map_or(u32::MAX, |config| config.receive_window),
             cwnd: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
             ssthresh: f64::INFINITY,
             rtt: RttEstimator::new(),
@@ -106,12 +109,12 @@ impl<F: Clone> Sender<F> {
 
     /// Whether a frame written now would start to leave as soon as the uplink is free.
     pub(crate) fn has_room(&self) -> bool {
-        self.nxt == self.end && self.window_open() && !self.lost_waiting()
+        self.nxt == self.end && self.window_open() && self.receiver_open() && !self.lost_waiting()
     }
 
     /// Whether a segment can leave now.
     pub(crate) fn can_send(&self) -> bool {
-        (self.nxt < self.end || self.lost_waiting()) && self.window_open()
+        (self.lost_waiting() || (self.nxt < self.end && self.receiver_open())) && self.window_open()
     }
 
     /// The write rank of the segment that leaves next.
@@ -154,6 +157,10 @@ impl<F: Clone> Sender<F> {
         f64::from(self.pipe()) + 1.0 <= self.cwnd
     }
 
+    fn receiver_open(&self) -> bool {
+        self.nxt - self.una < self.receive_window
+    }
+
     /// The segment that leaves at `now`, if one can.
     pub(crate) fn pop(
         &mut self,
@@ -165,7 +172,7 @@ impl<F: Clone> Sender<F> {
         if config.idle_restart && self.nxt == self.una {
             self.restart_after_idle(now, config);
         }
-        if !self.can_send() || self.nxt - self.una >= config.receive_window {
+        if !self.can_send() {
             return None;
         }
         let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
