@@ -21,7 +21,8 @@ pub enum Overflow {
     /// The copy is dropped.
     #[default]
     DropNewest,
-    /// The copy of the same lane and link that would leave last in line first in time (the oldest) is dropped instead.
+    /// The copies that have been owed longest on the same lane and link are dropped instead, as many as it takes. A copy
+    /// that is larger than the whole lane is dropped itself.
     DropOldest,
 }
 
@@ -89,6 +90,42 @@ pub struct Counters {
     pub dropped_oldest: Tally,
     /// Refused because the queue was full (never counted as owed); the caller was told.
     pub refused: Tally,
+    /// Owed still.
+    pub pending: Tally,
+}
+
+impl Counters {
+    /// Whether every copy and byte that was owed is accounted for.
+    pub fn add_up(&self) -> bool {
+        let parts = [self.sent, self.withdrawn, self.expired, self.dropped_oldest, self.pending];
+        self.owed.copies == parts.iter().map(|part| part.copies).sum::<u64>()
+            && self.owed.bytes == parts.iter().map(|part| part.bytes).sum::<u64>()
+    }
+}
+
+/// What became of the copies of one message since it became pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Copies taken into the outbox.
+    pub owed: u32,
+    /// Copies handed to the transport.
+    pub sent: u32,
+    /// Copies taken back.
+    pub withdrawn: u32,
+    /// Copies whose deadline had passed.
+    pub expired: u32,
+    /// Copies dropped to make room.
+    pub dropped_oldest: u32,
+    /// Copies owed still, those that are held back included.
+    pub pending: u32,
+    /// Different peers noted to have the message (at most [`Progress::NOTED_MAX`] and the observers are remembered).
+    pub noted: u32,
+}
+
+impl Progress {
+    /// How many peers are remembered to have a message. More do not matter: no sensible cap of a feedback schedule is
+    /// larger, and a message must not cost memory without bound because many claim to have it.
+    pub const NOTED_MAX: usize = 64;
 }
 
 /// A number of copies and their bytes.
@@ -105,5 +142,10 @@ impl Tally {
     pub fn add(&mut self, bytes: u32) {
         self.copies += 1;
         self.bytes += u64::from(bytes);
+    }
+
+    pub(super) fn remove(&mut self, bytes: u32) {
+        self.copies -= 1;
+        self.bytes -= u64::from(bytes);
     }
 }

@@ -1,14 +1,114 @@
 //! What a node owes to its peers, and which copy leaves next.
+//!
+//! An engine owes frames ([`Outbox::owe`]) and messages ([`Outbox::owe_batch`]) to peers; a driver asks for the next copy
+//! when there is room for it. Until then a copy can be taken back ([`Outbox::withdraw`]), can expire, and its place in
+//! line follows what happened since. Every copy is accounted for ([`Outbox::counters`]).
+//!
+//! ```
+//! use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
+//! use samara_engine::{Frame, MessageKey, NodeRng, Outbox, PeerId, Purpose, Time};
+//!
+//! #[derive(Clone)]
+//! struct Column(u64);
+//!
+//! impl Frame for Column {
+//!     fn encoded_len(&self) -> usize {
+//!         2048
+//!     }
+//!     fn payload_len(&self) -> usize {
+//!         2000
+//!     }
+//! }
+//!
+//! let lanes = vec![LaneConfig::unbounded("messages", 0)];
+//! let mut outbox = Outbox::new(OutboxConfig { dispatch: Dispatch::Node, lanes });
+//! let peers = [PeerId(0), PeerId(1)];
+//! peers.iter().for_each(|peer| outbox.link_up(*peer));
+//!
+//! // Two columns, both owed to both peers.
+//! let batch = [7, 8].map(|id| Owe {
+//!     message: MessageKey(id),
+//!     frame: Column(id),
+//!     peers: peers.to_vec(),
+//!     deadline: None,
+//! });
+//! let (mut rng, mut lost) = (NodeRng::new(1, 0, Purpose::Engine), Vec::new());
+//! outbox.owe_batch(Time::ZERO, Lane(0), batch, &Schedule::INTERLEAVED, &mut rng, &mut lost);
+//!
+//! // The first copy of each column leaves before a second one.
+//! let first = outbox.pop(Time::ZERO, |_| true).unwrap();
+//! let second = outbox.pop(Time::ZERO, |_| true).unwrap();
+//! assert_eq!((first.frame.0, second.frame.0), (7, 8));
+//!
+//! // Meanwhile the other peer got column 7 elsewhere.
+//! assert_eq!(outbox.withdraw(PeerId(1), MessageKey(7)), 1);
+//! let last = outbox.pop(Time::ZERO, |_| true).unwrap();
+//! assert_eq!((last.frame.0, last.rank), (8, 1));
+//! assert!(outbox.pop(Time::ZERO, |_| true).is_none());
+//! ```
+//!
+//! # Which copy leaves next
+//!
+//! **Lanes.** A lane with a smaller [`priority`](LaneConfig::priority) always goes first. Lanes with the same priority
+//! take turns, one copy each: on every link in per-link dispatch, over the whole node in node dispatch.
+//!
+//! **Inside a lane** the copy with the smallest time goes: since when it is owed, plus the lane's
+//! [`patience`](LaneConfig::patience) times its *round*. Equal times are ordered by round, then by call, then by message
+//! (in the order of the round), then by the peer order of the message.
+//!
+//! | schedule | round of a copy, per link | round of a copy, node |
+//! |---|---|---|
+//! | sequential, and [`Outbox::owe`] | 0 | 0 |
+//! | interleaved | its place in the peer order of its message | copies of its message that left |
+//! | feedback | the same, and the feedback | the same, and the feedback |
+//! | staggered | copies of its message that had left when it was released | the same, and those that left since |
+//!
+//! In node dispatch any peer with room may get the next copy of a message; among those with room, the peer order decides.
+//!
+//! # What holds
+//!
+//! - *Interleaved.* In node dispatch no second copy of a message leaves while a link with room is owed a first copy of
+//!   another message of the same batch (and so on for third copies). In per-link dispatch the same holds on each link
+//!   for the places that the copies have in the planned order, which is all that publishing into queues can promise.
+//! - *Balanced.* As long as nothing is lost or withdrawn, two peers that are owed the same messages of a batch differ by at
+//!   most one copy at any moment: in node dispatch as the copies leave if all links have room, in per-link dispatch as
+//!   they are planned. Where links have no room, the next copy of a message goes to the peer that got the fewest.
+//! - *Nothing starves.* A copy with `n` copies of its message before it (planned or left), owed at time `t`, goes before
+//!   everything of its lane that is owed after `t + (n + f) * patience`, where `f` is the most that feedback can count:
+//!   0 without feedback, the `cap` (at most [`Progress::NOTED_MAX`]) for peers, 8 for a trusted observer. Staggered copies
+//!   also wait for those before them: each until it is known to have arrived, is taken back or expires, or until the
+//!   timeout after it left.
+//! - *Nothing is lost silently.* For each lane, in copies and in bytes:
+//!   `owed = sent + withdrawn + expired + dropped_oldest + pending`.
+//!
+//! # Cost
+//!
+//! An idle link costs one small record and no heap memory. Queues are binary heaps whose keys are brought up to date only
+//! when they surface (keys never decrease), so that a copy that leaves costs nothing for the other copies of its message;
+//! node dispatch looks once or twice at each link that has something pending.
 
+mod balance;
 mod config;
+mod flow;
+mod message;
+mod order;
+mod plan;
+mod queue;
 mod schedule;
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
-pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Tally};
+use rustc_hash::FxHashMap;
+
+pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
+use flow::{Active, Origin, Outcome};
+use message::Store;
+use order::{Batch, Rounds};
+use plan::Plan;
+use queue::{Class, Link, NONE};
 
 /// A message that is owed to several peers.
 #[derive(Clone, Debug)]
@@ -66,28 +166,62 @@ pub enum LossCause {
     Refused,
 }
 
-/// What a node owes, by peer and by message.
+/// What a node owes, by peer and by message. See the [module](self) for the order in which it leaves.
+///
+/// The times handed in must never decrease.
 #[derive(Debug)]
 pub struct Outbox<F> {
     config: OutboxConfig,
-    queues: Vec<Option<VecDeque<Copy<F>>>>,
+    classes: Vec<Class>,
+    store: Store<F>,
+    links: Vec<Option<Link>>,
+    /// By lane: the links that have something in line.
+    active: Vec<Vec<Active>>,
+    /// Node dispatch: the lane of each class that was served last.
+    turns: Vec<Option<u8>>,
     touched: Vec<PeerId>,
     counters: Vec<Counters>,
+    weights: FxHashMap<(PeerId, Weight), f64>,
+    /// When staggered messages go on: time and group.
+    wakes: BTreeSet<(Time, u32)>,
+    serial: u64,
 }
 
 impl<F: Frame> Outbox<F> {
     /// An empty outbox.
+    ///
+    /// # Panics
+    /// If there are more than 255 lanes.
     pub fn new(config: OutboxConfig) -> Self {
-        let counters = vec![Counters::default(); config.lanes.len()];
-        Self { config, queues: Vec::new(), touched: Vec::new(), counters }
+        let lanes = config.lanes.len();
+        assert!(lanes <= 255, "an outbox has at most 255 lanes");
+        let nanos = |lane: &LaneConfig| u64::try_from(lane.patience.as_nanos()).unwrap_or(u64::MAX);
+        let classes = queue::classes(&config.lanes);
+        Self {
+            turns: vec![None; classes.len()],
+            classes,
+            store: Store::new(config.dispatch, config.lanes.iter().map(nanos).collect()),
+            links: Vec::new(),
+            active: (0..lanes).map(|_| Vec::new()).collect(),
+            touched: Vec::new(),
+            counters: vec![Counters::default(); lanes],
+            weights: FxHashMap::default(),
+            wakes: BTreeSet::new(),
+            serial: 0,
+            config,
+        }
     }
 
     // ---- the engine's side ----
 
-    /// Owes one frame to one peer, behind what the lane already owes it.
+    /// Owes one frame to one peer, behind what the lane already owes it in round 0.
     ///
     /// # Errors
-    /// What was lost: this copy, or the older one that made room for it.
+    /// What was lost: this copy, or the first of the older ones that made room for it ([`owe_into`](Self::owe_into) names
+    /// them all).
+    ///
+    /// # Panics
+    /// If there is no such lane.
     pub fn owe(
         &mut self,
         now: Time,
@@ -97,19 +231,38 @@ impl<F: Frame> Outbox<F> {
         message: Option<MessageKey>,
         deadline: Option<Time>,
     ) -> Result<(), Lost> {
-        let _ = deadline;
-        let len = frame.encoded_len() as u32;
-        let Some(Some(queue)) = self.queues.get_mut(peer.index()) else {
-            return Err(Lost { peer, message, cause: LossCause::NotConnected });
-        };
-        queue.push_back(Copy { peer, lane, message, frame, len, owed_at: now, rank: 0 });
-        self.counters[usize::from(lane.0)].owed.add(len);
-        self.touched.push(peer);
-        Ok(())
+        let mut lost = Vec::new();
+        self.owe_into(now, peer, lane, frame, message, deadline, &mut lost);
+        lost.first().map_or(Ok(()), |lost| Err(*lost))
+    }
+
+    /// Owes one frame to one peer as [`owe`](Self::owe) does, and appends all that was lost to `lost`. Returns whether the
+    /// copy was taken.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[allow(clippy::too_many_arguments)]
+    pub fn owe_into(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        lane: Lane,
+        frame: F,
+        message: Option<MessageKey>,
+        deadline: Option<Time>,
+        lost: &mut Vec<Lost>,
+    ) -> bool {
+        let origin = Origin::single(self.serial, lane, message, deadline);
+        self.take_in(now, peer, frame, &origin, lost)
     }
 
     /// Owes messages to peers in the order of a schedule: one message that is published or forwarded, or a whole batch.
     /// What could not be owed is appended to `lost`; returns the number of copies taken.
+    ///
+    /// Copies are taken in the planned order, so that a full queue keeps those that would leave first.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     pub fn owe_batch(
         &mut self,
         now: Time,
@@ -119,104 +272,199 @@ impl<F: Frame> Outbox<F> {
         rng: &mut NodeRng,
         lost: &mut Vec<Lost>,
     ) -> usize {
-        let _ = (schedule, rng);
-        let mut taken = 0;
-        for owe in batch {
-            for peer in owe.peers {
-                match self.owe(now, peer, lane, owe.frame.clone(), Some(owe.message), owe.deadline) {
-                    Ok(()) => taken += 1,
-                    Err(cause) => lost.push(cause),
+        let mut owed: Vec<Owe<F>> = batch.into_iter().collect();
+        for owe in &mut owed {
+            let message = Some(owe.message);
+            owe.peers.retain(|peer| {
+                let up = self.link(*peer).is_some();
+                if !up {
+                    lost.push(Lost { peer: *peer, message, cause: LossCause::NotConnected });
                 }
+                up
+            });
+        }
+        let targets = owed.iter_mut().map(|owe| std::mem::take(&mut owe.peers)).collect();
+        let weights = &self.weights;
+        let weight_of = |peer, weight| weights.get(&(peer, weight)).copied().unwrap_or(1.0);
+        let plan = Plan::new(targets, schedule, weight_of, rng);
+        let batch = self.open_batch(schedule, &plan);
+        let origin = self.serial;
+        let mut ranks = vec![0; owed.len()];
+        let mut taken = 0;
+        for (place, step) in plan.steps.iter().enumerate() {
+            let owe = &owed[step.index as usize];
+            let rank = &mut ranks[step.index as usize];
+            let origin = Origin {
+                origin,
+                lane,
+                message: Some(owe.message),
+                deadline: owe.deadline,
+                batch,
+                index: step.index,
+                rank: *rank,
+                place: place as u32,
+                column: step.column,
+                timeout: schedule.timeout(),
+            };
+            if self.take_in(now, step.peer, owe.frame.clone(), &origin, lost) {
+                *rank += 1;
+                taken += 1;
             }
         }
+        self.close_batch(batch);
         taken
     }
 
     /// Takes back what is owed of a message to a peer. Returns the number of copies.
     pub fn withdraw(&mut self, peer: PeerId, message: MessageKey) -> usize {
-        let Some(Some(queue)) = self.queues.get_mut(peer.index()) else { return 0 };
-        let before = queue.len();
-        let counters = &mut self.counters;
-        queue.retain(|copy| {
-            let keep = copy.message != Some(message);
-            if !keep {
-                counters[usize::from(copy.lane.0)].withdrawn.add(copy.len);
-            }
-            keep
-        });
-        before - queue.len()
+        self.withdraw_from(message, Some(peer))
     }
 
     /// Takes back what is owed of a message to everybody. Returns the number of copies.
     pub fn withdraw_message(&mut self, message: MessageKey) -> usize {
-        (0..self.queues.len()).map(|i| self.withdraw(PeerId(i as u32), message)).sum()
+        self.withdraw_from(message, None)
     }
 
-    /// Notes that a peer has, or claims to have, a message: releases a staggered copy that waited for it, and counts as
-    /// feedback for schedules that use it. Does not withdraw anything.
+    fn withdraw_from(&mut self, message: MessageKey, peer: Option<PeerId>) -> usize {
+        let Some(group) = self.store.group_of(message) else { return 0 };
+        let slots = self.store.slots(group, peer);
+        if peer.is_none() {
+            // So that no copy is released only to be taken back.
+            self.stop_waiting(group);
+        }
+        for slot in &slots {
+            self.take_out(*slot, Outcome::Withdrawn);
+        }
+        slots.len()
+    }
+
+    /// Notes that a peer has, or claims to have, a message that is pending: releases a staggered copy that waited for it,
+    /// and counts as feedback for schedules that use it, once per peer. Does not withdraw anything.
     pub fn note_has(&mut self, now: Time, peer: PeerId, message: MessageKey) {
-        let _ = (now, peer, message);
+        self.wake(now);
+        if let Some(group) = self.store.group_of(message) {
+            self.store.note(group, peer);
+            self.confirm(group, peer);
+        }
     }
 
     /// Sets what a weighted order weighs a peer by. Values that are not positive and finite count as the smallest weight.
     pub fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
-        let _ = (peer, weight, value);
+        let value = if value.is_finite() { value.max(f64::MIN_POSITIVE) } else { f64::MIN_POSITIVE };
+        self.weights.insert((peer, weight), value);
     }
 
     // ---- the driver's side ----
 
     /// A link is up: from now on the peer can be owed something.
     pub fn link_up(&mut self, peer: PeerId) {
-        if self.queues.len() <= peer.index() {
-            self.queues.resize_with(peer.index() + 1, || None);
+        if self.links.len() <= peer.index() {
+            self.links.resize_with(peer.index() + 1, || None);
         }
-        self.queues[peer.index()].get_or_insert_default();
+        self.links[peer.index()].get_or_insert_default();
     }
 
     /// A link is gone: all that is owed to the peer is withdrawn. Returns the number of copies.
     pub fn link_down(&mut self, peer: PeerId) -> usize {
-        let Some(queue) = self.queues.get_mut(peer.index()).and_then(Option::take) else { return 0 };
-        for copy in &queue {
-            self.counters[usize::from(copy.lane.0)].withdrawn.add(copy.len);
+        let mut withdrawn = 0;
+        for lane in 0..self.config.lanes.len() {
+            while let Some(slot) = self.oldest(peer, lane) {
+                self.take_out(slot, Outcome::Withdrawn);
+                withdrawn += 1;
+            }
         }
-        queue.len()
+        if let Some(Some(link)) = self.links.get_mut(peer.index()).map(Option::take)
+            && link.touched
+        {
+            self.touched.retain(|touched| *touched != peer);
+        }
+        withdrawn
     }
 
     /// Moves the peers that were owed something new, or whose held-back copies were released, since the last call into
     /// `into` (each at most once, in the order of the first such copy).
     pub fn take_touched(&mut self, into: &mut Vec<PeerId>) {
+        for peer in &self.touched {
+            if let Some(Some(link)) = self.links.get_mut(peer.index()) {
+                link.touched = false;
+            }
+        }
         into.append(&mut self.touched);
     }
 
-    /// The next copy for one link ([`Dispatch::PerLink`]).
+    /// The next copy for one link. Copies whose deadline has passed are counted and skipped. Releases held-back copies
+    /// whose time has come, as [`wake`](Self::wake) does.
     pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
-        let _ = now;
-        let copy = self.queues.get_mut(peer.index())?.as_mut()?.pop_front()?;
-        self.counters[usize::from(copy.lane.0)].sent.add(copy.len);
-        Some(copy)
-    }
-
-    /// The next copy over all links that have room ([`Dispatch::Node`]).
-    pub fn pop(&mut self, now: Time, has_room: impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
-        let peer = (0..self.queues.len() as u32)
-            .map(PeerId)
-            .find(|peer| has_room(*peer) && self.pending_to(*peer) > 0)?;
-        self.pop_for(now, peer)
-    }
-
-    /// When to look again although nothing happened: a held-back copy is released then. `None` if none is held back.
-    pub fn next_wake(&self) -> Option<Time> {
+        self.wake(now);
+        for class in 0..self.classes.len() {
+            let link = self.link(peer).filter(|link| link.copies > 0)?;
+            let lanes = &self.classes[class];
+            let tied = lanes.len() > 1;
+            let turn: Turn = queue::in_turn(lanes, link.last_lane(class)).collect();
+            for lane in turn {
+                if let Some(slot) = self.first_in_time(now, peer, lane) {
+                    if tied {
+                        let classes = self.classes.len();
+                        self.link_mut(peer)?.note_turn(class, classes, lane);
+                    }
+                    return Some(self.send(now, slot));
+                }
+            }
+        }
         None
     }
 
-    /// How many copies are owed to a peer.
+    /// The next copy over all links that have room: what a driver asks for in [`Dispatch::Node`]. Copies whose deadline has
+    /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
+    pub fn pop(&mut self, now: Time, has_room: impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
+        self.wake(now);
+        for class in 0..self.classes.len() {
+            let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
+            for lane in turn {
+                while let Some(peer) = self.best_link(lane, &has_room) {
+                    if let Some(slot) = self.first_unless_expired(now, peer, lane) {
+                        self.turns[class] = Some(lane);
+                        return Some(self.send(now, slot));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Releases held-back copies whose time has come. A driver calls it at [`next_wake`](Self::next_wake) and then finds
+    /// the links that have something to send in [`take_touched`](Self::take_touched); popping calls it too.
+    pub fn wake(&mut self, now: Time) {
+        while let Some((at, group)) = self.wakes.first().copied().filter(|(at, _)| *at <= now) {
+            self.wakes.remove(&(at, group));
+            self.advance(group);
+        }
+    }
+
+    /// When to look again although nothing happened: a held-back copy is released then. `None` if none waits for time to
+    /// pass.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// How many copies are owed to a peer, those that are held back included.
     pub fn pending_to(&self, peer: PeerId) -> usize {
-        self.queues.get(peer.index()).and_then(Option::as_ref).map_or(0, VecDeque::len)
+        self.link(peer).map_or(0, |link| link.copies as usize)
+    }
+
+    /// How many bytes are owed to a peer, those that are held back included.
+    pub fn pending_bytes_to(&self, peer: PeerId) -> u64 {
+        self.link(peer).map_or(0, |link| link.lanes.iter().map(|lane| lane.bytes).sum())
     }
 
     /// How many copies are owed in all.
     pub fn pending(&self) -> usize {
-        self.queues.iter().flatten().map(VecDeque::len).sum()
+        self.store.copies.len()
+    }
+
+    /// What became of the copies of a message, while it has any that are pending.
+    pub fn progress(&self, message: MessageKey) -> Option<Progress> {
+        self.store.group_of(message).map(|group| self.store.groups[group as usize].progress)
     }
 
     /// The set-up.
@@ -225,7 +473,36 @@ impl<F: Frame> Outbox<F> {
     }
 
     /// What became of the copies of a lane.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     pub fn counters(&self, lane: Lane) -> &Counters {
         &self.counters[usize::from(lane.0)]
     }
+
+    // ---- batches ----
+
+    fn open_batch(&mut self, schedule: &Schedule, plan: &Plan) -> u32 {
+        let (rounds, messages) = match *schedule {
+            Schedule::Sequential => return NONE,
+            Schedule::Interleaved { messages, .. } => (Rounds::Copies, messages),
+            Schedule::Staggered { .. } => (Rounds::Staggered, MessageOrder::AsGiven),
+            Schedule::Feedback { source, messages, .. } => (Rounds::Feedback(source), messages),
+        };
+        let loads = vec![0; plan.columns];
+        // One more while it is being filled, so that it stays even if nothing else does.
+        self.store.batches.insert(Batch { rounds, messages, seed: plan.seed, loads, live: 1 }) as u32
+    }
+
+    fn close_batch(&mut self, batch: u32) {
+        if let Some(open) = self.store.batches.get_mut(batch as usize) {
+            open.live -= 1;
+            if open.live == 0 {
+                self.store.batches.remove(batch as usize);
+            }
+        }
+    }
 }
+
+/// Lanes in turn; more than four of one priority are rare.
+type Turn = smallvec::SmallVec<[u8; 4]>;

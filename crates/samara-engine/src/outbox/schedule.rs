@@ -68,7 +68,7 @@ pub enum PeerOrder {
 }
 
 /// What a weighted order weighs peers by. Weights are positive; a peer without one counts as 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
     /// The peer's score at this node (set by the engine).
     Score,

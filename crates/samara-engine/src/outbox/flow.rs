@@ -1,0 +1,465 @@
+//! How copies get into the outbox, through it, and out of it.
+
+use std::time::Duration;
+
+use super::message::{Pending, Stagger, Waiting};
+use super::order::Key;
+use super::queue::{Entry, Link, NONE};
+use super::{Copy, Lane, LossCause, Lost, Outbox, Overflow, Schedule};
+use crate::{Frame, MessageKey, PeerId, Time};
+
+/// A link that has something in line on a lane. The key of its first copy is not smaller than the bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Active {
+    bound: Key,
+    peer: PeerId,
+}
+
+/// Where a copy comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) origin: u64,
+    pub(super) lane: Lane,
+    pub(super) message: Option<MessageKey>,
+    pub(super) deadline: Option<Time>,
+    pub(super) batch: u32,
+    pub(super) index: u32,
+    pub(super) rank: u32,
+    pub(super) place: u32,
+    pub(super) column: u32,
+    /// Of a staggered schedule.
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Origin {
+    pub(super) fn single(
+        serial: u64,
+        lane: Lane,
+        message: Option<MessageKey>,
+        deadline: Option<Time>,
+    ) -> Self {
+        Self {
+            origin: serial,
+            lane,
+            message,
+            deadline,
+            batch: NONE,
+            index: 0,
+            rank: 0,
+            place: 0,
+            column: 0,
+            timeout: None,
+        }
+    }
+}
+
+impl Schedule {
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Staggered { timeout } => Some(*timeout),
+            _ => None,
+        }
+    }
+}
+
+/// How a copy leaves the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Sent(Time),
+    Withdrawn,
+    Expired,
+    DroppedOldest,
+}
+
+impl<F: Frame> Outbox<F> {
+    pub(super) fn link(&self, peer: PeerId) -> Option<&Link> {
+        self.links.get(peer.index())?.as_ref()
+    }
+
+    pub(super) fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+        self.links.get_mut(peer.index())?.as_mut()
+    }
+
+    /// The copy that has been owed longest on a lane of a link.
+    pub(super) fn oldest(&self, peer: PeerId, lane: usize) -> Option<u32> {
+        self.link(peer)?.lanes.get(lane).map(|queue| queue.head).filter(|head| *head != NONE)
+    }
+
+    // ---- in ----
+
+    /// Takes a copy, if there is a link and room.
+    pub(super) fn take_in(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        frame: F,
+        origin: &Origin,
+        lost: &mut Vec<Lost>,
+    ) -> bool {
+        let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
+        let lane = usize::from(origin.lane.0);
+        if let Err(cause) = self.make_room(now, peer, lane, len, lost) {
+            let counters = &mut self.counters[lane];
+            match cause {
+                LossCause::Refused => counters.refused.add(len),
+                LossCause::DroppedNewest => counters.dropped_newest.add(len),
+                LossCause::NotConnected | LossCause::DroppedOldest => {}
+            }
+            lost.push(Lost { peer, message: origin.message, cause });
+            return false;
+        }
+        let lanes = self.config.lanes.len();
+        let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return false };
+        let queue = link.lane_mut(lane, lanes);
+        let slot = self.store.insert(
+            Pending {
+                frame,
+                serial: self.serial,
+                origin: origin.origin,
+                owed_at: now,
+                deadline: origin.deadline.unwrap_or(Time::MAX),
+                peer,
+                len,
+                group: NONE,
+                batch: origin.batch,
+                index: origin.index,
+                rank: origin.rank,
+                place: origin.place,
+                column: origin.column,
+                older: queue.tail,
+                younger: NONE,
+                before: NONE,
+                after: NONE,
+                lane: origin.lane.0,
+                held: origin.timeout.is_some(),
+            },
+            origin.message,
+        );
+        self.serial += 1;
+        match self.store.copies.get_mut(queue.tail as usize) {
+            Some(tail) => tail.younger = slot,
+            None => queue.head = slot,
+        }
+        queue.tail = slot;
+        queue.copies += 1;
+        queue.bytes += u64::from(len);
+        link.copies += 1;
+        self.counters[lane].owed.add(len);
+        self.counters[lane].pending.add(len);
+        match origin.timeout {
+            Some(timeout) => self.hold(slot, timeout),
+            None => self.line_up(slot),
+        }
+        true
+    }
+
+    /// Applies the lane's capacity to a copy that is to come.
+    fn make_room(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        lane: usize,
+        len: u32,
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), LossCause> {
+        let config = &self.config.lanes[lane];
+        let (capacity, overflow) = ((config.capacity_copies, config.capacity_bytes), config.overflow);
+        let link = self.link(peer).ok_or(LossCause::NotConnected)?;
+        let fits = |link: Option<&Link>| {
+            let queue = link.and_then(|link| link.lanes.get(lane));
+            let (copies, bytes) = queue.map_or((0, 0), |queue| (queue.copies as usize, queue.bytes));
+            copies < capacity.0 && bytes.saturating_add(u64::from(len)) <= capacity.1
+        };
+        if fits(Some(link)) {
+            return Ok(());
+        }
+        self.purge_expired(now, peer, lane);
+        if fits(self.link(peer)) {
+            return Ok(());
+        }
+        match overflow {
+            Overflow::Block => return Err(LossCause::Refused),
+            Overflow::DropNewest => return Err(LossCause::DroppedNewest),
+            Overflow::DropOldest => {}
+        }
+        if capacity.0 == 0 || u64::from(len) > capacity.1 {
+            return Err(LossCause::DroppedNewest);
+        }
+        while !fits(self.link(peer)) {
+            let Some(slot) = self.oldest(peer, lane) else { break };
+            let message = self.message_of(slot);
+            self.take_out(slot, Outcome::DroppedOldest);
+            lost.push(Lost { peer, message, cause: LossCause::DroppedOldest });
+        }
+        Ok(())
+    }
+
+    fn purge_expired(&mut self, now: Time, peer: PeerId, lane: usize) {
+        let mut next = self.oldest(peer, lane);
+        while let Some(slot) = next {
+            let Some(copy) = self.store.copies.get(slot as usize) else { break };
+            next = Some(copy.younger);
+            if copy.deadline < now {
+                self.take_out(slot, Outcome::Expired);
+            }
+        }
+    }
+
+    fn message_of(&self, slot: u32) -> Option<MessageKey> {
+        let group = self.store.copies[slot as usize].group;
+        self.store.groups.get(group as usize).map(|group| group.message)
+    }
+
+    /// Puts a copy in line, from where it can leave.
+    fn line_up(&mut self, slot: u32) {
+        let copy = &self.store.copies[slot as usize];
+        let (peer, lane) = (copy.peer, usize::from(copy.lane));
+        let entry = Entry { key: self.store.key(copy), serial: copy.serial, slot };
+        let lanes = self.config.lanes.len();
+        let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
+        let queue = link.lane_mut(lane, lanes);
+        queue.push(entry);
+        let active = &mut self.active[lane];
+        match active.get_mut(queue.active as usize) {
+            Some(active) => active.bound = active.bound.min(entry.key),
+            None => {
+                queue.active = active.len() as u32;
+                active.push(Active { bound: entry.key, peer });
+            }
+        }
+        if !link.touched {
+            link.touched = true;
+            self.touched.push(peer);
+        }
+    }
+
+    // ---- out ----
+
+    /// The first copy in line on a lane of a link, unless that one has expired: then it is counted, and there is none.
+    pub(super) fn first_unless_expired(&mut self, now: Time, peer: PeerId, lane: u8) -> Option<u32> {
+        let link = self.links.get_mut(peer.index())?.as_mut()?;
+        let entry = link.lanes.get_mut(usize::from(lane))?.first(&self.store)?;
+        if self.store.copies[entry.slot as usize].deadline < now {
+            self.take_out(entry.slot, Outcome::Expired);
+            return None;
+        }
+        Some(entry.slot)
+    }
+
+    /// The first copy in line on a lane of a link that has not expired. Those that have are counted.
+    pub(super) fn first_in_time(&mut self, now: Time, peer: PeerId, lane: u8) -> Option<u32> {
+        loop {
+            let found = self.first_unless_expired(now, peer, lane);
+            if found.is_some() {
+                return found;
+            }
+            let link = self.links.get_mut(peer.index())?.as_mut()?;
+            link.lanes.get_mut(usize::from(lane))?.first(&self.store)?;
+        }
+    }
+
+    /// Of the links with room, the one whose first copy on a lane goes first.
+    pub(super) fn best_link(&mut self, lane: u8, has_room: &impl Fn(PeerId) -> bool) -> Option<PeerId> {
+        let lane = usize::from(lane);
+        // The link that looks best; then those that might be better than it turned out to be.
+        let mut best: Option<(Key, PeerId)> = None;
+        for active in &self.active[lane] {
+            if best.is_none_or(|(key, _)| active.bound < key) && has_room(active.peer) {
+                best = Some((active.bound, active.peer));
+            }
+        }
+        let candidate = best?.1;
+        let mut best = self.freshen(lane, candidate).map(|key| (key, candidate));
+        let mut i = 0;
+        while let Some(active) = self.active[lane].get(i).copied() {
+            if best.is_none_or(|(key, _)| active.bound < key) && has_room(active.peer) {
+                match self.freshen(lane, active.peer) {
+                    Some(key) if best.is_none_or(|(smallest, _)| key < smallest) => {
+                        best = Some((key, active.peer))
+                    }
+                    Some(_) => {}
+                    // It is not in the list any more; another link took its place.
+                    None => continue,
+                }
+            }
+            i += 1;
+        }
+        best.map(|(_, peer)| peer)
+    }
+
+    /// Brings the bound of a link up to date, or takes the link off the list if it has nothing in line.
+    fn freshen(&mut self, lane: usize, peer: PeerId) -> Option<Key> {
+        let queue = self.links.get_mut(peer.index())?.as_mut()?.lanes.get_mut(lane)?;
+        let first = queue.first(&self.store);
+        match first {
+            Some(entry) => self.active[lane][queue.active as usize].bound = entry.key,
+            None => {
+                let place = std::mem::replace(&mut queue.active, NONE);
+                self.leave_list(lane, place);
+            }
+        }
+        first.map(|entry| entry.key)
+    }
+
+    fn leave_list(&mut self, lane: usize, place: u32) {
+        if place == NONE {
+            return;
+        }
+        self.active[lane].swap_remove(place as usize);
+        if let Some(moved) = self.active[lane].get(place as usize).copied()
+            && let Some(link) = self.link_mut(moved.peer)
+        {
+            link.lanes[lane].active = place;
+        }
+    }
+
+    pub(super) fn send(&mut self, now: Time, slot: u32) -> Copy<F> {
+        let group = self.store.groups.get(self.store.copies[slot as usize].group as usize);
+        let (message, rank) = group.map_or((None, 0), |group| (Some(group.message), group.progress.sent));
+        let copy = self.take_out(slot, Outcome::Sent(now));
+        Copy {
+            peer: copy.peer,
+            lane: Lane(copy.lane),
+            message,
+            frame: copy.frame,
+            len: copy.len,
+            owed_at: copy.owed_at,
+            rank,
+        }
+    }
+
+    /// Takes a copy out and counts it.
+    pub(super) fn take_out(&mut self, slot: u32, outcome: Outcome) -> Pending<F> {
+        let copy = self.store.remove(slot);
+        let lane = usize::from(copy.lane);
+        let counters = &mut self.counters[lane];
+        counters.pending.remove(copy.len);
+        match outcome {
+            Outcome::Sent(_) => counters.sent.add(copy.len),
+            Outcome::Withdrawn => counters.withdrawn.add(copy.len),
+            Outcome::Expired => counters.expired.add(copy.len),
+            Outcome::DroppedOldest => counters.dropped_oldest.add(copy.len),
+        }
+        debug_assert!(counters.add_up(), "copies got lost: {counters:?}");
+        self.leave_link(&copy, lane);
+        if let Some(batch) = self.store.batches.get_mut(copy.batch as usize)
+            && matches!(outcome, Outcome::Sent(_))
+            && let Some(load) = batch.loads.get_mut(copy.column as usize)
+        {
+            *load += 1;
+        }
+        self.close_batch(copy.batch);
+        if copy.group != NONE {
+            self.leave_group(slot, &copy, outcome);
+        }
+        copy
+    }
+
+    fn leave_link(&mut self, copy: &Pending<F>, lane: usize) {
+        let Some(link) = self.links.get_mut(copy.peer.index()).and_then(Option::as_mut) else { return };
+        let queue = &mut link.lanes[lane];
+        match self.store.copies.get_mut(copy.older as usize) {
+            Some(older) => older.younger = copy.younger,
+            None => queue.head = copy.younger,
+        }
+        match self.store.copies.get_mut(copy.younger as usize) {
+            Some(younger) => younger.older = copy.older,
+            None => queue.tail = copy.older,
+        }
+        queue.copies -= 1;
+        queue.bytes -= u64::from(copy.len);
+        queue.tidy(&self.store);
+        let idle = if queue.copies == 0 { std::mem::replace(&mut queue.active, NONE) } else { NONE };
+        link.copies -= 1;
+        link.tidy();
+        self.leave_list(lane, idle);
+    }
+
+    fn leave_group(&mut self, slot: u32, copy: &Pending<F>, outcome: Outcome) {
+        let group = &mut self.store.groups[copy.group as usize];
+        let progress = &mut group.progress;
+        progress.pending -= 1;
+        *match outcome {
+            Outcome::Sent(_) => &mut progress.sent,
+            Outcome::Withdrawn => &mut progress.withdrawn,
+            Outcome::Expired => &mut progress.expired,
+            Outcome::DroppedOldest => &mut progress.dropped_oldest,
+        } += 1;
+        let done = progress.pending == 0;
+        if done {
+            self.stop_waiting(copy.group);
+            self.store.forget_group(copy.group);
+            return;
+        }
+        let noted = group.noted.contains(&copy.peer);
+        let Some(stagger) = &mut group.stagger else { return };
+        if copy.held {
+            stagger.held.retain(|held| *held != slot);
+            if stagger.held.is_empty() && matches!(stagger.waiting, Waiting::Left { .. }) {
+                self.stop_waiting(copy.group);
+            }
+        } else if matches!(stagger.waiting, Waiting::Queued { slot: queued, .. } if queued == slot) {
+            match outcome {
+                // There is nothing to wait for if it has it already, or if nobody is behind it.
+                Outcome::Sent(now) if !noted && !stagger.held.is_empty() => {
+                    let until = now + stagger.timeout;
+                    stagger.waiting = Waiting::Left { until, peer: copy.peer };
+                    self.wakes.insert((until, copy.group));
+                }
+                _ => self.advance(copy.group),
+            }
+        }
+    }
+
+    // ---- staggered ----
+
+    /// Holds a copy back behind those of its message that are held back already.
+    fn hold(&mut self, slot: u32, timeout: Duration) {
+        let id = self.store.copies[slot as usize].group;
+        let group = &mut self.store.groups[id as usize];
+        let fresh = || Box::new(Stagger { timeout, held: Default::default(), waiting: Waiting::Idle });
+        let stagger = group.stagger.get_or_insert_with(fresh);
+        stagger.timeout = timeout;
+        stagger.held.push_back(slot);
+        if stagger.waiting == Waiting::Idle {
+            self.advance(id);
+        }
+    }
+
+    /// The wait for a message is over: releases its next copy, if there is one.
+    pub(super) fn advance(&mut self, id: u32) {
+        let Some(stagger) = self.store.groups[id as usize].stagger.as_mut() else { return };
+        if let Waiting::Left { until, .. } = stagger.waiting {
+            self.wakes.remove(&(until, id));
+        }
+        let Some(slot) = stagger.held.pop_front() else {
+            stagger.waiting = Waiting::Idle;
+            return;
+        };
+        let copy = &mut self.store.copies[slot as usize];
+        copy.held = false;
+        stagger.waiting = Waiting::Queued { slot, peer: copy.peer };
+        self.line_up(slot);
+    }
+
+    /// A peer has a message: if the message waits for it, the wait is over.
+    pub(super) fn confirm(&mut self, id: u32, peer: PeerId) {
+        let waiting = self.store.groups[id as usize].stagger.as_ref().map(|stagger| stagger.waiting);
+        if let Some(Waiting::Queued { peer: awaited, .. } | Waiting::Left { peer: awaited, .. }) = waiting
+            && awaited == peer
+        {
+            self.advance(id);
+        }
+    }
+
+    /// Nothing is released any more until something new is held back.
+    pub(super) fn stop_waiting(&mut self, id: u32) {
+        if let Some(stagger) = self.store.groups[id as usize].stagger.as_mut() {
+            if let Waiting::Left { until, .. } = stagger.waiting {
+                self.wakes.remove(&(until, id));
+            }
+            stagger.held.clear();
+            stagger.waiting = Waiting::Idle;
+        }
+    }
+}

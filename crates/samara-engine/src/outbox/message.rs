@@ -1,0 +1,247 @@
+//! Pending copies, and what they have in common by message.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::order::{Batch, Key, Rounds, position};
+use super::queue::NONE;
+use super::{Dispatch, FeedbackSource, Progress};
+use crate::{MessageKey, PeerId, Time};
+
+/// How many copies the word of a trusted observer stands for: more than a message has mesh peers in common networks
+/// (GossipSub's degree is at most 12), few enough to keep the wait of every copy bounded.
+pub(super) const OBSERVED_ROUNDS: u32 = 8;
+
+/// A copy that is owed.
+#[derive(Debug)]
+pub(super) struct Pending<F> {
+    pub(super) frame: F,
+    pub(super) serial: u64,
+    pub(super) origin: u64,
+    pub(super) owed_at: Time,
+    /// [`Time::MAX`] for none.
+    pub(super) deadline: Time,
+    pub(super) peer: PeerId,
+    pub(super) len: u32,
+    pub(super) group: u32,
+    pub(super) batch: u32,
+    /// The message's place in its batch.
+    pub(super) index: u32,
+    /// The copy's place among the copies of its message.
+    pub(super) rank: u32,
+    /// The copy's place in the plan.
+    pub(super) place: u32,
+    /// The peer's column in the plan.
+    pub(super) column: u32,
+    /// Neighbours in the list of the link's lane, oldest first.
+    pub(super) older: u32,
+    pub(super) younger: u32,
+    /// Neighbours in the list of the message.
+    pub(super) before: u32,
+    pub(super) after: u32,
+    pub(super) lane: u8,
+    /// Held back by a staggered schedule.
+    pub(super) held: bool,
+}
+
+/// Whom a staggered message waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// Nobody.
+    Idle,
+    /// The copy for this peer has not left yet.
+    Queued { slot: u32, peer: PeerId },
+    /// It has, and the next one goes at this time.
+    Left { until: Time, peer: PeerId },
+}
+
+#[derive(Debug)]
+pub(super) struct Stagger {
+    pub(super) timeout: Duration,
+    pub(super) held: VecDeque<u32>,
+    pub(super) waiting: Waiting,
+}
+
+/// What the pending copies of one message have in common. Exists while there are any.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) message: MessageKey,
+    pub(super) first: u32,
+    pub(super) progress: Progress,
+    pub(super) noted: SmallVec<[PeerId; 4]>,
+    pub(super) stagger: Option<Box<Stagger>>,
+}
+
+/// All pending copies, by slot and by message.
+#[derive(Debug)]
+pub(super) struct Store<F> {
+    pub(super) dispatch: Dispatch,
+    /// Nanoseconds, by lane.
+    pub(super) patience: Vec<u64>,
+    pub(super) copies: Slab<Pending<F>>,
+    pub(super) groups: Slab<Group>,
+    pub(super) batches: Slab<Batch>,
+    /// Never iterated over.
+    by_message: FxHashMap<MessageKey, u32>,
+}
+
+impl<F> Store<F> {
+    pub(super) fn new(dispatch: Dispatch, patience: Vec<u64>) -> Self {
+        Self {
+            dispatch,
+            patience,
+            copies: Slab::new(),
+            groups: Slab::new(),
+            batches: Slab::new(),
+            by_message: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn group_of(&self, message: MessageKey) -> Option<u32> {
+        self.by_message.get(&message).copied()
+    }
+
+    pub(super) fn is_live(&self, slot: u32, serial: u64) -> bool {
+        self.copies.get(slot as usize).is_some_and(|copy| copy.serial == serial)
+    }
+
+    pub(super) fn current_key(&self, slot: u32, serial: u64) -> Option<Key> {
+        self.copies.get(slot as usize).filter(|copy| copy.serial == serial).map(|copy| self.key(copy))
+    }
+
+    pub(super) fn key(&self, copy: &Pending<F>) -> Key {
+        let at = copy.owed_at.as_nanos();
+        let Some(batch) = self.batches.get(copy.batch as usize) else {
+            let position = u64::from(copy.place);
+            return Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 };
+        };
+        let group = &self.groups[copy.group as usize];
+        let left = group.progress.sent;
+        let before = match (self.dispatch, batch.rounds) {
+            (Dispatch::Node, _) | (_, Rounds::Staggered) => left,
+            (Dispatch::PerLink, _) => copy.rank,
+        };
+        let round = match batch.rounds {
+            Rounds::Feedback(source) => before.saturating_add(group.feedback(source)),
+            Rounds::Copies | Rounds::Staggered => before,
+        };
+        let shuffled = || position(batch.messages, batch.seed, before, copy.index);
+        let (tier, position) = if batch.loads.is_empty() {
+            (0, shuffled())
+        } else if copy.rank == before {
+            (0, u64::from(copy.place))
+        } else {
+            (1 + batch.loads[copy.column as usize], shuffled())
+        };
+        let patience = self.patience[usize::from(copy.lane)];
+        Key {
+            at: at.saturating_add(patience.saturating_mul(u64::from(round))),
+            round,
+            origin: copy.origin,
+            tier,
+            position,
+            preference: copy.rank,
+        }
+    }
+
+    /// Takes a copy in, at the end of its message's list. Returns its slot.
+    pub(super) fn insert(&mut self, mut copy: Pending<F>, message: Option<MessageKey>) -> u32 {
+        let slot = self.copies.vacant_key() as u32;
+        if let Some(message) = message {
+            let groups = &mut self.groups;
+            let id =
+                *self.by_message.entry(message).or_insert_with(|| groups.insert(Group::new(message)) as u32);
+            let group = &mut groups[id as usize];
+            group.progress.owed += 1;
+            group.progress.pending += 1;
+            copy.group = id;
+            copy.after = group.first;
+            if let Some(next) = self.copies.get_mut(group.first as usize) {
+                next.before = slot;
+            }
+            group.first = slot;
+        }
+        if let Some(batch) = self.batches.get_mut(copy.batch as usize) {
+            batch.live += 1;
+        }
+        self.copies.insert(copy);
+        slot
+    }
+
+    /// Takes a copy out of its slot and of its message's list, but leaves the group and the batch.
+    pub(super) fn remove(&mut self, slot: u32) -> Pending<F> {
+        let copy = self.copies.remove(slot as usize);
+        if copy.group != NONE {
+            match self.copies.get_mut(copy.before as usize) {
+                Some(before) => before.after = copy.after,
+                None => self.groups[copy.group as usize].first = copy.after,
+            }
+            if let Some(after) = self.copies.get_mut(copy.after as usize) {
+                after.before = copy.before;
+            }
+        }
+        copy
+    }
+
+    /// Forgets a message without copies.
+    pub(super) fn forget_group(&mut self, id: u32) {
+        let group = self.groups.remove(id as usize);
+        self.by_message.remove(&group.message);
+    }
+
+    /// The slots of a message's copies, of one peer or of all.
+    pub(super) fn slots(&self, group: u32, peer: Option<PeerId>) -> SmallVec<[u32; 16]> {
+        let mut slots = SmallVec::new();
+        let mut slot = self.groups[group as usize].first;
+        while let Some(copy) = self.copies.get(slot as usize) {
+            if peer.is_none_or(|peer| peer == copy.peer) {
+                slots.push(slot);
+            }
+            slot = copy.after;
+        }
+        slots
+    }
+
+    /// Remembers that a peer has a message.
+    pub(super) fn note(&mut self, id: u32, peer: PeerId) {
+        let group = &self.groups[id as usize];
+        if group.noted.contains(&peer) {
+            return;
+        }
+        if group.noted.len() < Progress::NOTED_MAX || self.is_observer(group, peer) {
+            let group = &mut self.groups[id as usize];
+            group.noted.push(peer);
+            group.progress.noted += 1;
+        }
+    }
+
+    fn is_observer(&self, group: &Group, peer: PeerId) -> bool {
+        let mut slot = group.first;
+        while let Some(copy) = self.copies.get(slot as usize) {
+            let rounds = self.batches.get(copy.batch as usize).map(|batch| batch.rounds);
+            if rounds == Some(Rounds::Feedback(FeedbackSource::Observer(peer))) {
+                return true;
+            }
+            slot = copy.after;
+        }
+        false
+    }
+}
+
+impl Group {
+    fn new(message: MessageKey) -> Self {
+        Self { message, first: NONE, progress: Progress::default(), noted: SmallVec::new(), stagger: None }
+    }
+
+    fn feedback(&self, source: FeedbackSource) -> u32 {
+        match source {
+            FeedbackSource::Peers { cap } => cap.min(self.noted.len() as u32),
+            FeedbackSource::Observer(peer) if self.noted.contains(&peer) => OBSERVED_ROUNDS,
+            FeedbackSource::Observer(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is pending on one link.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use super::message::Store;
+use super::order::Key;
+
+/// No copy, no group, no place.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A copy in line. The serial tells it from a later copy in the same slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) serial: u64,
+    pub(super) slot: u32,
+}
+
+/// The copies of one lane on one link: all of them in the order in which they were owed, and those that may leave in the
+/// order in which they do.
+#[derive(Debug)]
+pub(super) struct LaneQueue {
+    /// Keys may be out of date (too small), and copies may be gone.
+    heap: BinaryHeap<Reverse<Entry>>,
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    pub(super) copies: u32,
+    /// Where the lane's list of links in use has this one.
+    pub(super) active: u32,
+    pub(super) bytes: u64,
+}
+
+impl LaneQueue {
+    fn new() -> Self {
+        Self { heap: BinaryHeap::new(), head: NONE, tail: NONE, copies: 0, active: NONE, bytes: 0 }
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.heap.push(Reverse(entry));
+    }
+
+    /// The first copy that may leave, with its key brought up to date.
+    pub(super) fn first<F>(&mut self, store: &Store<F>) -> Option<Entry> {
+        while let Some(mut top) = self.heap.peek_mut() {
+            let entry = top.0;
+            match store.current_key(entry.slot, entry.serial) {
+                None => {
+                    PeekMut::pop(top);
+                }
+                Some(key) if key == entry.key => return Some(entry),
+                Some(key) => {
+                    debug_assert!(key > entry.key, "the key of a pending copy decreased");
+                    top.0.key = key;
+                }
+            }
+        }
+        None
+    }
+
+    /// Throws entries of copies away that are gone, once they are the majority.
+    pub(super) fn tidy<F>(&mut self, store: &Store<F>) {
+        if self.copies == 0 {
+            self.heap = BinaryHeap::new();
+        } else if self.heap.len() > 2 * self.copies as usize + 16 {
+            self.heap.retain(|entry| store.is_live(entry.0.slot, entry.0.serial));
+        }
+    }
+}
+
+/// One link. While nothing is pending it owns no memory besides itself (48 bytes).
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    pub(super) lanes: Vec<LaneQueue>,
+    /// The lane that was served last, by class of equal priority.
+    turns: Option<Box<[u8]>>,
+    pub(super) copies: u32,
+    pub(super) touched: bool,
+}
+
+impl Link {
+    pub(super) fn lane_mut(&mut self, lane: usize, lanes: usize) -> &mut LaneQueue {
+        if self.lanes.is_empty() {
+            self.lanes = (0..lanes).map(|_| LaneQueue::new()).collect();
+        }
+        &mut self.lanes[lane]
+    }
+
+    pub(super) fn last_lane(&self, class: usize) -> Option<u8> {
+        self.turns.as_ref().map(|turns| turns[class]).filter(|lane| *lane != u8::MAX)
+    }
+
+    pub(super) fn note_turn(&mut self, class: usize, classes: usize, lane: u8) {
+        self.turns.get_or_insert_with(|| vec![u8::MAX; classes].into())[class] = lane;
+    }
+
+    /// Frees what an empty link does not need.
+    pub(super) fn tidy(&mut self) {
+        if self.copies == 0 {
+            self.lanes = Vec::new();
+            self.turns = None;
+        }
+    }
+}
+
+/// Lanes of equal priority, in the order of their numbers.
+pub(super) type Class = Vec<u8>;
+
+/// The lanes by priority, smallest first.
+pub(super) fn classes(lanes: &[super::LaneConfig]) -> Vec<Class> {
+    let mut priorities: Vec<u8> = lanes.iter().map(|lane| lane.priority).collect();
+    priorities.sort_unstable();
+    priorities.dedup();
+    priorities
+        .into_iter()
+        .map(|priority| {
+            (0..lanes.len()).filter(|lane| lanes[*lane].priority == priority).map(|lane| lane as u8).collect()
+        })
+        .collect()
+}
+
+/// The lanes of a class in turn: first the one after the lane that was served last.
+pub(super) fn in_turn(class: &Class, last: Option<u8>) -> impl Iterator<Item = u8> + '_ {
+    let start = last.map_or(0, |last| class.partition_point(|lane| *lane <= last));
+    class[start..].iter().chain(&class[..start]).copied()
+}
