@@ -7,4 +7,5 @@ pub mod message_id;
 pub mod promises;
 pub mod rpc;
 pub mod score;
+pub mod signature;
 pub mod wire;
