@@ -86,9 +86,4 @@ impl<F> Receiver<F> {
         }
         Some(Box::new(sack))
     }
-
-    /// Whether something arrived that was not acknowledged yet.
-    pub(crate) const fn owes_ack(&self) -> bool {
-        self.unacked > 0
-    }
 }
