@@ -1,0 +1,172 @@
+//! What the outbox does in single situations.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use common::{Blob, messages, outbox, owe_all, rng};
+use samara_engine::outbox::{
+    Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder, Schedule,
+    Weight,
+};
+use samara_engine::{Context, Effects, MessageKey, Outbox, PeerId, Time, TimerToken};
+
+fn everybody(peers: u32, count: usize) -> Vec<BTreeSet<u32>> {
+    vec![(0..peers).collect(); count]
+}
+
+fn one_lane() -> Vec<LaneConfig> {
+    vec![LaneConfig::unbounded("a", 0)]
+}
+
+fn owe(outbox: &mut Outbox<Blob>, peer: u32, lane: u8, id: u64, len: usize) -> Result<(), LossCause> {
+    let frame = Blob { id, len };
+    outbox.owe(Time::ZERO, PeerId(peer), Lane(lane), frame, None, None).map_err(|lost| lost.cause)
+}
+
+fn ids_for(outbox: &mut Outbox<Blob>, peer: u32) -> Vec<u64> {
+    std::iter::from_fn(|| outbox.pop_for(Time::ZERO, PeerId(peer))).map(|copy| copy.frame.id).collect()
+}
+
+#[test]
+fn lanes_keep_priorities_and_take_turns() {
+    let lanes = || [1, 0, 1].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+    let fill = |outbox: &mut Outbox<Blob>| {
+        for id in 0..3 {
+            (0..3).for_each(|lane| owe(outbox, (id % 2) as u32, lane, 10 * u64::from(lane) + id, 1).unwrap());
+        }
+    };
+    let mut per_link = outbox(Dispatch::PerLink, lanes(), 2);
+    fill(&mut per_link);
+    assert_eq!(ids_for(&mut per_link, 0), [10, 12, 0, 20, 2, 22]);
+    assert_eq!(ids_for(&mut per_link, 1), [11, 1, 21]);
+    let mut node = outbox(Dispatch::Node, lanes(), 2);
+    fill(&mut node);
+    let ids: Vec<u64> =
+        std::iter::from_fn(|| node.pop(Time::ZERO, |_| true)).map(|copy| copy.frame.id).collect();
+    assert_eq!(ids, [10, 11, 12, 0, 20, 1, 21, 2, 22]);
+}
+
+#[test]
+fn full_lanes_follow_their_policy() {
+    for (overflow, expected, causes) in [
+        (Overflow::Block, vec![0, 1], vec![LossCause::Refused; 2]),
+        (Overflow::DropNewest, vec![0, 1], vec![LossCause::DroppedNewest; 2]),
+        (Overflow::DropOldest, vec![3], vec![LossCause::DroppedOldest; 2]),
+    ] {
+        let lane =
+            LaneConfig { capacity_copies: 2, capacity_bytes: 10, overflow, ..LaneConfig::unbounded("a", 0) };
+        let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
+        let results: Vec<_> =
+            [(0, 4), (1, 4), (2, 4), (3, 9)].map(|(id, len)| owe(&mut outbox, 0, 0, id, len)).into();
+        assert_eq!(results.into_iter().filter_map(Result::err).collect::<Vec<_>>(), causes);
+        assert!(owe(&mut outbox, 0, 0, 4, 11).is_err(), "larger than the lane");
+        assert_eq!(ids_for(&mut outbox, 0), expected);
+        assert!(outbox.counters(Lane(0)).add_up());
+    }
+    let mut outbox = outbox(Dispatch::PerLink, one_lane(), 1);
+    assert_eq!(owe(&mut outbox, 7, 0, 0, 1), Err(LossCause::NotConnected));
+}
+
+#[test]
+fn expired_copies_make_room_and_are_counted() {
+    let lane = LaneConfig { capacity_copies: 1, overflow: Overflow::Block, ..LaneConfig::unbounded("a", 0) };
+    let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
+    let mut owe = |ms, id, outbox: &mut Outbox<Blob>| {
+        let deadline = Some(Time::from_millis(ms + 5));
+        outbox.owe(Time::from_millis(ms), PeerId(0), Lane(0), Blob { id, len: 1 }, None, deadline)
+    };
+    owe(0, 0, &mut outbox).unwrap();
+    assert!(owe(5, 1, &mut outbox).is_err());
+    owe(6, 2, &mut outbox).unwrap();
+    assert_eq!(outbox.counters(Lane(0)).expired.copies, 1);
+    assert!(outbox.pop_for(Time::from_millis(12), PeerId(0)).is_none());
+    assert_eq!(outbox.counters(Lane(0)).expired.copies, 2);
+}
+
+#[test]
+fn staggered_waits_for_a_sign_or_the_timeout() {
+    let mut outbox = outbox(Dispatch::PerLink, one_lane(), 4);
+    owe_all(&mut outbox, &everybody(4, 1), &Schedule::Staggered { timeout: Duration::from_millis(20) });
+    let (mut touched, key) = (Vec::new(), MessageKey(0));
+    let mut released = |outbox: &mut Outbox<Blob>| {
+        touched.clear();
+        outbox.take_touched(&mut touched);
+        touched.clone()
+    };
+    assert_eq!(released(&mut outbox), [PeerId(0)]);
+    assert_eq!(outbox.next_wake(), None);
+    assert!(outbox.pop_for(Time::from_millis(1), PeerId(1)).is_none());
+    assert_eq!(outbox.pop_for(Time::from_millis(1), PeerId(0)).unwrap().rank, 0);
+    assert_eq!(outbox.next_wake(), Some(Time::from_millis(21)));
+    outbox.note_has(Time::from_millis(2), PeerId(3), key);
+    assert_eq!(released(&mut outbox), []);
+    outbox.note_has(Time::from_millis(3), PeerId(0), key);
+    assert_eq!(released(&mut outbox), [PeerId(1)]);
+    assert!(outbox.pop_for(Time::from_millis(4), PeerId(1)).is_some());
+    outbox.wake(Time::from_millis(23));
+    assert_eq!(released(&mut outbox), []);
+    outbox.wake(Time::from_millis(24));
+    assert_eq!(released(&mut outbox), [PeerId(2)]);
+    assert_eq!(outbox.withdraw(PeerId(2), key), 1);
+    assert_eq!(released(&mut outbox), [PeerId(3)]);
+    assert_eq!(outbox.pop_for(Time::from_millis(25), PeerId(3)).unwrap().rank, 2);
+    assert_eq!((outbox.next_wake(), outbox.progress(key)), (None, None));
+}
+
+#[test]
+fn feedback_puts_unseen_messages_first() {
+    for (source, first) in [
+        (FeedbackSource::Peers { cap: 1 }, vec![1, 2, 0]),
+        (FeedbackSource::Peers { cap: 0 }, vec![0, 1, 2]),
+        (FeedbackSource::Observer(PeerId(3)), vec![1, 2, 1]),
+        (FeedbackSource::Observer(PeerId(2)), vec![0, 1, 2]),
+    ] {
+        let mut outbox = outbox(Dispatch::Node, one_lane(), 4);
+        let (messages, peers) = (MessageOrder::AsGiven, PeerOrder::AsGiven);
+        owe_all(&mut outbox, &everybody(3, 3), &Schedule::Feedback { source, messages, peers });
+        (0..2).for_each(|_| outbox.note_has(Time::ZERO, PeerId(3), MessageKey(0)));
+        assert_eq!(outbox.progress(MessageKey(0)).unwrap().noted, 1);
+        let ids: Vec<u64> = (0..3).map(|_| outbox.pop(Time::ZERO, |_| true).unwrap().frame.id).collect();
+        assert_eq!(ids, first, "{source:?}");
+    }
+}
+
+#[test]
+fn heavy_peers_come_first_more_often() {
+    let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
+    outbox.set_weight(PeerId(1), Weight::Score, 3.0);
+    let schedule =
+        Schedule::Interleaved { messages: MessageOrder::AsGiven, peers: PeerOrder::Weighted(Weight::Score) };
+    owe_all(&mut outbox, &everybody(2, 4000), &schedule);
+    let first: u32 = (0..4000).map(|_| outbox.pop(Time::ZERO, |_| true).unwrap().peer.0).sum();
+    assert!((2900..3100).contains(&first), "{first} of 4000 instead of 3000");
+}
+
+#[test]
+fn a_link_that_comes_back_is_empty() {
+    let mut outbox = outbox(Dispatch::PerLink, one_lane(), 2);
+    let mut lost = Vec::new();
+    let batch = messages(0, &everybody(2, 3), None);
+    outbox.owe_batch(Time::ZERO, Lane(0), batch, &Schedule::Sequential, &mut rng(), &mut lost);
+    assert_eq!(outbox.link_down(PeerId(0)), 3);
+    outbox.link_up(PeerId(0));
+    let mut touched = Vec::new();
+    outbox.take_touched(&mut touched);
+    assert_eq!((touched, outbox.pending_to(PeerId(0))), (vec![PeerId(1)], 0));
+    assert_eq!(ids_for(&mut outbox, 1), [0, 1, 2]);
+}
+
+#[test]
+fn a_nested_context_shares_everything_but_events() {
+    let mut outbox = outbox(Dispatch::PerLink, one_lane(), 1);
+    let (mut rng, mut effects, mut inner) = (rng(), Effects::<u8>::default(), Vec::<&str>::new());
+    let mut cx = Context::new(Time::from_secs(1), &mut rng, &mut outbox, &mut effects);
+    let mut nested = cx.nested(&mut inner);
+    nested.emit("inner");
+    nested.set_timer(nested.now() + Duration::from_secs(1), TimerToken(3));
+    cx.emit(1);
+    assert_eq!((inner, &effects.events, effects.timers[0].at), (vec!["inner"], &vec![1], Time::from_secs(2)));
+    assert_eq!((Time::MAX + Duration::from_secs(1), Time::ZERO - Time::MAX), (Time::MAX, Duration::ZERO));
+}
