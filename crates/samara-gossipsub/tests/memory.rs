@@ -1,0 +1,228 @@
+//! Caches, promises and backoffs, against models that are too simple to be wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use samara_engine::{MessageKey, NodeRng, PeerId, Purpose, Time};
+use samara_gossipsub::backoff::Backoffs;
+use samara_gossipsub::cache::{MessageCache, Seen, SeenCache, SeenStrategy};
+use samara_gossipsub::ids::TopicIdx;
+use samara_gossipsub::promises::Promises;
+use samara_gossipsub::rpc::{Message, MessageId, Topic};
+
+fn id(number: u64) -> MessageId {
+    MessageId::new(&number.to_be_bytes())
+}
+
+fn message(number: u64) -> Arc<Message> {
+    Arc::new(Message::new(Topic::new("t"), Bytes::copy_from_slice(&number.to_be_bytes())))
+}
+
+proptest! {
+    /// A message is kept for `length` heartbeats, gossiped about for `gossip` of them, in the order of arrival.
+    #[test]
+    fn message_cache_keeps_its_windows(
+        length in 0usize..6,
+        gossip in 0usize..7,
+        steps in prop::collection::vec(prop::option::of((0u64..40, 0u32..3)), 0..120),
+    ) {
+        let mut cache = MessageCache::new(length, gossip);
+        let mut model: Vec<(usize, u64, u32)> = Vec::new();
+        let mut tick = 0;
+        for step in steps {
+            match step {
+                None => {
+                    tick += 1;
+                    let before = model.len();
+                    model.retain(|(put, ..)| tick - put < length);
+                    prop_assert_eq!(cache.shift(), before - model.len());
+                }
+                Some((key, topic)) => {
+                    let new = length > 0 && model.iter().all(|(_, known, _)| *known != key);
+                    if new {
+                        model.push((tick, key, topic));
+                    }
+                    prop_assert_eq!(cache.put(MessageKey(key), TopicIdx(topic), id(key), message(key)), new);
+                }
+            }
+            prop_assert_eq!(cache.len(), model.len());
+            for topic in 0..4 {
+                let found: Vec<u64> = cache.gossip_ids(TopicIdx(topic)).map(|(key, found)| {
+                    assert_eq!(*found, id(key.0));
+                    key.0
+                }).collect();
+                let expected: Vec<u64> = model.iter()
+                    .filter(|(put, _, on)| *on == topic && tick - put < gossip.min(length))
+                    .map(|(_, key, _)| *key).collect();
+                prop_assert_eq!(found, expected);
+            }
+            for key in 0..40 {
+                let kept = model.iter().any(|(_, known, _)| *known == key);
+                prop_assert_eq!(cache.get(MessageKey(key)).is_some(), kept);
+            }
+        }
+    }
+
+    /// What counts as seen is decided by the latest arrival that started a time to live, and numbers are never reused.
+    #[test]
+    fn seen_cache_follows_its_strategy(
+        last_seen in any::<bool>(),
+        steps in prop::collection::vec((0u64..8, 0u64..15), 0..200),
+    ) {
+        let strategy = if last_seen { SeenStrategy::LastSeen } else { SeenStrategy::FirstSeen };
+        let mut cache = SeenCache::new(Duration::from_secs(20), 1000, strategy, 7);
+        let mut model: BTreeMap<u64, (u64, MessageKey)> = BTreeMap::new();
+        let mut given = BTreeSet::new();
+        let mut now = 0;
+        for (number, pause) in steps {
+            now += pause;
+            let at = Time::from_secs(now);
+            let known = model.get(&number).copied().filter(|(until, _)| *until > now);
+            prop_assert_eq!(cache.get(at, &id(number)), known.map(|(_, key)| key));
+            match (cache.observe(at, &id(number)), known) {
+                (Seen::New(key), None) => {
+                    prop_assert!(given.insert(key));
+                    model.insert(number, (now + 20, key));
+                }
+                (Seen::Before(key), Some((_, expected))) => {
+                    prop_assert_eq!(key, expected);
+                    if last_seen {
+                        model.insert(number, (now + 20, key));
+                    }
+                }
+                (found, _) => prop_assert!(false, "{:?} of {}", found, number),
+            }
+            prop_assert_eq!(cache.evicted(), 0);
+        }
+        // Whatever the strategy, two times to live of silence free all memory.
+        cache.expire(Time::from_secs(now + 20));
+        cache.expire(Time::from_secs(now + 40));
+        prop_assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn backoffs_last_as_long_as_the_longest(
+        steps in prop::collection::vec((0u32..3, 0u32..3, 0u64..70, 0u64..10), 0..100),
+    ) {
+        let slack = Duration::from_secs(2);
+        let mut backoffs = Backoffs::new(slack, Duration::from_secs(3600));
+        let mut model: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        let mut now = 0;
+        for (peer, topic, span, pause) in steps {
+            now += pause;
+            let at = Time::from_secs(now);
+            backoffs.prune_expired(at);
+            model.retain(|_, until| *until + 2 > now);
+            prop_assert_eq!(backoffs.len(), model.len());
+            backoffs.add(at, PeerId(peer), TopicIdx(topic), Duration::from_secs(span));
+            let until = model.entry((peer, topic)).or_default();
+            *until = (*until).max(now + span);
+            for (peer, topic) in (0..9).map(|n| (n / 3, n % 3)) {
+                let until = model.get(&(peer, topic)).copied();
+                let (peer, topic) = (PeerId(peer), TopicIdx(topic));
+                prop_assert_eq!(backoffs.until(peer, topic), until.map(Time::from_secs));
+                prop_assert_eq!(backoffs.is_active(at, peer, topic), until.is_some_and(|until| now < until));
+                prop_assert_eq!(backoffs.is_pending(at, peer, topic), until.is_some_and(|until| now < until + 2));
+            }
+        }
+        backoffs.prune_expired(Time::from_secs(now + 72));
+        prop_assert!(backoffs.is_empty());
+    }
+
+    /// Every promise is either kept, forgiven or counted as broken, once.
+    #[test]
+    fn promises_are_counted_once(
+        steps in prop::collection::vec((0u8..10, 0u32..4, 0u64..12, 0u64..2000), 0..200),
+    ) {
+        let mut promises = Promises::new(Duration::from_secs(3), 1000, 5);
+        let mut rng = NodeRng::new(1, 1, Purpose::Engine);
+        let mut model: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        let mut now = 0;
+        for (kind, peer, number, pause) in steps {
+            now += pause;
+            let at = Time::from_millis(now);
+            match kind {
+                0..5 => {
+                    promises.add(at, PeerId(peer), &[id(number)], &mut rng);
+                    model.entry((number, peer)).or_insert(now + 3000);
+                }
+                5 | 6 => {
+                    promises.fulfil(&id(number));
+                    model.retain(|(known, _), _| *known != number);
+                }
+                7 => {
+                    promises.forgive(PeerId(peer));
+                    model.retain(|(_, known), _| *known != peer);
+                }
+                _ => {
+                    let mut expected: BTreeMap<u32, u32> = BTreeMap::new();
+                    model.retain(|(_, peer), until| {
+                        if *until < now {
+                            *expected.entry(*peer).or_default() += 1;
+                        }
+                        *until >= now
+                    });
+                    let found: Vec<_> = promises.broken(at).into_iter().map(|(peer, n)| (peer.0, n)).collect();
+                    prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn message_cache_counts_answers_per_peer() {
+    let mut cache = MessageCache::new(5, 3);
+    cache.put(MessageKey(1), TopicIdx(0), id(1), message(1));
+    let mut count = |peer| cache.get_for_peer(MessageKey(1), PeerId(peer)).unwrap().1;
+    assert_eq!([count(3), count(3), count(1), count(3), count(2), count(1)], [1, 2, 1, 3, 1, 2]);
+    assert!(cache.get_for_peer(MessageKey(2), PeerId(1)).is_none());
+}
+
+#[test]
+fn a_full_seen_cache_forgets_the_oldest_and_says_so() {
+    let mut cache = SeenCache::new(Duration::from_secs(60), 3, SeenStrategy::FirstSeen, 0);
+    for number in 0..5 {
+        assert_eq!(cache.observe(Time::ZERO, &id(number)), Seen::New(MessageKey(number)));
+    }
+    assert_eq!((cache.len(), cache.evicted()), (3, 2));
+    assert!(!cache.contains(Time::ZERO, &id(1)));
+    assert!(cache.contains(Time::ZERO, &id(2)));
+}
+
+#[test]
+fn one_promise_a_batch_drawn_at_random() {
+    let mut promises = Promises::new(Duration::from_secs(3), 100, 5);
+    let mut rng = NodeRng::new(1, 1, Purpose::Engine);
+    let ids: Vec<MessageId> = (0..10).map(id).collect();
+    let mut drawn = BTreeSet::new();
+    for peer in 0..100 {
+        drawn.insert(promises.add(Time::ZERO, PeerId(peer), &ids, &mut rng).unwrap().clone());
+    }
+    assert_eq!(drawn.len(), 10);
+    assert_eq!(promises.add(Time::ZERO, PeerId(100), &ids, &mut rng), None, "the table is full");
+    assert_eq!((promises.len(), promises.refused()), (100, 1));
+    assert!(promises.broken(Time::from_secs(3)).is_empty(), "in time is in time");
+    let broken = promises.broken(Time::from_millis(3001));
+    assert_eq!(broken, (0..100).map(|peer| (PeerId(peer), 1)).collect::<Vec<_>>());
+    assert!(promises.is_empty());
+}
+
+/// The arithmetic that two advisories of rust-libp2p's gossipsub (0.49.3, 0.49.4) were about.
+#[test]
+fn absurd_backoffs_do_not_overflow() {
+    let mut backoffs = Backoffs::new(Duration::from_secs(1), Duration::from_secs(3600));
+    let (default, absurd) = (Duration::from_secs(60), Duration::from_secs(u64::MAX));
+    assert_eq!(backoffs.accepted(Some(absurd), default), Duration::from_secs(3600));
+    assert_eq!(backoffs.accepted(Some(Duration::from_secs(5)), default), Duration::from_secs(5));
+    assert_eq!(backoffs.accepted(Some(Duration::ZERO), default), default);
+    assert_eq!(backoffs.accepted(None, default), default);
+    backoffs.add(Time::from_secs(1), PeerId(0), TopicIdx(0), absurd);
+    assert_eq!(backoffs.until(PeerId(0), TopicIdx(0)), Some(Time::MAX));
+    assert!(backoffs.is_pending(Time::from_secs(1_000_000), PeerId(0), TopicIdx(0)));
+    backoffs.prune_expired(Time::from_secs(1_000_000));
+    assert_eq!(backoffs.len(), 1);
+}
