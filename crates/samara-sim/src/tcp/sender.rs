@@ -372,7 +372,7 @@ pub(crate) fn cut(len: u32, mss: u32, framing: Framing) -> (u32, u32) {
     (large, lead + (large - framing.lead).div_ceil(mss))
 }
 
-fn segment_len(len: u32, offset: u32, segments: u32, mss: u32, framing: Framing) -> u32 {
+pub(super) fn segment_len(len: u32, offset: u32, segments: u32, mss: u32, framing: Framing) -> u32 {
     if segments == 1 {
         return len;
     }
