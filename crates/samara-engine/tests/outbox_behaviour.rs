@@ -73,7 +73,7 @@ fn full_lanes_follow_their_policy() {
 fn expired_copies_make_room_and_are_counted() {
     let lane = LaneConfig { capacity_copies: 1, overflow: Overflow::Block, ..LaneConfig::unbounded("a", 0) };
     let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
-    let mut owe = |ms, id, outbox: &mut Outbox<Blob>| {
+    let owe = |ms, id, outbox: &mut Outbox<Blob>| {
         let deadline = Some(Time::from_millis(ms + 5));
         outbox.owe(Time::from_millis(ms), PeerId(0), Lane(0), Blob { id, len: 1 }, None, deadline)
     };

@@ -219,6 +219,7 @@ impl<F: Frame> Outbox<F> {
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
         let queue = link.lane_mut(lane, lanes);
         queue.push(entry);
+        self.lined_up += 1;
         let active = &mut self.active[lane];
         match active.get_mut(queue.active as usize) {
             Some(active) => active.bound = active.bound.min(entry.key),

@@ -185,6 +185,8 @@ pub struct Outbox<F> {
     /// When staggered messages go on: time and group.
     wakes: BTreeSet<(Time, u32)>,
     serial: u64,
+    /// How many copies were put in line so far.
+    lined_up: u64,
 }
 
 impl<F: Frame> Outbox<F> {
@@ -208,6 +210,7 @@ impl<F: Frame> Outbox<F> {
             weights: FxHashMap::default(),
             wakes: BTreeSet::new(),
             serial: 0,
+            lined_up: 0,
             config,
         }
     }
@@ -396,6 +399,17 @@ impl<F: Frame> Outbox<F> {
     /// whose time has come, as [`wake`](Self::wake) does.
     pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
         self.wake(now);
+        loop {
+            let lined_up = self.lined_up;
+            let copy = self.pop_for_once(now, peer);
+            // A copy that expired can release the next one of its message into a lane that had its turn already.
+            if copy.is_some() || self.lined_up == lined_up {
+                return copy;
+            }
+        }
+    }
+
+    fn pop_for_once(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
         for class in 0..self.classes.len() {
             let link = self.link(peer).filter(|link| link.copies > 0)?;
             let lanes = &self.classes[class];
@@ -418,10 +432,21 @@ impl<F: Frame> Outbox<F> {
     /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
     pub fn pop(&mut self, now: Time, has_room: impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
         self.wake(now);
+        loop {
+            let lined_up = self.lined_up;
+            let copy = self.pop_once(now, &has_room);
+            // As in `pop_for`.
+            if copy.is_some() || self.lined_up == lined_up {
+                return copy;
+            }
+        }
+    }
+
+    fn pop_once(&mut self, now: Time, has_room: &impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
         for class in 0..self.classes.len() {
             let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
             for lane in turn {
-                while let Some(peer) = self.best_link(lane, &has_room) {
+                while let Some(peer) = self.best_link(lane, has_room) {
                     if let Some(slot) = self.first_unless_expired(now, peer, lane) {
                         self.turns[class] = Some(lane);
                         return Some(self.send(now, slot));
