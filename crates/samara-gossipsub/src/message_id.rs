@@ -36,8 +36,8 @@ pub enum MessageIdFn {
 }
 
 /// The id of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a domain, with a topic since Altair the
-/// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0 and altair
-/// p2p-interface, "message-id").
+/// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0
+/// and altair p2p-interface, "message-id").
 #[derive(Clone)]
 pub struct EthereumId {
     tag: u64,
@@ -60,15 +60,16 @@ pub struct CustomId {
 /// Tags below this are those of the functions without state.
 const FIRST_FREE_TAG: u64 = 1 << 16;
 
-/// Tags are only compared with each other within a process, so that it does not matter in which order they are given out.
+/// Tags are only compared with each other within a process, so that it does not matter in which order they are
+/// given out.
 fn next_tag() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(FIRST_FREE_TAG);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl MessageIdFn {
-    /// A function of one's own. It must give equal ids to equal messages. Clones share what the messages cache; two calls of
-    /// `custom` do not, so that all nodes of a simulation should get clones of one.
+    /// A function of one's own. It must give equal ids to equal messages. Clones share what the messages cache; two
+    /// calls of `custom` do not, so that all nodes of a simulation should get clones of one.
     pub fn custom(compute: impl Fn(&Message) -> MessageId + Send + Sync + 'static) -> Self {
         Self::Custom(CustomId { tag: next_tag(), compute: Arc::new(compute) })
     }

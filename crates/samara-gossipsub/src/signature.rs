@@ -1,6 +1,7 @@
 //! Which messages must carry an author and a signature, and what is signed (specification, "Message signing").
 //!
-//! The cryptography itself comes from the driver, through [`Signer`] and [`Verifier`]: an engine in a simulator needs none.
+//! The cryptography itself comes from the driver, through [`Signer`] and [`Verifier`]: an engine in a simulator
+//! needs none.
 
 use thiserror::Error;
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use proptest::prelude::*;
 use samara_engine::{MessageKey, PeerId, Time};
 use samara_gossipsub::ids::TopicIdx;
 use samara_gossipsub::score::{
@@ -121,7 +122,7 @@ fn mesh_deliveries_count_near_first_copies_only() {
     for key in 0..100 {
         let key = MessageKey(key);
         scores.validate_message(start, key);
-        if key.0 % 2 == 0 {
+        if key.0.is_multiple_of(2) {
             scores.duplicate_message(start, B, TOPIC, key);
             // Longer validation than the window: the window begins with the verdict.
             scores.deliver_message(start + Duration::from_millis(50), A, TOPIC, key);
@@ -490,4 +491,43 @@ fn decay_factors_follow_from_the_time_to_decay() {
     let factor = score_parameter_decay(Duration::from_secs(60), second, 0.01);
     assert_close(factor.powi(60), 0.01);
     assert_eq!(score_parameter_decay(Duration::ZERO, second, 0.01), 0.0);
+}
+
+proptest! {
+    /// Whatever happens, the score that is kept is the score that a fresh computation gives, and no counter goes wild.
+    #[test]
+    fn kept_scores_are_never_stale(
+        events in prop::collection::vec((0u8..14, 0u32..5, 0u32..3, 0u64..10), 0..300),
+    ) {
+        let mut params = PeerScoreParams { ip_colocation_threshold: 1.0, ..PeerScoreParams::default() };
+        params.retain_score = Duration::from_secs(20);
+        let mut scores = PeerScores::new(Some(params)).unwrap();
+        for topic in 0..2 {
+            scores.set_topic_params(TopicIdx(topic), TopicScoreParams::default()).unwrap();
+        }
+        let address = |number: u64| Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8 / 4)));
+        for (at, (event, peer, topic, number)) in events.into_iter().enumerate() {
+            let now = Time::from_millis(at as u64 * 300);
+            let (peer, topic, key) = (PeerId(peer), TopicIdx(topic), MessageKey(number));
+            match event {
+                0 | 1 => scores.add_peer(now, peer, address(number)),
+                2 => scores.remove_peer(now, peer),
+                3 | 4 => scores.graft(now, peer, topic),
+                5 => scores.prune(peer, topic),
+                6 => scores.validate_message(now, key),
+                7 => scores.deliver_message(now, peer, topic, key),
+                8 => scores.duplicate_message(now, peer, topic, key),
+                9 => scores.reject_message(now, peer, topic, key, RejectReason::Invalid),
+                10 => scores.add_penalty(peer, number as f64 / 4.0),
+                11 => scores.slow_peer(peer),
+                12 => scores.set_app_score(peer, number as f64 - 5.0),
+                _ => scores.refresh(now),
+            }
+            for peer in (0..5).map(PeerId) {
+                let fresh = scores.breakdown(peer).map_or(0.0, |parts| parts.total);
+                prop_assert!(fresh.is_finite());
+                prop_assert_eq!(scores.score(peer), fresh);
+            }
+        }
+    }
 }

@@ -67,8 +67,8 @@ impl MessageCache {
         self.entries.get(&key).map(|entry| &entry.message)
     }
 
-    /// The message for an answer to IWANT, and the how-manieth answer to this peer it is (from 1). The caller compares
-    /// with the limit of retransmissions.
+    /// The message for an answer to IWANT, and the how-manieth answer to this peer it is (from 1). The caller
+    /// compares with the limit of retransmissions.
     pub fn get_for_peer(&mut self, key: MessageKey, peer: PeerId) -> Option<(&Arc<Message>, u32)> {
         let entry = self.entries.get_mut(&key)?;
         let at = match entry.transmissions.binary_search_by_key(&peer, |(known, _)| *known) {
@@ -92,7 +92,8 @@ impl MessageCache {
         keys.filter_map(|(_, key)| self.entries.get(key).map(|entry| (*key, &entry.id)))
     }
 
-    /// Ends a heartbeat: forgets what came in `history_length` heartbeats ago. Returns the number of messages forgotten.
+    /// Ends a heartbeat: forgets what came in `history_length` heartbeats ago. Returns the number of messages
+    /// forgotten.
     pub fn shift(&mut self) -> usize {
         self.tick += 1;
         let before = self.order.len();

@@ -1,4 +1,5 @@
-//! What a node remembers of messages: which it has seen ([`SeenCache`]), and the recent ones in full ([`MessageCache`]).
+//! What a node remembers of messages: which it has seen ([`SeenCache`]), and the recent ones in full
+//! ([`MessageCache`]).
 
 mod message;
 mod seen;

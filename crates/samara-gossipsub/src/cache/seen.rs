@@ -110,8 +110,8 @@ impl SeenCache {
         self.get(now, id).is_some()
     }
 
-    /// Forgets what is over. Every [`observe`](Self::observe) does it too; a heartbeat calls it so that a silent node gives its memory
-    /// back.
+    /// Forgets what is over. Every [`observe`](Self::observe) does it too; a heartbeat calls it so that a silent
+    /// node gives its memory back.
     pub fn expire(&mut self, now: Time) {
         while self.queue.front().is_some_and(|(due, ..)| *due <= now) {
             let Some((_, key, id)) = self.queue.pop_front() else { break };
@@ -148,8 +148,8 @@ impl SeenCache {
         self.entries.is_empty()
     }
 
-    /// Ids that were forgotten before their time because the cache was full. Not zero means duplicates may be taken for
-    /// new messages: the capacity is too small for the traffic.
+    /// Ids that were forgotten before their time because the cache was full. Not zero means duplicates may be taken
+    /// for new messages: the capacity is too small for the traffic.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }

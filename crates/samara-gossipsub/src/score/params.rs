@@ -84,7 +84,8 @@ impl PeerScoreParams {
         }
     }
 
-    /// Checks the rules of the specification, "Parameter validation" of go-libp2p-pubsub's `score_params.go` included.
+    /// Checks the rules of the specification, "Parameter validation" of go-libp2p-pubsub's `score_params.go`
+    /// included.
     ///
     /// # Errors
     /// The first field whose value is not allowed.
@@ -191,8 +192,8 @@ impl TopicScoreParams {
         }
     }
 
-    /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does. What belongs to a weight of 0 is not
-    /// looked at.
+    /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does. What belongs to a
+    /// weight of 0 is not looked at.
     ///
     /// # Errors
     /// The first field whose value is not allowed.

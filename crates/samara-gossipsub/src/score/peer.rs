@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use super::params::{PeerScoreParams, TopicScoreParams};
 use crate::ids::TopicIdx;
 
-/// What peers are counted by for P6: an IPv4 address; an IPv6 address, and the /64 it belongs to, since a household or
-/// a virtual machine has a whole /64 to itself.
+/// What peers are counted by for P6: an IPv4 address; an IPv6 address, and the /64 it belongs to, since a household
+/// or a virtual machine has a whole /64 to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum AddressKey {
     Host(IpAddr),
@@ -83,8 +83,8 @@ impl TopicStats {
         self.mesh_message_deliveries_active = false;
     }
 
-    /// Leaving the mesh: a deficit at this time sticks (P3b), so that leaving and coming back does not wipe it. Nothing
-    /// happens to a peer that is not in the mesh (go-libp2p-pubsub would count its old deficit again).
+    /// Leaving the mesh: a deficit at this time sticks (P3b), so that leaving and coming back does not wipe it.
+    /// Nothing happens to a peer that is not in the mesh (go-libp2p-pubsub would count its old deficit again).
     pub(super) fn leave_mesh(&mut self, params: &TopicScoreParams) {
         if self.grafted_at.take().is_some() {
             let deficit = self.deficit(params);

@@ -15,8 +15,8 @@ use crate::ids::TopicIdx;
 /// Why a message was not delivered (the reasons of go-libp2p-pubsub that matter to the score).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
-    /// Signature missing or wrong, author fields where there must be none, or a message of one's own from another: the sender alone is
-    /// to blame, and the id proves nothing about other copies.
+    /// Signature missing or wrong, author fields where there must be none, or a message of one's own from another:
+    /// the sender alone is to blame, and the id proves nothing about other copies.
     Malformed,
     /// The sender or the author is blocked, or the validation queue was full: nobody is judged, nothing is recorded.
     NotConsidered,
@@ -278,7 +278,8 @@ impl PeerScores {
 
     /// Decays all counters. To be called every [`PeerScoreParams::decay_interval`].
     ///
-    /// Scores of peers that left do not decay: otherwise waiting would wash them off. They end when retained for long enough.
+    /// Scores of peers that left do not decay: otherwise waiting would wash them off. They end when retained for
+    /// long enough.
     pub fn refresh(&mut self, now: Time) {
         if !self.enabled {
             return;

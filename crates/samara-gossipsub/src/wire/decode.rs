@@ -12,8 +12,8 @@ use super::limits::Limits;
 use super::reader::{Head, Reader};
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
-/// Reads an RPC (without length prefix). Payloads and other byte fields are slices of `frame`; only ids and topics are
-/// copied.
+/// Reads an RPC (without length prefix). Payloads and other byte fields are slices of `frame`; only ids and topics
+/// are copied.
 ///
 /// # Errors
 /// The first thing that is wrong; nothing is partially read.

@@ -6,9 +6,9 @@ use super::error::{WireError, WireErrorKind};
 
 /// Cuts a stream of bytes into frames.
 ///
-/// A length beyond the maximum is refused as soon as it is read, before anything of the frame is kept, and memory grows
-/// with what arrives, not with what is announced. After an error the stream has no frames any more: the error is
-/// repeated, and the connection should be closed.
+/// A length beyond the maximum is refused as soon as it is read, before anything of the frame is kept, and memory
+/// grows with what arrives, not with what is announced. After an error the stream has no frames any more: the error
+/// is repeated, and the connection should be closed.
 #[derive(Debug)]
 pub struct FrameDecoder {
     frame_bytes_max: usize,
@@ -36,8 +36,8 @@ impl FrameDecoder {
         Self { frame_bytes_max, state: State::Prefix { value: 0, read: 0 } }
     }
 
-    /// Takes bytes from `input` until a frame is complete. `None`: all of `input` was taken and more is needed. Call it
-    /// until it returns `None`. A frame that is in `input` as a whole is not copied.
+    /// Takes bytes from `input` until a frame is complete. `None`: all of `input` was taken and more is needed.
+    /// Call it until it returns `None`. A frame that is in `input` as a whole is not copied.
     ///
     /// # Errors
     /// A length beyond the maximum, or one that does not end; the same again on every later call.

@@ -2,8 +2,8 @@
 
 /// Hard bounds of reading: beyond, the frame is refused.
 ///
-/// They bound the memory that a frame can claim to a small multiple of its length. The defaults are above everything that the known
-/// implementations send.
+/// They bound the memory that a frame can claim to a small multiple of its length. The defaults are above
+/// everything that the known implementations send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a frame without its length prefix.

@@ -12,12 +12,13 @@
 //!   (protobuf's rules).
 //! - An absent topic where there must be one reads as the empty name, an absent `subscribe` as `false`, as in
 //!   go-libp2p-pubsub.
-//! - Fields that this version does not know, those of v1.3 among them, are kept in [`Rpc`](crate::rpc::Rpc), [`SubOpts`](crate::rpc::SubOpts),
-//!   [`Message`](crate::rpc::Message) and [`Control`](crate::rpc::Control), and written after the known ones. Inside the single control messages
-//!   (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, peer infos) they are checked for form and dropped: nothing relays those.
+//! - Fields that this version does not know, those of v1.3 among them, are kept in [`Rpc`](crate::rpc::Rpc),
+//!   [`SubOpts`](crate::rpc::SubOpts), [`Message`](crate::rpc::Message) and [`Control`](crate::rpc::Control), and
+//!   written after the known ones. Inside the single control messages (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, peer
+//!   infos) they are checked for form and dropped: nothing relays those.
 //! - Groups, field number 0, and known fields of a wrong type are errors.
-//! - More of anything than [`Limits`] allows is an error, never a silent cut: a peer that sends so much is broken or hostile,
-//!   and the engine, which knows which of both to assume, has softer limits of its own below these.
+//! - More of anything than [`Limits`] allows is an error, never a silent cut: a peer that sends so much is broken
+//!   or hostile, and the engine, which knows which of both to assume, has softer limits of its own below these.
 
 mod decode;
 mod encode;

@@ -11,7 +11,8 @@ fn probe(bytes: &[u8]) {
     let Ok(rpc) = decode(Bytes::copy_from_slice(bytes), &Limits::default()) else { return };
     let again = encoded(&rpc);
     assert_eq!(again.len(), encoded_len(&rpc));
-    // Absent topics are written out (2 bytes each, plus longer lengths), so that only the meaning is the same, not the length.
+    // Absent topics are written out (2 bytes each, plus longer lengths), so that only the meaning is the same, not
+    // the length.
     let limits = Limits { frame_bytes: again.len(), ..Limits::default() };
     assert_eq!(decode(again, &limits).unwrap(), rpc);
 }

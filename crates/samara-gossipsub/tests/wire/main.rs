@@ -104,8 +104,8 @@ fn several_lists_of_ids_are_read_as_one() {
     assert_eq!(control.iwant.iter().map(|id| id.as_bytes()).collect::<Vec<_>>(), [[9], [9]]);
 }
 
-/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in subscriptions (3, 4) and the
-/// test extension (field 6492434) survive.
+/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in subscriptions (3, 4)
+/// and the test extension (field 6492434) survive.
 #[test]
 fn fields_of_later_versions_are_kept() {
     let bytes = [

@@ -174,8 +174,8 @@ proptest! {
         prop_assert_eq!(encoded(&read), written);
     }
 
-    /// On damaged frames both agree on what is readable, and on what it says. The generated codec also accepts groups and, being
-    /// without limits, more of everything; it refuses nothing that we accept.
+    /// On damaged frames both agree on what is readable, and on what it says. The generated codec also accepts
+    /// groups and, being without limits, more of everything; it refuses nothing that we accept.
     #[test]
     fn both_agree_on_damaged_frames(
         rpc in rpcs::rpc(),

@@ -123,8 +123,8 @@ fn random_rpc(rng: &mut NodeRng) -> Rpc {
     rpc
 }
 
-/// A hash over the bytes of 500 random RPCs, prefixes included. It may change with the generator above, never with the
-/// format.
+/// A hash over the bytes of 500 random RPCs, prefixes included. It may change with the generator above, never with
+/// the format.
 #[test]
 fn many_seeded_ones() {
     let mut rng = NodeRng::new(1, 2, Purpose::Workload);

@@ -9,7 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 use samara_gossipsub::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
-pub fn publish(data: &[u8]) -> Rpc {
+pub(crate) fn publish(data: &[u8]) -> Rpc {
     let message = Message::new(Topic::new("topic"), Bytes::copy_from_slice(data));
     Rpc { publish: [Arc::new(message)].into_iter().collect(), ..Rpc::default() }
 }
@@ -36,7 +36,7 @@ fn unknown() -> impl Strategy<Value = Bytes> {
     })
 }
 
-pub fn message() -> impl Strategy<Value = Message> {
+pub(crate) fn message() -> impl Strategy<Value = Message> {
     let fields = (
         option::of(bytes(40)),
         bytes(300),
@@ -75,7 +75,7 @@ fn control() -> impl Strategy<Value = Control> {
     )
 }
 
-pub fn rpc() -> impl Strategy<Value = Rpc> {
+pub(crate) fn rpc() -> impl Strategy<Value = Rpc> {
     let subscription = (any::<bool>(), topic(), unknown()).prop_map(|(subscribe, topic, unknown)| SubOpts {
         subscribe,
         topic,
