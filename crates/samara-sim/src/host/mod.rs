@@ -354,23 +354,24 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// Lets links with new copies take them, or the uplink look for the next one.
-    fn offer_room(&mut self, now: u64, world: &World<N>) {
-        self.outbox.take_touched(&mut self.touched);
-        if !self.touched.is_empty() {
-            match self.dispatch {
-                Dispatch::Node => {
-                    self.outbox_dry = false;
-                    self.touched.clear();
-                }
-                Dispatch::PerLink => {
-                    let mut touched = std::mem::take(&mut self.touched);
-                    for peer in touched.drain(..) {
-                        self.fill_link(now, peer.0, world);
-                    }
-                    self.touched = touched;
+    /// Lets links with new copies take them, or the uplink look for the next one, until nothing new comes of it (a copy
+    /// that leaves can release one for another link).
+    pub(super) fn offer_room(&mut self, now: u64, world: &World<N>) {
+        loop {
+            let mut touched = std::mem::take(&mut self.touched);
+            self.outbox.take_touched(&mut touched);
+            if touched.is_empty() {
+                self.touched = touched;
+                break;
+            }
+            self.outbox_dry = false;
+            if self.dispatch == Dispatch::PerLink {
+                for peer in &touched {
+                    self.fill_link(now, peer.0, world);
                 }
             }
+            touched.clear();
+            self.touched = touched;
         }
         if let Some(wake) = self.outbox.next_wake() {
             let wake = wake.as_nanos().max(now);
@@ -418,6 +419,7 @@ impl<N: Engine> Host<N> {
     fn send_next(&mut self, now: u64, world: &World<N>) {
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
+            self.offer_room(now, world);
         }
         let links = &self.links;
         let Some(slot) = self.nic.next(|slot| links[slot as usize].nic) else { return };

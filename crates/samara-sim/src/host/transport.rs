@@ -97,7 +97,10 @@ impl<N: Engine> Host<N> {
         }
         self.outbox_dry = false;
         match self.dispatch {
-            Dispatch::PerLink => self.fill_link(now, slot, world),
+            Dispatch::PerLink => {
+                self.fill_link(now, slot, world);
+                self.offer_room(now, world);
+            }
             Dispatch::Node => self.refresh(slot),
         }
     }
@@ -166,6 +169,7 @@ impl<N: Engine> Host<N> {
                 self.outbox_dry = false;
                 if self.dispatch == Dispatch::PerLink {
                     self.fill_link(now, slot, world);
+                    self.offer_room(now, world);
                 }
             }
         } else if !link.rto_timer && link.sender.rto_at() != u64::MAX {
