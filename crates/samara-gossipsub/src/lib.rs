@@ -2,6 +2,8 @@
 
 pub mod backoff;
 pub mod cache;
+pub mod config;
+pub mod engine;
 pub mod ids;
 pub mod message_id;
 pub mod promises;
@@ -9,3 +11,8 @@ pub mod rpc;
 pub mod score;
 pub mod signature;
 pub mod wire;
+
+pub use config::Config;
+pub use engine::{
+    Acceptance, BatchReceipt, Command, Event, GossipSub, Ignored, Metrics, PublishError, Receipt, Trace,
+};

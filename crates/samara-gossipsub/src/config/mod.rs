@@ -1,0 +1,185 @@
+//! Everything about a node that can be chosen.
+//!
+//! One [`Config`] is shared by all nodes that are set up alike; what differs from node to node (direct peers, observers)
+//! can also be given to each [`GossipSub`](crate::GossipSub).
+
+mod authenticity;
+mod hooks;
+mod lanes;
+mod limits;
+mod presets;
+mod topic;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samara_engine::PeerIdentity;
+use samara_engine::outbox::Schedule;
+
+use crate::cache::SeenStrategy;
+use crate::message_id::MessageIdFn;
+use crate::rpc::Topic;
+use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
+
+pub use authenticity::{Authenticity, SignerHook, VerifierHook};
+pub use hooks::{SubscriptionFilter, Validator, ValidatorHook, Verdict};
+pub use lanes::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
+pub use limits::{GossipLimits, IDontWantConfig, SubscriptionLimits, Withdraw};
+pub use topic::{MeshParams, TopicConfig};
+pub use validate::ConfigError;
+
+/// How a GossipSub node behaves. Start from a preset: [`Config::spec`], [`Config::ethereum`] or
+/// [`Config::go_libp2p_pubsub`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    // ---- the mesh ----
+    /// The size of meshes and of gossip, where a topic does not say otherwise.
+    pub mesh: MeshParams,
+    /// From one heartbeat to the next.
+    pub heartbeat_interval: Duration,
+    /// From the start to the first heartbeat.
+    pub heartbeat_initial_delay: Duration,
+    /// Adds up to one interval, drawn at random, to the initial delay: nodes of a real network did not start together.
+    pub heartbeat_random_phase: bool,
+    /// How long both sides of a PRUNE do not graft each other again. Whole seconds on the wire.
+    pub prune_backoff: Duration,
+    /// The same after leaving a topic.
+    pub unsubscribe_backoff: Duration,
+    /// So much longer this node waits itself before it grafts a peer again (go-libp2p-pubsub: two heartbeats).
+    pub backoff_slack: Duration,
+    /// The longest backoff that a peer can ask for; more is cut.
+    pub remote_backoff_max: Duration,
+    /// A GRAFT this soon after a PRUNE costs twice the penalty (specification v1.1, "graft flood").
+    pub graft_flood_threshold: Duration,
+    /// Every how many heartbeats a mesh with a low median score grafts better peers.
+    pub opportunistic_graft_ticks: u64,
+    /// How many it grafts then.
+    pub opportunistic_graft_peers: usize,
+    /// Whether a peer that subscribes while the mesh is below D_low is grafted at once (rust-libp2p) and not at the next
+    /// heartbeat.
+    pub graft_on_subscribe: bool,
+    /// How long the fanout of a topic outlives the last message published to it.
+    pub fanout_ttl: Duration,
+
+    // ---- messages ----
+    /// Authors and signatures.
+    pub authenticity: Authenticity,
+    /// How ids are computed, where a topic does not say otherwise.
+    pub message_id: MessageIdFn,
+    /// Largest payload that is published or accepted, in bytes, where a topic does not say otherwise.
+    pub max_message_bytes: usize,
+    /// Largest frame that is sent; lists of control messages are split accordingly. Longer frames are ignored.
+    pub max_rpc_bytes: usize,
+    /// Heartbeats that a message is kept for, to answer IWANT.
+    pub history_length: usize,
+    /// Of these, the heartbeats whose messages are gossiped about.
+    pub history_gossip: usize,
+    /// How long a message is known as seen.
+    pub seen_ttl: Duration,
+    /// Most ids known as seen; beyond, the oldest are forgotten (and counted).
+    pub seen_capacity: usize,
+    /// From when that time counts.
+    pub seen_strategy: SeenStrategy,
+    /// Whether own messages go to all subscribers that are known (above the publish threshold) instead of the mesh.
+    pub flood_publish: bool,
+    /// Only messages up to so many payload bytes are flooded.
+    pub flood_publish_max_bytes: usize,
+    /// Whether the application gets [`Event::Message`](crate::Event::Message) for its own messages, as in go-libp2p-pubsub.
+    pub deliver_own: bool,
+    /// IDONTWANT.
+    pub idontwant: IDontWantConfig,
+    /// When owed copies are taken back.
+    pub withdraw: Withdraw,
+    /// Checks messages before they are delivered and forwarded, where a topic does not say otherwise. `None` accepts all.
+    pub validator: Option<ValidatorHook>,
+    /// Most messages whose validation is deferred at a time; what comes beyond is ignored and can come again.
+    pub pending_validations_max: usize,
+    /// A deferred validation without answer counts as "ignore" after so long.
+    pub validation_timeout: Duration,
+
+    // ---- gossip and limits ----
+    /// Limits of gossip.
+    pub gossip: GossipLimits,
+    /// Limits of subscriptions.
+    pub subscriptions: SubscriptionLimits,
+
+    // ---- peers ----
+    /// Whether PRUNE carries peers to connect to instead.
+    pub peer_exchange: bool,
+    /// How many: sent in a PRUNE, and dialled of one received.
+    pub prune_peers: usize,
+    /// Most dials (by peer exchange) under way at a time.
+    pub pending_dials_max: usize,
+    /// Peers that always get all messages and are never in a mesh. Both sides must name each other.
+    pub direct_peers: Vec<PeerIdentity>,
+    /// From the start to the first dial of direct peers.
+    pub direct_connect_initial_delay: Duration,
+    /// Every how many heartbeats direct peers that are not connected are dialled.
+    pub direct_connect_ticks: u64,
+    /// Peers that never get messages from this node, but whose announcements tell it how far its messages have spread
+    /// (the trusted "buddy" of the batch publishing post). Use with
+    /// [`FeedbackSource::Observer`](samara_engine::outbox::FeedbackSource::Observer).
+    pub observers: Vec<PeerIdentity>,
+    /// The other side: peers that get an IDONTWANT for every message at once, whatever its size and whether or not they
+    /// are in a mesh.
+    pub report_to: Vec<PeerIdentity>,
+
+    // ---- score ----
+    /// Parameters of the peer score; `None` turns it off: every score is 0.
+    pub peer_score: Option<PeerScoreParams>,
+    /// What follows from a score.
+    pub thresholds: PeerScoreThresholds,
+    /// Score parameters of joined topics that have none of their own; `None` leaves them unscored.
+    pub topic_score: Option<TopicScoreParams>,
+    /// What holds for single topics.
+    pub topics: BTreeMap<Topic, TopicConfig>,
+
+    // ---- sending ----
+    /// Queues and who drains them.
+    pub sending: SendingConfig,
+    /// The order of copies of messages that are published one by one.
+    pub schedule_publish: Schedule,
+    /// The order of copies of messages that are forwarded.
+    pub schedule_forward: Schedule,
+    /// Copies of own messages that have not left after so long are not sent any more.
+    pub publish_deadline: Option<Duration>,
+    /// The same for forwarded messages and answers to IWANT.
+    pub forward_deadline: Option<Duration>,
+    /// Whether the peers of each message are handed to the schedule in random order (in go-libp2p-pubsub the order of a
+    /// map: random) or by number.
+    pub shuffle_recipients: bool,
+
+    // ---- what is told ----
+    /// Whether every duplicate is an [`Event::Duplicate`](crate::Event::Duplicate).
+    pub report_duplicates: bool,
+    /// Whether changes of meshes and the like are an [`Event::Trace`](crate::Event::Trace).
+    pub trace: bool,
+}
+
+impl Config {
+    /// The parameters of a topic's mesh.
+    pub fn mesh_of(&self, topic: &Topic) -> MeshParams {
+        self.topics.get(topic).and_then(|own| own.mesh).unwrap_or(self.mesh)
+    }
+
+    /// How long a topic's messages may be.
+    pub fn max_message_bytes_of(&self, topic: &Topic) -> usize {
+        self.topics.get(topic).and_then(|own| own.max_message_bytes).unwrap_or(self.max_message_bytes)
+    }
+
+    /// How a topic's ids are computed.
+    pub fn message_id_of(&self, topic: &Topic) -> &MessageIdFn {
+        self.topics.get(topic).and_then(|own| own.message_id.as_ref()).unwrap_or(&self.message_id)
+    }
+
+    /// Who checks a topic's messages.
+    pub fn validator_of(&self, topic: &Topic) -> Option<&ValidatorHook> {
+        self.topics.get(topic).and_then(|own| own.validator.as_ref()).or(self.validator.as_ref())
+    }
+
+    /// How a topic is scored.
+    pub fn topic_score_of(&self, topic: &Topic) -> Option<&TopicScoreParams> {
+        self.topics.get(topic).and_then(|own| own.score.as_ref()).or(self.topic_score.as_ref())
+    }
+}

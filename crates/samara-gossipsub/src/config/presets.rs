@@ -1,0 +1,175 @@
+//! Sets of parameters that are in use.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samara_engine::outbox::{Dispatch, Schedule};
+
+use super::{
+    Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, SendingConfig,
+    SubscriptionFilter, SubscriptionLimits, Withdraw,
+};
+use crate::cache::SeenStrategy;
+use crate::message_id::MessageIdFn;
+use crate::score::{PeerScoreParams, PeerScoreThresholds};
+
+/// 1 MiB: the longest RPC of go-libp2p-pubsub.
+const MIB: usize = 1 << 20;
+/// `MAX_PAYLOAD_SIZE` of Ethereum's consensus-specs.
+const ETHEREUM_MAX_PAYLOAD: usize = 10 * MIB;
+/// Its compressed length at worst, with the frame around it (consensus-specs `max_message_size`).
+const ETHEREUM_MAX_RPC: usize = 32 + ETHEREUM_MAX_PAYLOAD + ETHEREUM_MAX_PAYLOAD / 6 + 1024;
+
+impl Config {
+    /// The values that the specifications v1.0 to v1.2 recommend, with scoring by the defaults of rust-libp2p where they
+    /// give none, and with everything that saves traffic turned on. Messages carry their author but no signature, since
+    /// cryptography comes from outside: see [`Authenticity::strict`] for real networks.
+    pub fn spec() -> Self {
+        Self {
+            mesh: MeshParams {
+                d: 6,
+                d_low: 4,
+                d_high: 12,
+                d_score: 4,
+                d_out: 2,
+                d_lazy: 6,
+                gossip_factor: 0.25,
+            },
+            heartbeat_interval: Duration::from_secs(1),
+            heartbeat_initial_delay: Duration::from_millis(100),
+            heartbeat_random_phase: true,
+            prune_backoff: Duration::from_secs(60),
+            unsubscribe_backoff: Duration::from_secs(10),
+            backoff_slack: Duration::from_secs(2),
+            remote_backoff_max: Duration::from_secs(3600),
+            graft_flood_threshold: Duration::from_secs(10),
+            opportunistic_graft_ticks: 60,
+            opportunistic_graft_peers: 2,
+            graft_on_subscribe: false,
+            fanout_ttl: Duration::from_secs(60),
+            authenticity: Authenticity::unsigned(),
+            message_id: MessageIdFn::FromSeqno,
+            max_message_bytes: MIB,
+            max_rpc_bytes: MIB + 1024,
+            history_length: 5,
+            history_gossip: 3,
+            seen_ttl: Duration::from_secs(120),
+            seen_capacity: 1 << 20,
+            seen_strategy: SeenStrategy::FirstSeen,
+            flood_publish: true,
+            flood_publish_max_bytes: usize::MAX,
+            deliver_own: true,
+            idontwant: IDontWantConfig {
+                send: true,
+                threshold_bytes: 1024,
+                on_publish: true,
+                ids_per_rpc_max: 10,
+                rpcs_per_heartbeat_max: 1000,
+                ttl_heartbeats: 3,
+                ids_per_peer_max: 10_000,
+            },
+            withdraw: Withdraw::ALWAYS,
+            validator: None,
+            pending_validations_max: 8192,
+            validation_timeout: Duration::from_secs(120),
+            gossip: GossipLimits {
+                ihave_ids_max: 5000,
+                ihave_messages_max: 10,
+                iwant_ids_max: 15_000,
+                retransmissions_max: 3,
+                iwant_follow_up: Duration::from_secs(3),
+                promises_max: 1 << 16,
+            },
+            subscriptions: SubscriptionLimits {
+                per_rpc_max: 4096,
+                per_peer_max: 4096,
+                filter: SubscriptionFilter::All,
+            },
+            peer_exchange: true,
+            prune_peers: 16,
+            pending_dials_max: 128,
+            direct_peers: Vec::new(),
+            direct_connect_initial_delay: Duration::from_secs(1),
+            direct_connect_ticks: 300,
+            observers: Vec::new(),
+            report_to: Vec::new(),
+            peer_score: Some(PeerScoreParams::default()),
+            thresholds: PeerScoreThresholds::default(),
+            topic_score: None,
+            topics: BTreeMap::new(),
+            sending: SendingConfig {
+                dispatch: Dispatch::PerLink,
+                layout: LaneLayout::Split,
+                control: LaneCapacity::copies(20_000),
+                publish: LaneCapacity::copies(5000),
+                forward: LaneCapacity::copies(5000),
+                answer: LaneCapacity::copies(5000),
+                patience: Duration::from_secs(4),
+            },
+            schedule_publish: Schedule::Sequential,
+            schedule_forward: Schedule::Sequential,
+            publish_deadline: None,
+            forward_deadline: None,
+            shuffle_recipients: true,
+            report_duplicates: false,
+            trace: false,
+        }
+    }
+
+    /// The values of Ethereum's consensus layer (consensus-specs, phase0 p2p-interface), with the limits of go-libp2p-pubsub
+    /// where it gives none. Scoring is off: its parameters depend on the topics, and every client has its own.
+    ///
+    /// The message id takes payloads as decompressed; where they travel compressed, set
+    /// [`MessageIdFn::ethereum`] with a decompressor. All nodes of a simulation should get clones of one configuration, since
+    /// then each id is computed once.
+    pub fn ethereum() -> Self {
+        let spec = Self::spec();
+        Self {
+            mesh: MeshParams { d: 8, d_low: 6, ..spec.mesh },
+            heartbeat_interval: Duration::from_millis(700),
+            history_length: 6,
+            seen_ttl: Duration::from_secs(768),
+            authenticity: Authenticity::anonymous(),
+            message_id: MessageIdFn::ethereum(true, None),
+            max_message_bytes: ETHEREUM_MAX_PAYLOAD,
+            max_rpc_bytes: ETHEREUM_MAX_RPC,
+            flood_publish: false,
+            peer_exchange: false,
+            peer_score: None,
+            ..spec
+        }
+    }
+
+    /// The defaults of go-libp2p-pubsub 0.16: no flood publishing, no scoring, no peer exchange, one queue of 32 frames per
+    /// peer whose overflow is lost, and nothing taken back once it is queued. Messages carry their author; to talk to
+    /// nodes that sign (its default) set [`Authenticity::strict`].
+    pub fn go_libp2p_pubsub() -> Self {
+        let spec = Self::spec();
+        Self {
+            mesh: MeshParams { d_low: 5, ..spec.mesh },
+            heartbeat_random_phase: false,
+            flood_publish: false,
+            withdraw: Withdraw::NEVER,
+            peer_exchange: false,
+            peer_score: None,
+            remote_backoff_max: Duration::from_secs(3600),
+            sending: SendingConfig {
+                dispatch: Dispatch::PerLink,
+                layout: LaneLayout::Shared,
+                control: LaneCapacity::copies(32),
+                publish: LaneCapacity::copies(32),
+                forward: LaneCapacity::copies(32),
+                answer: LaneCapacity::copies(32),
+                patience: Duration::from_secs(4),
+            },
+            ..spec
+        }
+    }
+}
+
+impl Default for Config {
+    /// [`Config::spec`].
+    fn default() -> Self {
+        Self::spec()
+    }
+}

@@ -1,0 +1,234 @@
+//! What an application can ask for, and what it is told.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_engine::outbox::{Lost, Schedule};
+use samara_engine::{MessageKey, PeerId, PeerIdentity};
+use thiserror::Error;
+
+use crate::rpc::{Message, MessageId, Topic};
+
+/// What an application can ask a [`GossipSub`](crate::GossipSub) for by [`Input::Command`](samara_engine::Input::Command).
+/// Each has a method of the same name; the answers of publishing come as [`Event::Published`].
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Join a topic.
+    Subscribe(Topic),
+    /// Leave a topic.
+    Unsubscribe(Topic),
+    /// Publish one message.
+    Publish {
+        /// On which topic.
+        topic: Topic,
+        /// The payload.
+        data: Bytes,
+    },
+    /// Publish a message that is made already.
+    PublishMessage(Arc<Message>),
+    /// Publish messages that belong together.
+    PublishBatch {
+        /// The messages.
+        messages: Vec<(Topic, Bytes)>,
+        /// In which order their copies leave.
+        schedule: Schedule,
+    },
+    /// Answer a deferred validation.
+    ReportValidation {
+        /// Which message.
+        id: MessageId,
+        /// What to do with it.
+        acceptance: Acceptance,
+    },
+    /// Say what the application thinks of a peer (P5).
+    SetAppScore {
+        /// Of whom.
+        peer: PeerId,
+        /// What.
+        score: f64,
+    },
+    /// Keep a link to a peer, and send it everything.
+    AddDirectPeer(PeerIdentity),
+    /// Treat a direct peer like others again.
+    RemoveDirectPeer(PeerIdentity),
+}
+
+/// The outcome of a validation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// Deliver and forward.
+    Accept,
+    /// Drop, nobody is to blame.
+    Ignore,
+    /// Drop, whoever sends it is to blame.
+    Reject,
+}
+
+/// A message that was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its id.
+    pub id: MessageId,
+    /// Its number at this node.
+    pub key: MessageKey,
+    /// Its topic.
+    pub topic: Topic,
+    /// How many peers it is owed to. 0 means that nobody is known who wants it; it is kept and gossiped about, should somebody come within
+    /// the gossip window.
+    pub peers: usize,
+    /// Copies that did not fit into queues.
+    pub lost: usize,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct BatchReceipt {
+    /// Message by message, in the order of the batch. One that failed, or that nobody wants, holds back no other.
+    pub messages: Vec<Result<Receipt, PublishError>>,
+}
+
+impl BatchReceipt {
+    /// The messages that were published.
+    pub fn published(&self) -> impl Iterator<Item = &Receipt> {
+        self.messages.iter().filter_map(|message| message.as_ref().ok())
+    }
+
+    /// The topics of published messages that nobody is known to want.
+    pub fn topics_without_peers(&self) -> impl Iterator<Item = &Topic> {
+        self.published().filter(|receipt| receipt.peers == 0).map(|receipt| &receipt.topic)
+    }
+
+    /// How many copies are owed in all.
+    pub fn copies(&self) -> usize {
+        self.published().map(|receipt| receipt.peers - receipt.lost).sum()
+    }
+}
+
+/// Why a message was not published.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PublishError {
+    /// A message with this id was published, or came from others, before.
+    #[error("message {0:?} is not new")]
+    Duplicate(MessageId),
+    /// The payload is longer than the topic allows.
+    #[error("{found} bytes of payload on topic {topic:?}, which allows {allowed}")]
+    TooLong {
+        /// Where.
+        topic: Topic,
+        /// Bytes of the payload.
+        found: usize,
+        /// Bytes that are allowed.
+        allowed: usize,
+    },
+    /// The message has no topic.
+    #[error("the message has no topic")]
+    NoTopic,
+    /// The message could not be signed, or does not fit the signature policy.
+    #[error("the message does not fit the signature policy: {0}")]
+    Signature(String),
+}
+
+/// What the application is told.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A message on a joined topic, for the first time.
+    Message {
+        /// Its id.
+        id: MessageId,
+        /// Its number at this node.
+        key: MessageKey,
+        /// Its topic.
+        topic: Topic,
+        /// The message.
+        message: Arc<Message>,
+        /// Who sent the first copy; `None` for a message of one's own
+        /// (only if [`Config::deliver_own`](crate::Config::deliver_own)).
+        from: Option<PeerId>,
+    },
+    /// Another copy of a message (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
+    Duplicate {
+        /// Its number at this node.
+        key: MessageKey,
+        /// Who sent it.
+        from: PeerId,
+    },
+    /// A message waits for [`GossipSub::report_validation`](crate::GossipSub::report_validation).
+    NeedsValidation {
+        /// Its id.
+        id: MessageId,
+        /// Its number at this node.
+        key: MessageKey,
+        /// Its topic.
+        topic: Topic,
+        /// The message.
+        message: Arc<Message>,
+        /// Who sent the first copy.
+        from: PeerId,
+    },
+    /// The answer to [`Command::Publish`], [`Command::PublishMessage`] and [`Command::PublishBatch`].
+    Published(BatchReceipt),
+    /// A peer joined a topic.
+    PeerSubscribed {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+    },
+    /// A peer left a topic (not told when its link goes down).
+    PeerUnsubscribed {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+    },
+    /// A peer recommends another, which is about to be dialled. Whoever drives the engine takes the address from the record,
+    /// after checking its signature.
+    PeerExchanged {
+        /// Who recommends.
+        from: PeerId,
+        /// Whom.
+        identity: PeerIdentity,
+        /// The signed record, as it came.
+        signed_record: Option<Bytes>,
+    },
+    /// A copy did not fit into its queue, or made room for another.
+    Lost(Lost),
+    /// Something that only observers of the protocol want to know (only if [`Config::trace`](crate::Config::trace)).
+    Trace(Trace),
+}
+
+/// Changes within the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// This node joined a topic.
+    Joined(Topic),
+    /// This node left a topic.
+    Left(Topic),
+    /// A peer is in a mesh now.
+    Grafted {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+        /// Whether the peer asked for it.
+        by_peer: bool,
+    },
+    /// A peer is not in a mesh any more.
+    Pruned {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+        /// Whether the peer asked for it.
+        by_peer: bool,
+    },
+    /// A message was not delivered.
+    Dropped {
+        /// Its number at this node.
+        key: MessageKey,
+        /// Who sent the first copy.
+        from: PeerId,
+        /// Why.
+        cause: super::Ignored,
+    },
+}

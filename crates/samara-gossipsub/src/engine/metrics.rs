@@ -1,0 +1,222 @@
+//! What a node counts.
+
+use samara_engine::outbox::LossCause;
+
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
+        /// Why something that came from a peer had no effect, or not the one asked for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Ignored {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl Ignored {
+            /// All causes.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// What reports call it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    /// A frame from a peer without link.
+    RpcUnknownPeer = "rpc_unknown_peer",
+    /// A frame longer than allowed.
+    RpcTooLong = "rpc_too_long",
+    /// Messages and control of a peer below the graylist threshold.
+    RpcGraylisted = "rpc_graylisted",
+    /// An RPC with too many subscriptions.
+    SubscriptionsOverLimit = "subscriptions_over_limit",
+    /// A subscription to a topic that the filter does not pass.
+    SubscriptionFiltered = "subscription_filtered",
+    /// A subscription of a peer that has too many.
+    SubscriptionPeerFull = "subscription_peer_full",
+    /// A message without topic.
+    MessageWithoutTopic = "message_without_topic",
+    /// A message on a topic that is not joined.
+    MessageNotSubscribed = "message_not_subscribed",
+    /// A message longer than its topic allows.
+    MessageTooLong = "message_too_long",
+    /// A message of one's own, from somebody else, that was not published here.
+    MessageFromSelf = "message_from_self",
+    /// A message that does not fit the signature policy, or whose signature is wrong.
+    MessageSignature = "message_signature",
+    /// A message that the application ignored.
+    MessageIgnored = "message_ignored",
+    /// A message that the application rejected.
+    MessageRejected = "message_rejected",
+    /// A message that came while too many waited for validation.
+    ValidationThrottled = "validation_throttled",
+    /// A message whose validation was never answered.
+    ValidationTimedOut = "validation_timed_out",
+    /// IHAVE of a peer below the gossip threshold.
+    IHaveScore = "ihave_score",
+    /// IHAVE beyond the number of RPCs per heartbeat.
+    IHaveMessagesOverLimit = "ihave_messages_over_limit",
+    /// Ids of IHAVE beyond the number per heartbeat.
+    IHaveIdsOverLimit = "ihave_ids_over_limit",
+    /// IHAVE on a topic that is not joined.
+    IHaveNotSubscribed = "ihave_not_subscribed",
+    /// IWANT of a peer below the gossip threshold.
+    IWantScore = "iwant_score",
+    /// An id that is not in the cache.
+    IWantUnknown = "iwant_unknown",
+    /// Ids of IWANT beyond the number per heartbeat.
+    IWantIdsOverLimit = "iwant_ids_over_limit",
+    /// A message asked for too often.
+    IWantRetransmissions = "iwant_retransmissions",
+    /// A message asked for after IDONTWANT.
+    IWantUnwanted = "iwant_unwanted",
+    /// IDONTWANT beyond the number of RPCs per heartbeat.
+    IDontWantMessagesOverLimit = "idontwant_messages_over_limit",
+    /// Ids of IDONTWANT beyond the number per RPC.
+    IDontWantIdsOverLimit = "idontwant_ids_over_limit",
+    /// Ids of IDONTWANT of a peer that has too many remembered.
+    IDontWantPeerFull = "idontwant_peer_full",
+    /// GRAFT for a topic that is not joined.
+    GraftNotSubscribed = "graft_not_subscribed",
+    /// GRAFT from a direct peer.
+    GraftDirectPeer = "graft_direct_peer",
+    /// GRAFT during the backoff.
+    GraftBackoff = "graft_backoff",
+    /// GRAFT from a peer with negative score.
+    GraftScore = "graft_score",
+    /// GRAFT into a mesh that is full.
+    GraftMeshFull = "graft_mesh_full",
+    /// GRAFT from a peer that speaks floodsub, or that never gets messages.
+    GraftRole = "graft_role",
+    /// PRUNE for a topic that is not joined.
+    PruneNotSubscribed = "prune_not_subscribed",
+    /// Peers recommended by one below the accept-PX threshold, or while peer exchange is off.
+    ExchangeScore = "exchange_score",
+    /// Peers recommended beyond the number that is dialled.
+    ExchangeOverLimit = "exchange_over_limit",
+}
+
+/// Counters of one node, all since its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Frames that came.
+    pub rpcs_received: u64,
+    /// Messages that came, duplicates included.
+    pub messages_received: u64,
+    /// Of these, such that were known.
+    pub duplicates_received: u64,
+    /// Messages of others that were accepted.
+    pub messages_delivered: u64,
+    /// Messages that were published here.
+    pub messages_published: u64,
+    /// Of these, such that nobody was known to want.
+    pub messages_published_to_nobody: u64,
+    /// Copies of own messages that were owed.
+    pub copies_published: u64,
+    /// Copies of others' messages that were owed.
+    pub copies_forwarded: u64,
+    /// Copies that were owed in answer to IWANT.
+    pub copies_answered: u64,
+    /// Copies that were not owed because the peer had said IDONTWANT.
+    pub copies_suppressed: u64,
+    /// Copies that were taken back, for whatever reason of [`Withdraw`](crate::config::Withdraw).
+    pub copies_withdrawn: u64,
+    /// Ids announced.
+    pub ihave_ids_sent: u64,
+    /// Ids that peers announced.
+    pub ihave_ids_received: u64,
+    /// Ids asked for.
+    pub iwant_ids_sent: u64,
+    /// Ids that peers asked for.
+    pub iwant_ids_received: u64,
+    /// Ids sent by IDONTWANT, per peer.
+    pub idontwant_ids_sent: u64,
+    /// Ids that peers sent by IDONTWANT.
+    pub idontwant_ids_received: u64,
+    /// GRAFTs sent.
+    pub grafts_sent: u64,
+    /// GRAFTs that came.
+    pub grafts_received: u64,
+    /// PRUNEs sent.
+    pub prunes_sent: u64,
+    /// PRUNEs that came.
+    pub prunes_received: u64,
+    /// Promises (of IHAVE, after IWANT) that peers broke.
+    pub promises_broken: u64,
+    /// Peers that were dialled on recommendation.
+    pub exchange_dials: u64,
+    /// Heartbeats.
+    pub heartbeats: u64,
+    lost: [u64; 4],
+    ignored: [u64; Ignored::ALL.len()],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            rpcs_received: 0,
+            messages_received: 0,
+            duplicates_received: 0,
+            messages_delivered: 0,
+            messages_published: 0,
+            messages_published_to_nobody: 0,
+            copies_published: 0,
+            copies_forwarded: 0,
+            copies_answered: 0,
+            copies_suppressed: 0,
+            copies_withdrawn: 0,
+            ihave_ids_sent: 0,
+            ihave_ids_received: 0,
+            iwant_ids_sent: 0,
+            iwant_ids_received: 0,
+            idontwant_ids_sent: 0,
+            idontwant_ids_received: 0,
+            grafts_sent: 0,
+            grafts_received: 0,
+            prunes_sent: 0,
+            prunes_received: 0,
+            promises_broken: 0,
+            exchange_dials: 0,
+            heartbeats: 0,
+            lost: [0; 4],
+            ignored: [0; Ignored::ALL.len()],
+        }
+    }
+}
+
+impl Metrics {
+    /// How often something was ignored for this cause (ids, messages or frames, whatever the cause is about).
+    pub fn ignored(&self, cause: Ignored) -> u64 {
+        self.ignored[cause as usize]
+    }
+
+    /// All causes with their counts.
+    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
+        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
+    }
+
+    /// Frames that the outbox did not take, or dropped for newer ones.
+    pub fn lost(&self, cause: LossCause) -> u64 {
+        self.lost[loss_index(cause)]
+    }
+
+    pub(super) fn ignore(&mut self, cause: Ignored, count: u64) {
+        self.ignored[cause as usize] += count;
+    }
+
+    pub(super) fn lose(&mut self, cause: LossCause) {
+        self.lost[loss_index(cause)] += 1;
+    }
+}
+
+fn loss_index(cause: LossCause) -> usize {
+    match cause {
+        LossCause::NotConnected => 0,
+        LossCause::DroppedNewest => 1,
+        LossCause::DroppedOldest => 2,
+        LossCause::Refused => 3,
+    }
+}

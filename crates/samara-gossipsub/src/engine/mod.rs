@@ -1,0 +1,375 @@
+//! The router: who is owed which message, and how meshes are kept.
+//!
+//! One file per concern:
+//!
+//! | file | concern |
+//! |---|---|
+//! | `publish` | own messages, alone and in batches |
+//! | `receive` | RPCs, and the way of a message from its arrival to its delivery |
+//! | `recipients` | who gets a message |
+//! | `validation` | verdicts, at once or later |
+//! | `subscriptions` | topics of this node and of its peers |
+//! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE |
+//! | `exchange` | peer exchange, direct peers and dialling |
+//! | `fanout` | publishing to topics that are not joined |
+//! | `gossip` | IHAVE and IWANT |
+//! | `idontwant` | IDONTWANT, both ways |
+//! | `heartbeat`, `balance` | what happens at each heartbeat |
+//! | `sending` | lanes, losses, retries |
+//! | `topics`, `peers`, `metrics`, `event` | tables and types |
+
+mod balance;
+mod event;
+mod exchange;
+mod fanout;
+mod gossip;
+mod heartbeat;
+mod idontwant;
+mod mesh;
+mod metrics;
+mod peers;
+mod publish;
+mod receive;
+mod recipients;
+mod sending;
+mod subscriptions;
+mod topics;
+mod validation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_engine::outbox::Lost;
+use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+
+use crate::backoff::Backoffs;
+use crate::cache::{MessageCache, SeenCache};
+use crate::config::{Config, ConfigError, Lanes, SignerHook};
+use crate::promises::Promises;
+use crate::rpc::{Control, RpcFrame, Topic};
+use crate::score::{PeerScores, ScoreBreakdown};
+
+pub use event::{Acceptance, BatchReceipt, Command, Event, PublishError, Receipt, Trace};
+pub use metrics::{Ignored, Metrics};
+pub use peers::Protocol;
+
+use idontwant::Unwanted;
+use peers::PeerTable;
+use topics::TopicTable;
+use validation::PendingValidations;
+
+/// The context of a [`GossipSub`].
+pub type Cx<'a> = Context<'a, RpcFrame, Event>;
+
+/// What this engine wants to be reminded of.
+const HEARTBEAT: TimerToken = TimerToken(0);
+const DECAY: TimerToken = TimerToken(1);
+const CONNECT_DIRECT: TimerToken = TimerToken(2);
+
+/// Stands for this node where a peer is asked for.
+const SELF: PeerId = PeerId(u32::MAX);
+
+/// A GossipSub router (v1.0 to v1.2) as a state machine.
+///
+/// Driven through [`Engine::handle`]. An application either sends [`Command`]s as inputs, or (where it owns the engine)
+/// calls the methods of the same names, with the [`Context`] of its driver:
+///
+/// - commands: [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
+///   [`publish_message`](Self::publish_message), [`publish_batch`](Self::publish_batch),
+///   [`report_validation`](Self::report_validation), [`set_app_score`](Self::set_app_score),
+///   [`add_direct_peer`](Self::add_direct_peer), ...
+/// - getters: [`mesh_peers`](Self::mesh_peers), [`topic_peers`](Self::topic_peers), [`fanout`](Self::fanout),
+///   [`peer_score`](Self::peer_score), [`metrics`](Self::metrics), ...
+///
+/// Its outbox must be made from [`Config::outbox_config`].
+#[derive(Debug)]
+pub struct GossipSub {
+    config: Arc<Config>,
+    identity: PeerIdentity,
+    signer: Option<SignerHook>,
+    lanes: Lanes,
+    topics: TopicTable,
+    peers: PeerTable,
+    seen: SeenCache,
+    mcache: MessageCache,
+    promises: Promises,
+    backoffs: Backoffs,
+    scores: PeerScores,
+    unwanted: Unwanted,
+    pending: PendingValidations,
+    /// Control messages that leave at the end of a heartbeat, together.
+    outgoing: BTreeMap<PeerId, Control>,
+    direct: BTreeSet<PeerIdentity>,
+    observers: BTreeSet<PeerIdentity>,
+    report_to: BTreeSet<PeerIdentity>,
+    /// Dials of peer exchange under way.
+    dialling: BTreeSet<PeerIdentity>,
+    /// Heartbeats so far.
+    ticks: u64,
+    next_seqno: u64,
+    metrics: Metrics,
+    lost: Vec<Lost>,
+}
+
+impl GossipSub {
+    /// A node with this name. It does nothing before [`Input::Start`].
+    ///
+    /// # Errors
+    /// The first impossible value of the configuration.
+    pub fn new(config: impl Into<Arc<Config>>, identity: PeerIdentity) -> Result<Self, ConfigError> {
+        let config = config.into();
+        config.validate()?;
+        let scores = PeerScores::new(config.peer_score.clone()).map_err(|error| ConfigError {
+            field: format!("peer_score.{}", error.field),
+            found: error.value.to_string(),
+            expected: error.rule.to_owned(),
+        })?;
+        Ok(Self {
+            identity,
+            signer: config.authenticity.signer.clone(),
+            lanes: Lanes::of(config.sending.layout),
+            topics: TopicTable::new(0),
+            peers: PeerTable::new(0),
+            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, 0),
+            mcache: MessageCache::new(config.history_length, config.history_gossip),
+            promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max, 0),
+            backoffs: Backoffs::new(config.backoff_slack, config.remote_backoff_max),
+            scores,
+            unwanted: Unwanted::new(0),
+            pending: PendingValidations::new(0),
+            outgoing: BTreeMap::new(),
+            direct: config.direct_peers.iter().cloned().collect(),
+            observers: config.observers.iter().cloned().collect(),
+            report_to: config.report_to.iter().cloned().collect(),
+            dialling: BTreeSet::new(),
+            ticks: 0,
+            next_seqno: 0,
+            metrics: Metrics::default(),
+            lost: Vec::new(),
+            config,
+        })
+    }
+
+    /// Gives this node its own key, where the configuration is shared. To be called before it publishes.
+    pub fn set_signer(&mut self, signer: SignerHook) {
+        self.signer = Some(signer);
+    }
+
+    // ---- getters ----
+
+    /// The configuration.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The name of this node.
+    pub fn identity(&self) -> &PeerIdentity {
+        &self.identity
+    }
+
+    /// Joined topics.
+    pub fn subscriptions(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.joined().iter().map(|topic| &self.topics.get(*topic).name)
+    }
+
+    /// Whether a topic is joined.
+    pub fn is_subscribed(&self, topic: &Topic) -> bool {
+        self.topics.find(topic).is_some_and(|topic| self.topics.get(topic).joined)
+    }
+
+    /// The mesh of a topic, sorted; empty if it is not joined.
+    pub fn mesh_peers(&self, topic: &Topic) -> &[PeerId] {
+        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).mesh.as_slice())
+    }
+
+    /// The peers that have joined a topic, sorted.
+    pub fn topic_peers(&self, topic: &Topic) -> &[PeerId] {
+        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).subscribers.as_slice())
+    }
+
+    /// The fanout of a topic, sorted; empty if it is joined or was not published to lately.
+    pub fn fanout(&self, topic: &Topic) -> &[PeerId] {
+        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).fanout.as_slice())
+    }
+
+    /// The peers with a link, sorted.
+    pub fn peers(&self) -> &[PeerId] {
+        self.peers.connected()
+    }
+
+    /// The peer with this name, if there is a link to it.
+    pub fn peer_of(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        self.peers.find(identity)
+    }
+
+    /// What a peer speaks, if there is a link to it.
+    pub fn protocol_of(&self, peer: PeerId) -> Option<Protocol> {
+        self.peers.get(peer).map(|peer| peer.protocol)
+    }
+
+    /// The score of a peer; 0 if scoring is off or nothing is known.
+    pub fn peer_score(&self, peer: PeerId) -> f64 {
+        self.scores.score(peer)
+    }
+
+    /// The score of a peer with its parts.
+    pub fn peer_score_breakdown(&self, peer: PeerId) -> Option<ScoreBreakdown> {
+        self.scores.breakdown(peer)
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// How much is remembered, by kind: for tests of limits and for gauges.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            topics: self.topics.len(),
+            seen: self.seen.len(),
+            cached: self.mcache.len(),
+            backoffs: self.backoffs.len(),
+            promises: self.promises.len(),
+            unwanted: self.unwanted.len(),
+            pending_validations: self.pending.len(),
+            dialling: self.dialling.len(),
+        }
+    }
+
+    fn trace(&self, cx: &mut Cx<'_>, event: impl FnOnce() -> Trace) {
+        if self.config.trace {
+            cx.emit(Event::Trace(event()));
+        }
+    }
+
+    // ---- inputs ----
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        let config = Arc::clone(&self.config);
+        // Peers choose what these tables are keyed by, so that the hashes are keyed by numbers that they do not know.
+        self.topics.reseed(cx.rng().next_u64());
+        let seed = cx.rng().next_u64();
+        self.seen = SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, seed);
+        let gossip = &config.gossip;
+        self.promises = Promises::new(gossip.iwant_follow_up, gossip.promises_max, cx.rng().next_u64());
+        self.unwanted = Unwanted::new(cx.rng().next_u64());
+        self.pending = PendingValidations::new(cx.rng().next_u64());
+        self.next_seqno = cx.rng().next_u64() >> 1;
+
+        let now = cx.now();
+        let mut first = now + config.heartbeat_initial_delay;
+        if config.heartbeat_random_phase {
+            let interval = u64::try_from(config.heartbeat_interval.as_nanos()).unwrap_or(u64::MAX);
+            first = first.plus_nanos(cx.rng().below(interval));
+        }
+        cx.set_timer(first, HEARTBEAT);
+        if self.scores.is_enabled() {
+            cx.set_timer(now + self.scores.params().decay_interval, DECAY);
+        }
+        cx.set_timer(now + config.direct_connect_initial_delay, CONNECT_DIRECT);
+    }
+
+    fn timer(&mut self, token: TimerToken, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        match token {
+            HEARTBEAT => {
+                self.heartbeat(cx);
+                cx.set_timer(now + self.config.heartbeat_interval, HEARTBEAT);
+            }
+            DECAY => {
+                self.scores.refresh(now);
+                cx.set_timer(now + self.scores.params().decay_interval, DECAY);
+            }
+            CONNECT_DIRECT => self.connect_direct(cx),
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Cx<'_>) {
+        match command {
+            Command::Subscribe(topic) => {
+                self.subscribe(&topic, cx);
+            }
+            Command::Unsubscribe(topic) => {
+                self.unsubscribe(&topic, cx);
+            }
+            Command::Publish { topic, data } => {
+                let receipt = self.publish(&topic, data, cx);
+                cx.emit(Event::Published(BatchReceipt { messages: vec![receipt] }));
+            }
+            Command::PublishMessage(message) => {
+                let receipt = self.publish_message(message, cx);
+                cx.emit(Event::Published(BatchReceipt { messages: vec![receipt] }));
+            }
+            Command::PublishBatch { messages, schedule } => {
+                let receipt = self.publish_batch(messages, &schedule, cx);
+                cx.emit(Event::Published(receipt));
+            }
+            Command::ReportValidation { id, acceptance } => {
+                self.report_validation(&id, acceptance, cx);
+            }
+            Command::SetAppScore { peer, score } => self.set_app_score(peer, score),
+            Command::AddDirectPeer(identity) => self.add_direct_peer(identity, cx),
+            Command::RemoveDirectPeer(identity) => self.remove_direct_peer(&identity, cx),
+        }
+    }
+
+    /// What the application thinks of a peer (P5).
+    pub fn set_app_score(&mut self, peer: PeerId, score: f64) {
+        self.scores.set_app_score(peer, score);
+    }
+
+    /// The signed record of a peer, that peer exchange passes on. The driver knows it from the peer itself.
+    pub fn set_signed_record(&mut self, peer: PeerId, record: Bytes) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.signed_record = Some(record);
+        }
+    }
+}
+
+impl Engine for GossipSub {
+    type Frame = RpcFrame;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: Input<RpcFrame, Command>, cx: &mut Cx<'_>) {
+        match input {
+            Input::Start => self.start(cx),
+            Input::LinkUp { peer, info } => self.link_up(peer, info, cx),
+            Input::LinkDown { peer } => self.link_down(peer, cx),
+            Input::DialFailed { identity } => {
+                self.dialling.remove(&identity);
+            }
+            Input::Frame { peer, frame } => self.receive(peer, &frame, cx),
+            Input::Timer(token) => self.timer(token, cx),
+            Input::Command(command) => self.command(command, cx),
+        }
+    }
+}
+
+/// How much a node remembers, in entries. See [`GossipSub::sizes`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Topics.
+    pub topics: usize,
+    /// Ids that were seen.
+    pub seen: usize,
+    /// Messages in full.
+    pub cached: usize,
+    /// Backoffs.
+    pub backoffs: usize,
+    /// Promises that are followed up.
+    pub promises: usize,
+    /// IDONTWANTs of peers.
+    pub unwanted: usize,
+    /// Messages that wait for a verdict.
+    pub pending_validations: usize,
+    /// Dials under way.
+    pub dialling: usize,
+}
+
+/// The moment after which a copy is not sent any more.
+fn deadline(now: Time, span: Option<std::time::Duration>) -> Option<Time> {
+    span.map(|span| now + span)
+}

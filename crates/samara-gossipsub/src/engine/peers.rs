@@ -1,0 +1,167 @@
+//! The peers that a node is linked to.
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use samara_engine::{PeerId, PeerIdentity, PeerInfo};
+
+use super::topics::PeerSet;
+use crate::ids::TopicIdx;
+use crate::rpc::Control;
+
+/// What a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// `/floodsub/1.0.0`: gets every message of its topics, knows no control messages.
+    Floodsub,
+    /// `/meshsub/1.0.0`.
+    V1_0,
+    /// `/meshsub/1.1.0`: PRUNE carries a backoff and peers.
+    V1_1,
+    /// `/meshsub/1.2.0`: IDONTWANT.
+    V1_2,
+    /// `/meshsub/1.3.0`: extensions.
+    V1_3,
+}
+
+impl Protocol {
+    /// The version of a protocol name. Unknown versions after 1.3 count as 1.3, and what is not GossipSub as floodsub.
+    /// An empty name (a driver that does not negotiate) counts as 1.2, the version that this engine speaks.
+    pub fn of(name: &str) -> Self {
+        if name.is_empty() {
+            return Self::V1_2;
+        }
+        let Some(version) = name.strip_prefix("/meshsub/") else { return Self::Floodsub };
+        let mut parts = version.split('.');
+        let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
+        match (number(), number()) {
+            (Some(1), Some(0)) => Self::V1_0,
+            (Some(1), Some(1)) => Self::V1_1,
+            (Some(1), Some(2)) => Self::V1_2,
+            (Some(1), Some(_)) => Self::V1_3,
+            _ => Self::Floodsub,
+        }
+    }
+
+    /// Whether it knows meshes and gossip.
+    pub fn has_mesh(self) -> bool {
+        self >= Self::V1_0
+    }
+
+    /// Whether its PRUNE carries backoff and peers.
+    pub fn has_exchange(self) -> bool {
+        self >= Self::V1_1
+    }
+
+    /// Whether it knows IDONTWANT.
+    pub fn has_idontwant(self) -> bool {
+        self >= Self::V1_2
+    }
+}
+
+/// A peer with a link.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) info: PeerInfo,
+    pub(super) protocol: Protocol,
+    /// Gets everything, in no mesh.
+    pub(super) direct: bool,
+    /// Never gets messages.
+    pub(super) observer: bool,
+    /// Topics it has joined (and that are remembered), sorted.
+    pub(super) topics: Vec<TopicIdx>,
+    /// Its signed record, for peer exchange.
+    pub(super) signed_record: Option<Bytes>,
+    /// GRAFT and PRUNE that did not fit into its queue.
+    pub(super) retry: Option<Box<Control>>,
+    /// Own topics whose announcement did not fit into its queue.
+    pub(super) unannounced: Vec<TopicIdx>,
+    /// Ids that it does not want and that are remembered.
+    pub(super) unwanted: u32,
+    /// Since the last heartbeat:
+    pub(super) counts: Counts,
+}
+
+/// What a peer did since the last heartbeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// RPCs with IHAVE.
+    pub(super) ihaves: u32,
+    /// Ids that it was asked for.
+    pub(super) asked: usize,
+    /// Ids that it asked for.
+    pub(super) iwanted: usize,
+    /// RPCs with IDONTWANT.
+    pub(super) idontwants: u32,
+}
+
+/// All peers with a link, by number.
+#[derive(Debug)]
+pub(super) struct PeerTable {
+    slots: Vec<Option<Box<Peer>>>,
+    connected: PeerSet,
+    by_identity: HashMap<PeerIdentity, PeerId, FixedState>,
+    /// Peers with a link that get an IDONTWANT for every message.
+    pub(super) reported_to: PeerSet,
+}
+
+impl PeerTable {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            connected: PeerSet::default(),
+            by_identity: HashMap::with_hasher(FixedState::with_seed(seed)),
+            reported_to: PeerSet::default(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, id: PeerId, peer: Peer) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+        }
+        self.by_identity.insert(peer.info.identity.clone(), id);
+        self.connected.insert(id);
+        self.slots[id.index()] = Some(Box::new(peer));
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {
+        let peer = self.slots.get_mut(id.index())?.take()?;
+        self.by_identity.remove(&peer.info.identity);
+        self.connected.remove(id);
+        self.reported_to.remove(id);
+        Some(peer)
+    }
+
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.slots.get(id.index())?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.slots.get_mut(id.index())?.as_deref_mut()
+    }
+
+    pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        self.by_identity.get(identity).copied()
+    }
+
+    /// Peers with a link, sorted.
+    pub(super) fn connected(&self) -> &[PeerId] {
+        self.connected.as_slice()
+    }
+
+    pub(super) fn is_direct(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.direct)
+    }
+
+    pub(super) fn has_mesh(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.protocol.has_mesh() && !peer.observer)
+    }
+
+    pub(super) fn has_idontwant(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.protocol.has_idontwant())
+    }
+
+    pub(super) fn is_outbound(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.info.outbound)
+    }
+}

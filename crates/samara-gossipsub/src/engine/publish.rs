@@ -1,0 +1,173 @@
+//! Own messages, alone and in batches.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_engine::outbox::{Owe, Schedule};
+use samara_engine::{MessageKey, PeerId};
+
+use super::idontwant::Incoming;
+use super::receive::frame_of;
+use super::{BatchReceipt, Cx, Event, GossipSub, PublishError, Receipt, SELF, deadline};
+use crate::cache::Seen;
+use crate::ids::TopicIdx;
+use crate::rpc::{Message, MessageId, Topic};
+use crate::signature;
+
+/// A message that is about to be owed.
+struct Prepared {
+    key: MessageKey,
+    id: MessageId,
+    topic: TopicIdx,
+    message: Arc<Message>,
+    peers: Vec<PeerId>,
+}
+
+impl GossipSub {
+    /// Publishes one message, by [`Config::schedule_publish`](crate::Config::schedule_publish).
+    ///
+    /// That nobody is known who wants it is no error ([`Receipt::peers`] is 0 then): it is kept and gossiped about.
+    ///
+    /// # Errors
+    /// The message cannot be published; nothing has happened then.
+    pub fn publish(&mut self, topic: &Topic, data: Bytes, cx: &mut Cx<'_>) -> Result<Receipt, PublishError> {
+        let message = self.compose(topic, data)?;
+        self.publish_message(message, cx)
+    }
+
+    /// Publishes a message that is made (and signed) already.
+    ///
+    /// # Errors
+    /// As for [`publish`](Self::publish).
+    pub fn publish_message(
+        &mut self,
+        message: Arc<Message>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Receipt, PublishError> {
+        let config = Arc::clone(&self.config);
+        let mut receipts = self.publish_all([Ok(message)], &config.schedule_publish, cx);
+        receipts.pop().unwrap_or(Err(PublishError::NoTopic))
+    }
+
+    /// Publishes messages that belong together, so that their copies leave in the order of a schedule: with
+    /// [`Schedule::INTERLEAVED`] the first copy of every message before the second of any.
+    ///
+    /// A message that cannot be published, or whose topic has no peers, holds back no other.
+    pub fn publish_batch(
+        &mut self,
+        messages: impl IntoIterator<Item = (Topic, Bytes)>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_>,
+    ) -> BatchReceipt {
+        let messages: Vec<_> = messages.into_iter().map(|(topic, data)| self.compose(&topic, data)).collect();
+        BatchReceipt { messages: self.publish_all(messages, schedule, cx) }
+    }
+
+    /// The same for messages that are made (and signed) already.
+    pub fn publish_message_batch(
+        &mut self,
+        messages: impl IntoIterator<Item = Arc<Message>>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_>,
+    ) -> BatchReceipt {
+        BatchReceipt { messages: self.publish_all(messages.into_iter().map(Ok), schedule, cx) }
+    }
+
+    /// Makes a message as the configuration wants it.
+    fn compose(&mut self, topic: &Topic, data: Bytes) -> Result<Arc<Message>, PublishError> {
+        let authenticity = &self.config.authenticity;
+        if !authenticity.author && !authenticity.policy.signs() {
+            return Ok(Arc::new(Message::new(topic.clone(), data)));
+        }
+        let author = Bytes::copy_from_slice(self.identity.as_bytes());
+        let mut message = Message::with_author(topic.clone(), data, author, self.next_seqno);
+        self.next_seqno = self.next_seqno.wrapping_add(1);
+        if authenticity.policy.signs() {
+            let signer = self.signer.as_ref();
+            let signer = signer.ok_or_else(|| PublishError::Signature("there is no signer".to_owned()))?;
+            signature::sign(&mut message, &**signer);
+        }
+        Ok(Arc::new(message))
+    }
+
+    fn publish_all(
+        &mut self,
+        messages: impl IntoIterator<Item = Result<Arc<Message>, PublishError>>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_>,
+    ) -> Vec<Result<Receipt, PublishError>> {
+        let mut prepared = Vec::new();
+        let mut receipts: Vec<Result<Receipt, PublishError>> = Vec::new();
+        for message in messages {
+            let result = message.and_then(|message| self.prepare(message, cx));
+            receipts.push(result.map(|message| {
+                let topic = self.topics.get(message.topic).name.clone();
+                let (id, key, peers) = (message.id.clone(), message.key, message.peers.len());
+                prepared.push(message);
+                Receipt { id, key, topic, peers, lost: 0 }
+            }));
+        }
+        if self.config.idontwant.on_publish {
+            let incoming: Vec<Incoming<'_>> =
+                prepared.iter().map(|own| (own.topic, &own.id, own.message.data.len())).collect();
+            self.send_idontwants(None, &incoming, cx);
+        }
+        self.owe_own(&mut prepared, schedule, cx);
+        for lost in &self.lost {
+            let of = |receipt: &&mut Receipt| Some(receipt.key) == lost.message;
+            if let Some(receipt) = receipts.iter_mut().flatten().find(of) {
+                receipt.lost += 1;
+            }
+        }
+        self.note_all_lost(cx);
+        if self.config.deliver_own {
+            for Prepared { key, id, topic, message, .. } in prepared {
+                let topic = self.topics.get(topic).name.clone();
+                cx.emit(Event::Message { id, key, topic, message, from: None });
+            }
+        }
+        receipts
+    }
+
+    fn owe_own(&mut self, prepared: &mut [Prepared], schedule: &Schedule, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let deadline = deadline(now, self.config.publish_deadline);
+        let batch = prepared.iter_mut().filter(|own| !own.peers.is_empty()).map(|own| Owe {
+            message: own.key,
+            frame: frame_of(&own.message),
+            peers: std::mem::take(&mut own.peers),
+            deadline,
+        });
+        let (outbox, rng) = cx.outbox_and_rng();
+        outbox.owe_batch(now, self.lanes.publish, batch, schedule, rng, &mut self.lost);
+    }
+
+    /// Checks a message and chooses its recipients.
+    fn prepare(&mut self, message: Arc<Message>, cx: &mut Cx<'_>) -> Result<Prepared, PublishError> {
+        let name = message.topic.clone().ok_or(PublishError::NoTopic)?;
+        let config = Arc::clone(&self.config);
+        let allowed = config.max_message_bytes_of(&name);
+        let found = message.data.len();
+        if found > allowed {
+            return Err(PublishError::TooLong { topic: name, found, allowed });
+        }
+        // Others would drop it, and hold it against this node.
+        let policy = config.authenticity.policy;
+        policy.check_fields(&message).map_err(|error| PublishError::Signature(error.to_string()))?;
+        let now = cx.now();
+        let id = config.message_id_of(&name).id(&message);
+        let key = match self.seen.observe(now, &id) {
+            Seen::New(key) => key,
+            Seen::Before(_) => return Err(PublishError::Duplicate(id)),
+        };
+        let topic = self.use_topic(&name);
+        self.scores.deliver_message(now, SELF, topic, key);
+        self.promises.fulfil(&id);
+        self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
+        let peers = self.recipients_of_own(topic, &id, &message, cx);
+        self.metrics.messages_published += 1;
+        self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());
+        self.metrics.copies_published += peers.len() as u64;
+        Ok(Prepared { key, id, topic, message, peers })
+    }
+}

@@ -1,0 +1,220 @@
+//! RPCs, and the way of a message from its arrival to its delivery.
+
+use std::sync::Arc;
+
+use samara_engine::outbox::Owe;
+use samara_engine::{Frame, MessageKey, PeerId};
+use smallvec::SmallVec;
+
+use super::idontwant::Incoming;
+use super::{Cx, Event, GossipSub, Ignored, deadline};
+use crate::cache::SeenStrategy;
+use crate::ids::TopicIdx;
+use crate::rpc::{Control, Message, MessageId, Rpc, RpcFrame};
+use crate::score::RejectReason;
+
+/// A message that is new here.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) key: MessageKey,
+    pub(super) id: MessageId,
+    pub(super) topic: TopicIdx,
+    pub(super) from: PeerId,
+    pub(super) message: Arc<Message>,
+    /// The frame that it came in, if there was nothing else in it: it is forwarded as it is.
+    pub(super) frame: Option<RpcFrame>,
+}
+
+impl GossipSub {
+    /// Handles an RPC: first subscriptions, then messages, then control, as go-libp2p-pubsub does.
+    pub(super) fn receive(&mut self, from: PeerId, frame: &RpcFrame, cx: &mut Cx<'_>) {
+        self.metrics.rpcs_received += 1;
+        let Some(peer) = self.peers.get(from) else {
+            self.metrics.ignore(Ignored::RpcUnknownPeer, 1);
+            return;
+        };
+        if frame.encoded_len() > self.config.max_rpc_bytes {
+            self.metrics.ignore(Ignored::RpcTooLong, 1);
+            return;
+        }
+        let direct = peer.direct;
+        let rpc = frame.rpc();
+        if !rpc.subscriptions.is_empty() {
+            self.receive_subscriptions(from, &rpc.subscriptions, cx);
+        }
+        if !direct && self.scores.score(from) < self.config.thresholds.graylist {
+            self.metrics.ignore(Ignored::RpcGraylisted, 1);
+            return;
+        }
+        if !rpc.publish.is_empty() {
+            self.receive_messages(from, frame, cx);
+        }
+        if let Some(control) = &rpc.control {
+            self.receive_control(from, control, cx);
+        }
+    }
+
+    fn receive_control(&mut self, from: PeerId, control: &Control, cx: &mut Cx<'_>) {
+        let iwant =
+            if control.ihave.is_empty() { Vec::new() } else { self.receive_ihaves(from, &control.ihave, cx) };
+        if !control.iwant.is_empty() {
+            self.receive_iwant(from, &control.iwant, cx);
+        }
+        let prune =
+            if control.graft.is_empty() { Vec::new() } else { self.receive_grafts(from, &control.graft, cx) };
+        if !control.prune.is_empty() {
+            self.receive_prunes(from, &control.prune, cx);
+        }
+        self.receive_idontwant(from, &control.idontwant, cx);
+        if !iwant.is_empty() || !prune.is_empty() {
+            self.send_control(from, Control { iwant, prune, ..Control::default() }, cx);
+        }
+    }
+
+    fn receive_messages(&mut self, from: PeerId, frame: &RpcFrame, cx: &mut Cx<'_>) {
+        let rpc = frame.rpc();
+        let mut arrivals: SmallVec<[Arrival; 1]> = SmallVec::new();
+        for message in &rpc.publish {
+            self.metrics.messages_received += 1;
+            match self.admit(from, message, cx) {
+                Ok(Some(arrival)) => arrivals.push(arrival),
+                Ok(None) => {}
+                Err(cause) => self.metrics.ignore(cause, 1),
+            }
+        }
+        if arrivals.is_empty() {
+            return;
+        }
+        if rpc.publish.len() == 1
+            && rpc.subscriptions.is_empty()
+            && rpc.control.is_none()
+            && rpc.unknown.is_empty()
+        {
+            arrivals[0].frame = Some(frame.clone());
+        }
+        // Before validation, which takes time in which the mesh would send more copies.
+        let incoming: SmallVec<[Incoming<'_>; 1]> =
+            arrivals.iter().map(|new| (new.topic, &new.id, new.message.data.len())).collect();
+        self.send_idontwants(Some(from), &incoming, cx);
+        drop(incoming);
+        for arrival in arrivals {
+            self.validate(arrival, cx);
+        }
+    }
+
+    /// Lets a message in if it is new and could be valid.
+    fn admit(
+        &mut self,
+        from: PeerId,
+        message: &Arc<Message>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Arrival>, Ignored> {
+        let now = cx.now();
+        let config = &self.config;
+        let name = message.topic.as_ref().ok_or(Ignored::MessageWithoutTopic)?;
+        let topic = self.topics.find(name).ok_or(Ignored::MessageNotSubscribed)?;
+        let state = self.topics.get(topic);
+        if !state.joined {
+            return Err(Ignored::MessageNotSubscribed);
+        }
+        let special = state.special;
+        let len_max = if special { config.max_message_bytes_of(name) } else { config.max_message_bytes };
+        if message.data.len() > len_max {
+            self.scores.reject_malformed(from, topic);
+            return Err(Ignored::MessageTooLong);
+        }
+        if config.authenticity.policy.check_fields(message).is_err() {
+            self.scores.reject_malformed(from, topic);
+            return Err(Ignored::MessageSignature);
+        }
+        let id_fn = if special { config.message_id_of(name) } else { &config.message_id };
+        let id = id_fn.id(message);
+        if let Some(key) = self.seen.get(now, &id) {
+            if config.seen_strategy == SeenStrategy::LastSeen {
+                self.seen.observe(now, &id);
+            }
+            self.duplicate(from, topic, &id, key, cx);
+            return Ok(None);
+        }
+        if message.from.as_deref() == Some(self.identity.as_bytes()) {
+            self.scores.reject_malformed(from, topic);
+            return Err(Ignored::MessageFromSelf);
+        }
+        if self.pending.len() >= config.pending_validations_max {
+            self.promises.forgive(from);
+            return Err(Ignored::ValidationThrottled);
+        }
+        // Before the id is taken as seen: a forged message must not keep the true one out.
+        if let Some(verifier) = &config.authenticity.verifier
+            && config.authenticity.policy.verify(message, &**verifier).is_err()
+        {
+            self.scores.reject_malformed(from, topic);
+            return Err(Ignored::MessageSignature);
+        }
+        let key = self.seen.observe(now, &id).key();
+        self.promises.fulfil(&id);
+        self.scores.validate_message(now, key);
+        Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None }))
+    }
+
+    fn duplicate(&mut self, from: PeerId, topic: TopicIdx, id: &MessageId, key: MessageKey, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.metrics.duplicates_received += 1;
+        self.scores.duplicate_message(now, from, topic, key);
+        self.pending.note_copy(id, from);
+        cx.outbox().note_has(now, from, key);
+        if self.config.withdraw.on_copy {
+            self.withdraw(from, key, cx);
+        }
+        if self.config.report_duplicates {
+            cx.emit(Event::Duplicate { key, from });
+        }
+    }
+
+    /// Delivers and forwards a message that was found valid. `holders` sent a copy of it meanwhile.
+    pub(super) fn accept(&mut self, arrival: Arrival, holders: &[PeerId], cx: &mut Cx<'_>) {
+        let Arrival { key, id, topic, from, message, frame } = arrival;
+        let now = cx.now();
+        self.metrics.messages_delivered += 1;
+        self.scores.deliver_message(now, from, topic, key);
+        self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
+
+        let holders = if self.config.withdraw.on_copy { holders } else { &[] };
+        let peers = self.recipients_of_forwarded(topic, &id, &message, from, holders, cx);
+        if !peers.is_empty() {
+            self.metrics.copies_forwarded += peers.len() as u64;
+            let frame = frame.unwrap_or_else(|| frame_of(&message));
+            let deadline = deadline(now, self.config.forward_deadline);
+            let owe = Owe { message: key, frame, peers, deadline };
+            let schedule = &self.config.schedule_forward;
+            let (outbox, rng) = cx.outbox_and_rng();
+            outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
+            outbox.note_has(now, from, key);
+            for (peer, _) in self.unwanted.peers(&id) {
+                outbox.note_has(now, *peer, key);
+            }
+            self.note_all_lost(cx);
+        }
+        let name = self.topics.get(topic).name.clone();
+        cx.emit(Event::Message { id, key, topic: name, message, from: Some(from) });
+    }
+
+    /// Drops a message that was found invalid, or that nobody gave a verdict on.
+    pub(super) fn reject(
+        &mut self,
+        arrival: &Arrival,
+        reason: RejectReason,
+        cause: Ignored,
+        cx: &mut Cx<'_>,
+    ) {
+        self.metrics.ignore(cause, 1);
+        self.scores.reject_message(cx.now(), arrival.from, arrival.topic, arrival.key, reason);
+        self.trace(cx, || super::Trace::Dropped { key: arrival.key, from: arrival.from, cause });
+    }
+}
+
+/// A frame with one message.
+pub(super) fn frame_of(message: &Arc<Message>) -> RpcFrame {
+    let publish = [Arc::clone(message)].into_iter().collect();
+    RpcFrame::new(Rpc { publish, ..Rpc::default() })
+}
