@@ -186,12 +186,20 @@ pub struct TcpConfig {
     pub receive_window: u32,
     /// The least retransmission timeout (200 ms in Linux; 1 s in RFC 6298).
     pub min_rto: Duration,
+    /// What that minimum holds for.
+    pub rto_floor: RtoFloor,
+    /// The congestion window after a retransmission timeout, in packets (1: RFC 5681; 10 in Shadow).
+    pub loss_window: u32,
     /// The retransmission timeout before the first measurement (1 s: RFC 6298).
     pub initial_rto: Duration,
     /// How long an acknowledgement may wait for data to ride on (at most 500 ms by RFC 1122; 40 ms in Linux).
     pub delayed_ack: Duration,
     /// After how many packets it no longer waits (2: RFC 5681).
     pub ack_every: u32,
+    /// Whether every acknowledgement that is due is a packet of its own which takes a turn at the interface before the
+    /// data of its link (Shadow), instead of riding on data. On a busy uplink that is shared in turn, a link that
+    /// receives much then hardly sends.
+    pub separate_acks: bool,
     /// Whether the window shrinks in idle times as in Linux (RFC 2861: halved for every timeout, not below the initial
     /// window).
     pub idle_restart: bool,
@@ -207,14 +215,27 @@ impl Default for TcpConfig {
             initial_window: 10,
             receive_window: 4096,
             min_rto: Duration::from_millis(200),
+            rto_floor: RtoFloor::Variation,
+            loss_window: 1,
             initial_rto: Duration::from_secs(1),
             delayed_ack: Duration::from_millis(40),
             ack_every: 2,
+            separate_acks: false,
             idle_restart: true,
             grow_unused: false,
-            send_buffer: SendBuffer::Auto { min: 16 * 1024 },
+            send_buffer: SendBuffer::Auto { per_packet: 2 * 1460, min: 16 * 1024 },
         }
     }
+}
+
+/// What the least retransmission timeout is a floor of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoFloor {
+    /// Of the sum of the smoothed round trip time and four times its variation (RFC 6298; Shadow): on a steady path of
+    /// 100 ms a packet that waits for 100 ms more is sent again, needlessly.
+    Sum,
+    /// Of the variation alone (Linux): the timeout is at least the round trip time and the minimum.
+    Variation,
 }
 
 /// The size of a link's send buffer. A frame is taken if the buffer is not full; the last one may overshoot, as a
@@ -226,9 +247,11 @@ pub enum SendBuffer {
         /// How many.
         bytes: u64,
     },
-    /// Twice the congestion window, as Linux tunes it, and not less than `min` bytes.
+    /// In proportion to the largest congestion window so far.
     Auto {
-        /// The least.
+        /// Bytes for each packet of the window: two segments in effect in Linux (`tcp_sndbuf_expand`), 4,808 in Shadow.
+        per_packet: u32,
+        /// The least size.
         min: u64,
     },
 }

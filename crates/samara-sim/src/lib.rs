@@ -20,7 +20,7 @@ mod tcp;
 mod world;
 
 pub use config::{
-    DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition,
+    DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition, RtoFloor,
     SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;

@@ -38,8 +38,8 @@ pub(crate) struct Link<F> {
     pub(crate) sender: Sender<F>,
     pub(crate) receiver: Receiver<F>,
     pub(crate) nic: NicState,
-    /// A packet with nothing but an acknowledgement should leave.
-    pub(crate) ack_now: bool,
+    /// Packets with nothing but an acknowledgement that should leave.
+    pub(crate) acks_due: u32,
     /// When an acknowledgement must leave that waits for data to ride on; 0 if none does.
     pub(crate) ack_by: u64,
     /// Whether a timer for `ack_by` or for the retransmission timeout is running.
@@ -62,7 +62,7 @@ impl<F: Frame> Link<F> {
             sender: Sender::new(tcp),
             receiver: Receiver::new(),
             nic: NicState::Idle,
-            ack_now: false,
+            acks_due: 0,
             ack_by: 0,
             ack_timer: false,
             rto_timer: false,
@@ -75,8 +75,13 @@ impl<F: Frame> Link<F> {
         self.epoch = epoch;
         self.sender = Sender::new(tcp);
         self.receiver = Receiver::new();
-        self.ack_now = false;
+        self.acks_due = 0;
         self.ack_by = 0;
         self.data_ready = false;
+    }
+
+    /// An acknowledgement should leave, at the next turn of the link.
+    pub(crate) fn ack_is_due(&mut self, tcp: &TcpConfig) {
+        self.acks_due = if tcp.separate_acks { self.acks_due + 1 } else { 1 };
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct Packet<F> {
     pub(crate) len: u32,
     /// The next segment that the sender of this packet expects.
     pub(crate) ack: u32,
+    /// When it left, and the same of the packet that it acknowledges (RFC 7323), in microseconds modulo 2^32.
+    pub(crate) stamp: u32,
+    pub(crate) echo: u32,
     /// Segments beyond `ack` that it has.
     pub(crate) sack: Option<Box<Sack>>,
     /// What it carries.

@@ -242,7 +242,7 @@ impl<N: Engine> Host<N> {
             TimerKind::Action(_) => {}
             TimerKind::Engine(token) => self.input(now, Input::Timer(token), world),
             TimerKind::Retransmit(slot) => self.retransmission_timer(now, slot, world),
-            TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot),
+            TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot, world),
             TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
             TimerKind::OutboxWake => {
                 self.outbox_wake_at = u64::MAX;
@@ -409,8 +409,8 @@ impl<N: Engine> Host<N> {
             link.data_ready = data;
             if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
         }
-        if link.state == LinkState::Up && (data || link.ack_now) {
-            let rank = if link.ack_now { 0 } else { link.sender.next_rank() };
+        if link.state == LinkState::Up && (data || link.acks_due > 0) {
+            let rank = if link.acks_due > 0 { 0 } else { link.sender.next_rank() };
             self.nic.wait(slot, &mut link.nic, rank);
         }
     }

@@ -6,7 +6,7 @@ use samara_engine::{Engine, Input, PeerId};
 use super::{Host, TimerKind};
 use crate::link::LinkState;
 use crate::packet::{Body, Packet, Sack};
-use crate::tcp::AckNeed;
+use crate::tcp::{AckNeed, timestamp};
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
@@ -19,7 +19,7 @@ impl<N: Engine> Host<N> {
             return;
         }
         self.stats.received.add(packet.len);
-        let Packet { src, slot, epoch, len, ack, sack, body, .. } = packet;
+        let Packet { src, slot, epoch, len, ack, stamp, echo, sack, body, .. } = packet;
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
             return;
@@ -34,15 +34,23 @@ impl<N: Engine> Host<N> {
             self.stats.drops.stale.add(len);
             return;
         }
-        self.acknowledged(now, slot, ack, sack.as_deref(), world);
+        self.acknowledged(now, slot, ack, sack.as_deref(), echo, world);
         match body {
-            Body::Data { seq, frame } => self.segment(now, slot, seq, frame, world),
+            Body::Data { seq, frame } => self.segment(now, slot, seq, stamp, frame, world),
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } => {}
         }
     }
 
-    fn segment(&mut self, now: u64, slot: u32, seq: u32, frame: Option<N::Frame>, world: &World<N>) {
+    fn segment(
+        &mut self,
+        now: u64,
+        slot: u32,
+        seq: u32,
+        stamp: u32,
+        frame: Option<N::Frame>,
+        world: &World<N>,
+    ) {
         let Some(tcp) = &world.config.transport.tcp else {
             if let Some(frame) = frame {
                 self.deliver(now, slot, frame, world);
@@ -51,8 +59,8 @@ impl<N: Engine> Host<N> {
         };
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
-        match link.receiver.segment(seq, frame, tcp, &mut delivered) {
-            AckNeed::Now => link.ack_now = true,
+        match link.receiver.segment(seq, stamp, frame, tcp, &mut delivered) {
+            AckNeed::Now => link.ack_is_due(tcp),
             AckNeed::Later => {
                 if link.ack_by == 0 {
                     link.ack_by = now + tcp.delayed_ack.as_nanos() as u64;
@@ -81,12 +89,20 @@ impl<N: Engine> Host<N> {
         self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
     }
 
-    fn acknowledged(&mut self, now: u64, slot: u32, ack: u32, sack: Option<&Sack>, world: &World<N>) {
+    fn acknowledged(
+        &mut self,
+        now: u64,
+        slot: u32,
+        ack: u32,
+        sack: Option<&Sack>,
+        echo: u32,
+        world: &World<N>,
+    ) {
         let transport = &world.config.transport;
         let Some(tcp) = &transport.tcp else { return };
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        if !sender.acknowledged(ack, sack, now, tcp) {
+        if !sender.acknowledged(ack, sack, echo, now, tcp) {
             return;
         }
         if sender.srtt() != srtt {
@@ -127,7 +143,8 @@ impl<N: Engine> Host<N> {
         self.refresh(slot);
     }
 
-    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32) {
+    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let Some(tcp) = &world.config.transport.tcp else { return };
         let link = &mut self.links[slot as usize];
         link.ack_timer = false;
         if link.state != LinkState::Up || link.ack_by == 0 {
@@ -139,7 +156,8 @@ impl<N: Engine> Host<N> {
             let at = link.ack_by;
             self.set_timer(at, TimerKind::DelayedAck(slot));
         } else {
-            link.ack_now = true;
+            link.ack_by = 0;
+            link.ack_is_due(tcp);
             self.refresh(slot);
         }
     }
@@ -151,7 +169,9 @@ impl<N: Engine> Host<N> {
         if link.state != LinkState::Up {
             return;
         }
-        let (body, payload, completes) = match link.sender.pop(now, transport.tcp.as_ref(), transport) {
+        let own_turn = link.acks_due > 0 && transport.tcp.is_some_and(|tcp| tcp.separate_acks);
+        let segment = if own_turn { None } else { link.sender.pop(now, transport.tcp.as_ref(), transport) };
+        let (body, payload, completes) = match segment {
             Some(segment) => {
                 if segment.again {
                     self.stats.retransmitted.add(segment.len + transport.header);
@@ -159,7 +179,7 @@ impl<N: Engine> Host<N> {
                 let completes = segment.frame.is_some();
                 (Body::Data { seq: segment.seq, frame: segment.frame }, segment.len, completes)
             }
-            None if link.ack_now => (Body::Ack, 0, false),
+            None if link.acks_due > 0 => (Body::Ack, 0, false),
             None => return,
         };
         self.transmit_packet(now, slot, payload, body, world);
@@ -198,8 +218,11 @@ impl<N: Engine> Host<N> {
 
         let network = &world.config.network;
         let link = &mut self.links[slot as usize];
-        let (ack, sack) = (link.receiver.next(), link.receiver.acknowledge());
-        link.ack_now = false;
+        let (ack, echo) = (link.receiver.next(), link.receiver.echo());
+        let sack = link.receiver.acknowledge();
+        let separate = world.config.transport.tcp.is_some_and(|tcp| tcp.separate_acks);
+        link.acks_due =
+            if separate { link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack))) } else { 0 };
         link.ack_by = 0;
         let mut arrive = self.uplink_free_at + link.latency;
         if !network.jitter.is_zero() {
@@ -226,6 +249,8 @@ impl<N: Engine> Host<N> {
             epoch: link.epoch,
             len,
             ack,
+            stamp: timestamp(now),
+            echo,
             sack,
             body,
         });

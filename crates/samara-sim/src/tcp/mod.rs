@@ -9,7 +9,7 @@ mod scoreboard;
 mod sender;
 
 pub(crate) use receiver::{AckNeed, Receiver};
-pub(crate) use sender::Sender;
+pub(crate) use sender::{Sender, timestamp};
 
 #[cfg(test)]
 mod tests;

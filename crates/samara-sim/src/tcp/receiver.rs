@@ -20,13 +20,15 @@ pub(crate) struct Receiver<F> {
     unacked: u32,
     /// Arrived beyond a gap, ordered by segment.
     early: Vec<(u32, Option<F>)>,
+    /// The timestamp of the first segment since then: the one to be echoed (RFC 7323 section 4.3).
+    stamp: u32,
     /// The segment that arrived last beyond a gap: its range is reported first.
     newest: u32,
 }
 
 impl<F> Receiver<F> {
     pub(crate) const fn new() -> Self {
-        Self { next: 0, unacked: 0, early: Vec::new(), newest: 0 }
+        Self { next: 0, unacked: 0, early: Vec::new(), stamp: 0, newest: 0 }
     }
 
     /// The next segment that is expected in order.
@@ -38,10 +40,14 @@ impl<F> Receiver<F> {
     pub(crate) fn segment(
         &mut self,
         seq: u32,
+        stamp: u32,
         frame: Option<F>,
         config: &TcpConfig,
         deliver: &mut Vec<F>,
     ) -> AckNeed {
+        if self.unacked == 0 {
+            self.stamp = stamp;
+        }
         self.unacked += 1;
         if seq < self.next {
             return AckNeed::Now;
@@ -62,6 +68,11 @@ impl<F> Receiver<F> {
         self.next += run as u32;
         deliver.extend(self.early.drain(..run).filter_map(|(_, frame)| frame));
         AckNeed::Now
+    }
+
+    /// The timestamp that the next acknowledgement echoes.
+    pub(crate) const fn echo(&self) -> u32 {
+        self.stamp
     }
 
     /// An acknowledgement leaves. Returns what it says about segments beyond a gap.

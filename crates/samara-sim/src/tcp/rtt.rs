@@ -1,6 +1,6 @@
 //! Round trip times and the retransmission timeout (RFC 6298).
 
-use crate::config::TcpConfig;
+use crate::config::{RtoFloor, TcpConfig};
 
 /// The estimator of one direction. Times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -47,12 +47,11 @@ impl RttEstimator {
 
     /// The current timeout.
     pub(crate) fn timeout(&self, config: &TcpConfig) -> u64 {
-        let base = if self.smoothed == 0 {
-            config.initial_rto.as_nanos() as u64
-        } else {
-            // Linux bounds the variation from below by the least timeout instead of the sum, so that a steady path
-            // still gets srtt + min_rto.
-            self.smoothed + (4 * self.variation).max(config.min_rto.as_nanos() as u64)
+        let floor = config.min_rto.as_nanos() as u64;
+        let base = match config.rto_floor {
+            _ if self.smoothed == 0 => config.initial_rto.as_nanos() as u64,
+            RtoFloor::Sum => (self.smoothed + 4 * self.variation).max(floor),
+            RtoFloor::Variation => self.smoothed + (4 * self.variation).max(floor),
         };
         (base << self.backoff).min(MAX_RTO)
     }

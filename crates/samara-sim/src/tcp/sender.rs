@@ -46,10 +46,10 @@ pub(crate) struct Sender<F> {
     receive_window: u32,
     /// Packets, with a fraction for congestion avoidance.
     cwnd: f64,
+    /// The largest congestion window so far: send buffers never shrink.
+    cwnd_max: f64,
     ssthresh: f64,
     rtt: RttEstimator,
-    /// A segment whose round trip is being timed, and when it left.
-    timed: Option<(u32, u64)>,
     last_sent: u64,
     /// When the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
@@ -79,9 +79,9 @@ impl<F: Clone> Sender<F> {
             buffered: 0,
             receive_window: config.map_or(u32::MAX, |config| config.receive_window),
             cwnd: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
+            cwnd_max: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
             ssthresh: f64::INFINITY,
             rtt: RttEstimator::new(),
-            timed: None,
             last_sent: 0,
             rto_at: u64::MAX,
             stalled_since: 0,
@@ -102,7 +102,9 @@ impl<F: Clone> Sender<F> {
         let limit = match config.map(|config| config.send_buffer) {
             None => u64::from(4 * mss),
             Some(SendBuffer::Fixed { bytes }) => bytes,
-            Some(SendBuffer::Auto { min }) => min.max((2.0 * self.cwnd) as u64 * u64::from(mss)),
+            Some(SendBuffer::Auto { per_packet, min }) => {
+                min.max((self.cwnd_max * f64::from(per_packet)) as u64)
+            }
         };
         self.buffered < limit
     }
@@ -193,11 +195,6 @@ impl<F: Clone> Sender<F> {
             if offset + 1 == written.segments {
                 self.cursor += 1;
             }
-            if self.timed.is_none() {
-                self.timed = Some((seq, now));
-            }
-        } else {
-            self.timed = None;
         }
         self.last_sent = now;
         if self.rto_at == u64::MAX {
@@ -243,6 +240,7 @@ impl<F: Clone> Sender<F> {
         &mut self,
         ack: u32,
         sack: Option<&Sack>,
+        echo: u32,
         now: u64,
         config: &TcpConfig,
     ) -> bool {
@@ -253,7 +251,7 @@ impl<F: Clone> Sender<F> {
                 Some(Box::new(Holes { board: Scoreboard::new(self.una), recover: None, timeout: false }));
         }
         if advanced > 0 {
-            self.advance(self.una + advanced, now);
+            self.advance(self.una + advanced, echo, now);
         }
         let mut news = advanced;
         if let Some(holes) = &mut self.holes {
@@ -270,16 +268,11 @@ impl<F: Clone> Sender<F> {
         news > 0
     }
 
-    fn advance(&mut self, una: u32, now: u64) {
+    fn advance(&mut self, una: u32, echo: u32, now: u64) {
         self.una = una;
         self.stalled_since = 0;
         self.rtt.progress();
-        if let Some((seq, sent)) = self.timed
-            && seq < una
-        {
-            self.rtt.sample(now - sent);
-            self.timed = None;
-        }
+        self.rtt.sample(u64::from(timestamp(now).wrapping_sub(echo)) * 1000);
         while self.written.front().is_some_and(|written| written.first + written.segments <= una) {
             self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
             self.cursor -= 1;
@@ -330,6 +323,7 @@ impl<F: Clone> Sender<F> {
             self.cwnd += news / self.cwnd;
         }
         self.cwnd = self.cwnd.min(f64::from(config.receive_window));
+        self.cwnd_max = self.cwnd_max.max(self.cwnd);
     }
 
     /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
@@ -351,14 +345,18 @@ impl<F: Clone> Sender<F> {
         holes.board.all_lost(nxt);
         holes.recover = Some(nxt);
         holes.timeout = true;
-        self.cwnd = 1.0;
-        self.timed = None;
+        self.cwnd = f64::from(config.loss_window);
         if self.stalled_since == 0 {
             self.stalled_since = now;
         }
         self.rtt.back_off();
         self.rto_at = now.saturating_add(self.rtt.timeout(config));
     }
+}
+
+/// A time as packets carry it: in microseconds modulo 2^32.
+pub(crate) const fn timestamp(nanos: u64) -> u32 {
+    (nanos / 1000) as u32
 }
 
 /// Bytes with framing, and segments, of a frame of `len` encoded bytes.

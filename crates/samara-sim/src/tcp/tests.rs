@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::sender::cut;
-use super::{AckNeed, Receiver, Sender};
+use super::{AckNeed, Receiver, Sender, timestamp};
 use crate::config::{Framing, SendBuffer, TcpConfig, Transport};
 use crate::packet::Sack;
 
@@ -14,8 +14,8 @@ const MILLI: u64 = 1_000_000;
 const LATENCY: u64 = 20 * MILLI;
 
 enum Event {
-    Segment { seq: u32, frame: Option<u32> },
-    Ack { ack: u32, sack: Option<Box<Sack>> },
+    Segment { seq: u32, stamp: u32, frame: Option<u32> },
+    Ack { ack: u32, echo: u32, sack: Option<Box<Sack>> },
 }
 
 struct Path {
@@ -65,7 +65,8 @@ impl Path {
             // A microsecond each, so that packets stay in order.
             self.now += 1000;
             if !lost() {
-                let event = Event::Segment { seq: segment.seq, frame: segment.frame };
+                let event =
+                    Event::Segment { seq: segment.seq, stamp: timestamp(self.now), frame: segment.frame };
                 self.events.push_back((self.now + LATENCY, event));
             }
         }
@@ -84,17 +85,19 @@ impl Path {
         } else if let Some((at, event)) = self.events.pop_front() {
             self.now = self.now.max(at);
             match event {
-                Event::Segment { seq, frame } => {
+                Event::Segment { seq, stamp, frame } => {
                     // Every segment is acknowledged: the delay has tests of its own.
-                    let _: AckNeed = self.receiver.segment(seq, frame, &self.config, &mut self.delivered);
-                    let (ack, sack) = (self.receiver.next(), self.receiver.acknowledge());
+                    let _: AckNeed =
+                        self.receiver.segment(seq, stamp, frame, &self.config, &mut self.delivered);
+                    let (ack, echo) = (self.receiver.next(), self.receiver.echo());
+                    let sack = self.receiver.acknowledge();
                     if !lost() {
                         let at = self.events.back().map_or(0, |(at, _)| *at).max(self.now + LATENCY);
-                        self.events.push_back((at, Event::Ack { ack, sack }));
+                        self.events.push_back((at, Event::Ack { ack, echo, sack }));
                     }
                 }
-                Event::Ack { ack, sack } => {
-                    self.sender.acknowledged(ack, sack.as_deref(), self.now, &self.config);
+                Event::Ack { ack, echo, sack } => {
+                    self.sender.acknowledged(ack, sack.as_deref(), echo, self.now, &self.config);
                 }
             }
         }
