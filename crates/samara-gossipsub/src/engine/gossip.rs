@@ -148,9 +148,8 @@ impl GossipSub {
         let owed = self.config.withdraw.on_iwant && self.withdraw(to, key, cx) > 0;
         let lane = if owed { self.lanes.forward } else { self.lanes.answer };
         let deadline = deadline(now, self.config.forward_deadline);
-        match cx.outbox().owe(now, to, lane, frame, Some(key), deadline) {
-            Ok(()) => self.metrics.copies_answered += 1,
-            Err(lost) => self.note_lost(lost, cx),
+        if self.owe(to, lane, frame, Some(key), deadline, cx) {
+            self.metrics.copies_answered += 1;
         }
         Ok(())
     }

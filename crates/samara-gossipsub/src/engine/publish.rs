@@ -132,6 +132,9 @@ impl GossipSub {
     fn owe_own(&mut self, prepared: &mut [Prepared], schedule: &Schedule, cx: &mut Cx<'_>) {
         let now = cx.now();
         let deadline = deadline(now, self.config.publish_deadline);
+        for own in prepared.iter() {
+            self.weigh(&own.peers, schedule, cx);
+        }
         let batch = prepared.iter_mut().filter(|own| !own.peers.is_empty()).map(|own| Owe {
             message: own.key,
             frame: frame_of(&own.message),

@@ -76,7 +76,7 @@ impl GossipSub {
         let mut arrivals: SmallVec<[Arrival; 1]> = SmallVec::new();
         for message in &rpc.publish {
             self.metrics.messages_received += 1;
-            match self.admit(from, message, cx) {
+            match self.admit(from, message, arrivals.len(), cx) {
                 Ok(Some(arrival)) => arrivals.push(arrival),
                 Ok(None) => {}
                 Err(cause) => self.metrics.ignore(cause, 1),
@@ -102,11 +102,12 @@ impl GossipSub {
         }
     }
 
-    /// Lets a message in if it is new and could be valid.
+    /// Lets a message in if it is new and could be valid. `admitted` came before it in the same RPC.
     fn admit(
         &mut self,
         from: PeerId,
         message: &Arc<Message>,
+        admitted: usize,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Arrival>, Ignored> {
         let now = cx.now();
@@ -140,7 +141,8 @@ impl GossipSub {
             self.scores.reject_malformed(from, topic);
             return Err(Ignored::MessageFromSelf);
         }
-        if self.pending.len() >= config.pending_validations_max {
+        let waiting = self.pending.len() + admitted;
+        if waiting >= config.pending_validations_max && self.validator_of(topic).is_some() {
             self.promises.forgive(from);
             return Err(Ignored::ValidationThrottled);
         }
@@ -187,6 +189,7 @@ impl GossipSub {
             let deadline = deadline(now, self.config.forward_deadline);
             let owe = Owe { message: key, frame, peers, deadline };
             let schedule = &self.config.schedule_forward;
+            self.weigh(&owe.peers, schedule, cx);
             let (outbox, rng) = cx.outbox_and_rng();
             outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
             outbox.note_has(now, from, key);

@@ -1,7 +1,7 @@
 //! How frames get into the outbox, and what happens to those that do not fit.
 
-use samara_engine::outbox::{Lane, LossCause, Lost};
-use samara_engine::{Frame, MessageKey, PeerId};
+use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
+use samara_engine::{Frame, MessageKey, PeerId, Time};
 
 use super::{Cx, Event, GossipSub};
 use crate::config::LaneLayout;
@@ -17,8 +17,7 @@ impl GossipSub {
         self.metrics.iwant_ids_sent += control.iwant.len() as u64;
         self.metrics.ihave_ids_sent += control.ihave.iter().map(|ihave| ihave.ids.len() as u64).sum::<u64>();
         for frame in frames(control, self.config.max_rpc_bytes) {
-            let result = self.owe(peer, self.lanes.control, frame.clone(), None, cx);
-            if result.is_err_and(|lost| lost.cause != LossCause::DroppedOldest)
+            if !self.owe(peer, self.lanes.control, frame.clone(), None, None, cx)
                 && let Some(control) = &frame.rpc().control
             {
                 self.keep_for_retry(peer, control);
@@ -45,8 +44,7 @@ impl GossipSub {
         frame: RpcFrame,
         cx: &mut Cx<'_>,
     ) {
-        let result = self.owe(peer, self.lanes.control, frame, None, cx);
-        if result.is_err_and(|lost| lost.cause != LossCause::DroppedOldest)
+        if !self.owe(peer, self.lanes.control, frame, None, None, cx)
             && let Some(peer) = self.peers.get_mut(peer)
         {
             peer.unannounced.extend_from_slice(topics);
@@ -63,24 +61,23 @@ impl GossipSub {
             self.note_lost(Lost { peer, message: None, cause: LossCause::DroppedNewest }, cx);
             return;
         }
-        let _ = self.owe(peer, self.lanes.urgent, frame, None, cx);
+        self.owe(peer, self.lanes.urgent, frame, None, None, cx);
     }
 
-    /// Owes one frame, and takes note of what was lost.
+    /// Owes one frame, and takes note of what was lost. Whether it was taken.
     pub(super) fn owe(
         &mut self,
         peer: PeerId,
         lane: Lane,
         frame: RpcFrame,
         message: Option<MessageKey>,
+        deadline: Option<Time>,
         cx: &mut Cx<'_>,
-    ) -> Result<(), Lost> {
+    ) -> bool {
         let now = cx.now();
-        let result = cx.outbox().owe(now, peer, lane, frame, message, None);
-        if let Err(lost) = &result {
-            self.note_lost(*lost, cx);
-        }
-        result
+        let taken = cx.outbox().owe_into(now, peer, lane, frame, message, deadline, &mut self.lost);
+        self.note_all_lost(cx);
+        taken
     }
 
     /// Counts a loss, tells the application, and holds it against a peer that is too slow for its messages.
@@ -99,6 +96,21 @@ impl GossipSub {
             self.note_lost(lost, cx);
         }
         self.lost = lost;
+    }
+
+    /// Brings the weights up to date that a schedule draws peers by.
+    pub(super) fn weigh(&self, peers: &[PeerId], schedule: &Schedule, cx: &mut Cx<'_>) {
+        let by_score = match schedule {
+            Schedule::Interleaved { peers, .. } | Schedule::Feedback { peers, .. } => {
+                *peers == PeerOrder::Weighted(Weight::Score)
+            }
+            Schedule::Sequential | Schedule::Staggered { .. } => false,
+        };
+        if by_score {
+            for peer in peers {
+                cx.outbox().set_weight(*peer, Weight::Score, self.scores.score(*peer));
+            }
+        }
     }
 
     /// Takes back what is owed of a message to a peer.

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::receive::Arrival;
 use super::{Acceptance, Cx, Event, GossipSub, Ignored};
-use crate::config::Verdict;
+use crate::config::{ValidatorHook, Verdict};
+use crate::ids::TopicIdx;
 use crate::rpc::MessageId;
 use crate::score::RejectReason;
 
@@ -83,15 +84,15 @@ impl PendingValidations {
 }
 
 impl GossipSub {
+    pub(super) fn validator_of(&self, topic: TopicIdx) -> Option<&ValidatorHook> {
+        let state = self.topics.get(topic);
+        if state.special { self.config.validator_of(&state.name) } else { self.config.validator.as_ref() }
+    }
+
     /// Asks the validator of the topic, if there is one.
     pub(super) fn validate(&mut self, arrival: Arrival, cx: &mut Cx<'_>) {
         let state = self.topics.get(arrival.topic);
-        let validator = if state.special {
-            self.config.validator_of(&state.name)
-        } else {
-            self.config.validator.as_ref()
-        };
-        let verdict = validator.map_or(Verdict::Accept, |validator| {
+        let verdict = self.validator_of(arrival.topic).map_or(Verdict::Accept, |validator| {
             validator.validate(arrival.from, &state.name, &arrival.message)
         });
         match verdict {
