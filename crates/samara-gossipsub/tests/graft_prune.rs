@@ -301,3 +301,24 @@ fn topics_can_have_meshes_of_their_own_size() {
     node.subscribe("big");
     assert_eq!((node.mesh("small").len(), node.mesh("big").len()), (2, 6));
 }
+
+#[test]
+fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() {
+    let mut node = Node::new(plain());
+    let names = ["a", "b", "c"];
+    let owned: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let peers: Vec<_> = (0..4).map(|_| node.connect()).collect();
+    for peer in &peers {
+        node.rpc(*peer, subscriptions(true, &owned));
+    }
+    let topics: Vec<_> = names.iter().map(|name| topic(name)).collect();
+    assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 3);
+    let sent = node.sent();
+    assert_eq!(sent.0.len(), 8);
+    for name in names {
+        assert_eq!(sent.grafts(name), peers);
+        assert_eq!(node.mesh(name), peers);
+    }
+    assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 0);
+    assert!(node.sent().0.is_empty());
+}

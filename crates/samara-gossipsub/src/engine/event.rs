@@ -15,6 +15,8 @@ use crate::rpc::{Message, MessageId, Topic};
 pub enum Command {
     /// Join a topic.
     Subscribe(Topic),
+    /// Join several topics at once.
+    SubscribeAll(Vec<Topic>),
     /// Leave a topic.
     Unsubscribe(Topic),
     /// Publish one message.

@@ -16,7 +16,7 @@ impl GossipSub {
         if state.special { self.config.mesh_of(&state.name) } else { self.config.mesh }
     }
 
-    /// Forms a mesh: of the fanout, if there is one, and of other subscribers.
+    /// Forms a mesh: of the fanout, if there is one, and of other subscribers. The GRAFTs leave with the next flush.
     pub(super) fn join(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let now = cx.now();
         let d = self.mesh_params(topic).d;
@@ -39,7 +39,7 @@ impl GossipSub {
         self.trace(cx, || Trace::Joined(name.clone()));
         for peer in chosen.as_slice() {
             self.add_to_mesh(*peer, topic, false, cx);
-            self.send_control(*peer, Control { graft: vec![name.clone()], ..Control::default() }, cx);
+            self.outgoing.entry(*peer).or_default().graft.push(name.clone());
         }
     }
 

@@ -75,7 +75,7 @@ const SELF: PeerId = PeerId(u32::MAX);
 /// Driven through [`Engine::handle`]. An application either sends [`Command`]s as inputs, or (where it owns the engine)
 /// calls the methods of the same names, with the [`Context`] of its driver:
 ///
-/// - commands: [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
+/// - commands: [`subscribe`](Self::subscribe), [`subscribe_all`](Self::subscribe_all), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
 ///   [`publish_message`](Self::publish_message), [`publish_batch`](Self::publish_batch),
 ///   [`report_validation`](Self::report_validation), [`set_app_score`](Self::set_app_score),
 ///   [`add_direct_peer`](Self::add_direct_peer), ...
@@ -290,6 +290,9 @@ impl GossipSub {
         match command {
             Command::Subscribe(topic) => {
                 self.subscribe(&topic, cx);
+            }
+            Command::SubscribeAll(topics) => {
+                self.subscribe_all(&topics, cx);
             }
             Command::Unsubscribe(topic) => {
                 self.unsubscribe(&topic, cx);

@@ -25,25 +25,18 @@ impl GossipSub {
         }
     }
 
-    /// Tells a peer which of these topics are joined.
-    pub(super) fn announce(&mut self, peer: PeerId, topics: &[TopicIdx], cx: &mut Cx<'_>) {
+    /// Which of these topics are joined, for [`announce`](Self::announce).
+    pub(super) fn announcement(&self, topics: &[TopicIdx]) -> RpcFrame {
         let change = |topic: &TopicIdx| {
             let state = self.topics.get(*topic);
             SubOpts { subscribe: state.joined, topic: state.name.clone(), unknown: Default::default() }
         };
         let subscriptions = topics.iter().map(change).collect();
-        let frame = RpcFrame::new(Rpc { subscriptions, ..Rpc::default() });
-        self.announce_frame(peer, topics, frame, cx);
+        RpcFrame::new(Rpc { subscriptions, ..Rpc::default() })
     }
 
-    /// The same with a frame that is made already.
-    pub(super) fn announce_frame(
-        &mut self,
-        peer: PeerId,
-        topics: &[TopicIdx],
-        frame: RpcFrame,
-        cx: &mut Cx<'_>,
-    ) {
+    /// Tells a peer about joined and left topics. If the frame does not fit, it is tried again at the next heartbeat.
+    pub(super) fn announce(&mut self, peer: PeerId, topics: &[TopicIdx], frame: RpcFrame, cx: &mut Cx<'_>) {
         if !self.owe(peer, self.lanes.control, frame, None, None, cx)
             && let Some(peer) = self.peers.get_mut(peer)
         {
@@ -147,7 +140,8 @@ impl GossipSub {
         let unannounced = std::mem::take(&mut state.unannounced);
         let retry = state.retry.take();
         if !unannounced.is_empty() {
-            self.announce(peer, &unannounced, cx);
+            let frame = self.announcement(&unannounced);
+            self.announce(peer, &unannounced, frame, cx);
         }
         let Some(mut retry) = retry else { return };
         let topics = &self.topics;

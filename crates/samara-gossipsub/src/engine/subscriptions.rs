@@ -5,19 +5,34 @@ use samara_engine::{PeerId, PeerInfo};
 use super::peers::{Counts, Peer, Protocol};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::ids::TopicIdx;
-use crate::rpc::{Rpc, RpcFrame, SubOpts, Topic};
+use crate::rpc::{SubOpts, Topic};
 
 impl GossipSub {
     /// Joins a topic: tells all peers, and forms a mesh. `false` if it was joined already.
     pub fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_>) -> bool {
-        let topic = self.use_topic(topic);
-        if self.topics.get(topic).joined {
-            return false;
+        self.subscribe_all(std::slice::from_ref(topic), cx) > 0
+    }
+
+    /// Joins several topics at once, with one announcement and one GRAFT to each peer. Returns how many were not joined
+    /// before.
+    pub fn subscribe_all(&mut self, topics: &[Topic], cx: &mut Cx<'_>) -> usize {
+        let mut fresh = Vec::new();
+        for name in topics {
+            let topic = self.use_topic(name);
+            if !self.topics.get(topic).joined {
+                self.topics.set_joined(topic, true);
+                fresh.push(topic);
+            }
         }
-        self.topics.set_joined(topic, true);
-        self.announce_to_all(topic, cx);
-        self.join(topic, cx);
-        true
+        if fresh.is_empty() {
+            return 0;
+        }
+        self.announce_to_all(&fresh, cx);
+        for topic in &fresh {
+            self.join(*topic, cx);
+        }
+        self.flush(cx);
+        fresh.len()
     }
 
     /// Leaves a topic: tells all peers, and dissolves the mesh. `false` if it was not joined.
@@ -27,7 +42,7 @@ impl GossipSub {
             return false;
         }
         self.topics.set_joined(topic, false);
-        self.announce_to_all(topic, cx);
+        self.announce_to_all(&[topic], cx);
         self.leave(topic, cx);
         true
     }
@@ -51,14 +66,11 @@ impl GossipSub {
         self.topics.intern(name, || config.topics.contains_key(name))
     }
 
-    fn announce_to_all(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
-        let state = self.topics.get(topic);
-        let change =
-            SubOpts { subscribe: state.joined, topic: state.name.clone(), unknown: Default::default() };
-        let frame = RpcFrame::new(Rpc { subscriptions: vec![change], ..Rpc::default() });
+    fn announce_to_all(&mut self, topics: &[TopicIdx], cx: &mut Cx<'_>) {
+        let frame = self.announcement(topics);
         for at in 0..self.peers.connected().len() {
             let peer = self.peers.connected()[at];
-            self.announce_frame(peer, &[topic], frame.clone(), cx);
+            self.announce(peer, topics, frame.clone(), cx);
         }
     }
 
@@ -88,7 +100,8 @@ impl GossipSub {
         }
         if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
-            self.announce(id, &joined, cx);
+            let frame = self.announcement(&joined);
+            self.announce(id, &joined, frame, cx);
         }
     }
 
