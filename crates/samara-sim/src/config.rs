@@ -151,6 +151,12 @@ impl Transport {
         }
     }
 
+    /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets.
+    pub fn wire_bytes(&self, encoded_len: u32) -> u64 {
+        let (bytes, packets) = crate::tcp::cut(encoded_len, self.mss, self.framing);
+        u64::from(bytes) + u64::from(packets) * u64::from(self.header)
+    }
+
     /// Latency and rates only.
     pub fn ideal() -> Self {
         Self { tcp: None, ..Self::tcp() }

@@ -75,3 +75,25 @@ pub struct HostStats {
     /// Packets sent and received, and timers: the unit of work of the simulator.
     pub steps: u64,
 }
+
+macro_rules! difference {
+    ($($type:ident { $($field:ident),* $(; $($nested:ident),*)? })*) => {
+        $(impl $type {
+            /// What happened since an earlier look; the largest wait stays that of the whole run.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self {
+                    $($field: self.$field - earlier.$field,)*
+                    $($($nested: self.$nested.since(&earlier.$nested),)*)?
+                    ..*self
+                }
+            }
+        })*
+    };
+}
+
+difference! {
+    Count { packets, bytes }
+    Drops { ; downlink_full, downlink_codel, random, partition, stale }
+    FrameCount { frames, payload_bytes, control_bytes }
+    HostStats { timeouts, uplink_busy_nanos, steps; sent, received, retransmitted, drops, frames_sent, frames_received }
+}

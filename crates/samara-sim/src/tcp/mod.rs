@@ -9,7 +9,7 @@ mod scoreboard;
 mod sender;
 
 pub(crate) use receiver::{AckNeed, Receiver};
-pub(crate) use sender::{Sender, timestamp};
+pub(crate) use sender::{Sender, cut, timestamp};
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,118 @@
+//! Data files that come with Samara: graphs, custody sets, and reference measurements.
+
+use std::io;
+use std::path::Path;
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_bytes!(concat!("../data/", $name, ".zst")).as_slice())),*]
+    };
+}
+
+/// Names and compressed contents.
+const FILES: &[(&str, &[u8])] = files!(
+    "reference/edges_n100.csv",
+    "reference/custody_n100.csv",
+    "reference/mesh_n100_s1.csv",
+    "reference/arrivals_n100_bw20_seq_s1.csv",
+    "reference/arrivals_n100_bw20_seq_s2.csv",
+    "reference/arrivals_n100_bw20_seq_s3.csv",
+    "reference/arrivals_n100_bw20_seq_rr.csv",
+    "reference/arrivals_n100_bw20_batch_s1.csv",
+    "reference/arrivals_n100_bw20_batch_s2.csv",
+    "reference/arrivals_n100_bw20_batch_s3.csv",
+    "reference/arrivals_n100_bw20_batch_rr.csv",
+);
+
+/// What a path in a scenario starts with that names a data file of Samara.
+const PREFIX: &str = "builtin:";
+
+/// The names of the data files.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// Reads a text file: a data file of Samara behind `builtin:`, or a path that starts at `directory`, decompressed if its name
+/// ends in `.zst`.
+///
+/// # Errors
+/// The file cannot be read; the message names it.
+pub fn read(name: &str, directory: &Path) -> Result<String, String> {
+    let fail = |error: io::Error| format!("{name}: {error}");
+    let bytes = if let Some(data) = name.strip_prefix(PREFIX) {
+        let (_, packed) = FILES.iter().find(|(name, _)| *name == data).ok_or_else(|| {
+            format!("{name}: there is no such data file; there are {}", names().collect::<Vec<_>>().join(", "))
+        })?;
+        zstd::decode_all(*packed).map_err(fail)?
+    } else {
+        let bytes = std::fs::read(directory.join(name)).map_err(fail)?;
+        if name.ends_with(".zst") { zstd::decode_all(bytes.as_slice()).map_err(fail)? } else { bytes }
+    };
+    String::from_utf8(bytes).map_err(|_| format!("{name}: not a text file"))
+}
+
+/// Reads a CSV file of pairs of numbers with a header of two given names.
+///
+/// # Errors
+/// The file cannot be read, or a line is not a pair; the message names file and line.
+pub fn read_pairs(name: &str, directory: &Path, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
+    let text = read(name, directory)?;
+    let mut lines = text.lines().enumerate();
+    let found = lines.next().map_or("", |(_, line)| line.trim());
+    if found != header.join(",") {
+        return Err(format!("{name}:1: found \"{found}\", expected the header \"{}\"", header.join(",")));
+    }
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            let pair = line.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+            pair.ok_or_else(|| format!("{name}:{}: \"{line}\" is not a pair of numbers", number + 1))
+        })
+        .collect()
+}
+
+/// One reference run: when each node of a real network had its last column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReferenceRun {
+    /// The name in the file.
+    pub name: String,
+    /// Milliseconds from the publication until a node had all its columns, by node.
+    pub custody_ms: Vec<f64>,
+    /// Copies received per node and column.
+    pub copies: f64,
+}
+
+/// Reads the arrivals of reference runs.
+///
+/// # Errors
+/// As for [`read`].
+pub fn reference_runs(name: &str, directory: &Path) -> Result<Vec<ReferenceRun>, String> {
+    let text = read(name, directory)?;
+    let mut runs: Vec<(String, std::collections::BTreeMap<u32, f64>, f64, f64)> = Vec::new();
+    for (number, line) in text.lines().enumerate().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let parsed = (|| {
+            let [run, node, _, arrival, copies, _] = fields.as_slice() else { return None };
+            Some((*run, node.parse::<u32>().ok()?, arrival.parse::<f64>().ok()?, copies.parse::<f64>().ok()?))
+        })();
+        let (run, node, arrival, copies) =
+            parsed.ok_or_else(|| format!("{name}:{}: \"{line}\" is not an arrival", number + 1))?;
+        if runs.last().is_none_or(|last| last.0 != run) {
+            runs.push((run.to_owned(), std::collections::BTreeMap::new(), 0.0, 0.0));
+        }
+        if let Some((_, custody, total, rows)) = runs.last_mut() {
+            let last = custody.entry(node).or_insert(0.0);
+            *last = last.max(arrival);
+            *total += copies;
+            *rows += 1.0;
+        }
+    }
+    Ok(runs
+        .into_iter()
+        .map(|(name, custody, total, rows)| ReferenceRun {
+            name,
+            custody_ms: custody.into_values().collect(),
+            copies: total / rows,
+        })
+        .collect())
+}

@@ -1,0 +1,3 @@
+//! What nodes do: an application around a protocol engine, for each workload.
+
+pub mod columns;

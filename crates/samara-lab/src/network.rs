@@ -1,0 +1,178 @@
+//! From a scenario's network and transport to those of the simulator.
+
+use std::time::Duration;
+
+use samara_engine::{NodeRng, Purpose, Time};
+use samara_sim::{
+    DownlinkQueue, Framing, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig,
+    Transport,
+};
+
+use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, TransportKind};
+use crate::units::Span;
+
+/// The hosts of a run, and how long each takes to validate a message.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    /// Rates and regions.
+    pub configs: Vec<HostConfig>,
+    /// By host.
+    pub validation: Vec<Duration>,
+    /// The class of each host, an index into the scenario's classes; `None` for those in no class.
+    pub class: Vec<Option<usize>>,
+}
+
+/// Draws classes and regions. Hosts that are numbered from `scenario.network.nodes` on (observers) are in no class.
+pub fn hosts(scenario: &Scenario, count: u32, seed: u64) -> Hosts {
+    let network = &scenario.network;
+    let mut class: Vec<Option<usize>> = Vec::new();
+    for (index, spec) in network.classes.iter().enumerate() {
+        let members = (spec.share.fraction() * f64::from(network.nodes)).round() as usize;
+        class.extend(std::iter::repeat_n(Some(index), members));
+    }
+    class.resize(network.nodes as usize, None);
+    let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
+    rng.shuffle(&mut class);
+    class.resize(count as usize, None);
+    let regions = regions(scenario, count, &mut rng);
+    let configs = class
+        .iter()
+        .zip(&regions)
+        .map(|(class, region)| {
+            let own = class.map(|class| &network.classes[class]);
+            HostConfig {
+                uplink_bps: own.map_or(network.uplink, |class| class.uplink).bps(),
+                downlink_bps: own.map_or(network.downlink, |class| class.downlink).bps(),
+                region: *region,
+            }
+        })
+        .collect();
+    let validation = class
+        .iter()
+        .map(|class| {
+            let own = class.and_then(|class| network.classes[class].validation_time);
+            own.unwrap_or(network.validation_time).duration()
+        })
+        .collect();
+    Hosts { configs, validation, class }
+}
+
+fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
+    let Some(regions) = &scenario.network.regions else { return vec![0; count as usize] };
+    let total: f64 = regions.weights.iter().sum();
+    (0..count)
+        .map(|_| {
+            let mut drawn = rng.unit() * total;
+            let last = regions.weights.len() - 1;
+            let found = regions.weights.iter().position(|weight| {
+                drawn -= weight;
+                drawn < 0.0
+            });
+            found.unwrap_or(last) as u16
+        })
+        .collect()
+}
+
+/// Latency, jitter, loss and partitions.
+pub fn network(scenario: &Scenario, count: u32, seed: u64) -> Network {
+    let spec = &scenario.network;
+    let latency = match &spec.regions {
+        None => Latency::Constant(spec.latency.duration()),
+        Some(regions) => Latency::Regions(
+            regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
+        ),
+    };
+    let partitions = scenario
+        .faults
+        .iter()
+        .enumerate()
+        .filter(|(_, fault)| fault.kind == FaultKind::Partition)
+        .map(|(index, fault)| {
+            let mut group_of = vec![0; count as usize];
+            for host in hit(scenario, index, seed) {
+                group_of[host as usize] = 1;
+            }
+            let until = fault.until.map_or(Time::MAX, |until| Time::from_nanos(until.nanos()));
+            Partition { from: Time::from_nanos(fault.at.nanos()), until, group_of }
+        })
+        .collect();
+    Network { latency, jitter: spec.jitter.duration(), loss: spec.loss.fraction(), partitions }
+}
+
+/// The hosts that a fault hits.
+pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
+    let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
+    let mut hosts: Vec<u32> =
+        (0..scenario.network.nodes).filter(|host| *host != scenario.workload.publisher).collect();
+    rng.shuffle(&mut hosts);
+    let share = scenario.faults[fault].share.fraction();
+    hosts.truncate((share * f64::from(scenario.network.nodes)).round() as usize);
+    hosts
+}
+
+/// The transport.
+pub fn transport(scenario: &Scenario) -> Transport {
+    let spec = &scenario.transport;
+    let mut transport = match spec.kind {
+        TransportKind::Ideal => Transport::ideal(),
+        TransportKind::Tcp => Transport::tcp(),
+    };
+    if let Some(tcp) = &mut transport.tcp {
+        if spec.stack == Stack::Shadow {
+            *tcp = shadow();
+        }
+        set(&mut tcp.initial_window, spec.initial_window);
+        set(&mut tcp.receive_window, spec.receive_window);
+        set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
+        set(&mut tcp.delayed_ack, spec.delayed_ack.map(Span::duration));
+        set(&mut tcp.idle_restart, spec.idle_restart);
+    }
+    debug_assert_eq!(transport.framing, Framing::NOISE_YAMUX);
+    transport
+}
+
+/// TCP as Shadow 3.3 has it (read in its source, `src/main/host/descriptor/tcp.c`): the window counts packets and grows by
+/// what is acknowledged whether it is used or not; no idle restart; an acknowledgement of its own 1 ms after data, ahead of
+/// the link's data; round trips are not measured (the echoed timestamp is cleared before acknowledgements leave), so that the
+/// timeout stays at its initial second; 10 packets after a timeout; send buffers start at 128 KiB and grow by 4,808 bytes
+/// for each packet of the window.
+fn shadow() -> TcpConfig {
+    TcpConfig {
+        initial_window: 10,
+        receive_window: 1000,
+        min_rto: Duration::from_secs(1),
+        rto_floor: RtoFloor::Sum,
+        loss_window: 10,
+        initial_rto: Duration::from_secs(1),
+        delayed_ack: Duration::from_millis(1),
+        ack_every: u32::MAX,
+        separate_acks: true,
+        idle_restart: false,
+        grow_unused: true,
+        send_buffer: SendBuffer::Auto { per_packet: 4808, min: 131_072 },
+    }
+}
+
+/// The interface's discipline.
+pub fn nic(scenario: &Scenario) -> NicDiscipline {
+    match scenario.network.interface {
+        Interface::RoundRobin => NicDiscipline::RoundRobin,
+        Interface::Fifo => NicDiscipline::Fifo,
+    }
+}
+
+/// The downlink's queue.
+pub fn downlink_queue(scenario: &Scenario) -> DownlinkQueue {
+    match scenario.network.downlink_queue {
+        Queue::DropTail { size } => DownlinkQueue::DropTail { bytes: size.bytes() },
+        Queue::Codel { target, interval } => {
+            DownlinkQueue::CoDel { target: target.duration(), interval: interval.duration() }
+        }
+    }
+}
+
+fn set<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
+    }
+}

@@ -1,0 +1,372 @@
+//! Runs a point of a scenario in the simulator.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use samara_engine::{NodeRng, Outbox, PeerId, Purpose, Time};
+use samara_gossipsub::config::ValidatorHook;
+use samara_gossipsub::{Config, GossipSub};
+use samara_sim::{HostStats, SimConfig, Simulation, identity_of};
+use thiserror::Error;
+
+use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
+use crate::measure::{Collector, CopyRow};
+use crate::network::{self, Hosts};
+use crate::scenario::{FaultKind, Point, Scenario};
+use crate::{bounds, topology};
+
+/// Why a run ended without a result.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum RunError {
+    /// Something in the scenario does not fit; only building the network shows it.
+    #[error("{0}")]
+    Scenario(String),
+    /// It was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// How a run is done.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    /// Threads of the simulation.
+    pub threads: usize,
+    /// Where relative paths of the scenario start.
+    pub directory: &'a Path,
+    /// Set from elsewhere to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// What a run measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// What was run.
+    pub point: Point,
+    /// Deliveries and copies.
+    pub collector: Collector,
+    /// When each slot was published, in nanoseconds of the run.
+    pub published: Vec<u64>,
+    /// What each host did from the first publication on.
+    pub traffic: Vec<HostStats>,
+    /// Hosts, observers included.
+    pub hosts: Hosts,
+    /// From the first publication to the end of the measurement, in nanoseconds.
+    pub measured_nanos: u64,
+    /// The lower bound of the mean time to custody, in milliseconds.
+    pub lower_bound_ms: f64,
+    /// Copies that were withdrawn before they left, over all nodes.
+    pub withdrawn: u64,
+    /// The mean size of the meshes at the first publication.
+    pub mesh_size: f64,
+    /// The mean congestion window of the publisher's links at each publication, in packets.
+    pub publisher_windows: Vec<f64>,
+    /// The digest of every packet.
+    pub digest: u64,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Whether a latency was raised to the floor of the simulator.
+    pub latency_raised: bool,
+}
+
+/// How much of the run is simulated between two looks at the results.
+const SLICE_NANOS: u64 = 50_000_000;
+/// How long after the last copy a slot that is complete is left alone, so that late duplicates are counted.
+const QUIET_NANOS: u64 = 1_000_000_000;
+
+/// Runs a point. `progress` is told how much of the run is done (0 to 1).
+///
+/// # Errors
+/// The network cannot be built as the scenario says, or the run was stopped.
+pub fn run(
+    point: &Point,
+    options: RunOptions<'_>,
+    mut progress: impl FnMut(f64),
+) -> Result<Measured, RunError> {
+    let scenario = &point.scenario;
+    let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
+    let graph = topology::build(scenario, &custody, options.directory, point.seed).map_err(RunError::Scenario)?;
+    let setup = Setup::new(point, custody, &graph.edges, options.threads)?;
+    let mut sim = setup.simulation()?;
+    setup.schedule_links(&mut sim, &graph.edges);
+    setup.schedule_faults(&mut sim);
+    let workload = &scenario.workload;
+    let published: Vec<u64> = (0..workload.slots)
+        .map(|slot| workload.warm_up.nanos() + u64::from(slot) * workload.slot_interval.nanos())
+        .collect();
+    for (slot, at) in (0..).zip(&published) {
+        sim.command(Time::from_nanos(*at), workload.publisher, setup.publish(slot));
+    }
+    let mut collector = Collector::new(workload.columns, workload.slots, &setup.custody, workload.publisher);
+    let end = published.last().map_or(0, |last| last + workload.deadline.nanos());
+    let mut now = 0;
+    let mut before = Vec::new();
+    let mut mesh_size = 0.0;
+    let mut publisher_windows = Vec::new();
+    while now < end {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let slot = publisher_windows.len();
+        if published.get(slot) == Some(&now) {
+            if slot == 0 {
+                before = (0..setup.count()).map(|host| *sim.stats(host)).collect();
+                mesh_size = setup.mesh_size(&sim);
+            }
+            publisher_windows.push(setup.publisher_window(&sim));
+        }
+        let next_slot = published.get(publisher_windows.len()).copied().unwrap_or(end);
+        let until = (now + SLICE_NANOS).min(next_slot).min(end);
+        sim.run_until(Time::from_nanos(until), |record| match record.event {
+            Told::Copy { column, from, first } => {
+                collector.copy(CopyRow { at: record.at.as_nanos(), host: record.host, from, column, first });
+            }
+            Told::Lost => collector.lost(),
+        });
+        now = until;
+        progress(now as f64 / end as f64);
+        let all_published = publisher_windows.len() == published.len();
+        let quiet = now > collector.last_copy_at() + QUIET_NANOS;
+        if all_published && quiet && collector.missing_until(workload.slots) == 0 {
+            break;
+        }
+    }
+    progress(1.0);
+    let traffic = (0..setup.count()).map(|host| since(sim.stats(host), before.get(host as usize))).collect();
+    Ok(Measured {
+        point: point.clone(),
+        measured_nanos: now - published.first().copied().unwrap_or(0).min(now),
+        traffic,
+        lower_bound_ms: setup.lower_bound_ms(),
+        withdrawn: setup.withdrawn(&sim),
+        mesh_size,
+        publisher_windows,
+        digest: sim.digest(),
+        steps: sim.steps(),
+        latency_raised: sim.latency_was_raised(),
+        hosts: setup.hosts,
+        collector,
+        published,
+    })
+}
+
+/// What a run is made of.
+struct Setup<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    threads: usize,
+    custody: Vec<Vec<u32>>,
+    hosts: Hosts,
+    config: Arc<Config>,
+    publisher_config: Arc<Config>,
+    observer_config: Arc<Config>,
+    shared: Arc<Columns>,
+    observer: Option<u32>,
+}
+
+impl<'a> Setup<'a> {
+    fn new(
+        point: &'a Point,
+        mut custody: Vec<Vec<u32>>,
+        edges: &[(u32, u32)],
+        threads: usize,
+    ) -> Result<Self, RunError> {
+        let scenario = &point.scenario;
+        let workload = &scenario.workload;
+        let observer = workload.observer.then_some(scenario.network.nodes);
+        let count = scenario.network.nodes + u32::from(observer.is_some());
+        // The observer is the last that the publisher meets, so that its handle there is the number of other links.
+        let publisher_links = edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
+        let handle = observer.map(|_| PeerId(publisher_links as u32));
+        let hosts = network::hosts(scenario, count, point.seed);
+        let mut config = scenario.gossipsub.build(None);
+        config.report_duplicates = true;
+        if hosts.validation.iter().any(|time| !time.is_zero()) {
+            config.validator = Some(ValidatorHook::deferred());
+        }
+        let mut publisher_config = scenario.gossipsub.build(handle);
+        publisher_config.report_duplicates = true;
+        publisher_config.validator.clone_from(&config.validator);
+        publisher_config.message_id = config.message_id.clone();
+        publisher_config.observers = observer.map(identity_of).into_iter().collect();
+        let mut observer_config = config.clone();
+        if observer.is_some() {
+            observer_config.report_to = vec![identity_of(workload.publisher)];
+            custody.push((0..workload.columns).collect());
+        }
+        for config in [&config, &publisher_config] {
+            config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+        }
+        Ok(Self {
+            scenario,
+            seed: point.seed,
+            threads,
+            custody,
+            hosts,
+            config: Arc::new(config),
+            publisher_config: Arc::new(publisher_config),
+            observer_config: Arc::new(observer_config),
+            shared: Arc::new(Columns::new(
+                workload.columns,
+                workload.slots,
+                workload.column_bytes(),
+                point.seed,
+            )),
+            observer,
+        })
+    }
+
+    fn count(&self) -> u32 {
+        self.hosts.configs.len() as u32
+    }
+
+    fn simulation(&self) -> Result<Simulation<ColumnsNode>, RunError> {
+        let config = SimConfig {
+            seed: self.seed,
+            threads: self.threads,
+            network: network::network(self.scenario, self.count(), self.seed),
+            transport: network::transport(self.scenario),
+            nic: network::nic(self.scenario),
+            downlink_queue: network::downlink_queue(self.scenario),
+        };
+        let (publisher, observer) = (self.scenario.workload.publisher, self.observer);
+        let configs = [&self.config, &self.publisher_config, &self.observer_config].map(Arc::clone);
+        let (shared, custody, validation) =
+            (Arc::clone(&self.shared), self.custody.clone(), self.hosts.validation.clone());
+        let factory = move |host: u32| {
+            let kind = if host == publisher { 1 } else { 2 * usize::from(Some(host) == observer) };
+            let config = Arc::clone(&configs[kind]);
+            let outbox = Outbox::new(config.outbox_config());
+            let gossip = match GossipSub::new(config, identity_of(host)) {
+                Ok(gossip) => gossip,
+                Err(error) => unreachable!("the configuration was checked: {error}"),
+            };
+            let joins = custody[host as usize].clone();
+            (ColumnsNode::new(gossip, Arc::clone(&shared), joins, validation[host as usize]), outbox)
+        };
+        let mut sim = Simulation::new(config, self.hosts.configs.clone(), Arc::new(factory))
+            .map_err(|error| RunError::Scenario(error.to_string()))?;
+        let protocol: Arc<str> = "/meshsub/1.2.0".into();
+        sim.set_protocol(move |_, _| Arc::clone(&protocol));
+        Ok(sim)
+    }
+
+    fn schedule_links(&self, sim: &mut Simulation<ColumnsNode>, edges: &[(u32, u32)]) {
+        let links = &self.scenario.transport.links;
+        let (from, until) = (links.from.nanos(), links.until.nanos());
+        let mut rng = NodeRng::new(self.seed, 2, Purpose::Topology);
+        let publisher = self.scenario.workload.publisher;
+        let observed = self.observer.map(|observer| {
+            // The observer knows a few hosts of its own, besides the publisher.
+            let mut hosts: Vec<u32> = (0..self.scenario.network.nodes).filter(|host| *host != publisher).collect();
+            rng.shuffle(&mut hosts);
+            hosts.truncate(self.scenario.network.topology.degree.max(8) as usize);
+            hosts.into_iter().chain([publisher]).map(move |host| (observer, host))
+        });
+        for (dialler, listener) in edges.iter().copied().chain(observed.into_iter().flatten()) {
+            if until > from {
+                sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
+            } else {
+                sim.establish(Time::from_nanos(from), dialler, listener);
+            }
+        }
+    }
+
+    fn schedule_faults(&self, sim: &mut Simulation<ColumnsNode>) {
+        for (index, fault) in self.scenario.faults.iter().enumerate() {
+            let (at, until) = (Time::from_nanos(fault.at.nanos()), fault.until.map(|until| Time::from_nanos(until.nanos())));
+            for host in network::hit(self.scenario, index, self.seed) {
+                match fault.kind {
+                    FaultKind::Crash | FaultKind::Vanish => {
+                        sim.crash(at, host, fault.kind == FaultKind::Vanish);
+                        if let Some(until) = until {
+                            sim.restart(until, host);
+                        }
+                    }
+                    FaultKind::Slow => {
+                        let rates = &self.hosts.configs[host as usize];
+                        let factor = fault.factor.unwrap_or(1.0);
+                        let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
+                        sim.set_rates(at, host, slow(rates.uplink_bps), slow(rates.downlink_bps));
+                        if let Some(until) = until {
+                            sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
+                        }
+                    }
+                    FaultKind::Partition => {}
+                }
+            }
+        }
+    }
+
+    fn publish(&self, slot: u32) -> Command {
+        if self.scenario.workload.batch {
+            Command::PublishBatch { slot, schedule: self.publisher_config.schedule_publish.clone() }
+        } else {
+            Command::PublishEach { slot }
+        }
+    }
+
+    fn mesh_size(&self, sim: &Simulation<ColumnsNode>) -> f64 {
+        let (mut total, mut meshes) = (0, 0);
+        for host in 0..self.count() {
+            let gossip = sim.node(host).gossip();
+            for topic in gossip.subscriptions() {
+                total += gossip.mesh_peers(topic).len();
+                meshes += 1;
+            }
+        }
+        f64::from(total as u32) / f64::from(meshes.max(1))
+    }
+
+    fn publisher_window(&self, sim: &Simulation<ColumnsNode>) -> f64 {
+        let publisher = self.scenario.workload.publisher;
+        let windows: Vec<f64> = (0..self.count())
+            .filter_map(|host| sim.handle_of(publisher, host))
+            .map(|peer| sim.congestion_window(publisher, peer))
+            .collect();
+        windows.iter().sum::<f64>() / windows.len().max(1) as f64
+    }
+
+    fn withdrawn(&self, sim: &Simulation<ColumnsNode>) -> u64 {
+        let lanes = self.config.outbox_config().lanes.len() as u8;
+        (0..self.count())
+            .flat_map(|host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane))))
+            .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
+            .sum()
+    }
+
+    fn lower_bound_ms(&self) -> f64 {
+        let workload = &self.scenario.workload;
+        let transport = network::transport(self.scenario);
+        // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
+        let frame = samara_gossipsub::rpc::RpcFrame::new(samara_gossipsub::rpc::Rpc {
+            publish: [Arc::clone(&self.shared.messages[0])].into_iter().collect(),
+            ..Default::default()
+        });
+        let bits = 8.0 * transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32) as f64;
+        let ms = |bps: u64| bits / bps as f64 * 1000.0;
+        let publisher = workload.publisher as usize;
+        let waiting: Vec<usize> =
+            (0..self.scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
+        let fastest = self.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+        let latency = match &self.scenario.network.regions {
+            None => self.scenario.network.latency.millis_f64(),
+            Some(regions) => {
+                regions.latency.iter().flatten().map(|latency| latency.millis_f64()).fold(f64::INFINITY, f64::min)
+            }
+        };
+        bounds::mean_custody_ms(&bounds::Setting {
+            columns: workload.columns,
+            custody: waiting.iter().map(|host| self.custody[*host].len() as u32).collect(),
+            publisher_ms: ms(self.hosts.configs[publisher].uplink_bps),
+            fastest_ms: ms(fastest),
+            downlink_ms: waiting.iter().map(|host| ms(self.hosts.configs[*host].downlink_bps)).collect(),
+            latency_ms: latency,
+        })
+    }
+}
+
+/// What happened between two looks at a host.
+fn since(now: &HostStats, before: Option<&HostStats>) -> HostStats {
+    before.map_or(*now, |before| now.since(before))
+}

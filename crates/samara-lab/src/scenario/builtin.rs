@@ -1,0 +1,42 @@
+//! The scenarios that come with Samara.
+
+/// A scenario that comes with Samara.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// What to call it by.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+impl Builtin {
+    /// The title in the file.
+    pub fn title(&self) -> String {
+        let table: Option<toml::Table> = self.text.parse().ok();
+        let title = table.and_then(|table| Some(table.get("scenario")?.get("title")?.as_str()?.to_owned()));
+        title.unwrap_or_default()
+    }
+}
+
+macro_rules! scenarios {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, text: include_str!(concat!("../../scenarios/", $name, ".toml")) }),*]
+    };
+}
+
+/// All scenarios that come with Samara.
+pub fn builtins() -> &'static [Builtin] {
+    scenarios!(
+        "peerdas",
+        "peerdas-bandwidth",
+        "peerdas-blobs",
+        "peerdas-10k",
+        "peerdas-mixed",
+        "peerdas-reference",
+    )
+}
+
+/// The built-in scenario of this name.
+pub fn builtin(name: &str) -> Option<&'static Builtin> {
+    builtins().iter().find(|builtin| builtin.name == name)
+}

@@ -1,0 +1,221 @@
+//! Values that cannot be, each told with its key, what was found, and what is allowed.
+
+use super::error::{Problem, line_of};
+use super::{FaultKind, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind};
+
+/// Everything that is wrong with the values of a scenario.
+pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
+    let mut checks = Checks { text, problems: Vec::new() };
+    checks.about(scenario);
+    checks.network(scenario);
+    checks.workload(scenario);
+    checks.protocol(scenario);
+    checks.faults(scenario);
+    checks.problems
+}
+
+struct Checks<'a> {
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+impl Checks<'_> {
+    fn wrong(&mut self, key: &str, message: String) {
+        self.problems.push(Problem { key: Some(key.to_owned()), line: line_of(self.text, key), message });
+    }
+
+    /// `key` is `found`, which must be in `least..=most`.
+    fn range<T: PartialOrd + std::fmt::Display>(&mut self, key: &str, found: T, least: T, most: T) {
+        if found < least || found > most {
+            self.wrong(key, format!("is {found}; allowed is {least} to {most}"));
+        }
+    }
+
+    fn about(&mut self, scenario: &Scenario) {
+        let name = &scenario.scenario.name;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            self.wrong(
+                "scenario.name",
+                format!("is \"{name}\"; results directories need letters, digits, - and _ only"),
+            );
+        }
+        if scenario.scenario.seeds.is_empty() {
+            self.wrong("scenario.seeds", "is empty; give at least one seed, for example [1]".to_owned());
+        }
+    }
+
+    fn network(&mut self, scenario: &Scenario) {
+        let network = &scenario.network;
+        self.range("network.nodes", network.nodes, 2, 1 << 20);
+        for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
+            if rate.bps() == 0 {
+                self.wrong(key, "is 0 bit/s; a host needs a positive rate".to_owned());
+            }
+        }
+        if network.loss.fraction() >= 1.0 {
+            self.wrong("network.loss", format!("is {}; allowed is below 100 %", network.loss));
+        }
+        if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
+            self.wrong("network.loss", "the ideal transport never sends again; use kind = \"tcp\", or no loss".to_owned());
+        }
+        self.topology(scenario);
+        let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
+        if shares > 1.0 + 1e-9 {
+            self.wrong("network.class", format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0));
+        }
+        for (i, class) in network.classes.iter().enumerate() {
+            if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
+                self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive".to_owned());
+            }
+        }
+        if let Some(regions) = &network.regions {
+            let count = regions.names.len();
+            let square = regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
+            if count == 0 || regions.weights.len() != count || !square {
+                let rows = regions.latency.len();
+                self.wrong(
+                    "network.regions",
+                    format!(
+                        "{count} names, {} weights and {rows} rows of latency; each region needs a name, a weight, and a \
+                         row with a latency to every region",
+                        regions.weights.len()
+                    ),
+                );
+            }
+            if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
+                || regions.weights.iter().sum::<f64>() <= 0.0
+            {
+                self.wrong("network.regions.weights", "weights are positive numbers, and one is not zero".to_owned());
+            }
+        }
+    }
+
+    fn topology(&mut self, scenario: &Scenario) {
+        let (nodes, topology) = (scenario.network.nodes, &scenario.network.topology);
+        match topology.kind {
+            TopologyKind::RandomRegular => {
+                if topology.degree == 0 || topology.degree >= nodes {
+                    self.wrong(
+                        "network.topology.degree",
+                        format!(
+                            "is {}, with {nodes} nodes; allowed is 1 to {}",
+                            topology.degree,
+                            nodes.saturating_sub(1)
+                        ),
+                    );
+                } else if u64::from(nodes) * u64::from(topology.degree) % 2 == 1 {
+                    self.wrong(
+                        "network.topology.degree",
+                        format!(
+                            "is {} with {nodes} nodes; every link has two ends, so that nodes x degree must be even",
+                            topology.degree
+                        ),
+                    );
+                }
+            }
+            TopologyKind::File => {
+                if topology.file.is_none() {
+                    self.wrong("network.topology.file", "is missing; kind = \"file\" needs the path of an edge list".to_owned());
+                }
+            }
+            TopologyKind::FullMesh | TopologyKind::Ring => {}
+        }
+        if topology.file.is_some() && topology.kind != TopologyKind::File {
+            self.wrong("network.topology.file", "is only read with kind = \"file\"".to_owned());
+        }
+    }
+
+    fn workload(&mut self, scenario: &Scenario) {
+        let workload = &scenario.workload;
+        self.range("workload.columns", workload.columns, 1, 4096);
+        self.range("workload.blobs", workload.blobs, 1, 100_000);
+        self.range("workload.slots", workload.slots, 1, 10_000);
+        if workload.custody_file.is_none() {
+            self.range("workload.custody", workload.custody, 1, workload.columns);
+        }
+        if workload.publisher >= scenario.network.nodes {
+            self.wrong(
+                "workload.publisher",
+                format!("is {}; hosts are numbered 0 to {}", workload.publisher, scenario.network.nodes - 1),
+            );
+        }
+        if workload.column_bytes() == 0 {
+            self.wrong("workload.blob_size", "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned());
+        }
+        let limit = scenario.gossipsub.build(None).max_message_bytes as u64;
+        if workload.column_bytes() > limit {
+            self.wrong(
+                "workload.blob_size",
+                format!("a column has {} bytes; the protocol's preset allows {limit}", workload.column_bytes()),
+            );
+        }
+        if workload.deadline.nanos() == 0 {
+            self.wrong("workload.deadline", "is 0; blocks need time to spread".to_owned());
+        }
+        if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
+            self.wrong("workload.slot_interval", "is 0 with several slots; give it a time such as \"12 s\"".to_owned());
+        }
+        let links = &scenario.transport.links;
+        if links.until < links.from {
+            self.wrong("transport.links.until", format!("is {}, before from = {}", links.until, links.from));
+        }
+        if workload.warm_up <= links.until {
+            self.wrong(
+                "workload.warm_up",
+                format!("is {}; it must be later than transport.links.until = {}", workload.warm_up, links.until),
+            );
+        }
+    }
+
+    fn protocol(&mut self, scenario: &Scenario) {
+        let gossipsub = &scenario.gossipsub;
+        for (key, spec) in [
+            ("gossipsub.schedule_publish", &gossipsub.schedule_publish),
+            ("gossipsub.schedule_forward", &gossipsub.schedule_forward),
+        ] {
+            let Some(spec) = spec else { continue };
+            let plain = matches!(spec.kind, ScheduleKind::Sequential | ScheduleKind::Staggered);
+            if plain && (spec.shuffle || spec.peers.is_some()) {
+                self.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback".to_owned());
+            }
+            if spec.timeout.is_some() && spec.kind != ScheduleKind::Staggered {
+                self.wrong(key, "timeout belongs to the kind staggered".to_owned());
+            }
+            if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
+                self.wrong(key, "source and cap belong to the kind feedback".to_owned());
+            }
+            if spec.source == Some(SourceKind::Observer) && !scenario.workload.observer {
+                self.wrong(key, "source = \"observer\" needs workload.observer = true".to_owned());
+            }
+        }
+        if let Err(error) = gossipsub.build(None).validate() {
+            self.wrong("gossipsub", error.to_string());
+        }
+    }
+
+    fn faults(&mut self, scenario: &Scenario) {
+        for (i, fault) in scenario.faults.iter().enumerate() {
+            let key = format!("fault.{i}");
+            if fault.share.fraction() > 1.0 {
+                self.wrong(&key, format!("share is {}; at most 100 %", fault.share));
+            }
+            if fault.until.is_some_and(|until| until <= fault.at) {
+                self.wrong(&key, format!("until must be later than at = {}", fault.at));
+            }
+            match (fault.kind, fault.factor) {
+                (FaultKind::Slow, None) => {
+                    self.wrong(&key, "a slow host needs a factor, for example 0.1".to_owned());
+                }
+                (FaultKind::Slow, Some(factor)) if factor.is_nan() || factor <= 0.0 => {
+                    self.wrong(&key, format!("factor is {factor}; it must be positive"));
+                }
+                (FaultKind::Slow, _) | (_, None) => {}
+                (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow".to_owned()),
+            }
+            if fault.kind == FaultKind::Partition && fault.until.is_none() {
+                self.wrong(&key, "a partition needs an end (until)".to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Expectations: what must hold of the results, so that a scenario serves as a regression test.
+
+use serde_json::Value;
+
+use crate::units::{Rate, Share, Size, Span};
+
+/// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// The run that it is about; all of them if absent.
+    pub run: Option<String>,
+    /// The path of the metric.
+    pub metric: String,
+    comparison: Comparison,
+    /// The limit in the unit of the metric.
+    limit: f64,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Equal,
+    GreaterOrEqual,
+    Greater,
+}
+
+/// What became of an expectation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The run.
+    pub run: String,
+    /// The expectation in words.
+    pub expected: String,
+    /// The value that was found; absent if there is no such metric.
+    pub found: Option<f64>,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl Expectation {
+    /// Reads an expectation.
+    ///
+    /// # Errors
+    /// A text that says what is wrong.
+    pub fn parse(key: &str, text: &str) -> Result<Self, String> {
+        let (run, metric) = match key.split_once(':') {
+            Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
+            None => (None, key),
+        };
+        let text = text.trim();
+        let (comparison, rest) = [
+            ("<=", Comparison::LessOrEqual),
+            (">=", Comparison::GreaterOrEqual),
+            ("==", Comparison::Equal),
+            ("<", Comparison::Less),
+            (">", Comparison::Greater),
+        ]
+        .into_iter()
+        .find_map(|(sign, comparison)| Some((comparison, text.strip_prefix(sign)?.trim())))
+        .ok_or_else(|| format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\""))?;
+        let limit = limit(metric, rest)?;
+        Ok(Self { run, metric: metric.to_owned(), comparison, limit, text: text.to_owned() })
+    }
+
+    /// Holds it against the metrics of a run; `None` if it is about another run.
+    pub fn check(&self, run: &str, metrics: &Value) -> Option<Outcome> {
+        if self.run.as_deref().is_some_and(|wanted| wanted != run) {
+            return None;
+        }
+        let found = self
+            .metric
+            .split('.')
+            .try_fold(metrics, |value, part| value.get(part))
+            .and_then(Value::as_f64);
+        let holds = found.is_some_and(|found| match self.comparison {
+            Comparison::Less => found < self.limit,
+            Comparison::LessOrEqual => found <= self.limit,
+            Comparison::Equal => (found - self.limit).abs() <= 1e-9 * self.limit.abs().max(1.0),
+            Comparison::GreaterOrEqual => found >= self.limit,
+            Comparison::Greater => found > self.limit,
+        });
+        let expected = format!("{} {}", self.metric, self.text);
+        Some(Outcome { run: run.to_owned(), expected, found, holds })
+    }
+}
+
+/// A limit with an optional unit, in the unit that the metric's name ends with.
+fn limit(metric: &str, text: &str) -> Result<f64, String> {
+    if let Ok(number) = text.parse::<f64>() {
+        return Ok(number);
+    }
+    let name = metric.split('.').next().unwrap_or(metric);
+    if name.ends_with("_ms") {
+        Span::parse(text).map(Span::millis_f64)
+    } else if name.ends_with("_s") {
+        Span::parse(text).map(|span| span.millis_f64() / 1000.0)
+    } else if name.contains("bytes") {
+        Size::parse(text).map(|size| size.bytes() as f64)
+    } else if name.contains("bps") {
+        Rate::parse(text).map(|rate| rate.bps() as f64)
+    } else {
+        Share::parse(text).map(Share::fraction)
+    }
+}

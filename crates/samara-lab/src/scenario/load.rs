@@ -1,0 +1,319 @@
+//! From a file and the command line to the runs that are to be done.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::error::{Problem, ScenarioError, closest, line_of};
+use super::{RunSpec, Scenario, builtin, builtins, check};
+
+/// One run: a scenario without variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The name of the run.
+    pub run: String,
+    /// What reports call it.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// The values of the sweep's keys.
+    pub sweep: BTreeMap<String, toml::Value>,
+    /// The seed.
+    pub seed: u64,
+    /// Everything.
+    pub scenario: Scenario,
+}
+
+impl Point {
+    /// The name of the run with the values of the sweep.
+    pub fn name(&self) -> String {
+        let values: Vec<String> =
+            self.sweep.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect();
+        if values.is_empty() { self.run.clone() } else { format!("{} {}", self.run, values.join(" ")) }
+    }
+}
+
+/// A value as one would write it on the command line.
+pub(crate) fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A scenario that is ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The file, or the name of the built-in scenario.
+    pub source: String,
+    /// The scenario with what the command line sets.
+    pub scenario: Scenario,
+    /// The same as TOML.
+    pub text: String,
+    /// Where relative paths start.
+    pub directory: PathBuf,
+    /// All combinations of sweep values, runs and seeds, in this order.
+    pub points: Vec<Point>,
+}
+
+/// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
+/// of the runs to keep (all, if empty), `seed` replaces the seeds.
+///
+/// # Errors
+/// Everything that is wrong with it, with key and line.
+pub fn load(
+    name: &str,
+    set: &[(String, String)],
+    only: &[String],
+    seed: Option<u64>,
+) -> Result<Loaded, ScenarioError> {
+    let (source, text, directory) = read(name)?;
+    // First the file as it is, so that its mistakes are told with their lines.
+    parse(&source, &text)?;
+    let mut table: toml::Table = text.parse().map_err(|error| toml_problem(&source, &error))?;
+    for (key, value) in set {
+        set_key(&mut table, key, parse_value(value)).map_err(|message| flag(&source, key, value, &message))?;
+        from_table(&table).map_err(|(path, message)| {
+            flag(&source, key, value, &format!("{message}{}", at_other(&path, key)))
+        })?;
+    }
+    if let Some(seed) = seed {
+        let seeds = toml::Value::Array(vec![toml::Value::Integer(seed as i64)]);
+        let _ = set_key(&mut table, "scenario.seeds", seeds);
+    }
+    let scenario =
+        from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
+    let runs = chosen(&source, &scenario, only)?;
+    let mut points = Vec::new();
+    let mut problems = Vec::new();
+    for values in combinations(&scenario) {
+        for run in &runs {
+            let built = build(&source, &text, &table, &values, run)?;
+            problems.extend(check::problems(&built, &text));
+            for seed in &scenario.scenario.seeds {
+                points.push(Point {
+                    run: run.name.clone(),
+                    label: if run.label.is_empty() { run.name.clone() } else { run.label.clone() },
+                    description: run.description.clone(),
+                    sweep: values.iter().cloned().collect(),
+                    seed: *seed,
+                    scenario: built.clone(),
+                });
+            }
+        }
+    }
+    problems.dedup();
+    if !problems.is_empty() {
+        return Err(ScenarioError { source, problems });
+    }
+    let text = toml::to_string_pretty(&scenario)
+        .map_err(|error| ScenarioError::one(&source, format!("cannot be written as TOML: {error}")))?;
+    Ok(Loaded { source, scenario, text, directory, points })
+}
+
+/// The JSON Schema of scenario files.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Scenario).to_value()
+}
+
+fn read(name: &str) -> Result<(String, String, PathBuf), ScenarioError> {
+    if let Some(builtin) = builtin(name) {
+        return Ok((name.to_owned(), builtin.text.to_owned(), PathBuf::new()));
+    }
+    let path = Path::new(name);
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+            Ok((name.to_owned(), text, directory))
+        }
+        Err(error) => {
+            let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
+            let hint = match closest(name, names.iter().copied()) {
+                Some(name) => format!("did you mean the built-in scenario \"{name}\"?"),
+                None => format!("the built-in scenarios are {}", names.join(", ")),
+            };
+            Err(ScenarioError::one(name, format!("neither a built-in scenario nor a file ({error}); {hint}")))
+        }
+    }
+}
+
+fn parse(source: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    toml::from_str(text).map_err(|error| toml_problem(source, &error).with_line(text, &error))
+}
+
+fn toml_problem(source: &str, error: &toml::de::Error) -> ScenarioError {
+    ScenarioError::one(source, with_hint(error.message()))
+}
+
+impl ScenarioError {
+    fn with_line(mut self, text: &str, error: &toml::de::Error) -> Self {
+        if let (Some(span), Some(problem)) = (error.span(), self.problems.first_mut()) {
+            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            problem.line = Some(line);
+            if let Some(source) = text.lines().nth(line - 1) {
+                problem.message = format!("{}\n  {line} | {}", problem.message, source.trim_end());
+            }
+        }
+        self
+    }
+}
+
+/// Adds the most similar key to a message about an unknown one.
+fn with_hint(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match (message.starts_with("unknown"), quoted.next()) {
+        (true, Some(found)) => match closest(found, quoted) {
+            Some(meant) => format!("{message}; did you mean `{meant}`?"),
+            None => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
+    serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| (error.path().to_string(), with_hint(error.inner().message())))
+}
+
+fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
+    let problem = Problem { key: Some(key.to_owned()), line: line_of(text, key), message };
+    ScenarioError { source: source.to_owned(), problems: vec![problem] }
+}
+
+fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
+    ScenarioError::one(source, format!("--set {key}={value}: {message}"))
+}
+
+fn at_other(path: &str, key: &str) -> String {
+    if path == key || path == "." { String::new() } else { format!(" (at {path})") }
+}
+
+/// A value from the command line: TOML where it reads as such, a string otherwise.
+fn parse_value(text: &str) -> toml::Value {
+    #[derive(Deserialize)]
+    struct Holder {
+        value: toml::Value,
+    }
+    toml::from_str::<Holder>(&format!("value = {text}"))
+        .map_or_else(|_| toml::Value::String(text.to_owned()), |holder| holder.value)
+}
+
+/// Sets a dotted key; numbers index arrays.
+fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
+    let mut parts: Vec<&str> = key.split('.').collect();
+    let Some(last) = parts.pop().filter(|last| !last.is_empty()) else {
+        return Err("the key is empty; expected section.key".to_owned());
+    };
+    if parts.is_empty() {
+        return Err("expected section.key, for example network.nodes".to_owned());
+    }
+    let (first, rest) = (parts[0], &parts[1..]);
+    let mut current = table.entry(first).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    for part in rest {
+        current = step(current, part)?;
+    }
+    match current {
+        toml::Value::Table(table) => {
+            table.insert(last.to_owned(), value);
+            Ok(())
+        }
+        other => {
+            *step(other, last)? = value;
+            Ok(())
+        }
+    }
+}
+
+fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Value, String> {
+    match value {
+        toml::Value::Table(table) => {
+            Ok(table.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new())))
+        }
+        toml::Value::Array(array) => {
+            let len = array.len();
+            part.parse::<usize>()
+                .ok()
+                .and_then(|index| array.get_mut(index))
+                .ok_or_else(|| format!("\"{part}\" is not an index of an array of {len}"))
+        }
+        _ => Err(format!("\"{part}\" is below a value that has no keys")),
+    }
+}
+
+fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunSpec>, ScenarioError> {
+    let mut runs = scenario.runs.clone();
+    if runs.is_empty() {
+        runs.push(RunSpec {
+            name: scenario.scenario.name.clone(),
+            label: String::new(),
+            description: String::new(),
+            set: toml::Table::new(),
+        });
+    }
+    for name in only {
+        if !runs.iter().any(|run| run.name == *name) {
+            let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+            return Err(ScenarioError::one(
+                source,
+                format!("--only {name}: there is no such run; the runs are {}", names.join(", ")),
+            ));
+        }
+    }
+    if !only.is_empty() {
+        runs.retain(|run| only.contains(&run.name));
+    }
+    Ok(runs)
+}
+
+/// All combinations of the values of a sweep.
+fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
+    let mut all = vec![Vec::new()];
+    for axis in scenario.sweep.iter().flat_map(|sweep| &sweep.axis) {
+        all = all
+            .into_iter()
+            .flat_map(|values: Vec<(String, toml::Value)>| {
+                axis.values.iter().map(move |value| {
+                    let mut values = values.clone();
+                    values.push((axis.key.clone(), value.clone()));
+                    values
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+fn build(
+    source: &str,
+    text: &str,
+    base: &toml::Table,
+    values: &[(String, toml::Value)],
+    run: &RunSpec,
+) -> Result<Scenario, ScenarioError> {
+    let mut table = base.clone();
+    let set = run.set.iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
+    let swept = values.iter().map(|(key, value)| (key, value, "sweep".to_owned()));
+    for (key, value, place) in swept.chain(set) {
+        set_key(&mut table, key, value.clone())
+            .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
+            .map_err(|message| {
+                let line = text.lines().position(|line| line.contains(key.as_str())).map(|line| line + 1);
+                let message = format!("in {place}, = {}: {message}", value);
+                ScenarioError {
+                    source: source.to_owned(),
+                    problems: vec![Problem { key: Some(key.clone()), line, message }],
+                }
+            })?;
+    }
+    let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
+    Ok(Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised())
+}
+
+impl Scenario {
+    /// Applies `network.bandwidth` to both rates.
+    fn normalised(mut self) -> Self {
+        if let Some(rate) = self.network.bandwidth {
+            self.network.uplink = rate;
+            self.network.downlink = rate;
+        }
+        self
+    }
+}

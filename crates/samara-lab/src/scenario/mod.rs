@@ -1,0 +1,454 @@
+//! What a scenario file says: the network, the transport, the protocol, the workload, and the variants to compare.
+//!
+//! The file is TOML. [`load`] layers it with `--set key=value`, checks it, and turns each compared run (and each point of
+//! a sweep) into a [`Scenario`] of its own. `samara schema` prints the JSON Schema of [`Scenario`].
+
+mod builtin;
+mod check;
+mod error;
+mod expect;
+mod load;
+mod protocol;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use builtin::{Builtin, builtin, builtins};
+pub use error::{Problem, ScenarioError};
+pub use expect::{Expectation, Outcome};
+pub use load::{Loaded, Point, load, schema};
+pub use protocol::{
+    DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind,
+};
+
+use crate::units::{Rate, Share, Size, Span};
+
+/// A scenario file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is about.
+    pub scenario: About,
+    /// Hosts, links between them, and what lies in between.
+    #[serde(default)]
+    pub network: Network,
+    /// How frames travel over a link.
+    #[serde(default)]
+    pub transport: TransportSpec,
+    /// The protocol's parameters.
+    #[serde(default)]
+    pub gossipsub: Gossipsub,
+    /// What is published.
+    #[serde(default)]
+    pub workload: Workload,
+    /// Things that go wrong.
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// The variants that are compared; without any, the scenario itself is the only run.
+    #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunSpec>,
+    /// Keys that are varied together with every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+    /// What must hold of the results: a metric's path to a comparison, for example
+    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expect: BTreeMap<String, String>,
+}
+
+/// What a scenario is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// The name that results carry: letters, digits, `-` and `_`.
+    pub name: String,
+    /// One line for lists and headings.
+    pub title: String,
+    /// What is shown and where it comes from.
+    #[serde(default)]
+    pub description: String,
+    /// The seeds of repeated runs; results are averaged over them.
+    #[serde(default = "default_seeds")]
+    pub seeds: Vec<u64>,
+}
+
+fn default_seeds() -> Vec<u64> {
+    vec![1]
+}
+
+/// The network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// How many hosts.
+    pub nodes: u32,
+    /// Who has links with whom.
+    pub topology: Topology,
+    /// One-way latency between hosts (of all pairs, unless there are regions).
+    pub latency: Span,
+    /// The most that is added to the latency of a packet, uniformly drawn.
+    pub jitter: Span,
+    /// The part of packets that is lost on the way.
+    pub loss: Share,
+    /// Uplink rate of a host that is in no class.
+    pub uplink: Rate,
+    /// Downlink rate of a host that is in no class.
+    pub downlink: Rate,
+    /// Sets `uplink` and `downlink` at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Rate>,
+    /// How the links of a host share its uplink.
+    pub interface: Interface,
+    /// What happens to packets that find a downlink busy.
+    pub downlink_queue: Queue,
+    /// Time that a node takes to validate a message, one message at a time.
+    pub validation_time: Span,
+    /// Classes of hosts with properties of their own, in the order of their shares.
+    #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<HostClass>,
+    /// Regions with a latency matrix; replaces `latency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regions: Option<Regions>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            nodes: 1000,
+            topology: Topology::default(),
+            latency: Span::from_millis(50),
+            jitter: Span::default(),
+            loss: Share::default(),
+            uplink: Rate::from_bps(20_000_000),
+            downlink: Rate::from_bps(20_000_000),
+            bandwidth: None,
+            interface: Interface::RoundRobin,
+            downlink_queue: Queue::default(),
+            validation_time: Span::default(),
+            classes: Vec::new(),
+            regions: None,
+        }
+    }
+}
+
+/// Who has links with whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Topology {
+    /// The kind of graph.
+    pub kind: TopologyKind,
+    /// Links of each host (random-regular).
+    pub degree: u32,
+    /// Every subscriber of a topic gets links until it has so many to other subscribers, as clients find peers for their
+    /// subnets; 0 leaves the graph as it is.
+    pub topic_peers_min: u32,
+    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, plain or compressed with zstd; a path
+    /// relative to the scenario file, or `builtin:` and the name of a data file of Samara.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        Self { kind: TopologyKind::RandomRegular, degree: 70, topic_peers_min: 0, file: None }
+    }
+}
+
+/// Kinds of graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyKind {
+    /// Every host has the same number of links, drawn at random.
+    RandomRegular,
+    /// Every host has a link to every other.
+    FullMesh,
+    /// Every host has a link to the next.
+    Ring,
+    /// As a file says.
+    File,
+}
+
+/// How the links of a host share its uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interface {
+    /// A packet each in turn, in effect what Linux does.
+    RoundRobin,
+    /// By the time at which the application wrote the packet: Shadow's default.
+    Fifo,
+}
+
+/// What happens to packets that find a downlink busy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "kind")]
+pub enum Queue {
+    /// They wait in a queue of so many bytes, and are dropped beyond.
+    DropTail {
+        /// The most bytes that wait.
+        size: Size,
+    },
+    /// Controlled delay (RFC 8289).
+    Codel {
+        /// The standing delay that is tolerated.
+        #[serde(default = "default_target")]
+        target: Span,
+        /// How long it is tolerated.
+        #[serde(default = "default_interval")]
+        interval: Span,
+    },
+}
+
+fn default_target() -> Span {
+    Span::from_millis(5)
+}
+
+fn default_interval() -> Span {
+    Span::from_millis(100)
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::Codel { target: default_target(), interval: default_interval() }
+    }
+}
+
+/// A class of hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostClass {
+    /// What reports call it.
+    pub name: String,
+    /// The part of all hosts that is in it; what remains of all classes has the network's own values.
+    pub share: Share,
+    /// Uplink rate.
+    pub uplink: Rate,
+    /// Downlink rate.
+    pub downlink: Rate,
+    /// Time that a node takes to validate a message; the network's value if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_time: Option<Span>,
+}
+
+/// Regions and the latency between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Regions {
+    /// Their names.
+    pub names: Vec<String>,
+    /// How many of the hosts are in each, as weights.
+    pub weights: Vec<f64>,
+    /// One-way latency from region (row) to region (column).
+    pub latency: Vec<Vec<Span>>,
+}
+
+/// How frames travel over a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransportSpec {
+    /// The model.
+    pub kind: TransportKind,
+    /// Starting point for the values below that are not given.
+    pub stack: Stack,
+    /// Initial congestion window in packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u32>,
+    /// The receiver's window in packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_window: Option<u32>,
+    /// The least retransmission timeout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_rto: Option<Span>,
+    /// How long an acknowledgement may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_ack: Option<Span>,
+    /// Whether the window shrinks in idle times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_restart: Option<bool>,
+    /// When links come up.
+    pub links: LinkStart,
+}
+
+impl Default for TransportSpec {
+    fn default() -> Self {
+        Self {
+            kind: TransportKind::Tcp,
+            stack: Stack::Linux,
+            initial_window: None,
+            receive_window: None,
+            min_rto: None,
+            delayed_ack: None,
+            idle_restart: None,
+            links: LinkStart::default(),
+        }
+    }
+}
+
+/// Models of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportKind {
+    /// Rates and latency only.
+    Ideal,
+    /// TCP below Noise and Yamux.
+    Tcp,
+}
+
+/// Implementations of TCP that differ in ways that show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// Linux: initial window 10, decay of the window in idle times, acknowledgements after two packets or 40 ms.
+    Linux,
+    /// Shadow 3: the window grows also when unused and never decays, each acknowledgement is a packet of its own after
+    /// 1 ms, the timeout stays at its initial second, 10 packets after a timeout, send buffers from 128 KiB.
+    Shadow,
+}
+
+/// When links come up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkStart {
+    /// Dials start at a random time from this one on.
+    pub from: Span,
+    /// And before this one. If both are the same, links are simply there at that time, without a handshake.
+    pub until: Span,
+}
+
+impl Default for LinkStart {
+    fn default() -> Self {
+        Self { from: Span::from_millis(100), until: Span::from_millis(100) }
+    }
+}
+
+/// What is published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Workload {
+    /// Blobs in a block.
+    pub blobs: u32,
+    /// The size of a blob; erasure coding doubles it.
+    pub blob_size: Size,
+    /// Columns that the extended blobs are cut into; each has a topic.
+    pub columns: u32,
+    /// Columns that every node but the publisher keeps.
+    pub custody: u32,
+    /// Who keeps what: CSV with the columns `node` and `column`; as for the topology's file. Replaces `custody`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custody_file: Option<String>,
+    /// The publishing host.
+    pub publisher: u32,
+    /// Whether the publisher joins all topics; otherwise it publishes to topics that it has not joined (fanout), and
+    /// keeps `custody` columns like others.
+    pub publisher_subscribes_all: bool,
+    /// From the start of the run to the first publication.
+    pub warm_up: Span,
+    /// How many blocks are published.
+    pub slots: u32,
+    /// From one publication to the next.
+    pub slot_interval: Span,
+    /// How long after its publication a block is waited for.
+    pub deadline: Span,
+    /// Whether the columns are published as a batch (by `gossipsub.schedule_publish`) or one by one.
+    pub batch: bool,
+    /// Adds a hidden node that joins all topics and tells the publisher what it has seen.
+    pub observer: bool,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            blobs: 8,
+            blob_size: Size::from_bytes(128 * 1024),
+            columns: 128,
+            custody: 16,
+            custody_file: None,
+            publisher: 0,
+            publisher_subscribes_all: true,
+            warm_up: Span::from_millis(10_000),
+            slots: 1,
+            slot_interval: Span::from_millis(12_000),
+            deadline: Span::from_millis(60_000),
+            batch: true,
+            observer: false,
+        }
+    }
+}
+
+impl Workload {
+    /// Payload bytes of a column: the blobs, doubled by erasure coding, over the columns.
+    pub fn column_bytes(&self) -> u64 {
+        u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.columns.max(1))
+    }
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// When.
+    pub at: Span,
+    /// When it is over (crash: the host starts again; others: as before). Never, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Span>,
+    /// The part of the hosts that it hits, drawn from the seed; the publisher is spared.
+    pub share: Share,
+    /// The factor on both rates of a slow host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// Processes end; their peers are told.
+    Crash,
+    /// Hosts are gone without a word.
+    Vanish,
+    /// Hosts cannot reach the others.
+    Partition,
+    /// Rates are multiplied by `factor`.
+    Slow,
+}
+
+/// A variant: the scenario with some keys changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// The name that results carry.
+    pub name: String,
+    /// What reports call it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// What is different.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Keys (dotted) and their values.
+    #[serde(default)]
+    pub set: toml::Table,
+}
+
+/// Keys that are varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The axes; all combinations are run.
+    pub axis: Vec<Axis>,
+}
+
+/// An axis of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// The key (dotted).
+    pub key: String,
+    /// What reports call it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Its values.
+    pub values: Vec<toml::Value>,
+}

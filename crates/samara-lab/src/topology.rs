@@ -1,0 +1,226 @@
+//! Who has links with whom, and who keeps which columns.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use samara_engine::{NodeRng, Purpose};
+
+use crate::data;
+use crate::scenario::{Scenario, Topology, TopologyKind};
+
+/// An undirected graph whose edges remember who dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    /// Nodes are numbered from 0.
+    pub nodes: u32,
+    /// Dialler and listener.
+    pub edges: Vec<(u32, u32)>,
+}
+
+impl Graph {
+    /// The neighbours of every node.
+    pub fn neighbours(&self) -> Vec<Vec<u32>> {
+        let mut neighbours = vec![Vec::new(); self.nodes as usize];
+        for (a, b) in &self.edges {
+            neighbours[*a as usize].push(*b);
+            neighbours[*b as usize].push(*a);
+        }
+        neighbours
+    }
+
+    /// Nodes that no path connects with node 0.
+    pub fn unreachable(&self) -> Vec<u32> {
+        let neighbours = self.neighbours();
+        let mut seen = vec![false; self.nodes as usize];
+        let mut queue = vec![0u32];
+        seen[0] = true;
+        while let Some(node) = queue.pop() {
+            for next in &neighbours[node as usize] {
+                if !std::mem::replace(&mut seen[*next as usize], true) {
+                    queue.push(*next);
+                }
+            }
+        }
+        (0..self.nodes).filter(|node| !seen[*node as usize]).collect()
+    }
+}
+
+/// A random regular graph: stubs are paired at random, and pairs that would be loops or doubles are mended by switching
+/// with random others (as configuration models are usually repaired; the result is close to uniform for small degrees).
+///
+/// # Panics
+/// If `nodes * degree` is odd or the degree is not below the number of nodes; scenarios are checked before.
+pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
+    assert!(degree < nodes && (u64::from(nodes) * u64::from(degree)).is_multiple_of(2), "no such regular graph");
+    if degree == nodes - 1 {
+        return full_mesh(nodes);
+    }
+    let mut stubs: Vec<u32> = (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
+    rng.shuffle(&mut stubs);
+    let mut edges: Vec<(u32, u32)> = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let ordered = |(a, b): (u32, u32)| (a.min(b), a.max(b));
+    let mut present = BTreeSet::new();
+    let mut bad: Vec<usize> = Vec::new();
+    for (i, edge) in edges.iter().enumerate() {
+        if edge.0 == edge.1 || !present.insert(ordered(*edge)) {
+            bad.push(i);
+        }
+    }
+    while let Some(i) = bad.pop() {
+        loop {
+            let j = rng.index(edges.len());
+            let ((a, b), (c, d)) = (edges[i], edges[j]);
+            let (new_i, new_j) = ((a, d), (c, b));
+            let good_j = !bad.contains(&j) && i != j;
+            let fits = a != d
+                && c != b
+                && ordered(new_i) != ordered(new_j)
+                && !present.contains(&ordered(new_i))
+                && !present.contains(&ordered(new_j));
+            if good_j && fits {
+                present.remove(&ordered((c, d)));
+                present.insert(ordered(new_i));
+                present.insert(ordered(new_j));
+                edges[i] = new_i;
+                edges[j] = new_j;
+                break;
+            }
+        }
+    }
+    Graph { nodes, edges }
+}
+
+/// Every pair has an edge; the lower number dials.
+pub fn full_mesh(nodes: u32) -> Graph {
+    let edges = (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b))).collect();
+    Graph { nodes, edges }
+}
+
+/// Every node dials the next.
+pub fn ring(nodes: u32) -> Graph {
+    let edges = (0..nodes).map(|a| (a, (a + 1) % nodes)).filter(|(a, b)| a != b).collect::<Vec<_>>();
+    let edges = if nodes == 2 { vec![(0, 1)] } else { edges };
+    Graph { nodes, edges }
+}
+
+/// Reads an edge list.
+fn from_file(name: &str, directory: &Path, nodes: u32) -> Result<Graph, String> {
+    let edges = data::read_pairs(name, directory, ["dialer", "listener"])?;
+    let mut present = BTreeSet::new();
+    for (line, (a, b)) in edges.iter().enumerate() {
+        let fail = |what: String| Err(format!("{name}:{}: {what}", line + 2));
+        if *a >= nodes || *b >= nodes {
+            return fail(format!("edge {a},{b}, but network.nodes = {nodes}: hosts are numbered 0 to {}", nodes - 1));
+        }
+        if a == b {
+            return fail(format!("host {a} cannot have a link to itself"));
+        }
+        if !present.insert((*a.min(b), *a.max(b))) {
+            return fail(format!("the edge between {a} and {b} is there twice"));
+        }
+    }
+    Ok(Graph { nodes, edges })
+}
+
+/// Who keeps which columns; the publisher's entry lists those that it joins.
+pub fn custody(scenario: &Scenario, directory: &Path, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+    let (nodes, workload) = (scenario.network.nodes, &scenario.workload);
+    let mut kept = vec![Vec::new(); nodes as usize];
+    if let Some(file) = &workload.custody_file {
+        for (line, (node, column)) in data::read_pairs(file, directory, ["node", "column"])?.into_iter().enumerate() {
+            if node >= nodes || column >= workload.columns {
+                return Err(format!(
+                    "{file}:{}: node {node}, column {column}; nodes are 0 to {}, columns 0 to {}",
+                    line + 2,
+                    nodes - 1,
+                    workload.columns - 1
+                ));
+            }
+            kept[node as usize].push(column);
+        }
+        for columns in &mut kept {
+            columns.sort_unstable();
+            columns.dedup();
+        }
+        return Ok(kept);
+    }
+    let all: Vec<u32> = (0..workload.columns).collect();
+    for (node, columns) in kept.iter_mut().enumerate() {
+        let publisher = node as u32 == workload.publisher;
+        if publisher && workload.publisher_subscribes_all {
+            columns.clone_from(&all);
+        } else {
+            let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
+            let mut drawn = all.clone();
+            rng.shuffle(&mut drawn);
+            drawn.truncate(workload.custody as usize);
+            drawn.sort_unstable();
+            *columns = drawn;
+        }
+    }
+    Ok(kept)
+}
+
+/// The graph of a scenario.
+///
+/// # Errors
+/// A file cannot be read or does not fit, or hosts cannot be reached.
+pub fn build(scenario: &Scenario, custody: &[Vec<u32>], directory: &Path, seed: u64) -> Result<Graph, String> {
+    let nodes = scenario.network.nodes;
+    let Topology { kind, degree, topic_peers_min, file } = &scenario.network.topology;
+    let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
+    let mut graph = match kind {
+        TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),
+        TopologyKind::FullMesh => full_mesh(nodes),
+        TopologyKind::Ring => ring(nodes),
+        TopologyKind::File => from_file(file.as_deref().unwrap_or_default(), directory, nodes)?,
+    };
+    if *topic_peers_min > 0 {
+        find_topic_peers(&mut graph, custody, scenario.workload.columns, *topic_peers_min as usize, &mut rng);
+    }
+    let unreachable = graph.unreachable();
+    if !unreachable.is_empty() {
+        let some: Vec<String> = unreachable.iter().take(5).map(u32::to_string).collect();
+        return Err(format!(
+            "network.topology: {} of {nodes} hosts cannot be reached from host 0 (host {}{}); give hosts more links, or a \
+             connected graph",
+            unreachable.len(),
+            some.join(", "),
+            if unreachable.len() > 5 { ", ..." } else { "" }
+        ));
+    }
+    Ok(graph)
+}
+
+/// Adds links, as discovery does: every subscriber of a column gets some until it has so many to other subscribers, or to
+/// all of them.
+fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least: usize, rng: &mut NodeRng) {
+    let mut neighbours: Vec<BTreeSet<u32>> =
+        graph.neighbours().into_iter().map(|neighbours| neighbours.into_iter().collect()).collect();
+    let mut subscribers = vec![Vec::new(); columns as usize];
+    for (node, columns) in custody.iter().enumerate() {
+        for column in columns {
+            subscribers[*column as usize].push(node as u32);
+        }
+    }
+    for subscribers in &subscribers {
+        let members: BTreeSet<u32> = subscribers.iter().copied().collect();
+        for node in subscribers {
+            let known = neighbours[*node as usize].intersection(&members).count();
+            if known >= least {
+                continue;
+            }
+            let mut others: Vec<u32> = subscribers
+                .iter()
+                .copied()
+                .filter(|other| other != node && !neighbours[*node as usize].contains(other))
+                .collect();
+            rng.shuffle(&mut others);
+            for other in others.into_iter().take(least - known) {
+                graph.edges.push((*node, other));
+                neighbours[*node as usize].insert(other);
+                neighbours[other as usize].insert(*node);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Quantities with written units, as scenario files state them: `"20 Mbit/s"`, `"50 ms"`, `"16 KiB"`, `"0.1 %"`.
+//!
+//! SI prefixes are decimal (1 kB = 1,000 bytes), Ki and Mi are binary (1 KiB = 1,024 bytes). Rates are in bits.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A unit and its factor.
+type Unit = (&'static str, f64);
+
+/// What a kind of quantity looks like: its name, an example, and its units.
+struct Kind {
+    name: &'static str,
+    example: &'static str,
+    units: &'static [Unit],
+}
+
+const RATE: Kind = Kind {
+    name: "a rate",
+    example: "\"20 Mbit/s\"",
+    units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+};
+const SPAN: Kind = Kind {
+    name: "a time",
+    example: "\"50 ms\"",
+    units: &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)],
+};
+const SIZE: Kind = Kind {
+    name: "a size",
+    example: "\"128 KiB\"",
+    units: &[
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+    ],
+};
+const SHARE: Kind = Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)] };
+
+impl Kind {
+    /// Reads a number and a unit; the value is in the unit whose factor is 1.
+    fn parse(&self, text: &str) -> Result<f64, String> {
+        let split = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE_".contains(c))).unwrap_or(text.len());
+        let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
+        let wrong = |what: &str| {
+            let units: Vec<&str> = self.units.iter().map(|(unit, _)| *unit).collect();
+            format!("{what}; expected {} such as {}, in {}", self.name, self.example, units.join(", "))
+        };
+        let Ok(number) = number.parse::<f64>() else {
+            return Err(wrong(&format!("\"{text}\" does not start with a number")));
+        };
+        if unit.is_empty() {
+            return Err(wrong(&format!("\"{text}\" has no unit")));
+        }
+        let Some((_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
+            return Err(wrong(&format!("\"{unit}\" is not a unit of it")));
+        };
+        if !number.is_finite() || number < 0.0 {
+            return Err(wrong(&format!("\"{text}\" is not a positive number or zero")));
+        }
+        Ok(number * factor)
+    }
+
+    /// Writes a value in the largest unit that keeps it short.
+    fn write(&self, value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut best: Option<(usize, String)> = None;
+        for (unit, factor) in self.units {
+            let text = format!("{} {unit}", value / factor);
+            // Only exact renderings: what is written must read as the same value.
+            if self.parse(&text) == Ok(value) && best.as_ref().is_none_or(|(len, _)| text.chars().count() <= *len)
+            {
+                best = Some((text.chars().count(), text));
+            }
+        }
+        f.write_str(&best.map_or_else(|| format!("{value} {}", self.units[0].0), |(_, text)| text))
+    }
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $kind:ident, $pattern:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Default)]
+        pub struct $name($inner);
+
+        impl $name {
+            /// Reads a number and a unit.
+            ///
+            /// # Errors
+            /// A text that says what was found and what is allowed.
+            pub fn parse(text: &str) -> Result<Self, String> {
+                $kind.parse(text).map(|value| Self(value as $inner))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $kind.write(self.0 as f64, f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Visitor;
+                impl serde::de::Visitor<'_> for Visitor {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        write!(f, "{} with its unit, such as {}", $kind.name, $kind.example)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        $name::parse(text).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_any(Visitor)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "pattern": $pattern,
+                    "description": concat!("A quantity with its unit, for example ", $pattern),
+                    "examples": [$kind.example.trim_matches('"')],
+                })
+            }
+        }
+    };
+}
+
+quantity!(
+    /// Bits per second.
+    Rate(u64),
+    RATE,
+    r"^[0-9][0-9._eE+-]* ?(bit/s|kbit/s|Mbit/s|Gbit/s)$"
+);
+quantity!(
+    /// A length of time in nanoseconds.
+    Span(u64),
+    SPAN,
+    r"^[0-9][0-9._eE+-]* ?(ns|us|µs|ms|s|min|h)$"
+);
+quantity!(
+    /// Bytes.
+    Size(u64),
+    SIZE,
+    r"^[0-9][0-9._eE+-]* ?(B|kB|MB|GB|KiB|MiB|GiB)$"
+);
+quantity!(
+    /// A part of a whole: 0.1 % is 0.001.
+    Share(f64),
+    SHARE,
+    r"^[0-9][0-9._eE+-]* ?%$"
+);
+
+impl Rate {
+    /// A rate from bits per second.
+    pub const fn from_bps(bps: u64) -> Self {
+        Self(bps)
+    }
+
+    /// Bits per second.
+    pub const fn bps(self) -> u64 {
+        self.0
+    }
+}
+
+impl Span {
+    /// A time from milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// Nanoseconds.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds with fraction.
+    pub fn millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// As a standard duration.
+    pub const fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl Size {
+    /// A size from bytes.
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl Share {
+    /// A share from a fraction of 1.
+    pub const fn from_fraction(fraction: f64) -> Self {
+        Self(fraction)
+    }
+
+    /// The fraction of 1.
+    pub const fn fraction(self) -> f64 {
+        self.0
+    }
+}
