@@ -112,6 +112,7 @@ impl Config {
             forward_deadline: None,
             shuffle_recipients: true,
             report_duplicates: false,
+            report_subscriptions: false,
             trace: false,
         }
     }
@@ -152,7 +153,8 @@ impl Config {
             withdraw: Withdraw::NEVER,
             peer_exchange: false,
             peer_score: None,
-            remote_backoff_max: Duration::from_secs(3600),
+            // Without scoring all its thresholds are 0: recommendations are accepted from anybody.
+            thresholds: PeerScoreThresholds { accept_px: 0.0, ..spec.thresholds },
             sending: SendingConfig {
                 dispatch: Dispatch::PerLink,
                 layout: LaneLayout::Shared,
