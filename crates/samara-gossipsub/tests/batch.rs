@@ -168,6 +168,14 @@ fn idontwant_of_a_batch_is_one_list_per_peer() {
     batch(&mut node, columns(25), &Schedule::INTERLEAVED);
     let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
     assert_eq!(lengths, [10, 10, 5].repeat(6));
+
+    // In go-libp2p-pubsub every message has an RPC of its own.
+    let mut config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
+    config.idontwant.threshold_bytes = 50;
+    let mut node = publisher(config, 12, 6);
+    batch(&mut node, columns(12), &Schedule::INTERLEAVED);
+    let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
+    assert_eq!(lengths, vec![1; 12 * 6]);
 }
 
 #[test]
