@@ -168,6 +168,14 @@ fn idontwant_of_a_batch_is_one_list_per_peer() {
     batch(&mut node, columns(25), &Schedule::INTERLEAVED);
     let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
     assert_eq!(lengths, [10, 10, 5].repeat(6));
+
+    // In go-libp2p-pubsub every message has an RPC of its own.
+    let mut config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
+    config.idontwant.threshold_bytes = 50;
+    let mut node = publisher(config, 12, 6);
+    batch(&mut node, columns(12), &Schedule::INTERLEAVED);
+    let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
+    assert_eq!(lengths, vec![1; 12 * 6]);
 }
 
 #[test]
@@ -208,4 +216,44 @@ fn one_seed_gives_one_order() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn staggered_the_next_copy_leaves_when_the_last_has_arrived_or_after_the_timeout() {
+    let mut node = publisher(node_wide(), 1, 3);
+    let timeout = std::time::Duration::from_millis(200);
+    let receipt = batch(&mut node, columns(1), &Schedule::Staggered { timeout });
+    let id = receipt.published().next().unwrap().id.clone();
+    let first = node.outbox.pop(node.now, |_| true).unwrap().peer;
+    assert!(node.outbox.pop(node.now, |_| true).is_none(), "it has not arrived yet");
+    node.rpc(first, idontwant(vec![id]));
+    let second = node.outbox.pop(node.now, |_| true).unwrap().peer;
+    assert_ne!(first, second);
+    assert!(node.outbox.pop(node.now, |_| true).is_none());
+    node.advance(timeout);
+    assert!(node.outbox.pop(node.now, |_| true).is_some());
+}
+
+#[test]
+fn with_an_observer_its_word_alone_counts() {
+    let mut node = publisher(node_wide(), 2, 6);
+    let observer = node.connect();
+    node.sent();
+    node.input(Input::Command(Command::SetObservers(vec![identity(observer.0)])));
+    let schedule = Schedule::Feedback {
+        source: FeedbackSource::Observer(observer),
+        messages: MessageOrder::AsGiven,
+        peers: PeerOrder::AsGiven,
+    };
+    let run = |node: &mut Node, from| {
+        let receipt = batch(node, columns(2), &schedule);
+        let receipts: Vec<_> = receipt.published().cloned().collect();
+        node.rpc(from, idontwant(vec![receipts[0].id.clone()]));
+        let next = node.outbox.pop(node.now, |_| true).unwrap().message;
+        order(node);
+        receipts.iter().position(|receipt| Some(receipt.key) == next).unwrap()
+    };
+    let anybody = node.engine.peers()[0];
+    assert_eq!(run(&mut node, anybody), 0, "not that of an untrusted peer");
+    assert_eq!(run(&mut node, observer), 1);
 }

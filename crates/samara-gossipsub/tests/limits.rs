@@ -78,6 +78,7 @@ fn numbers_of_vanished_topics_are_not_mixed_up_with_those_that_take_them() {
 #[test]
 fn filtered_topics_are_not_remembered() {
     let mut config = plain();
+    config.report_subscriptions = true;
     config.subscriptions.filter = SubscriptionFilter::Only(BTreeSet::from([topic("topic-1")]));
     let mut node = Node::new(config);
     let peer = node.connect();

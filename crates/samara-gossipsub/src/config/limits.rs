@@ -31,6 +31,8 @@ pub struct IDontWantConfig {
     /// Whether it is sent for own messages too, before their first copy: peers that are about to get it from others first
     /// will not send it back.
     pub on_publish: bool,
+    /// Whether the own messages of a batch share RPCs of as many ids as allowed; go-libp2p-pubsub sends one for each.
+    pub aggregate_own: bool,
     /// Most ids of one RPC that are looked at, and most ids that are sent in one.
     pub ids_per_rpc_max: usize,
     /// Most RPCs with IDONTWANT that are looked at, per peer and heartbeat.

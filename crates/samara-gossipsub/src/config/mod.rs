@@ -153,6 +153,8 @@ pub struct Config {
     // ---- what is told ----
     /// Whether every duplicate is an [`Event::Duplicate`](crate::Event::Duplicate).
     pub report_duplicates: bool,
+    /// Whether every topic that a peer joins or leaves is an event of its own.
+    pub report_subscriptions: bool,
     /// Whether changes of meshes and the like are an [`Event::Trace`](crate::Event::Trace).
     pub trace: bool,
 }

@@ -63,6 +63,7 @@ impl Config {
                 send: true,
                 threshold_bytes: 1024,
                 on_publish: true,
+                aggregate_own: true,
                 ids_per_rpc_max: 10,
                 rpcs_per_heartbeat_max: 1000,
                 ttl_heartbeats: 3,
@@ -112,6 +113,7 @@ impl Config {
             forward_deadline: None,
             shuffle_recipients: true,
             report_duplicates: false,
+            report_subscriptions: false,
             trace: false,
         }
     }
@@ -149,10 +151,12 @@ impl Config {
             mesh: MeshParams { d_low: 5, ..spec.mesh },
             heartbeat_random_phase: false,
             flood_publish: false,
+            idontwant: IDontWantConfig { aggregate_own: false, ..spec.idontwant },
             withdraw: Withdraw::NEVER,
             peer_exchange: false,
             peer_score: None,
-            remote_backoff_max: Duration::from_secs(3600),
+            // Without scoring all its thresholds are 0: recommendations are accepted from anybody.
+            thresholds: PeerScoreThresholds { accept_px: 0.0, ..spec.thresholds },
             sending: SendingConfig {
                 dispatch: Dispatch::PerLink,
                 layout: LaneLayout::Shared,

@@ -53,6 +53,10 @@ pub enum Command {
     AddDirectPeer(PeerIdentity),
     /// Treat a direct peer like others again.
     RemoveDirectPeer(PeerIdentity),
+    /// Name the peers that never get messages, but whose announcements count.
+    SetObservers(Vec<PeerIdentity>),
+    /// Name the peers that get an IDONTWANT for every message.
+    SetReportTo(Vec<PeerIdentity>),
 }
 
 /// The outcome of a validation.
@@ -169,14 +173,14 @@ pub enum Event {
     },
     /// The answer to [`Command::Publish`], [`Command::PublishMessage`] and [`Command::PublishBatch`].
     Published(BatchReceipt),
-    /// A peer joined a topic.
+    /// A peer joined a topic (only if [`Config::report_subscriptions`](crate::Config::report_subscriptions)).
     PeerSubscribed {
         /// Who.
         peer: PeerId,
         /// Which.
         topic: Topic,
     },
-    /// A peer left a topic (not told when its link goes down).
+    /// A peer left a topic (likewise; not told when its link goes down).
     PeerUnsubscribed {
         /// Who.
         peer: PeerId,

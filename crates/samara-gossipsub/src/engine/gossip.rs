@@ -144,7 +144,7 @@ impl GossipSub {
         }
         let publish = [message.clone()].into_iter().collect();
         let frame = RpcFrame::new(Rpc { publish, ..Rpc::default() });
-        // A copy that it was owed anyway keeps its place among the forwarded ones.
+        // A copy that it was owed anyway is not doubled, and does not fall behind either.
         let owed = self.config.withdraw.on_iwant && self.withdraw(to, key, cx) > 0;
         let lane = if owed { self.lanes.forward } else { self.lanes.answer };
         let deadline = deadline(now, self.config.forward_deadline);

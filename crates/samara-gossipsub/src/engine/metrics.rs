@@ -93,7 +93,7 @@ causes! {
     GraftRole = "graft_role",
     /// PRUNE for a topic that is not joined.
     PruneNotSubscribed = "prune_not_subscribed",
-    /// Peers recommended by one below the accept-PX threshold, or while peer exchange is off.
+    /// Peers recommended by one below the accept-PX threshold, or while none are wanted (`prune_peers` of 0).
     ExchangeScore = "exchange_score",
     /// Peers recommended beyond the number that is dialled.
     ExchangeOverLimit = "exchange_over_limit",

@@ -315,6 +315,8 @@ impl GossipSub {
             Command::SetAppScore { peer, score } => self.set_app_score(peer, score),
             Command::AddDirectPeer(identity) => self.add_direct_peer(identity, cx),
             Command::RemoveDirectPeer(identity) => self.remove_direct_peer(&identity, cx),
+            Command::SetObservers(observers) => self.set_observers(observers, cx),
+            Command::SetReportTo(report_to) => self.set_report_to(report_to),
         }
     }
 

@@ -110,7 +110,10 @@ impl GossipSub {
         if self.config.idontwant.on_publish {
             let incoming: Vec<Incoming<'_>> =
                 prepared.iter().map(|own| (own.topic, &own.id, own.message.data.len())).collect();
-            self.send_idontwants(None, &incoming, cx);
+            let shared = if self.config.idontwant.aggregate_own { incoming.len().max(1) } else { 1 };
+            for incoming in incoming.chunks(shared) {
+                self.send_idontwants(None, incoming, cx);
+            }
         }
         self.owe_own(&mut prepared, schedule, cx);
         for lost in &self.lost {

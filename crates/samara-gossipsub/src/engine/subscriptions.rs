@@ -175,7 +175,9 @@ impl GossipSub {
         {
             peer.topics.insert(at, topic);
         }
-        cx.emit(Event::PeerSubscribed { peer: from, topic: name.clone() });
+        if self.config.report_subscriptions {
+            cx.emit(Event::PeerSubscribed { peer: from, topic: name.clone() });
+        }
         if self.config.graft_on_subscribe {
             self.graft_newcomer(from, topic, cx);
         }
@@ -194,6 +196,8 @@ impl GossipSub {
             self.remove_from_mesh(from, topic, true, cx);
         }
         self.topics.release(topic);
-        cx.emit(Event::PeerUnsubscribed { peer: from, topic: name.clone() });
+        if self.config.report_subscriptions {
+            cx.emit(Event::PeerUnsubscribed { peer: from, topic: name.clone() });
+        }
     }
 }
