@@ -170,3 +170,54 @@ fn a_nested_context_shares_everything_but_events() {
     assert_eq!((inner, &effects.events, effects.timers[0].at), (vec!["inner"], &vec![1], Time::from_secs(2)));
     assert_eq!((Time::MAX + Duration::from_secs(1), Time::ZERO - Time::MAX), (Time::MAX, Duration::ZERO));
 }
+
+/// Owes one copy of message 0 to each peer in turn, each on its lane and with its deadline, one held back by the other.
+fn owe_staggered(outbox: &mut Outbox<Blob>, copies: &[(u32, u8, Option<u64>)]) {
+    let schedule = Schedule::Staggered { timeout: Duration::from_secs(1) };
+    for (peer, lane, deadline_ms) in copies {
+        let targets = [BTreeSet::from([*peer])];
+        let batch = messages(0, &targets, deadline_ms.map(Time::from_millis));
+        let mut lost = Vec::new();
+        outbox.owe_batch(Time::ZERO, Lane(*lane), batch, &schedule, &mut rng(), &mut lost);
+        assert_eq!(lost, []);
+    }
+}
+
+/// A copy that expired released the next one of its message into a lane that had been found empty: `pop` returned none
+/// although a copy was waiting.
+#[test]
+fn expired_copy_releases_another_into_a_lane_already_passed() {
+    for (dispatch, second) in [(Dispatch::Node, 1), (Dispatch::Node, 0), (Dispatch::PerLink, 0)] {
+        for priorities in [[0, 1], [0, 0]] {
+            let lanes = priorities.map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+            let mut outbox = outbox(dispatch, lanes, 2);
+            owe_staggered(&mut outbox, &[(0, 1, Some(5)), (second, 0, None)]);
+            let now = Time::from_millis(6);
+            let copy = match dispatch {
+                Dispatch::Node => outbox.pop(now, |_| true),
+                Dispatch::PerLink => outbox.pop_for(now, PeerId(0)),
+            };
+            let copy = copy.expect("the second copy was released");
+            assert_eq!((copy.peer, copy.lane), (PeerId(second), Lane(0)));
+            assert_eq!((outbox.pending(), outbox.counters(Lane(1)).expired.copies), (0, 1));
+        }
+    }
+}
+
+/// The same, but with another copy behind the expired one: that one left first, although the released one has priority.
+#[test]
+fn copy_released_by_an_expired_one_keeps_its_priority() {
+    for dispatch in [Dispatch::Node, Dispatch::PerLink] {
+        let lanes = [0, 1].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+        let mut outbox = outbox(dispatch, lanes, 1);
+        owe_staggered(&mut outbox, &[(0, 1, Some(5)), (0, 0, Some(5)), (0, 0, None)]);
+        owe(&mut outbox, 0, 1, 7, 1).unwrap();
+        let mut pop = || match dispatch {
+            Dispatch::Node => outbox.pop(Time::from_millis(6), |_| true),
+            Dispatch::PerLink => outbox.pop_for(Time::from_millis(6), PeerId(0)),
+        };
+        assert_eq!(pop().map(|copy| (copy.lane, copy.frame.id)), Some((Lane(0), 0)));
+        assert_eq!(pop().map(|copy| (copy.lane, copy.frame.id)), Some((Lane(1), 7)));
+        assert_eq!(pop(), None);
+    }
+}

@@ -101,6 +101,14 @@ impl<F> Store<F> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+            && self.groups.is_empty()
+            && self.batches.is_empty()
+            && self.by_message.is_empty()
+    }
+
     pub(super) fn group_of(&self, message: MessageKey) -> Option<u32> {
         self.by_message.get(&message).copied()
     }

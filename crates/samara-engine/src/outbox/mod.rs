@@ -95,10 +95,10 @@ mod order;
 mod plan;
 mod queue;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
-
-use rustc_hash::FxHashMap;
 
 pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
@@ -181,7 +181,8 @@ pub struct Outbox<F> {
     turns: Vec<Option<u8>>,
     touched: Vec<PeerId>,
     counters: Vec<Counters>,
-    weights: FxHashMap<(PeerId, Weight), f64>,
+    /// By peer and [`Weight`]; allocated with the first weight.
+    weights: Vec<[f64; 3]>,
     /// When staggered messages go on: time and group.
     wakes: BTreeSet<(Time, u32)>,
     serial: u64,
@@ -207,7 +208,7 @@ impl<F: Frame> Outbox<F> {
             active: (0..lanes).map(|_| Vec::new()).collect(),
             touched: Vec::new(),
             counters: vec![Counters::default(); lanes],
-            weights: FxHashMap::default(),
+            weights: Vec::new(),
             wakes: BTreeSet::new(),
             serial: 0,
             lined_up: 0,
@@ -288,7 +289,8 @@ impl<F: Frame> Outbox<F> {
         }
         let targets = owed.iter_mut().map(|owe| std::mem::take(&mut owe.peers)).collect();
         let weights = &self.weights;
-        let weight_of = |peer, weight| weights.get(&(peer, weight)).copied().unwrap_or(1.0);
+        let weight_of =
+            |peer: PeerId, weight| weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize]);
         let plan = Plan::new(targets, schedule, weight_of, rng);
         let batch = self.open_batch(schedule, &plan);
         let origin = self.serial;
@@ -352,9 +354,15 @@ impl<F: Frame> Outbox<F> {
     }
 
     /// Sets what a weighted order weighs a peer by. Values that are not positive and finite count as the smallest weight.
+    /// Costs next to nothing, so that a driver can do it with every sample. A weight outlives the link.
     pub fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
         let value = if value.is_finite() { value.max(f64::MIN_POSITIVE) } else { f64::MIN_POSITIVE };
-        self.weights.insert((peer, weight), value);
+        if self.weights.len() <= peer.index() {
+            let peers = self.links.len().max(peer.index() + 1);
+            self.weights.reserve_exact(peers - self.weights.len());
+            self.weights.resize(peers, [1.0; 3]);
+        }
+        self.weights[peer.index()][weight as usize] = value;
     }
 
     // ---- the driver's side ----
@@ -399,29 +407,21 @@ impl<F: Frame> Outbox<F> {
     /// whose time has come, as [`wake`](Self::wake) does.
     pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
         self.wake(now);
-        loop {
-            let lined_up = self.lined_up;
-            let copy = self.pop_for_once(now, peer);
-            // A copy that expired can release the next one of its message into a lane that had its turn already.
-            if copy.is_some() || self.lined_up == lined_up {
-                return copy;
-            }
+        let found = self.settle(|outbox| outbox.first_for(now, peer))?;
+        if self.classes[found.class].len() > 1 {
+            let classes = self.classes.len();
+            self.link_mut(peer)?.note_turn(found.class, classes, found.lane);
         }
+        Some(self.send(now, found.slot))
     }
 
-    fn pop_for_once(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
+    fn first_for(&mut self, now: Time, peer: PeerId) -> Option<Found> {
         for class in 0..self.classes.len() {
             let link = self.link(peer).filter(|link| link.copies > 0)?;
-            let lanes = &self.classes[class];
-            let tied = lanes.len() > 1;
-            let turn: Turn = queue::in_turn(lanes, link.last_lane(class)).collect();
+            let turn: Turn = queue::in_turn(&self.classes[class], link.last_lane(class)).collect();
             for lane in turn {
                 if let Some(slot) = self.first_in_time(now, peer, lane) {
-                    if tied {
-                        let classes = self.classes.len();
-                        self.link_mut(peer)?.note_turn(class, classes, lane);
-                    }
-                    return Some(self.send(now, slot));
+                    return Some(Found { class, lane, slot });
                 }
             }
         }
@@ -432,29 +432,35 @@ impl<F: Frame> Outbox<F> {
     /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
     pub fn pop(&mut self, now: Time, has_room: impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
         self.wake(now);
-        loop {
-            let lined_up = self.lined_up;
-            let copy = self.pop_once(now, &has_room);
-            // As in `pop_for`.
-            if copy.is_some() || self.lined_up == lined_up {
-                return copy;
-            }
-        }
+        let found = self.settle(|outbox| outbox.first_of_all(now, &has_room))?;
+        self.turns[found.class] = Some(found.lane);
+        Some(self.send(now, found.slot))
     }
 
-    fn pop_once(&mut self, now: Time, has_room: &impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
+    fn first_of_all(&mut self, now: Time, has_room: &impl Fn(PeerId) -> bool) -> Option<Found> {
         for class in 0..self.classes.len() {
             let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
             for lane in turn {
                 while let Some(peer) = self.best_link(lane, has_room) {
                     if let Some(slot) = self.first_unless_expired(now, peer, lane) {
-                        self.turns[class] = Some(lane);
-                        return Some(self.send(now, slot));
+                        return Some(Found { class, lane, slot });
                     }
                 }
             }
         }
         None
+    }
+
+    /// Looks again while looking puts copies in line: one that is found to have expired can release the next one of its
+    /// message, into a lane that goes before the one looked at, or that was found empty already.
+    fn settle(&mut self, look: impl Fn(&mut Self) -> Option<Found>) -> Option<Found> {
+        loop {
+            let lined_up = self.lined_up;
+            let found = look(self);
+            if self.lined_up == lined_up {
+                return found;
+            }
+        }
     }
 
     /// Releases held-back copies whose time has come. A driver calls it at [`next_wake`](Self::next_wake) and then finds
@@ -527,6 +533,14 @@ impl<F: Frame> Outbox<F> {
             }
         }
     }
+}
+
+/// The copy that leaves next, and where it was found.
+#[derive(Clone, Copy)]
+struct Found {
+    class: usize,
+    lane: u8,
+    slot: u32,
 }
 
 /// Lanes in turn; more than four of one priority are rare.

@@ -95,6 +95,11 @@ impl Link {
         self.turns.get_or_insert_with(|| vec![u8::MAX; classes].into())[class] = lane;
     }
 
+    #[cfg(test)]
+    pub(super) fn owns_memory(&self) -> bool {
+        self.lanes.capacity() > 0 || self.turns.is_some()
+    }
+
     /// Frees what an empty link does not need.
     pub(super) fn tidy(&mut self) {
         if self.copies == 0 {
