@@ -5,6 +5,7 @@ pub mod data;
 pub mod jobs;
 pub mod measure;
 pub mod network;
+pub mod reference;
 pub mod results;
 pub mod run;
 pub mod scenario;

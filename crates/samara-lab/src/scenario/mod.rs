@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{Problem, ScenarioError};
 pub use expect::{Expectation, Outcome};
+pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind,
@@ -52,6 +53,10 @@ pub struct Scenario {
     /// Keys that are varied together with every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
+    /// Measurements of real networks to set beside each run: files of arrivals, by the name of the run; a path relative to the
+    /// scenario file, or `builtin:` and the name of a data file of Samara.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reference: BTreeMap<String, Vec<String>>,
     /// What must hold of the results: a metric's path to a comparison, for example
     /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -429,6 +434,7 @@ pub struct RunSpec {
     pub description: String,
     /// Keys (dotted) and their values.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub set: toml::Table,
 }
 
@@ -450,5 +456,6 @@ pub struct Axis {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
     /// Its values.
+    #[schemars(with = "Vec<serde_json::Value>")]
     pub values: Vec<toml::Value>,
 }

@@ -1,0 +1,86 @@
+//! Our figures beside measurements of real networks.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::data;
+use crate::measure::Statistics;
+use crate::results::RunResult;
+use crate::scenario::Loaded;
+
+/// A run beside its reference; all runs of either side are put together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The run of the scenario.
+    pub run: String,
+    /// What reports call it.
+    pub label: String,
+    /// Time to custody here.
+    pub ours_ms: Statistics,
+    /// Time to custody there.
+    pub reference_ms: Statistics,
+    /// Copies received per node and column here and there.
+    pub copies: (f64, f64),
+    /// How many runs there are here and there.
+    pub runs: (usize, usize),
+}
+
+impl Comparison {
+    /// By how much our mean differs, as a share of the reference's.
+    pub fn mean_deviation(&self) -> f64 {
+        self.ours_ms.mean / self.reference_ms.mean - 1.0
+    }
+
+    /// By how much our 95th percentile differs.
+    pub fn p95_deviation(&self) -> f64 {
+        self.ours_ms.p95 / self.reference_ms.p95 - 1.0
+    }
+}
+
+/// Compares the runs of a scenario that have references. A statistic of several runs is the mean of the runs' statistics,
+/// so that slow and fast runs count alike.
+///
+/// # Errors
+/// A reference file cannot be read.
+pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Result<Vec<Comparison>, String> {
+    let mut comparisons = Vec::new();
+    for (run, files) in &loaded.scenario.reference {
+        let ours: Vec<&RunResult> = results.iter().filter(|result| result.run.name == *run).collect();
+        let mut theirs = Vec::new();
+        for file in files {
+            theirs.extend(data::reference_runs(file, directory)?);
+        }
+        let ours_statistics: Vec<Statistics> = ours
+            .iter()
+            .flat_map(|result| &result.custody_ms)
+            .filter_map(|slot| Statistics::of(&slot.iter().filter_map(|(_, ms)| *ms).collect::<Vec<_>>()))
+            .collect();
+        let their_statistics: Vec<Statistics> =
+            theirs.iter().filter_map(|run| Statistics::of(&run.custody_ms)).collect();
+        let (Some(ours_ms), Some(reference_ms)) = (mean(&ours_statistics), mean(&their_statistics)) else { continue };
+        let our_copies =
+            ours.iter().map(|result| result.run.metrics.duplication_factor).sum::<f64>() / ours.len() as f64;
+        let their_copies = theirs.iter().map(|run| run.copies).sum::<f64>() / theirs.len() as f64;
+        comparisons.push(Comparison {
+            run: run.clone(),
+            label: ours[0].label.clone(),
+            ours_ms,
+            reference_ms,
+            copies: (our_copies, their_copies),
+            runs: (ours_statistics.len(), their_statistics.len()),
+        });
+    }
+    Ok(comparisons)
+}
+
+fn mean(all: &[Statistics]) -> Option<Statistics> {
+    let over = |value: fn(&Statistics) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
+    (!all.is_empty()).then(|| Statistics {
+        mean: over(|s| s.mean),
+        p50: over(|s| s.p50),
+        p95: over(|s| s.p95),
+        p99: over(|s| s.p99),
+        max: over(|s| s.max),
+    })
+}

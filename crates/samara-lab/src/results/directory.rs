@@ -1,0 +1,151 @@
+//! A results directory: everything that is needed to look at a result again, and to run it again.
+//!
+//! While it is being written it lacks `complete`, the last file; a directory that has it is never touched without force.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::{RunResult, Summary, TableError, tables};
+use crate::measure::CopyRow;
+use crate::run::Measured;
+use crate::scenario::Loaded;
+
+/// The file whose presence says that everything is there.
+const COMPLETE: &str = "complete";
+
+/// Why a results directory cannot be used.
+#[derive(Debug, Error)]
+pub enum DirectoryError {
+    /// It holds a finished result.
+    #[error("{0}: holds a finished result; choose another directory with --out, or overwrite it with --force")]
+    Finished(PathBuf),
+    /// It holds something else.
+    #[error("{0}: exists and holds no result of Samara; choose another directory with --out")]
+    Foreign(PathBuf),
+    /// It cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A table cannot be written.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// A results directory that is being written.
+#[derive(Debug)]
+pub struct ResultsDirectory {
+    path: PathBuf,
+}
+
+impl ResultsDirectory {
+    /// Starts a results directory: makes it, or empties one that was not finished (or is to be overwritten).
+    ///
+    /// # Errors
+    /// It holds a finished result and `force` is not set, it holds something else, or it cannot be written.
+    pub fn create(path: &Path, loaded: &Loaded, force: bool) -> Result<Self, DirectoryError> {
+        let directory = Self { path: path.to_path_buf() };
+        if path.exists() {
+            let is_empty = io_at(path, fs::read_dir(path).map(|mut entries| entries.next().is_none()))?;
+            let is_ours = path.join("scenario.toml").exists();
+            if path.join(COMPLETE).exists() && !force {
+                return Err(DirectoryError::Finished(path.to_path_buf()));
+            }
+            if !is_empty && !is_ours {
+                return Err(DirectoryError::Foreign(path.to_path_buf()));
+            }
+            if is_ours {
+                io_at(path, fs::remove_dir_all(path))?;
+            }
+        }
+        io_at(path, fs::create_dir_all(path.join("figures")))?;
+        directory.text("scenario.toml", &loaded.text)?;
+        Ok(directory)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the tables of a run.
+    ///
+    /// # Errors
+    /// A table cannot be written.
+    pub fn run(&self, measured: &Measured, result: &RunResult, copies: &[CopyRow]) -> Result<(), DirectoryError> {
+        let name = slug(&format!("{}-seed{}", measured.point.name(), measured.point.seed));
+        let directory = self.path.join("runs").join(name);
+        io_at(&directory, fs::create_dir_all(&directory))?;
+        tables::deliveries(&directory.join("deliveries.parquet"), result)?;
+        tables::copies(&directory.join("copies.parquet"), copies, result.columns, &result.published)?;
+        tables::traffic(&directory.join("traffic.parquet"), measured)?;
+        let text = toml::to_string(&measured.point.scenario).unwrap_or_default();
+        let mut rows = vec![
+            ("run".to_owned(), measured.point.run.clone()),
+            ("seed".to_owned(), measured.point.seed.to_string()),
+        ];
+        if let Ok(table) = text.parse::<toml::Table>() {
+            flatten("", &toml::Value::Table(table), &mut rows);
+        }
+        tables::configuration(&directory.join("configuration.parquet"), &rows)?;
+        let json = serde_json::to_string_pretty(&result.run).unwrap_or_default();
+        let path = directory.join("run.json");
+        io_at(&path, fs::write(&path, json))
+    }
+
+    /// Writes a text file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn text(&self, name: &str, text: &str) -> Result<(), DirectoryError> {
+        self.bytes(name, text.as_bytes())
+    }
+
+    /// Writes a file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
+        let path = self.path.join(name);
+        io_at(&path, fs::write(&path, bytes))
+    }
+
+    /// Writes the summary and, if nothing is missing, the mark of a finished result.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
+        let json = serde_json::to_string_pretty(summary).unwrap_or_default();
+        self.text("summary.json", &(json + "\n"))?;
+        if complete { self.text(COMPLETE, &format!("{}\n", summary.digest)) } else { Ok(()) }
+    }
+}
+
+fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, DirectoryError> {
+    result.map_err(|source| DirectoryError::Io { path: path.to_path_buf(), source })
+}
+
+/// A name that every file system takes.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+fn flatten(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
+    let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(key, value)| flatten(&below(key), value, rows)),
+        toml::Value::Array(array) if array.iter().any(toml::Value::is_table) => {
+            for (i, value) in array.iter().enumerate() {
+                flatten(&below(&i.to_string()), value, rows);
+            }
+        }
+        other => rows.push((prefix.to_owned(), crate::scenario::plain(other))),
+    }
+}

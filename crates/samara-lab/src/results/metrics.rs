@@ -1,0 +1,176 @@
+//! The figures of a run, with the names that `docs/results.md` defines.
+
+use samara_sim::HostStats;
+use serde::Serialize;
+
+use crate::measure::Statistics;
+use crate::run::Measured;
+
+/// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// From the publication until a node has all its columns, over nodes and slots.
+    pub time_to_custody_ms: Option<Statistics>,
+    /// From the publication to the first copy of a column at a node.
+    pub delivery_latency_ms: Option<Statistics>,
+    /// From the publication to the last first copy of all.
+    pub dissemination_ms: Option<f64>,
+    /// Nodes (counted once for each slot) that did not get all their columns.
+    pub incomplete: u64,
+    /// Columns that arrived, of those that were waited for.
+    pub delivery_ratio: f64,
+    /// Copies received for each column that arrived, the first included.
+    pub duplication_factor: f64,
+    /// Copies received more than were needed, for each that was needed (RMR).
+    pub relative_redundancy: f64,
+    /// The most hops that a first copy took (LDH).
+    pub last_delivery_hop: u32,
+    /// A lower bound of the mean time to custody.
+    pub lower_bound_ms: f64,
+    /// The lower bound, as a share of the mean time to custody: 1 is optimal.
+    pub share_of_bound: Option<f64>,
+    /// Bytes on the wire that a node sent, headers included.
+    pub bytes_up_per_node: f64,
+    /// Bytes on the wire that a node received.
+    pub bytes_down_per_node: f64,
+    /// The part of the received bytes that was needed: payload of first copies.
+    pub payload_share: f64,
+    /// The part of the received bytes that was payload of further copies.
+    pub duplicate_share: f64,
+    /// The rest: control messages, framing, headers, acknowledgements.
+    pub control_share: f64,
+    /// Bytes that the publisher sent.
+    pub publisher_bytes_up: u64,
+    /// Copies that came back to the publisher.
+    pub publisher_copies_returned: u64,
+    /// Copies that did not fit into a node's queues.
+    pub queue_drops: u64,
+    /// Copies that were taken back before they left.
+    pub withdrawn_copies: u64,
+    /// Packets lost, by cause, over all hosts.
+    pub packet_drops: PacketDrops,
+    /// Packets sent again by TCP.
+    pub retransmissions: u64,
+    /// The part of the time to the last first copy in which the publisher's uplink was busy.
+    pub publisher_uplink_utilisation: f64,
+    /// The same, over all nodes.
+    pub uplink_utilisation: f64,
+    /// The mean size of a mesh when the first block was published.
+    pub mesh_size: f64,
+    /// Slot by slot.
+    pub slots: Vec<Slot>,
+}
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PacketDrops {
+    /// A downlink's queue was full.
+    pub downlink_full: u64,
+    /// Dropped by controlled delay.
+    pub downlink_codel: u64,
+    /// Lost at random in the network.
+    pub random: u64,
+    /// A partition was in the way.
+    pub partition: u64,
+    /// They belonged to a link or a process that was gone.
+    pub stale: u64,
+}
+
+/// The figures of one slot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Slot {
+    /// From the publication until a node has all its columns.
+    pub time_to_custody_ms: Option<Statistics>,
+    /// Nodes that did not get all their columns.
+    pub incomplete: u64,
+    /// The mean congestion window of the publisher's links at the publication, in packets.
+    pub publisher_window_packets: f64,
+}
+
+/// Computes the figures of a run.
+pub fn metrics(measured: &Measured) -> Metrics {
+    let deliveries = measured.collector.deliveries();
+    let since = |at: u64, slot: u32| (at - measured.published[slot as usize]) as f64 / 1e6;
+    let latencies: Vec<f64> = deliveries
+        .iter()
+        .filter(|delivery| delivery.delivered())
+        .map(|delivery| since(delivery.at, delivery.slot))
+        .collect();
+    let mut custody = Vec::new();
+    let mut incomplete = 0;
+    let mut slots = Vec::new();
+    for (slot, published) in (0..).zip(&measured.published) {
+        let times = measured.collector.custody_ms(slot, *published);
+        let complete: Vec<f64> = times.iter().filter_map(|(_, time)| *time).collect();
+        let missing = (times.len() - complete.len()) as u64;
+        incomplete += missing;
+        slots.push(Slot {
+            time_to_custody_ms: Statistics::of(&complete),
+            incomplete: missing,
+            publisher_window_packets: measured.publisher_windows.get(slot as usize).copied().unwrap_or(0.0),
+        });
+        custody.extend(complete);
+    }
+    let time_to_custody = Statistics::of(&custody);
+    let delivered = latencies.len();
+    let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
+    let duplication = ratio(copies as f64, delivered as f64);
+    let dissemination = latencies.iter().copied().reduce(f64::max);
+    let publisher = measured.point.scenario.workload.publisher as usize;
+    let others: Vec<&HostStats> =
+        measured.traffic.iter().enumerate().filter(|(host, _)| *host != publisher).map(|(_, stats)| stats).collect();
+    let count = others.len() as f64;
+    let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
+    let payload = delivered as f64 * measured.point.scenario.workload.column_bytes() as f64;
+    let received_payload: f64 = others.iter().map(|stats| stats.frames_received.payload_bytes as f64).sum();
+    let (needed, duplicates) = (ratio(payload, down), ratio((received_payload - payload).max(0.0), down));
+    // Utilisation over the time in which columns spread, added up over slots.
+    let spreading: f64 = (0..measured.published.len() as u32)
+        .map(|slot| {
+            let of_slot = deliveries.iter().filter(|delivery| delivery.slot == slot && delivery.delivered());
+            of_slot.map(|delivery| since(delivery.at, slot)).fold(0.0, f64::max)
+        })
+        .sum();
+    let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64 / 1e6, spreading).min(1.0);
+    Metrics {
+        time_to_custody_ms: time_to_custody,
+        delivery_latency_ms: Statistics::of(&latencies),
+        dissemination_ms: dissemination,
+        incomplete,
+        delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
+        duplication_factor: duplication,
+        relative_redundancy: (duplication - 1.0).max(0.0),
+        last_delivery_hop: deliveries.iter().map(|delivery| u32::from(delivery.hops)).max().unwrap_or(0),
+        lower_bound_ms: measured.lower_bound_ms,
+        share_of_bound: time_to_custody.map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
+        bytes_up_per_node: others.iter().map(|stats| stats.sent.bytes as f64).sum::<f64>() / count,
+        bytes_down_per_node: down / count,
+        payload_share: needed,
+        duplicate_share: duplicates,
+        control_share: (1.0 - needed - duplicates).max(0.0),
+        publisher_bytes_up: measured.traffic[publisher].sent.bytes,
+        publisher_copies_returned: measured.collector.returned(),
+        queue_drops: measured.collector.queue_drops(),
+        withdrawn_copies: measured.withdrawn,
+        packet_drops: packet_drops(&measured.traffic),
+        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+        publisher_uplink_utilisation: busy(&measured.traffic[publisher]),
+        uplink_utilisation: others.iter().map(|stats| busy(stats)).sum::<f64>() / count,
+        mesh_size: measured.mesh_size,
+        slots,
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
+    traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
+        downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,
+        downlink_codel: sum.downlink_codel + stats.drops.downlink_codel.packets,
+        random: sum.random + stats.drops.random.packets,
+        partition: sum.partition + stats.drops.partition.packets,
+        stale: sum.stale + stats.drops.stale.packets,
+    })
+}

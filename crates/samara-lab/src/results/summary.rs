@@ -1,0 +1,83 @@
+//! The machine-readable summary: one JSON document, described in `docs/results.md`.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::metrics::{Metrics, metrics};
+use crate::run::Measured;
+
+/// The document that `--format json` prints and `summary.json` holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The version of Samara.
+    pub version: String,
+    /// The first seed.
+    pub seed: u64,
+    /// The number of nodes of the first run.
+    pub nodes: u32,
+    /// A digest of all runs: equal digests mean equal runs.
+    pub digest: String,
+    /// How long it took.
+    pub wall_s: f64,
+    /// Processor time of the whole process.
+    pub cpu_s: f64,
+    /// The most memory that the process has had.
+    pub peak_rss_bytes: u64,
+    /// Steps of all simulations.
+    pub steps: u64,
+    /// Run by run.
+    pub runs: Vec<Run>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What sets it apart: its seed, the values of the sweep, and what the variant changes.
+    pub parameters: Map<String, Value>,
+    /// A digest of every packet that every host received.
+    pub digest: String,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// The figures.
+    pub metrics: Metrics,
+}
+
+impl Run {
+    /// The entry of a run.
+    pub fn of(measured: &Measured) -> Self {
+        let point = &measured.point;
+        let mut parameters = Map::new();
+        parameters.insert("seed".to_owned(), point.seed.into());
+        parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
+        parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
+        parameters.insert("blobs".to_owned(), point.scenario.workload.blobs.into());
+        for (key, value) in &point.sweep {
+            parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));
+        }
+        Self {
+            name: point.run.clone(),
+            parameters,
+            digest: format!("{:016x}", measured.digest),
+            steps: measured.steps,
+            metrics: metrics(measured),
+        }
+    }
+
+    /// The metrics as JSON, for expectations.
+    pub fn metrics_value(&self) -> Value {
+        serde_json::to_value(&self.metrics).unwrap_or(Value::Null)
+    }
+}
+
+/// The digest of several runs in their order (FNV-1a over their digests).
+pub fn combined_digest<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in digests.into_iter().flat_map(str::bytes) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}

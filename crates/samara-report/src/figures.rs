@@ -1,0 +1,258 @@
+//! Static figures, drawn by `plotters` and, for PNG, rendered by `resvg`.
+
+use plotters::prelude::*;
+use samara_lab::results::RunResult;
+
+use crate::model::{Report, Row};
+
+const SIZE: (u32, u32) = (960, 600);
+/// Colours that stay apart for most colour-blind readers (Okabe and Ito 2008), with dark yellow for yellow.
+pub(crate) const COLOURS: [&str; 9] =
+    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#7f7f7f", "#332288", "#117733"];
+
+/// All figures of a report.
+pub(crate) fn all(report: &Report) -> Vec<(String, String)> {
+    let mut figures = Vec::new();
+    if report.axes.is_empty() {
+        for result in first_seeds(&report.results) {
+            figures.push((format!("{}-columns", result.run.name), curves(result, Kind::Columns)));
+            figures.push((format!("{}-custody", result.run.name), curves(result, Kind::Custody)));
+        }
+    } else {
+        figures.extend(sweeps(report));
+    }
+    figures
+}
+
+/// The results of the first seed of each run.
+pub(crate) fn first_seeds(results: &[RunResult]) -> Vec<&RunResult> {
+    let mut first: Vec<&RunResult> = Vec::new();
+    for result in results {
+        if !first.iter().any(|other| other.run.name == result.run.name) {
+            first.push(result);
+        }
+    }
+    first
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Columns,
+    Custody,
+}
+
+/// Renders an SVG figure as PNG.
+///
+/// # Errors
+/// The SVG cannot be read or rendered.
+pub fn png(svg: &str) -> Result<Vec<u8>, String> {
+    use resvg::{tiny_skia, usvg};
+    let mut options = usvg::Options::default();
+    let fonts = options.fontdb_mut();
+    fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
+    // The only font there is stands for all families, so that figures look the same everywhere.
+    let family = fonts.faces().next().and_then(|face| face.families.first()).map(|(name, _)| name.clone());
+    if let Some(family) = family {
+        options.font_family.clone_from(&family);
+        let fonts = options.fontdb_mut();
+        fonts.set_sans_serif_family(&family);
+        fonts.set_serif_family(&family);
+    }
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| format!("figure: {error}"))?;
+    let size = tree.size().to_int_size();
+    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or("figure: it has no size")?;
+    resvg::render(&tree, tiny_skia::Transform::default(), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| format!("figure: {error}"))
+}
+
+/// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
+fn curves(result: &RunResult, kind: Kind) -> String {
+    let groups = groups(result, kind);
+    let last = groups.iter().flatten().copied().fold(0.0, f64::max);
+    let title = match kind {
+        Kind::Columns => format!("{}: share of subscribers reached, a curve for each column", result.label),
+        Kind::Custody => format!("{}: share of own columns there, a curve for each node", result.label),
+    };
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        // Drawing into a string cannot fail.
+        let _ = draw_curves(&area, &title, &groups, last.max(1.0) * 1.03);
+    }
+    svg
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> Drawn {
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(42)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.0..last, 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_desc("ms after the publication")
+        .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
+        .label_style(("sans-serif", 15))
+        .draw()?;
+    let count = groups.len().max(1);
+    let opacity = if count > 300 { 0.12 } else { 0.4 };
+    for (i, times) in groups.iter().enumerate() {
+        let style = viridis(i as f64 / count as f64).mix(opacity).stroke_width(1);
+        chart.draw_series(LineSeries::new(steps(times), style))?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
+fn groups(result: &RunResult, kind: Kind) -> Vec<Vec<f64>> {
+    let mut groups: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
+    for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
+        let key = if kind == Kind::Columns { delivery.column } else { delivery.host };
+        let at = if delivery.delivered() {
+            (delivery.at - result.published[0]) as f64 / 1e6
+        } else {
+            f64::INFINITY
+        };
+        groups.entry(key).or_default().push(at);
+    }
+    let mut groups: Vec<Vec<f64>> = groups.into_values().collect();
+    for times in &mut groups {
+        times.sort_by(f64::total_cmp);
+    }
+    groups
+}
+
+/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
+fn steps(times: &[f64]) -> Vec<(f64, f64)> {
+    let count = times.len() as f64;
+    let mut points = Vec::new();
+    for (i, time) in times.iter().enumerate().filter(|(_, time)| time.is_finite()) {
+        points.push((*time, i as f64 / count));
+        points.push((*time, (i + 1) as f64 / count));
+    }
+    points
+}
+
+/// An approximation of the colour map viridis.
+fn viridis(share: f64) -> RGBColor {
+    const STOPS: [(f64, f64, f64); 5] = [
+        (68.0, 1.0, 84.0),
+        (59.0, 82.0, 139.0),
+        (33.0, 145.0, 140.0),
+        (94.0, 201.0, 98.0),
+        (210.0, 200.0, 30.0),
+    ];
+    let place = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+    let (i, part) = ((place as usize).min(STOPS.len() - 2), place.fract());
+    let mix = |a: f64, b: f64| (a + (b - a) * part) as u8;
+    let (a, b) = (STOPS[i], STOPS[i + 1]);
+    RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
+}
+
+/// For each combination of the other axes' values: the mean time to custody over the last axis, a line for each run.
+fn sweeps(report: &Report) -> Vec<(String, String)> {
+    let last = report.axes.len() - 1;
+    let mut panels: Vec<Vec<String>> = Vec::new();
+    for row in &report.rows {
+        if !panels.contains(&row.point[..last].to_vec()) {
+            panels.push(row.point[..last].to_vec());
+        }
+    }
+    panels
+        .iter()
+        .map(|panel| {
+            let rows: Vec<&Row> = report.rows.iter().filter(|row| row.point[..last] == panel[..]).collect();
+            let values: Vec<String> =
+                report.axes.iter().zip(panel).map(|((_, label), value)| format!("{label} {value}")).collect();
+            let title = std::iter::once("Mean time to custody".to_owned()).chain(values).collect::<Vec<_>>().join(", ");
+            let mut svg = String::new();
+            {
+                let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+                let _ = draw_lines(&area, &title, &report.axes[last].1, &rows, last);
+            }
+            let name = panel.iter().fold("sweep".to_owned(), |name, value| format!("{name}-{value}"));
+            (name.replace([' ', '/'], "_"), svg)
+        })
+        .collect()
+}
+
+/// The number at the start of a value, by which it is placed.
+pub(crate) fn leading_number(text: &str) -> f64 {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
+    text[..end].parse().unwrap_or(0.0)
+}
+
+fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usize) -> Drawn {
+    let x_of = |row: &Row| leading_number(&row.point[last]);
+    let unit = rows.first().map_or(String::new(), |row| {
+        row.point[last].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim().to_owned()
+    });
+    let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
+    let (low, high) =
+        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
+    let top = rows.iter().map(|row| row.mean + row.confidence).fold(0.0, f64::max).max(1.0) * 1.25;
+    let bottom = rows.iter().map(|row| row.bound).filter(|bound| *bound > 0.0).fold(top, f64::min) * 0.8;
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(42)
+        .y_label_area_size(64)
+        .build_cartesian_2d((low * 0.95..high * 1.05).log_scale(), (bottom..top).log_scale())?;
+    let description = if unit.is_empty() { axis.to_owned() } else { format!("{axis} ({unit})") };
+    chart
+        .configure_mesh()
+        .light_line_style(RGBColor(240, 240, 240))
+        .x_desc(description)
+        .y_desc("ms")
+        .label_style(("sans-serif", 15))
+        .draw()?;
+    let mut runs: Vec<&str> = Vec::new();
+    for row in rows {
+        if !runs.contains(&row.run.as_str()) {
+            runs.push(&row.run);
+        }
+    }
+    for (i, run) in runs.iter().enumerate() {
+        let of_run: Vec<&&Row> = rows.iter().filter(|row| row.run == *run).collect();
+        let colour = colour(i);
+        let points: Vec<(f64, f64)> = of_run.iter().map(|row| (x_of(row), row.mean)).collect();
+        chart
+            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+            .label(of_run[0].label.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
+        chart.draw_series(of_run.iter().filter(|row| row.confidence > 0.0).map(|row| {
+            let x = x_of(row);
+            PathElement::new([(x, (row.mean - row.confidence).max(bottom)), (x, row.mean + row.confidence)], colour)
+        }))?;
+    }
+    let bound: Vec<(f64, f64)> =
+        rows.iter().filter(|row| Some(&row.run.as_str()) == runs.first()).map(|row| (x_of(row), row.bound)).collect();
+    chart
+        .draw_series(DashedLineSeries::new(bound, 6, 5, BLACK.stroke_width(1)))?
+        .label("lower bound")
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .label_font(("sans-serif", 14))
+        .position(SeriesLabelPosition::UpperRight)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+fn colour(index: usize) -> RGBColor {
+    let hex = COLOURS[index % COLOURS.len()];
+    let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
+    RGBColor(part(1), part(3), part(5))
+}

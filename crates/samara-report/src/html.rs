@@ -1,0 +1,302 @@
+//! One self-contained HTML file: no network, no fonts, no libraries.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use samara_lab::results::RunResult;
+use serde::Serialize;
+
+use crate::figures::{all, first_seeds};
+use crate::model::{Report, Row};
+use crate::words::{headline, ms};
+
+/// So many curves at most are drawn for nodes; of more, every so manieth is taken.
+const NODE_CURVES_MAX: usize = 1000;
+
+/// Deliveries of a run's first slot, packed for the page.
+#[derive(Serialize)]
+struct Panel {
+    run: String,
+    label: String,
+    description: String,
+    /// Columns of a block.
+    columns: u32,
+    /// Nodes, and the step between those that are there.
+    nodes: usize,
+    every: usize,
+    /// Base64 of little-endian records: node (u32), column (u16), time in quarters of a millisecond (u32; all ones if never).
+    data: String,
+    /// The last arrival in milliseconds.
+    last_ms: f64,
+}
+
+/// The page.
+pub(crate) fn page(report: &Report) -> String {
+    let mut body = String::new();
+    let _ = write!(body, "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>", text(&report.summary.scenario), text(&report.title));
+    for paragraph in report.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        let _ = write!(body, "<p class=\"lead\">{}</p>", text(&paragraph.replace('\n', " ")));
+    }
+    body.push_str("</header><main>");
+    let sentences = headline(report);
+    if !sentences.is_empty() {
+        body.push_str("<section class=\"headline\" aria-label=\"Key findings\"><ul>");
+        for sentence in sentences {
+            let _ = write!(body, "<li>{}</li>", text(&sentence));
+        }
+        body.push_str("</ul></section>");
+    }
+    comparison(report, &mut body);
+    references(report, &mut body);
+    expectations(report, &mut body);
+    let panels: Vec<Panel> =
+        if report.axes.is_empty() { first_seeds(&report.results).iter().map(|result| panel(result)).collect() } else { Vec::new() };
+    if panels.is_empty() {
+        body.push_str("<section><h2>Over the sweep</h2>");
+        for (_, svg) in all(report) {
+            let _ = write!(body, "<figure class=\"static\">{}</figure>", inline(&svg));
+        }
+        body.push_str("</section>");
+    } else {
+        curves(&panels, report, &mut body);
+    }
+    traffic(report, &mut body);
+    configuration(report, &mut body);
+    body.push_str("</main>");
+    let data = serde_json::to_string(&panels).unwrap_or_default().replace("</", "<\\/");
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{} · Samara</title>\
+         <style>{}</style></head><body>{body}\
+         <script type=\"application/json\" id=\"panels\">{data}</script><script>{}</script></body></html>\n",
+        text(&report.title),
+        include_str!("page.css"),
+        include_str!("page.js"),
+    )
+}
+
+/// Text as HTML shows it.
+pub(crate) fn text(raw: &str) -> String {
+    let mut escaped = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn inline(svg: &str) -> &str {
+    svg.find("<svg").map_or(svg, |start| &svg[start..])
+}
+
+fn comparison(report: &Report, body: &mut String) {
+    body.push_str("<section><h2>Time to custody</h2><p>From the publication until a node has all its columns. The bound is \
+                   what no schedule can beat on average: one copy of every column through the publisher's uplink, the last of a \
+                   node's columns, and the fastest possible spread.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>");
+    for (_, label) in &report.axes {
+        let _ = write!(body, "<th>{}</th>", text(label));
+    }
+    body.push_str("<th class=\"bars\">Mean, bound (line), and 95th percentile (thin)</th><th class=\"n\">Mean</th><th class=\"n\">p50</th>\
+                   <th class=\"n\">p95</th><th class=\"n\">p99</th><th class=\"n\">Max</th><th class=\"n\">× bound</th><th class=\"n\">Incomplete</th></tr></thead><tbody>");
+    let top = report.rows.iter().map(|row| row.p95.max(row.mean)).filter(|ms| ms.is_finite()).fold(1.0, f64::max);
+    let best = report.rows.iter().map(|row| row.mean).fold(f64::INFINITY, f64::min);
+    for row in &report.rows {
+        let class = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 { " class=\"best\"" } else { "" };
+        let _ = write!(body, "<tr{class}><th scope=\"row\">{}</th>", text(&row.label));
+        for value in &row.point {
+            let _ = write!(body, "<td>{}</td>", text(value));
+        }
+        let _ = write!(body, "<td class=\"bars\">{}</td>", bar(row, top));
+        let mean = if row.seeds > 1 {
+            format!("{} <small>± {:.0}</small>", ms(row.mean), row.confidence)
+        } else {
+            ms(row.mean)
+        };
+        let _ = write!(body, "<td class=\"n\">{mean}</td>");
+        for value in [row.p50, row.p95, row.p99, row.max] {
+            let _ = write!(body, "<td class=\"n\">{}</td>", ms(value));
+        }
+        let _ = write!(body, "<td class=\"n strong\">{:.2}</td><td class=\"n\">{:.0}</td></tr>", row.over_bound(), row.incomplete);
+    }
+    body.push_str("</tbody></table></div></section>");
+}
+
+fn bar(row: &Row, top: f64) -> String {
+    let percent = |value: f64| if value.is_finite() { (value / top * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+    format!(
+        "<span class=\"bar\" role=\"img\" aria-label=\"mean {}, bound {}\"><i class=\"p95\" style=\"width:{:.2}%\"></i>\
+         <i class=\"mean\" style=\"width:{:.2}%\"></i><i class=\"bound\" style=\"left:{:.2}%\"></i></span>",
+        ms(row.mean),
+        ms(row.bound),
+        percent(row.p95),
+        percent(row.mean),
+        percent(row.bound)
+    )
+}
+
+fn references(report: &Report, body: &mut String) {
+    if report.comparisons.is_empty() {
+        return;
+    }
+    body.push_str("<section><h2>Beside what was measured</h2><div class=\"scroll\"><table><thead><tr><th>Run</th><th></th><th class=\"n\">Runs</th>\
+                   <th class=\"n\">Mean</th><th class=\"n\">p50</th><th class=\"n\">p95</th><th class=\"n\">Max</th><th class=\"n\">Copies</th></tr></thead><tbody>");
+    for comparison in &report.comparisons {
+        for (side, statistics, copies, runs) in [
+            ("measured", &comparison.reference_ms, comparison.copies.1, comparison.runs.1),
+            ("simulated", &comparison.ours_ms, comparison.copies.0, comparison.runs.0),
+        ] {
+            let _ = write!(
+                body,
+                "<tr><th scope=\"row\">{}</th><td>{side}</td><td class=\"n\">{runs}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{copies:.2}</td></tr>",
+                text(&comparison.label),
+                ms(statistics.mean),
+                ms(statistics.p50),
+                ms(statistics.p95),
+                ms(statistics.max)
+            );
+        }
+        let _ = write!(
+            body,
+            "<tr class=\"difference\"><th></th><td>difference</td><td></td><td class=\"n\">{:+.1} %</td><td></td><td class=\"n\">{:+.1} %</td><td></td><td></td></tr>",
+            comparison.mean_deviation() * 100.0,
+            comparison.p95_deviation() * 100.0
+        );
+    }
+    body.push_str("</tbody></table></div></section>");
+}
+
+fn expectations(report: &Report, body: &mut String) {
+    if report.outcomes.is_empty() {
+        return;
+    }
+    let missed: Vec<_> = report.outcomes.iter().filter(|outcome| !outcome.holds).collect();
+    let _ = write!(
+        body,
+        "<section><h2>Expectations</h2><p>{} of {} hold.</p>",
+        report.outcomes.len() - missed.len(),
+        report.outcomes.len()
+    );
+    if !missed.is_empty() {
+        body.push_str("<ul class=\"missed\">");
+        for outcome in missed {
+            let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
+            let _ = write!(body, "<li>✗ {}: {}, found {found}</li>", text(&outcome.run), text(&outcome.expected));
+        }
+        body.push_str("</ul>");
+    }
+    body.push_str("</section>");
+}
+
+fn panel(result: &RunResult) -> Panel {
+    let mut hosts: Vec<u32> = result.deliveries.iter().map(|delivery| delivery.host).collect();
+    hosts.dedup();
+    let every = hosts.len().div_ceil(NODE_CURVES_MAX).max(1);
+    let kept: std::collections::BTreeSet<u32> = hosts.iter().copied().step_by(every).collect();
+    let mut bytes = Vec::new();
+    let mut last = 0.0_f64;
+    for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0 && kept.contains(&delivery.host)) {
+        let quarters = if delivery.delivered() {
+            let nanos = delivery.at - result.published[0];
+            last = last.max(nanos as f64 / 1e6);
+            (nanos / 250_000).min(u64::from(u32::MAX - 1)) as u32
+        } else {
+            u32::MAX
+        };
+        bytes.extend(delivery.host.to_le_bytes());
+        bytes.extend((delivery.column as u16).to_le_bytes());
+        bytes.extend(quarters.to_le_bytes());
+    }
+    Panel {
+        run: result.run.name.clone(),
+        label: result.label.clone(),
+        description: result.description.clone(),
+        columns: result.columns,
+        nodes: kept.len(),
+        every,
+        data: STANDARD.encode(bytes),
+        last_ms: last,
+    }
+}
+
+fn curves(panels: &[Panel], report: &Report, body: &mut String) {
+    body.push_str(
+        "<section id=\"curves\"><h2>How columns spread, and how custody fills</h2>\
+         <p>Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: the share of \
+         its columns that it has. Move over a curve to see which it is; click to keep it; colours run from the first column \
+         or node to the last.</p><div class=\"controls\"><label><input type=\"checkbox\" id=\"same\" checked> same time scale</label> \
+         <label>column <input type=\"number\" id=\"column\" min=\"0\"></label> <label>node <input type=\"number\" id=\"node\" min=\"0\"></label> \
+         <button id=\"clear\" type=\"button\">clear</button> <output id=\"told\" aria-live=\"polite\"></output></div>",
+    );
+    let figures = all(report);
+    for (i, panel) in panels.iter().enumerate() {
+        let sample = if panel.every > 1 { format!(" One node in {} is drawn.", panel.every) } else { String::new() };
+        let _ = write!(
+            body,
+            "<article class=\"pair\"><h3>{}</h3><p>{}{sample}</p><div class=\"panels\"><canvas data-panel=\"{i}\" data-kind=\"columns\" role=\"img\" \
+             aria-label=\"{} curves, one for each column\"></canvas><canvas data-panel=\"{i}\" data-kind=\"nodes\" role=\"img\" \
+             aria-label=\"{} curves, one for each node\"></canvas></div></article>",
+            text(&panel.label),
+            text(&panel.description),
+            panel.columns,
+            panel.nodes
+        );
+    }
+    // Without scripts the static figures of the first and the last run are there at least.
+    body.push_str("<noscript>");
+    let names = [panels.first(), panels.last()].into_iter().flatten().map(|panel| format!("{}-columns", panel.run));
+    for name in names {
+        if let Some((_, svg)) = figures.iter().find(|(figure, _)| *figure == name) {
+            let _ = write!(body, "<figure class=\"static\">{}</figure>", inline(svg));
+        }
+    }
+    body.push_str("</noscript></section>");
+}
+
+fn traffic(report: &Report, body: &mut String) {
+    body.push_str(
+        "<section><h2>What it cost</h2><p>Copies counts how often a node received a column that it got, the first copy included. \
+         Bytes are on the wire.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>",
+    );
+    for (_, label) in &report.axes {
+        let _ = write!(body, "<th>{}</th>", text(label));
+    }
+    body.push_str("<th class=\"n\">Copies</th><th class=\"n\">MB up per node</th><th class=\"n\">Withdrawn copies</th><th class=\"n\">Sent again (TCP)</th><th class=\"n\">Queue drops</th></tr></thead><tbody>");
+    for row in &report.rows {
+        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
+        for value in &row.point {
+            let _ = write!(body, "<td>{}</td>", text(value));
+        }
+        let _ = write!(
+            body,
+            "<td class=\"n\">{:.2}</td><td class=\"n\">{:.2}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.0}</td></tr>",
+            row.copies,
+            row.bytes_up / 1e6,
+            row.withdrawn,
+            row.retransmissions,
+            row.queue_drops
+        );
+    }
+    body.push_str("</tbody></table></div></section>");
+}
+
+fn configuration(report: &Report, body: &mut String) {
+    let summary = &report.summary;
+    let _ = write!(
+        body,
+        "<section><h2>To run it again</h2><p><code>samara run {} --seed {}</code> with Samara {}. Digest <code>{}</code>: the same scenario, seed \
+         and version give the same digest on any number of threads.</p><details><summary>The whole scenario</summary><pre>{}</pre></details></section>",
+        text(&report.scenario),
+        summary.seed,
+        text(&summary.version),
+        text(&summary.digest),
+        text(&report.toml)
+    );
+}

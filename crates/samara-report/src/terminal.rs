@@ -1,0 +1,107 @@
+//! Tables for the terminal.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use samara_lab::reference::Comparison;
+
+use crate::model::Report;
+
+/// The comparison of all runs.
+pub fn table(report: &Report) -> String {
+    let mut header: Vec<String> = vec!["run".to_owned()];
+    header.extend(report.axes.iter().map(|(_, label)| label.clone()));
+    header.extend(["mean ms", "p50", "p95", "max", "bound ms", "x bound", "copies", "MB up", "incomplete"].map(str::to_owned));
+    let best = report.rows.iter().map(|row| row.mean).fold(f64::INFINITY, f64::min);
+    let rows: Vec<Vec<String>> = report
+        .rows
+        .iter()
+        .map(|row| {
+            let mark = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 { " *" } else { "" };
+            let mut cells = vec![format!("{}{mark}", row.run)];
+            cells.extend(row.point.iter().cloned());
+            let mean = if row.seeds > 1 {
+                format!("{:.0} ± {:.0}", row.mean, row.confidence)
+            } else {
+                format!("{:.0}", row.mean)
+            };
+            cells.extend([
+                mean,
+                format!("{:.0}", row.p50),
+                format!("{:.0}", row.p95),
+                format!("{:.0}", row.max),
+                format!("{:.0}", row.bound),
+                format!("{:.2}", row.over_bound()),
+                format!("{:.2}", row.copies),
+                format!("{:.2}", row.bytes_up / 1e6),
+                number(row.incomplete),
+            ]);
+            cells
+        })
+        .collect();
+    let mut text = format!("{}\nTime to custody: from the publication until a node has all its columns.\n", report.title);
+    text += &draw(&header, &rows, 1 + report.axes.len());
+    text
+}
+
+/// Our figures beside those of references.
+pub fn comparisons(comparisons: &[Comparison]) -> String {
+    let header = ["run", "", "runs", "mean ms", "p50", "p95", "max", "copies"].map(str::to_owned);
+    let mut rows = Vec::new();
+    for comparison in comparisons {
+        for (side, statistics, copies, runs) in [
+            ("measured", &comparison.reference_ms, comparison.copies.1, comparison.runs.1),
+            ("simulated", &comparison.ours_ms, comparison.copies.0, comparison.runs.0),
+        ] {
+            rows.push(vec![
+                comparison.run.clone(),
+                side.to_owned(),
+                runs.to_string(),
+                format!("{:.0}", statistics.mean),
+                format!("{:.0}", statistics.p50),
+                format!("{:.0}", statistics.p95),
+                format!("{:.0}", statistics.max),
+                format!("{copies:.2}"),
+            ]);
+        }
+        let percent = |share: f64| format!("{:+.1} %", share * 100.0);
+        let mut row = vec![comparison.run.clone(), "difference".to_owned(), String::new()];
+        row.push(percent(comparison.mean_deviation()));
+        row.push(String::new());
+        row.push(percent(comparison.p95_deviation()));
+        row.extend([String::new(), String::new()]);
+        rows.push(row);
+    }
+    draw(&header, &rows, 2)
+}
+
+/// A table of texts; all columns but the first are aligned right.
+pub fn plain_table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.to_vec()).collect();
+    draw(&header.map(str::to_owned), &rows, 2)
+}
+
+/// A number as people write it: no more digits than tell something.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || (value.fract() == 0.0 && value.abs() < 1e7) {
+        format!("{value:.0}")
+    } else if value.abs() >= 1e6 {
+        format!("{:.2} M", value / 1e6)
+    } else if value.abs() >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+fn draw(header: &[String], rows: &[Vec<String>], left: usize) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(left) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{table}\n")
+}

@@ -1,0 +1,104 @@
+//! What the command line understands.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use samara_lab::scenario::{Loaded, load};
+
+/// Gets one piece of data from one machine to all the others, and shows how well it got there.
+#[derive(Debug, Parser)]
+#[command(name = "samara", version, about)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a scenario in the simulator.
+    ///
+    /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an expectation of
+    /// the scenario is not met, 2 if something is wrong with the input, 130 if the run was interrupted.
+    Run(RunOptions),
+    /// List the built-in scenarios.
+    List,
+    /// Print a scenario as it would be run, with all defaults.
+    Show(ScenarioOptions),
+    /// Print the JSON Schema of scenario files.
+    Schema,
+    /// Set two results directories side by side.
+    Compare {
+        /// A results directory.
+        a: PathBuf,
+        /// Another one.
+        b: PathBuf,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// Which.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which scenario, and what to change in it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScenarioOptions {
+    /// A built-in scenario (see `samara list`) or the path of a file.
+    pub(crate) scenario: String,
+    /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Do only this run of the scenario; can be repeated.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) only: Vec<String>,
+    /// Use this seed instead of the scenario's.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+impl ScenarioOptions {
+    /// Loads it.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        load(&self.scenario, &self.set, &self.only, self.seed).map_err(|error| error.to_string())
+    }
+}
+
+/// How to run it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunOptions {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioOptions,
+    /// Threads to use; results do not depend on it. All processors, if not given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// The results directory; results/<scenario>-seed<seed>, if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Overwrite a finished results directory.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Do not show progress.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// What to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table to read.
+    Table,
+    /// One JSON document.
+    Json,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err(format!("\"{text}\" is not KEY=VALUE; expected for example network.nodes=200")),
+    }
+}
