@@ -14,6 +14,9 @@ use crate::words::{headline, ms};
 /// So many curves at most are drawn for nodes; of more, every so manieth is taken.
 const NODE_CURVES_MAX: usize = 1000;
 
+/// The time of a column that never came, in the packed form.
+const NEVER: u32 = 0x00ff_ffff;
+
 /// Deliveries of a run's first slot, packed for the page.
 #[derive(Serialize)]
 struct Panel {
@@ -25,7 +28,10 @@ struct Panel {
     /// Nodes, and the step between those that are there.
     nodes: usize,
     every: usize,
-    /// Base64 of little-endian records: node (u32), column (u16), time in quarters of a millisecond (u32; all ones if never).
+    /// The nodes, and how many records each has.
+    node: Vec<(u32, u32)>,
+    /// Base64 of records, node by node: column (u16) and time in quarters of a millisecond (u24; all ones if never), both
+    /// little-endian.
     data: String,
     /// The last arrival in milliseconds.
     last_ms: f64,
@@ -59,7 +65,7 @@ pub(crate) fn page(report: &Report) -> String {
         }
         body.push_str("</section>");
     } else {
-        curves(&panels, report, &mut body);
+        curves(&panels, &mut body);
     }
     traffic(report, &mut body);
     configuration(report, &mut body);
@@ -201,18 +207,22 @@ fn panel(result: &RunResult) -> Panel {
     let every = hosts.len().div_ceil(NODE_CURVES_MAX).max(1);
     let kept: std::collections::BTreeSet<u32> = hosts.iter().copied().step_by(every).collect();
     let mut bytes = Vec::new();
+    let mut node: Vec<(u32, u32)> = Vec::new();
     let mut last = 0.0_f64;
     for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0 && kept.contains(&delivery.host)) {
         let quarters = if delivery.delivered() {
             let nanos = delivery.at - result.published[0];
             last = last.max(nanos as f64 / 1e6);
-            (nanos / 250_000).min(u64::from(u32::MAX - 1)) as u32
+            (nanos / 250_000).min(u64::from(NEVER - 1)) as u32
         } else {
-            u32::MAX
+            NEVER
         };
-        bytes.extend(delivery.host.to_le_bytes());
+        match node.last_mut() {
+            Some((host, count)) if *host == delivery.host => *count += 1,
+            _ => node.push((delivery.host, 1)),
+        }
         bytes.extend((delivery.column as u16).to_le_bytes());
-        bytes.extend(quarters.to_le_bytes());
+        bytes.extend(&quarters.to_le_bytes()[..3]);
     }
     Panel {
         run: result.run.name.clone(),
@@ -221,12 +231,13 @@ fn panel(result: &RunResult) -> Panel {
         columns: result.columns,
         nodes: kept.len(),
         every,
+        node,
         data: STANDARD.encode(bytes),
         last_ms: last,
     }
 }
 
-fn curves(panels: &[Panel], report: &Report, body: &mut String) {
+fn curves(panels: &[Panel], body: &mut String) {
     body.push_str(
         "<section id=\"curves\"><h2>How columns spread, and how custody fills</h2>\
          <p>Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: the share of \
@@ -235,7 +246,6 @@ fn curves(panels: &[Panel], report: &Report, body: &mut String) {
          <label>column <input type=\"number\" id=\"column\" min=\"0\"></label> <label>node <input type=\"number\" id=\"node\" min=\"0\"></label> \
          <button id=\"clear\" type=\"button\">clear</button> <output id=\"told\" aria-live=\"polite\"></output></div>",
     );
-    let figures = all(report);
     for (i, panel) in panels.iter().enumerate() {
         let sample = if panel.every > 1 { format!(" One node in {} is drawn.", panel.every) } else { String::new() };
         let _ = write!(
@@ -249,15 +259,7 @@ fn curves(panels: &[Panel], report: &Report, body: &mut String) {
             panel.nodes
         );
     }
-    // Without scripts the static figures of the first and the last run are there at least.
-    body.push_str("<noscript>");
-    let names = [panels.first(), panels.last()].into_iter().flatten().map(|panel| format!("{}-columns", panel.run));
-    for name in names {
-        if let Some((_, svg)) = figures.iter().find(|(figure, _)| *figure == name) {
-            let _ = write!(body, "<figure class=\"static\">{}</figure>", inline(svg));
-        }
-    }
-    body.push_str("</noscript></section>");
+    body.push_str("<noscript><p>The curves are drawn by a script; the same figures are in the folder figures beside this file, as SVG and PNG.</p></noscript></section>");
 }
 
 fn traffic(report: &Report, body: &mut String) {

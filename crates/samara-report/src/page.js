@@ -2,17 +2,20 @@
 (() => {
   const panels = JSON.parse(document.getElementById("panels").textContent);
   if (!panels.length) return;
-  const NEVER = 0xffffffff;
+  const NEVER = 0xffffff;
   for (const panel of panels) {
     const bytes = Uint8Array.from(atob(panel.data), (c) => c.charCodeAt(0));
     const view = new DataView(bytes.buffer);
     const columns = new Map(), nodes = new Map();
     const add = (map, key, time) => { if (!map.has(key)) map.set(key, []); map.get(key).push(time); };
-    for (let at = 0; at < bytes.length; at += 10) {
-      const node = view.getUint32(at, true), column = view.getUint16(at + 4, true), raw = view.getUint32(at + 6, true);
-      const time = raw === NEVER ? Infinity : raw / 4;
-      add(columns, column, time);
-      add(nodes, node, time);
+    let at = 0;
+    for (const [node, count] of panel.node) {
+      for (let i = 0; i < count; i++, at += 5) {
+        const column = view.getUint16(at, true), raw = view.getUint16(at + 2, true) + view.getUint8(at + 4) * 65536;
+        const time = raw === NEVER ? Infinity : raw / 4;
+        add(columns, column, time);
+        add(nodes, node, time);
+      }
     }
     const sorted = (map) => [...map].sort((a, b) => a[0] - b[0]).map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }));
     panel.curves = { columns: sorted(columns), nodes: sorted(nodes) };
