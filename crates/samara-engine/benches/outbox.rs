@@ -45,7 +45,7 @@ fn run(dispatch: Dispatch, peers: u32, batch: Vec<Owe<Blob>>) {
 }
 
 fn outbox(c: &mut Criterion) {
-    for (messages, degree, peers) in [(128, 8, 70), (1000, 1000, 1000)] {
+    for (messages, degree, peers) in [(128, 8, 70), (100, 100, 100), (100, 8, 1000)] {
         let batch = batch(messages, degree, peers);
         let mut group = c.benchmark_group(format!("{messages} messages to {degree} of {peers} peers"));
         group.throughput(Throughput::Elements(messages * degree as u64)).sample_size(10);

@@ -221,3 +221,15 @@ fn copy_released_by_an_expired_one_keeps_its_priority() {
         assert_eq!(pop(), None);
     }
 }
+
+/// Also among peers that are owed different messages, a balanced plan serves the one that got the fewest.
+#[test]
+fn balanced_serves_the_peer_with_the_fewest_copies() {
+    let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
+    let targets = [vec![0], vec![0], vec![1], vec![0, 1]].map(BTreeSet::from_iter);
+    let (messages, peers) = (MessageOrder::AsGiven, PeerOrder::Balanced);
+    owe_all(&mut outbox, &targets, &Schedule::Interleaved { messages, peers });
+    let peers: Vec<u32> =
+        std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| copy.peer.0).collect();
+    assert_eq!(peers, [0, 0, 1, 1, 0]);
+}

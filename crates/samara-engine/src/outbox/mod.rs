@@ -85,7 +85,9 @@
 //!
 //! An idle link costs one small record and no heap memory. Queues are binary heaps whose keys are brought up to date only
 //! when they surface (keys never decrease), so that a copy that leaves costs nothing for the other copies of its message;
-//! node dispatch looks once or twice at each link that has something pending.
+//! node dispatch looks once or twice at each link that has something pending. It also brings the keys up to date that
+//! surface on these links: next to none where a message goes to a few of many peers, but about one for each link and copy
+//! where every message goes to all peers, so that node dispatch is meant for some hundred links with copies at most.
 
 mod balance;
 mod config;
