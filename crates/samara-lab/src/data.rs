@@ -41,7 +41,10 @@ pub fn read(name: &str, directory: &Path) -> Result<String, String> {
     let fail = |error: io::Error| format!("{name}: {error}");
     let bytes = if let Some(data) = name.strip_prefix(PREFIX) {
         let (_, packed) = FILES.iter().find(|(name, _)| *name == data).ok_or_else(|| {
-            format!("{name}: there is no such data file; there are {}", names().collect::<Vec<_>>().join(", "))
+            format!(
+                "{name}: there is no such data file; there are {}",
+                names().collect::<Vec<_>>().join(", ")
+            )
         })?;
         zstd::decode_all(*packed).map_err(fail)?
     } else {
@@ -65,7 +68,9 @@ pub fn read_pairs(name: &str, directory: &Path, header: [&str; 2]) -> Result<Vec
     lines
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            let pair = line.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+            let pair = line
+                .split_once(',')
+                .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
             pair.ok_or_else(|| format!("{name}:{}: \"{line}\" is not a pair of numbers", number + 1))
         })
         .collect()

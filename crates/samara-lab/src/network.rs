@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    DownlinkQueue, Framing, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig,
-    Transport,
+    DownlinkQueue, Framing, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
+    TcpConfig, Transport,
 };
 
 use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, TransportKind};

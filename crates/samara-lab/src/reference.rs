@@ -58,7 +58,9 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
             .collect();
         let their_statistics: Vec<Statistics> =
             theirs.iter().filter_map(|run| Statistics::of(&run.custody_ms)).collect();
-        let (Some(ours_ms), Some(reference_ms)) = (mean(&ours_statistics), mean(&their_statistics)) else { continue };
+        let (Some(ours_ms), Some(reference_ms)) = (mean(&ours_statistics), mean(&their_statistics)) else {
+            continue;
+        };
         let our_copies =
             ours.iter().map(|result| result.run.metrics.duplication_factor).sum::<f64>() / ours.len() as f64;
         let their_copies = theirs.iter().map(|run| run.copies).sum::<f64>() / theirs.len() as f64;

@@ -85,7 +85,8 @@ pub fn run(
 ) -> Result<Measured, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
-    let graph = topology::build(scenario, &custody, options.directory, point.seed).map_err(RunError::Scenario)?;
+    let graph =
+        topology::build(scenario, &custody, options.directory, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, custody, &graph.edges, options.threads)?;
     let mut sim = setup.simulation()?;
     setup.schedule_links(&mut sim, &graph.edges);
@@ -258,7 +259,8 @@ impl<'a> Setup<'a> {
         let publisher = self.scenario.workload.publisher;
         let observed = self.observer.map(|observer| {
             // The observer knows a few hosts of its own, besides the publisher.
-            let mut hosts: Vec<u32> = (0..self.scenario.network.nodes).filter(|host| *host != publisher).collect();
+            let mut hosts: Vec<u32> =
+                (0..self.scenario.network.nodes).filter(|host| *host != publisher).collect();
             rng.shuffle(&mut hosts);
             hosts.truncate(self.scenario.network.topology.degree.max(8) as usize);
             hosts.into_iter().chain([publisher]).map(move |host| (observer, host))
@@ -274,7 +276,10 @@ impl<'a> Setup<'a> {
 
     fn schedule_faults(&self, sim: &mut Simulation<ColumnsNode>) {
         for (index, fault) in self.scenario.faults.iter().enumerate() {
-            let (at, until) = (Time::from_nanos(fault.at.nanos()), fault.until.map(|until| Time::from_nanos(until.nanos())));
+            let (at, until) = (
+                Time::from_nanos(fault.at.nanos()),
+                fault.until.map(|until| Time::from_nanos(until.nanos())),
+            );
             for host in network::hit(self.scenario, index, self.seed) {
                 match fault.kind {
                     FaultKind::Crash | FaultKind::Vanish => {
@@ -351,9 +356,12 @@ impl<'a> Setup<'a> {
         let fastest = self.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
         let latency = match &self.scenario.network.regions {
             None => self.scenario.network.latency.millis_f64(),
-            Some(regions) => {
-                regions.latency.iter().flatten().map(|latency| latency.millis_f64()).fold(f64::INFINITY, f64::min)
-            }
+            Some(regions) => regions
+                .latency
+                .iter()
+                .flatten()
+                .map(|latency| latency.millis_f64())
+                .fold(f64::INFINITY, f64::min),
         };
         bounds::mean_custody_ms(&bounds::Setting {
             columns: workload.columns,

@@ -51,11 +51,15 @@ impl Graph {
 /// # Panics
 /// If `nodes * degree` is odd or the degree is not below the number of nodes; scenarios are checked before.
 pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
-    assert!(degree < nodes && (u64::from(nodes) * u64::from(degree)).is_multiple_of(2), "no such regular graph");
+    assert!(
+        degree < nodes && (u64::from(nodes) * u64::from(degree)).is_multiple_of(2),
+        "no such regular graph"
+    );
     if degree == nodes - 1 {
         return full_mesh(nodes);
     }
-    let mut stubs: Vec<u32> = (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
+    let mut stubs: Vec<u32> =
+        (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
     rng.shuffle(&mut stubs);
     let mut edges: Vec<(u32, u32)> = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let ordered = |(a, b): (u32, u32)| (a.min(b), a.max(b));
@@ -110,7 +114,10 @@ fn from_file(name: &str, directory: &Path, nodes: u32) -> Result<Graph, String> 
     for (line, (a, b)) in edges.iter().enumerate() {
         let fail = |what: String| Err(format!("{name}:{}: {what}", line + 2));
         if *a >= nodes || *b >= nodes {
-            return fail(format!("edge {a},{b}, but network.nodes = {nodes}: hosts are numbered 0 to {}", nodes - 1));
+            return fail(format!(
+                "edge {a},{b}, but network.nodes = {nodes}: hosts are numbered 0 to {}",
+                nodes - 1
+            ));
         }
         if a == b {
             return fail(format!("host {a} cannot have a link to itself"));
@@ -127,7 +134,9 @@ pub fn custody(scenario: &Scenario, directory: &Path, seed: u64) -> Result<Vec<V
     let (nodes, workload) = (scenario.network.nodes, &scenario.workload);
     let mut kept = vec![Vec::new(); nodes as usize];
     if let Some(file) = &workload.custody_file {
-        for (line, (node, column)) in data::read_pairs(file, directory, ["node", "column"])?.into_iter().enumerate() {
+        for (line, (node, column)) in
+            data::read_pairs(file, directory, ["node", "column"])?.into_iter().enumerate()
+        {
             if node >= nodes || column >= workload.columns {
                 return Err(format!(
                     "{file}:{}: node {node}, column {column}; nodes are 0 to {}, columns 0 to {}",
@@ -165,7 +174,12 @@ pub fn custody(scenario: &Scenario, directory: &Path, seed: u64) -> Result<Vec<V
 ///
 /// # Errors
 /// A file cannot be read or does not fit, or hosts cannot be reached.
-pub fn build(scenario: &Scenario, custody: &[Vec<u32>], directory: &Path, seed: u64) -> Result<Graph, String> {
+pub fn build(
+    scenario: &Scenario,
+    custody: &[Vec<u32>],
+    directory: &Path,
+    seed: u64,
+) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
     let Topology { kind, degree, topic_peers_min, file } = &scenario.network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);

@@ -74,7 +74,8 @@ impl Kind {
         for (unit, factor) in self.units {
             let text = format!("{} {unit}", value / factor);
             // Only exact renderings: what is written must read as the same value.
-            if self.parse(&text) == Ok(value) && best.as_ref().is_none_or(|(len, _)| text.chars().count() <= *len)
+            if self.parse(&text) == Ok(value)
+                && best.as_ref().is_none_or(|(len, _)| text.chars().count() <= *len)
             {
                 best = Some((text.chars().count(), text));
             }

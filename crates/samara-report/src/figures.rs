@@ -171,7 +171,10 @@ fn sweeps(report: &Report) -> Vec<(String, String)> {
             let rows: Vec<&Row> = report.rows.iter().filter(|row| row.point[..last] == panel[..]).collect();
             let values: Vec<String> =
                 report.axes.iter().zip(panel).map(|((_, label), value)| format!("{label} {value}")).collect();
-            let title = std::iter::once("Mean time to custody".to_owned()).chain(values).collect::<Vec<_>>().join(", ");
+            let title = std::iter::once("Mean time to custody".to_owned())
+                .chain(values)
+                .collect::<Vec<_>>()
+                .join(", ");
             let mut svg = String::new();
             {
                 let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -231,11 +234,17 @@ fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usi
         chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
         chart.draw_series(of_run.iter().filter(|row| row.confidence > 0.0).map(|row| {
             let x = x_of(row);
-            PathElement::new([(x, (row.mean - row.confidence).max(bottom)), (x, row.mean + row.confidence)], colour)
+            PathElement::new(
+                [(x, (row.mean - row.confidence).max(bottom)), (x, row.mean + row.confidence)],
+                colour,
+            )
         }))?;
     }
-    let bound: Vec<(f64, f64)> =
-        rows.iter().filter(|row| Some(&row.run.as_str()) == runs.first()).map(|row| (x_of(row), row.bound)).collect();
+    let bound: Vec<(f64, f64)> = rows
+        .iter()
+        .filter(|row| Some(&row.run.as_str()) == runs.first())
+        .map(|row| (x_of(row), row.bound))
+        .collect();
     chart
         .draw_series(DashedLineSeries::new(bound, 6, 5, BLACK.stroke_width(1)))?
         .label("lower bound")

@@ -40,7 +40,12 @@ struct Panel {
 /// The page.
 pub(crate) fn page(report: &Report) -> String {
     let mut body = String::new();
-    let _ = write!(body, "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>", text(&report.summary.scenario), text(&report.title));
+    let _ = write!(
+        body,
+        "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>",
+        text(&report.summary.scenario),
+        text(&report.title)
+    );
     for paragraph in report.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         let _ = write!(body, "<p class=\"lead\">{}</p>", text(&paragraph.replace('\n', " ")));
     }
@@ -56,8 +61,11 @@ pub(crate) fn page(report: &Report) -> String {
     comparison(report, &mut body);
     references(report, &mut body);
     expectations(report, &mut body);
-    let panels: Vec<Panel> =
-        if report.axes.is_empty() { first_seeds(&report.results).iter().map(|result| panel(result)).collect() } else { Vec::new() };
+    let panels: Vec<Panel> = if report.axes.is_empty() {
+        first_seeds(&report.results).iter().map(|result| panel(result)).collect()
+    } else {
+        Vec::new()
+    };
     if panels.is_empty() {
         body.push_str("<section><h2>Over the sweep</h2>");
         for (_, svg) in all(report) {
@@ -111,10 +119,15 @@ fn comparison(report: &Report, body: &mut String) {
     }
     body.push_str("<th class=\"bars\">Mean, bound (line), and 95th percentile (thin)</th><th class=\"n\">Mean</th><th class=\"n\">p50</th>\
                    <th class=\"n\">p95</th><th class=\"n\">p99</th><th class=\"n\">Max</th><th class=\"n\">× bound</th><th class=\"n\">Incomplete</th></tr></thead><tbody>");
-    let top = report.rows.iter().map(|row| row.p95.max(row.mean)).filter(|ms| ms.is_finite()).fold(1.0, f64::max);
+    let top =
+        report.rows.iter().map(|row| row.p95.max(row.mean)).filter(|ms| ms.is_finite()).fold(1.0, f64::max);
     let best = report.rows.iter().map(|row| row.mean).fold(f64::INFINITY, f64::min);
     for row in &report.rows {
-        let class = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 { " class=\"best\"" } else { "" };
+        let class = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 {
+            " class=\"best\""
+        } else {
+            ""
+        };
         let _ = write!(body, "<tr{class}><th scope=\"row\">{}</th>", text(&row.label));
         for value in &row.point {
             let _ = write!(body, "<td>{}</td>", text(value));
@@ -129,7 +142,12 @@ fn comparison(report: &Report, body: &mut String) {
         for value in [row.p50, row.p95, row.p99, row.max] {
             let _ = write!(body, "<td class=\"n\">{}</td>", ms(value));
         }
-        let _ = write!(body, "<td class=\"n strong\">{:.2}</td><td class=\"n\">{:.0}</td></tr>", row.over_bound(), row.incomplete);
+        let _ = write!(
+            body,
+            "<td class=\"n strong\">{:.2}</td><td class=\"n\">{:.0}</td></tr>",
+            row.over_bound(),
+            row.incomplete
+        );
     }
     body.push_str("</tbody></table></div></section>");
 }
@@ -194,7 +212,8 @@ fn expectations(report: &Report, body: &mut String) {
         body.push_str("<ul class=\"missed\">");
         for outcome in missed {
             let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
-            let _ = write!(body, "<li>✗ {}: {}, found {found}</li>", text(&outcome.run), text(&outcome.expected));
+            let _ =
+                write!(body, "<li>✗ {}: {}, found {found}</li>", text(&outcome.run), text(&outcome.expected));
         }
         body.push_str("</ul>");
     }
@@ -209,7 +228,9 @@ fn panel(result: &RunResult) -> Panel {
     let mut bytes = Vec::new();
     let mut node: Vec<(u32, u32)> = Vec::new();
     let mut last = 0.0_f64;
-    for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0 && kept.contains(&delivery.host)) {
+    for delivery in
+        result.deliveries.iter().filter(|delivery| delivery.slot == 0 && kept.contains(&delivery.host))
+    {
         let quarters = if delivery.delivered() {
             let nanos = delivery.at - result.published[0];
             last = last.max(nanos as f64 / 1e6);
@@ -247,7 +268,8 @@ fn curves(panels: &[Panel], body: &mut String) {
          <button id=\"clear\" type=\"button\">clear</button> <output id=\"told\" aria-live=\"polite\"></output></div>",
     );
     for (i, panel) in panels.iter().enumerate() {
-        let sample = if panel.every > 1 { format!(" One node in {} is drawn.", panel.every) } else { String::new() };
+        let sample =
+            if panel.every > 1 { format!(" One node in {} is drawn.", panel.every) } else { String::new() };
         let _ = write!(
             body,
             "<article class=\"pair\"><h3>{}</h3><p>{}{sample}</p><div class=\"panels\"><canvas data-panel=\"{i}\" data-kind=\"columns\" role=\"img\" \

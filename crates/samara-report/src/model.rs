@@ -73,7 +73,9 @@ impl Report {
             .sweep
             .iter()
             .flat_map(|sweep| &sweep.axis)
-            .map(|axis| (axis.key.clone(), if axis.label.is_empty() { axis.key.clone() } else { axis.label.clone() }))
+            .map(|axis| {
+                (axis.key.clone(), if axis.label.is_empty() { axis.key.clone() } else { axis.label.clone() })
+            })
             .collect();
         Self {
             title: loaded.scenario.scenario.title.clone(),

@@ -10,13 +10,17 @@ use crate::model::Report;
 pub fn table(report: &Report) -> String {
     let mut header: Vec<String> = vec!["run".to_owned()];
     header.extend(report.axes.iter().map(|(_, label)| label.clone()));
-    header.extend(["mean ms", "p50", "p95", "max", "bound ms", "x bound", "copies", "MB up", "incomplete"].map(str::to_owned));
+    header.extend(
+        ["mean ms", "p50", "p95", "max", "bound ms", "x bound", "copies", "MB up", "incomplete"]
+            .map(str::to_owned),
+    );
     let best = report.rows.iter().map(|row| row.mean).fold(f64::INFINITY, f64::min);
     let rows: Vec<Vec<String>> = report
         .rows
         .iter()
         .map(|row| {
-            let mark = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 { " *" } else { "" };
+            let mark =
+                if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 { " *" } else { "" };
             let mut cells = vec![format!("{}{mark}", row.run)];
             cells.extend(row.point.iter().cloned());
             let mean = if row.seeds > 1 {
@@ -38,7 +42,10 @@ pub fn table(report: &Report) -> String {
             cells
         })
         .collect();
-    let mut text = format!("{}\nTime to custody: from the publication until a node has all its columns.\n", report.title);
+    let mut text = format!(
+        "{}\nTime to custody: from the publication until a node has all its columns.\n",
+        report.title
+    );
     text += &draw(&header, &rows, 1 + report.axes.len());
     text
 }

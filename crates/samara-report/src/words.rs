@@ -56,8 +56,10 @@ fn slow_start(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
     for result in crate::figures::first_seeds(&report.results) {
         let slots = &result.run.metrics.slots;
-        let times: Vec<f64> =
-            slots.iter().filter_map(|slot| slot.time_to_custody_ms.as_ref().map(|times| times.mean)).collect();
+        let times: Vec<f64> = slots
+            .iter()
+            .filter_map(|slot| slot.time_to_custody_ms.as_ref().map(|times| times.mean))
+            .collect();
         if times.len() < 2 {
             continue;
         }

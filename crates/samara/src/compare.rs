@@ -38,9 +38,11 @@ pub(crate) fn compare(a: &Path, b: &Path) -> Result<ExitCode, String> {
             continue;
         };
         for (path, label) in METRICS {
-            let value = |run: &Value| path.split('.').fold(&run["metrics"], |value, part| &value[part]).as_f64();
+            let value =
+                |run: &Value| path.split('.').fold(&run["metrics"], |value, part| &value[part]).as_f64();
             if let (Some(a), Some(b)) = (value(&run), value(other)) {
-                let change = if a == 0.0 { String::new() } else { format!("{:+.1} %", (b / a - 1.0) * 100.0) };
+                let change =
+                    if a == 0.0 { String::new() } else { format!("{:+.1} %", (b / a - 1.0) * 100.0) };
                 rows.push([
                     run["name"].as_str().unwrap_or_default().to_owned(),
                     label.to_owned(),
@@ -55,7 +57,10 @@ pub(crate) fn compare(a: &Path, b: &Path) -> Result<ExitCode, String> {
         return Err(format!("{} and {} have no run in common", a.display(), b.display()));
     }
     let same = first["digest"] == second["digest"];
-    let mut text = terminal::plain_table(["run", "metric", &a.display().to_string(), &b.display().to_string(), "change"], &rows);
+    let mut text = terminal::plain_table(
+        ["run", "metric", &a.display().to_string(), &b.display().to_string(), "change"],
+        &rows,
+    );
     text += if same { "the digests are equal: the runs are identical\n" } else { "the digests differ\n" };
     crate::print(&text)?;
     if !unmatched.is_empty() {
@@ -66,7 +71,8 @@ pub(crate) fn compare(a: &Path, b: &Path) -> Result<ExitCode, String> {
 
 fn read(directory: &Path) -> Result<Value, String> {
     let path = directory.join("summary.json");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| format!("{}: {error}; expected a results directory of samara run", path.display()))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        format!("{}: {error}; expected a results directory of samara run", path.display())
+    })?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -12,9 +12,6 @@ use clap::{CommandFactory, Parser};
 
 use args::{Args, Verb};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Something is wrong with what was asked for.
 const BAD_INPUT: u8 = 2;
 
@@ -23,7 +20,9 @@ fn main() -> ExitCode {
         Verb::Run(options) => run::run(&options),
         Verb::List => list(),
         Verb::Show(options) => show(&options),
-        Verb::Schema => print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n")),
+        Verb::Schema => {
+            print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
+        }
         Verb::Compare { a, b } => compare::compare(&a, &b),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
@@ -39,7 +38,9 @@ fn main() -> ExitCode {
 /// Prints a text; a reader that has gone away is no mistake of ours.
 fn print(text: &str) -> Result<ExitCode, String> {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }
@@ -47,8 +48,10 @@ fn print(text: &str) -> Result<ExitCode, String> {
 fn list() -> Result<ExitCode, String> {
     let scenarios = samara_lab::scenario::builtins();
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
-    let lines: String =
-        scenarios.iter().map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title())).collect();
+    let lines: String = scenarios
+        .iter()
+        .map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title()))
+        .collect();
     print(&lines)
 }
 

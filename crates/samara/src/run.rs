@@ -31,7 +31,8 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let loaded = options.scenario.load()?;
     let expectations = expectations(&loaded)?;
     let path = options.out.clone().unwrap_or_else(|| default_path(&loaded));
-    let directory = ResultsDirectory::create(&path, &loaded, options.force).map_err(|error| error.to_string())?;
+    let directory =
+        ResultsDirectory::create(&path, &loaded, options.force).map_err(|error| error.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {
@@ -53,7 +54,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     directory.finish(&summary, complete).map_err(|error| error.to_string())?;
     show(options.format, &summary, &report, &comparisons, &outcomes, directory.path())?;
     Ok(if !complete {
-        eprintln!("samara: interrupted; {} of {} runs are in {}", finished.len(), loaded.points.len(), path.display());
+        eprintln!(
+            "samara: interrupted; {} of {} runs are in {}",
+            finished.len(),
+            loaded.points.len(),
+            path.display()
+        );
         ExitCode::from(INTERRUPTED)
     } else if outcomes.iter().any(|outcome| !outcome.holds) {
         ExitCode::from(NOT_MET)
@@ -130,7 +136,10 @@ fn run_all(
     if let Some(message) = lock(&failure).take() {
         return Err(message);
     }
-    Ok(results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+    Ok(results
+        .into_iter()
+        .map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -155,7 +155,8 @@ impl ColumnsNode {
             }
             Command::PublishBatch { slot, schedule } => {
                 let shared = Arc::clone(&self.shared);
-                let messages = self.slot_messages(slot).map(|column| Arc::clone(&shared.messages[column as usize]));
+                let messages =
+                    self.slot_messages(slot).map(|column| Arc::clone(&shared.messages[column as usize]));
                 self.gossip.publish_message_batch(messages, &schedule, cx);
             }
         }
@@ -178,7 +179,9 @@ impl ColumnsNode {
                         self.columns.insert(key, column);
                     }
                 }
-                Event::Message { key, topic, message, from: Some(from), .. } if self.validation_time.is_zero() => {
+                Event::Message { key, topic, message, from: Some(from), .. }
+                    if self.validation_time.is_zero() =>
+                {
                     self.first_copy(key, &topic, &message, from, cx);
                 }
                 Event::NeedsValidation { id, key, topic, message, from } => {

@@ -20,7 +20,9 @@ const COMPLETE: &str = "complete";
 #[derive(Debug, Error)]
 pub enum DirectoryError {
     /// It holds a finished result.
-    #[error("{0}: holds a finished result; choose another directory with --out, or overwrite it with --force")]
+    #[error(
+        "{0}: holds a finished result; choose another directory with --out, or overwrite it with --force"
+    )]
     Finished(PathBuf),
     /// It holds something else.
     #[error("{0}: exists and holds no result of Samara; choose another directory with --out")]
@@ -78,7 +80,12 @@ impl ResultsDirectory {
     ///
     /// # Errors
     /// A table cannot be written.
-    pub fn run(&self, measured: &Measured, result: &RunResult, copies: &[CopyRow]) -> Result<(), DirectoryError> {
+    pub fn run(
+        &self,
+        measured: &Measured,
+        result: &RunResult,
+        copies: &[CopyRow],
+    ) -> Result<(), DirectoryError> {
         let name = slug(&format!("{}-seed{}", measured.point.name(), measured.point.seed));
         let directory = self.path.join("runs").join(name);
         io_at(&directory, fs::create_dir_all(&directory))?;

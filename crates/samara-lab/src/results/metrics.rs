@@ -117,8 +117,13 @@ pub fn metrics(measured: &Measured) -> Metrics {
     let duplication = ratio(copies as f64, delivered as f64);
     let dissemination = latencies.iter().copied().reduce(f64::max);
     let publisher = measured.point.scenario.workload.publisher as usize;
-    let others: Vec<&HostStats> =
-        measured.traffic.iter().enumerate().filter(|(host, _)| *host != publisher).map(|(_, stats)| stats).collect();
+    let others: Vec<&HostStats> = measured
+        .traffic
+        .iter()
+        .enumerate()
+        .filter(|(host, _)| *host != publisher)
+        .map(|(_, stats)| stats)
+        .collect();
     let count = others.len() as f64;
     let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
     let payload = delivered as f64 * measured.point.scenario.workload.column_bytes() as f64;

@@ -36,8 +36,9 @@ impl RunResult {
     /// Takes what is needed out of the measurements of a run.
     pub fn of(measured: &Measured) -> (Self, Vec<CopyRow>) {
         let slots = 0..measured.published.len() as u32;
-        let custody_ms =
-            slots.map(|slot| measured.collector.custody_ms(slot, measured.published[slot as usize])).collect();
+        let custody_ms = slots
+            .map(|slot| measured.collector.custody_ms(slot, measured.published[slot as usize]))
+            .collect();
         let result = Self {
             run: Run::of(measured),
             published: measured.published.clone(),

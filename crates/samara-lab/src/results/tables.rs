@@ -4,7 +4,9 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -51,7 +53,12 @@ pub(super) fn deliveries(path: &Path, result: &RunResult) -> Result<(), TableErr
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Result<(), TableError> {
+pub(super) fn copies(
+    path: &Path,
+    rows: &[CopyRow],
+    columns: u32,
+    published: &[u64],
+) -> Result<(), TableError> {
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
     write(
@@ -84,8 +91,14 @@ pub(super) fn traffic(path: &Path, measured: &Measured) -> Result<(), TableError
         vec![
             ("node", Arc::new(UInt32Array::from_iter_values(0..stats.len() as u32)) as ArrayRef),
             ("class", Arc::new(StringArray::from_iter(class))),
-            ("uplink_bps", Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.uplink_bps)))),
-            ("downlink_bps", Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.downlink_bps)))),
+            (
+                "uplink_bps",
+                Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.uplink_bps))),
+            ),
+            (
+                "downlink_bps",
+                Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.downlink_bps))),
+            ),
             ("bytes_up", count(|stats| stats.sent.bytes)),
             ("bytes_down", count(|stats| stats.received.bytes)),
             ("packets_up", count(|stats| stats.sent.packets)),
@@ -121,7 +134,10 @@ pub(super) fn configuration(path: &Path, rows: &[(String, String)]) -> Result<()
 }
 
 fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
-    let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError { path: path.display().to_string(), source };
+    let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError {
+        path: path.display().to_string(),
+        source,
+    };
     let batch = RecordBatch::try_from_iter(columns).map_err(|error| fail(error.into()))?;
     let file = File::create(path).map_err(|error| fail(error.into()))?;
     let level = ZstdLevel::try_new(3).map_err(|error| fail(error.into()))?;

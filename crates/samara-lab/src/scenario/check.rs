@@ -57,21 +57,31 @@ impl Checks<'_> {
             self.wrong("network.loss", format!("is {}; allowed is below 100 %", network.loss));
         }
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
-            self.wrong("network.loss", "the ideal transport never sends again; use kind = \"tcp\", or no loss".to_owned());
+            self.wrong(
+                "network.loss",
+                "the ideal transport never sends again; use kind = \"tcp\", or no loss".to_owned(),
+            );
         }
         self.topology(scenario);
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
-            self.wrong("network.class", format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0));
+            self.wrong(
+                "network.class",
+                format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0),
+            );
         }
         for (i, class) in network.classes.iter().enumerate() {
             if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
-                self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive".to_owned());
+                self.wrong(
+                    &format!("network.class.{i}"),
+                    "has a rate of 0 bit/s; it must be positive".to_owned(),
+                );
             }
         }
         if let Some(regions) = &network.regions {
             let count = regions.names.len();
-            let square = regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
+            let square =
+                regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
             if count == 0 || regions.weights.len() != count || !square {
                 let rows = regions.latency.len();
                 self.wrong(
@@ -86,7 +96,10 @@ impl Checks<'_> {
             if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
                 || regions.weights.iter().sum::<f64>() <= 0.0
             {
-                self.wrong("network.regions.weights", "weights are positive numbers, and one is not zero".to_owned());
+                self.wrong(
+                    "network.regions.weights",
+                    "weights are positive numbers, and one is not zero".to_owned(),
+                );
             }
         }
     }
@@ -116,7 +129,10 @@ impl Checks<'_> {
             }
             TopologyKind::File => {
                 if topology.file.is_none() {
-                    self.wrong("network.topology.file", "is missing; kind = \"file\" needs the path of an edge list".to_owned());
+                    self.wrong(
+                        "network.topology.file",
+                        "is missing; kind = \"file\" needs the path of an edge list".to_owned(),
+                    );
                 }
             }
             TopologyKind::FullMesh | TopologyKind::Ring => {}
@@ -141,20 +157,29 @@ impl Checks<'_> {
             );
         }
         if workload.column_bytes() == 0 {
-            self.wrong("workload.blob_size", "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned());
+            self.wrong(
+                "workload.blob_size",
+                "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned(),
+            );
         }
         let limit = scenario.gossipsub.build(None).max_message_bytes as u64;
         if workload.column_bytes() > limit {
             self.wrong(
                 "workload.blob_size",
-                format!("a column has {} bytes; the protocol's preset allows {limit}", workload.column_bytes()),
+                format!(
+                    "a column has {} bytes; the protocol's preset allows {limit}",
+                    workload.column_bytes()
+                ),
             );
         }
         if workload.deadline.nanos() == 0 {
             self.wrong("workload.deadline", "is 0; blocks need time to spread".to_owned());
         }
         if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
-            self.wrong("workload.slot_interval", "is 0 with several slots; give it a time such as \"12 s\"".to_owned());
+            self.wrong(
+                "workload.slot_interval",
+                "is 0 with several slots; give it a time such as \"12 s\"".to_owned(),
+            );
         }
         let links = &scenario.transport.links;
         if links.until < links.from {
@@ -163,7 +188,10 @@ impl Checks<'_> {
         if workload.warm_up <= links.until {
             self.wrong(
                 "workload.warm_up",
-                format!("is {}; it must be later than transport.links.until = {}", workload.warm_up, links.until),
+                format!(
+                    "is {}; it must be later than transport.links.until = {}",
+                    workload.warm_up, links.until
+                ),
             );
         }
     }

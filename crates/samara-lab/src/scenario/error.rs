@@ -60,7 +60,8 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
-        let path: Vec<String> = if let Some(name) = line.strip_prefix("[[").and_then(|l| l.split("]]").next()) {
+        let path: Vec<String> = if let Some(name) = line.strip_prefix("[[").and_then(|l| l.split("]]").next())
+        {
             let count = counts.entry(name.trim().to_owned()).or_default();
             section = name.trim().split('.').map(str::to_owned).collect();
             section.push(count.to_string());
@@ -71,7 +72,9 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
             section.clone()
         } else if let Some((name, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
             let mut path = section.clone();
-            path.extend(name.trim().trim_matches('"').split('.').map(|part| part.trim().trim_matches('"').to_owned()));
+            path.extend(
+                name.trim().trim_matches('"').split('.').map(|part| part.trim().trim_matches('"').to_owned()),
+            );
             path
         } else {
             continue;

@@ -59,7 +59,9 @@ impl Expectation {
         ]
         .into_iter()
         .find_map(|(sign, comparison)| Some((comparison, text.strip_prefix(sign)?.trim())))
-        .ok_or_else(|| format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\""))?;
+        .ok_or_else(|| {
+            format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\"")
+        })?;
         let limit = limit(metric, rest)?;
         Ok(Self { run, metric: metric.to_owned(), comparison, limit, text: text.to_owned() })
     }
@@ -69,11 +71,8 @@ impl Expectation {
         if self.run.as_deref().is_some_and(|wanted| wanted != run) {
             return None;
         }
-        let found = self
-            .metric
-            .split('.')
-            .try_fold(metrics, |value, part| value.get(part))
-            .and_then(Value::as_f64);
+        let found =
+            self.metric.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64);
         let holds = found.is_some_and(|found| match self.comparison {
             Comparison::Less => found < self.limit,
             Comparison::LessOrEqual => found <= self.limit,

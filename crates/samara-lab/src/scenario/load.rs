@@ -70,7 +70,8 @@ pub fn load(
     parse(&source, &text)?;
     let mut table: toml::Table = text.parse().map_err(|error| toml_problem(&source, &error))?;
     for (key, value) in set {
-        set_key(&mut table, key, parse_value(value)).map_err(|message| flag(&source, key, value, &message))?;
+        set_key(&mut table, key, parse_value(value))
+            .map_err(|message| flag(&source, key, value, &message))?;
         from_table(&table).map_err(|(path, message)| {
             flag(&source, key, value, &format!("{message}{}", at_other(&path, key)))
         })?;

@@ -20,9 +20,7 @@ pub use error::{Problem, ScenarioError};
 pub use expect::{Expectation, Outcome};
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
-pub use protocol::{
-    DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind,
-};
+pub use protocol::{DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind};
 
 use crate::units::{Rate, Share, Size, Span};
 

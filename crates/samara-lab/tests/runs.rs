@@ -1,0 +1,136 @@
+//! Small runs from the scenario to the figures: what must hold whatever the schedule.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::results::RunResult;
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::load;
+
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threads: usize) -> Vec<RunResult> {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    loaded
+        .points
+        .iter()
+        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))).0)
+        .collect()
+}
+
+/// A hundred nodes and 32 columns: a few hundred milliseconds for each run.
+const SMALL: &[(&str, &str)] = &[
+    ("network.nodes", "100"),
+    ("network.topology.degree", "30"),
+    ("workload.columns", "32"),
+    ("workload.custody", "8"),
+    ("workload.blobs", "2"),
+    ("workload.warm_up", "6 s"),
+];
+
+#[test]
+fn every_schedule_delivers_everything_and_none_beats_the_bound() {
+    for seed in [1, 2, 3] {
+        for result in results("peerdas", SMALL, &[], seed, 2) {
+            let metrics = &result.run.metrics;
+            let name = format!("{} with seed {seed}", result.run.name);
+            assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{name}");
+            let custody = metrics.time_to_custody_ms.unwrap();
+            assert!(
+                metrics.lower_bound_ms > 0.0 && metrics.lower_bound_ms < custody.mean,
+                "{name}: {metrics:?}"
+            );
+            assert!(metrics.duplication_factor >= 1.0, "{name}");
+            let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
+            assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
+            assert!(metrics.last_delivery_hop >= 1 && metrics.last_delivery_hop < 12, "{name}");
+            assert!(
+                custody.p50 <= custody.p95 && custody.p95 <= custody.p99 && custody.p99 <= custody.max,
+                "{name}"
+            );
+            assert_eq!(metrics.queue_drops, 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
+    let results = results("peerdas", SMALL, &["sequential", "batch", "node-wide"], 1, 2);
+    let mean = |i: usize| results[i].run.metrics.time_to_custody_ms.unwrap().mean;
+    let copies = |i: usize| results[i].run.metrics.duplication_factor;
+    assert!(mean(0) > 1.5 * mean(1), "sequential {} against batch {}", mean(0), mean(1));
+    assert!(mean(1) > 1.1 * mean(2), "batch {} against one order {}", mean(1), mean(2));
+    assert!(copies(2) < copies(0));
+    assert!(results[2].run.metrics.withdrawn_copies > 0);
+    assert_eq!(results[0].run.metrics.withdrawn_copies, 0, "nothing is taken back where it is turned off");
+}
+
+#[test]
+fn threads_and_repetition_do_not_show() {
+    let digest = |threads| {
+        let results = results("peerdas-mixed", SMALL, &["node-wide"], 5, threads);
+        (results[0].run.digest.clone(), serde_json::to_string(&results[0].run.metrics).unwrap())
+    };
+    let one = digest(1);
+    assert_eq!(one, digest(1));
+    assert_eq!(one, digest(2));
+    assert_eq!(one, digest(5));
+}
+
+#[test]
+fn a_queue_of_a_few_copies_loses_some_and_says_so() {
+    let set: Vec<(&str, &str)> =
+        SMALL.iter().copied().chain([("gossipsub.queue", "2"), ("transport.initial_window", "2")]).collect();
+    let results = results("peerdas", &set, &["batch"], 1, 1);
+    assert!(results[0].run.metrics.queue_drops > 0, "{:?}", results[0].run.metrics);
+}
+
+#[test]
+fn faults_are_survived_or_counted() {
+    let fault = |fault: &str| -> Vec<RunResult> {
+        let text =
+            include_str!("../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
+        let path =
+            std::env::temp_dir().join(format!("samara-fault-{}-{}.toml", std::process::id(), fault.len()));
+        std::fs::write(&path, text).unwrap();
+        let results = results(path.to_str().unwrap(), SMALL, &["batch"], 1, 2);
+        std::fs::remove_file(&path).unwrap();
+        results
+    };
+    // A tenth of the nodes is gone for good: they miss their columns, all others get theirs.
+    let crashed = fault("[[fault]]\nkind = \"crash\"\nat = \"5 s\"\nshare = \"10 %\"\n");
+    assert_eq!(crashed[0].run.metrics.incomplete, 10);
+    // Slow nodes are late, not lost.
+    let slow = fault("[[fault]]\nkind = \"slow\"\nat = \"5 s\"\nshare = \"10 %\"\nfactor = 0.05\n");
+    assert_eq!(slow[0].run.metrics.incomplete, 0);
+    // Nodes that are cut off while the block is published fetch it by gossip when they are back.
+    let split = fault("[[fault]]\nkind = \"partition\"\nat = \"5.9 s\"\nuntil = \"8 s\"\nshare = \"20 %\"\n");
+    assert_eq!(split[0].run.metrics.incomplete, 0, "{:?}", split[0].run.metrics);
+    assert!(split[0].run.metrics.packet_drops.partition > 0);
+}
+
+#[test]
+fn validation_takes_time_one_message_at_a_time() {
+    let with = |time: &str| {
+        let set: Vec<(&str, &str)> =
+            SMALL.iter().copied().chain([("network.validation_time", time)]).collect();
+        results("peerdas", &set, &["batch"], 1, 2)[0].run.metrics.time_to_custody_ms.unwrap().mean
+    };
+    // Custody is counted on arrival, so that only forwarding waits for the processor.
+    let (free, slow) = (with("0 ms"), with("20 ms"));
+    assert!(slow > free + 20.0, "{free} ms without, {slow} ms with validation");
+}
+
+#[test]
+fn reference_runs_are_there_and_are_what_was_published() {
+    use samara_lab::data::reference_runs;
+    use samara_lab::measure::Statistics;
+    let mean = |name: &str| {
+        let runs = reference_runs(name, Path::new("")).unwrap();
+        Statistics::of(&runs[0].custody_ms).unwrap().mean
+    };
+    assert!((mean("builtin:reference/arrivals_n100_bw20_seq_s1.csv") - 5005.0).abs() < 1.0);
+    assert!((mean("builtin:reference/arrivals_n100_bw20_batch_s3.csv") - 2527.0).abs() < 1.0);
+}

@@ -1,0 +1,167 @@
+//! What the loader accepts, and what it says of everything else.
+
+use samara_lab::scenario::{Expectation, builtins, load, schema};
+
+fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
+    let path =
+        std::env::temp_dir().join(format!("samara-scenario-{}-{:x}.toml", std::process::id(), fxhash(text)));
+    std::fs::write(&path, text).unwrap();
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    let outcome = load(path.to_str().unwrap(), &set, &only, None);
+    std::fs::remove_file(&path).unwrap();
+    outcome.expect_err("it should not load").to_string().replace(path.to_str().unwrap(), "FILE")
+}
+
+fn fxhash(text: &str) -> u64 {
+    text.bytes().fold(7, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+const HEAD: &str = "[scenario]\nname = \"x\"\ntitle = \"X\"\n";
+
+#[test]
+fn every_built_in_scenario_loads() {
+    for builtin in builtins() {
+        let loaded = load(builtin.name, &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(loaded.scenario.scenario.name, builtin.name);
+        assert!(!loaded.points.is_empty());
+        assert!(!builtin.title().is_empty());
+        // What is shown is a scenario again, and the same one.
+        let again: samara_lab::scenario::Scenario = toml::from_str(&loaded.text).unwrap();
+        assert_eq!(again, loaded.scenario);
+    }
+}
+
+#[test]
+fn sweeps_runs_and_seeds_multiply() {
+    let loaded = load("peerdas-bandwidth", &[], &["batch".to_owned(), "node-wide".to_owned()], None).unwrap();
+    assert_eq!(loaded.points.len(), 7 * 2 * 3);
+    let point = &loaded.points[0];
+    assert_eq!(point.scenario.network.uplink.bps(), 10_000_000);
+    assert_eq!(point.scenario.network.downlink.bps(), 10_000_000);
+    assert_eq!(point.name(), "batch network.bandwidth=10 Mbit/s");
+    let one = load("peerdas-bandwidth", &[], &["batch".to_owned()], Some(9)).unwrap();
+    assert!(one.points.len() == 7 && one.points.iter().all(|point| point.seed == 9));
+}
+
+#[test]
+fn the_command_line_sets_any_key() {
+    let set = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+    let nodes = load("peerdas", &set("network.nodes", "200"), &[], None).unwrap();
+    assert!(nodes.points.iter().all(|point| point.scenario.network.nodes == 200));
+    let rate = load("peerdas", &set("network.uplink", "5 Mbit/s"), &[], None).unwrap();
+    assert_eq!(rate.scenario.network.uplink.bps(), 5_000_000);
+    let run = load("peerdas", &set("run.0.label", "First"), &[], None).unwrap();
+    assert_eq!(run.scenario.runs[0].label, "First");
+    let queue = load(
+        "peerdas",
+        &set("network.downlink_queue", "{ kind = \"drop-tail\", size = \"1 MB\" }"),
+        &[],
+        None,
+    );
+    assert!(queue.is_ok());
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_remedy() {
+    let unknown = error(&format!("{HEAD}[network]\nnodse = 5\n"), &[], &[]);
+    assert!(unknown.starts_with("FILE:5: unknown field `nodse`"), "{unknown}");
+    assert!(unknown.contains("did you mean `nodes`?") && unknown.contains("5 | nodse = 5"), "{unknown}");
+
+    let unit = error(&format!("{HEAD}[network]\nlatency = \"50\"\n"), &[], &[]);
+    assert!(unit.starts_with("FILE:5: \"50\" has no unit; expected a time such as \"50 ms\""), "{unit}");
+
+    let number = error(&format!("{HEAD}[network]\nlatency = 50\n"), &[], &[]);
+    assert!(
+        number.contains("invalid type: integer `50`, expected a time with its unit, such as \"50 ms\""),
+        "{number}"
+    );
+
+    let rate = error(&format!("{HEAD}[network]\nuplink = \"20 Mbps\"\n"), &[], &[]);
+    assert!(rate.contains("\"Mbps\" is not a unit of it; expected a rate such as \"20 Mbit/s\""), "{rate}");
+
+    let kind = error(&format!("{HEAD}[network.topology]\nkind = \"star\"\n"), &[], &[]);
+    assert!(kind.contains("unknown variant `star`, expected one of `random-regular`, `full-mesh`"), "{kind}");
+
+    let syntax = error("[scenario\nname = 3", &[], &[]);
+    assert!(syntax.starts_with("FILE:1:"), "{syntax}");
+}
+
+#[test]
+fn impossible_values_name_key_line_value_and_what_is_allowed() {
+    let custody = error(&format!("{HEAD}[workload]\ncustody = 200\n"), &[], &[]);
+    assert_eq!(custody, "FILE:5: workload.custody: is 200; allowed is 1 to 128");
+    let degree = error(&format!("{HEAD}[network]\nnodes = 50\n[network.topology]\ndegree = 50\n"), &[], &[]);
+    assert_eq!(degree, "FILE:7: network.topology.degree: is 50, with 50 nodes; allowed is 1 to 49");
+    let odd = error(&format!("{HEAD}[network]\nnodes = 51\n[network.topology]\ndegree = 5\n"), &[], &[]);
+    assert!(odd.contains("nodes x degree must be even"), "{odd}");
+    let loss = error(&format!("{HEAD}[network]\nloss = \"100 %\"\n"), &[], &[]);
+    assert_eq!(loss, "FILE:5: network.loss: is 100 %; allowed is below 100 %");
+    let publisher = error(&format!("{HEAD}[workload]\npublisher = 1000\n"), &[], &[]);
+    assert_eq!(publisher, "FILE:5: workload.publisher: is 1000; hosts are numbered 0 to 999");
+    let mesh = error(&format!("{HEAD}[gossipsub]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
+    assert!(mesh.starts_with("FILE:4: gossipsub: "), "{mesh}");
+    let both = error(&format!("{HEAD}[workload]\ncustody = 200\npublisher = 5000\n"), &[], &[]);
+    assert_eq!(both.lines().count(), 2, "all problems at once: {both}");
+    let schedule = error(
+        &format!("{HEAD}[gossipsub]\nschedule_publish = {{ kind = \"sequential\", shuffle = true }}\n"),
+        &[],
+        &[],
+    );
+    assert!(
+        schedule.contains("shuffle and peers belong to the kinds interleaved and feedback"),
+        "{schedule}"
+    );
+}
+
+#[test]
+fn flags_are_named_in_their_mistakes() {
+    let unknown = error(HEAD, &[("network.nodse", "5")], &[]);
+    assert!(unknown.contains("--set network.nodse=5: unknown field `nodse`"), "{unknown}");
+    assert!(unknown.contains("did you mean `nodes`?"), "{unknown}");
+    let value = error(HEAD, &[("network.nodes", "many")], &[]);
+    assert!(
+        value.contains("--set network.nodes=many: invalid type: string \"many\", expected u32"),
+        "{value}"
+    );
+    let index = error(HEAD, &[("run.7.label", "x")], &[]);
+    assert!(index.contains("--set run.7.label=x"), "{index}");
+    let only = error(HEAD, &[], &["nothing"]);
+    assert_eq!(only, "FILE: --only nothing: there is no such run; the runs are x");
+    let missing = load("peerdsa", &[], &[], None).unwrap_err().to_string();
+    assert!(missing.contains("did you mean the built-in scenario \"peerdas\"?"), "{missing}");
+}
+
+#[test]
+fn mistakes_inside_runs_are_found_before_anything_runs() {
+    let run = error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"network.nodse\" = 5 }}\n"), &[], &[]);
+    assert!(run.contains("in run \"a\"") && run.contains("unknown field `nodse`"), "{run}");
+    let value =
+        error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"workload.custody\" = 500 }}\n"), &[], &[]);
+    assert!(value.contains("workload.custody: is 500; allowed is 1 to 128"), "{value}");
+}
+
+#[test]
+fn expectations_understand_units_and_paths() {
+    let metrics = serde_json::json!({ "time_to_custody_ms": { "p95": 3900.0 }, "delivery_ratio": 1.0, "incomplete": 0 });
+    let holds = |key: &str, text: &str, run: &str| {
+        Expectation::parse(key, text).unwrap().check(run, &metrics).map(|outcome| outcome.holds)
+    };
+    assert_eq!(holds("time_to_custody_ms.p95", "< 4 s", "a"), Some(true));
+    assert_eq!(holds("time_to_custody_ms.p95", "< 3900", "a"), Some(false));
+    assert_eq!(holds("time_to_custody_ms.p95", ">= 3.9 s", "a"), Some(true));
+    assert_eq!(holds("delivery_ratio", "== 100 %", "a"), Some(true));
+    assert_eq!(holds("batch: incomplete", "== 0", "batch"), Some(true));
+    assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
+    assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "what is not measured does not hold");
+    assert!(Expectation::parse("x", "4 s").unwrap_err().contains("does not start with <"));
+    assert!(Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("not a unit"));
+}
+
+#[test]
+fn the_published_schema_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    let published = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(published, current, "run: samara schema > docs/scenario.schema.json");
+}

@@ -1,0 +1,119 @@
+//! Graphs and custody sets have the properties that they promise.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use proptest::prelude::*;
+use samara_engine::{NodeRng, Purpose};
+use samara_lab::scenario::{Scenario, load};
+use samara_lab::topology::{build, custody, full_mesh, random_regular, ring};
+use samara_lab::units::{Rate, Share, Size, Span};
+
+proptest! {
+    #[test]
+    fn regular_graphs_are_regular_and_simple(nodes in 4u32..120, degree in 1u32..12, seed in any::<u64>()) {
+        prop_assume!(degree < nodes && nodes * degree % 2 == 0);
+        let graph = random_regular(nodes, degree, &mut NodeRng::new(seed, 0, Purpose::Topology));
+        prop_assert_eq!(graph.edges.len() as u32, nodes * degree / 2);
+        let pairs: BTreeSet<(u32, u32)> = graph.edges.iter().map(|(a, b)| (*a.min(b), *a.max(b))).collect();
+        prop_assert_eq!(pairs.len(), graph.edges.len(), "no edge twice");
+        prop_assert!(graph.edges.iter().all(|(a, b)| a != b), "no loops");
+        prop_assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() as u32 == degree));
+    }
+
+    #[test]
+    fn units_read_what_they_write(value in 0u64..10_000_000_000_000) {
+        prop_assert_eq!(Span::parse(&Span::parse(&format!("{value} ns")).unwrap().to_string()).unwrap().nanos(), value);
+        prop_assert_eq!(Size::parse(&Size::from_bytes(value).to_string()).unwrap().bytes(), value);
+        prop_assert_eq!(Rate::parse(&Rate::from_bps(value).to_string()).unwrap().bps(), value);
+    }
+}
+
+#[test]
+fn units_are_written_short() {
+    assert_eq!(Span::parse("0.05 s").unwrap().to_string(), "50 ms");
+    assert_eq!(Rate::parse("20000 kbit/s").unwrap().to_string(), "20 Mbit/s");
+    assert_eq!(Size::parse("131072 B").unwrap().to_string(), "128 KiB");
+    assert_eq!(Share::parse("0.1 %").unwrap().to_string(), "0.1 %");
+    assert!((Share::parse("0.1 %").unwrap().fraction() - 0.001).abs() < 1e-12);
+    assert!(Span::parse("-5 ms").is_err() && Size::parse("5").is_err() && Rate::parse("fast").is_err());
+}
+
+#[test]
+fn meshes_and_rings() {
+    assert_eq!(full_mesh(10).edges.len(), 45);
+    assert_eq!(ring(10).edges.len(), 10);
+    assert_eq!(ring(2).edges.len(), 1);
+    assert!(ring(7).unreachable().is_empty());
+}
+
+fn scenario(set: &[(&str, &str)]) -> Scenario {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    load("peerdas", &set, &["batch".to_owned()], None).unwrap().points[0].scenario.clone()
+}
+
+#[test]
+fn every_subscriber_finds_peers_for_its_topics() {
+    let scenario = scenario(&[("network.nodes", "300"), ("network.topology.topic_peers_min", "6")]);
+    let kept = custody(&scenario, Path::new(""), 3).unwrap();
+    assert_eq!(kept[0].len(), 128, "the publisher joins all topics");
+    assert!(kept[1..].iter().all(|columns| columns.len() == 16));
+    let graph = build(&scenario, &kept, Path::new(""), 3).unwrap();
+    let neighbours = graph.neighbours();
+    for (node, columns) in kept.iter().enumerate() {
+        for column in columns {
+            let peers = neighbours[node].iter().filter(|peer| kept[**peer as usize].contains(column)).count();
+            assert!(peers >= 6, "node {node}, column {column}: {peers}");
+        }
+    }
+}
+
+#[test]
+fn custody_and_graphs_follow_the_seed() {
+    let scenario = scenario(&[("network.nodes", "100")]);
+    let here = Path::new("");
+    assert_eq!(custody(&scenario, here, 1).unwrap(), custody(&scenario, here, 1).unwrap());
+    assert_ne!(custody(&scenario, here, 1).unwrap(), custody(&scenario, here, 2).unwrap());
+}
+
+#[test]
+fn the_reference_s_graph_and_custody_are_as_described() {
+    let loaded = load("peerdas-reference", &[], &[], None).unwrap();
+    let scenario = &loaded.points[0].scenario;
+    let kept = custody(scenario, Path::new(""), 1).unwrap();
+    assert_eq!(kept[0].len(), 128);
+    assert!(kept[1..].iter().all(|columns| columns.len() == 16));
+    let graph = build(scenario, &kept, Path::new(""), 1).unwrap();
+    assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() == 70));
+}
+
+#[test]
+fn files_that_do_not_fit_are_told() {
+    let small = scenario(&[
+        ("network.nodes", "50"),
+        ("network.topology.kind", "file"),
+        ("network.topology.file", "builtin:reference/edges_n100.csv"),
+    ]);
+    let error = build(&small, &vec![Vec::new(); 50], Path::new(""), 1).unwrap_err();
+    assert!(error.contains("edges_n100.csv:") && error.contains("hosts are numbered 0 to 49"), "{error}");
+    let unknown =
+        scenario(&[("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")]);
+    let error = build(&unknown, &vec![Vec::new(); 1000], Path::new(""), 1).unwrap_err();
+    assert!(error.contains("there is no such data file"), "{error}");
+}
+
+#[test]
+fn hosts_that_cannot_be_reached_are_told() {
+    let directory = std::env::temp_dir().join(format!("samara-topology-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("edges.csv"), "dialer,listener\n0,1\n2,3\n").unwrap();
+    let split = scenario(&[
+        ("network.nodes", "4"),
+        ("network.topology.kind", "file"),
+        ("network.topology.file", "edges.csv"),
+        ("network.topology.topic_peers_min", "0"),
+    ]);
+    let error = build(&split, &vec![Vec::new(); 4], &directory, 1).unwrap_err();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
+}

@@ -1,0 +1,214 @@
+//! The command line as its users see it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A directory of its own for each test, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("samara-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn samara(scratch: &Scratch, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&scratch.0).args(args).output().unwrap()
+}
+
+fn small(scratch: &Scratch, args: &[&str]) -> Output {
+    let mut all = vec!["run", "peerdas", "--only", "batch", "--set", "network.nodes=60"];
+    all.extend([
+        "--set",
+        "network.topology.degree=20",
+        "--set",
+        "workload.columns=16",
+        "--set",
+        "workload.custody=4",
+    ]);
+    all.extend(["--set", "workload.warm_up=5 s", "--set", "workload.blobs=1"]);
+    all.extend(args);
+    samara(scratch, &all)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn json_is_one_document_with_the_documented_keys() {
+    let scratch = Scratch::new("json");
+    let output = small(&scratch, &["--format", "json", "--out", "r"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("exactly one document");
+    for key in [
+        "scenario",
+        "version",
+        "seed",
+        "nodes",
+        "digest",
+        "wall_s",
+        "cpu_s",
+        "peak_rss_bytes",
+        "steps",
+        "runs",
+    ] {
+        assert!(!document[key].is_null(), "{key} is missing");
+    }
+    assert_eq!(document["nodes"], 60);
+    let run = &document["runs"][0];
+    assert_eq!((run["name"].as_str(), run["parameters"]["seed"].as_u64()), (Some("batch"), Some(1)));
+    for statistic in ["mean", "p50", "p95", "p99", "max"] {
+        assert!(run["metrics"]["time_to_custody_ms"][statistic].as_f64().unwrap() > 0.0, "{statistic}");
+    }
+    for metric in ["incomplete", "delivery_ratio", "duplication_factor", "lower_bound_ms", "share_of_bound"] {
+        assert!(run["metrics"][metric].is_number(), "{metric}");
+    }
+    let files = ["report.html", "summary.json", "scenario.toml", "complete", "figures/batch-custody.svg"];
+    let tables = ["deliveries", "copies", "traffic", "configuration"]
+        .map(|table| format!("runs/batch-seed1/{table}.parquet"));
+    for file in
+        files.map(str::to_owned).into_iter().chain(tables).chain(["figures/batch-columns.png".to_owned()])
+    {
+        let path = scratch.0.join("r").join(&file);
+        assert!(std::fs::metadata(&path).is_ok_and(|data| data.len() > 0), "{file} is missing or empty");
+    }
+    let magic = std::fs::read(scratch.0.join("r/runs/batch-seed1/deliveries.parquet")).unwrap();
+    assert_eq!(&magic[..4], b"PAR1");
+}
+
+#[test]
+fn threads_do_not_show_in_the_digest() {
+    let scratch = Scratch::new("threads");
+    let digest = |threads: &str, out: &str| {
+        let output = small(&scratch, &["--format", "json", "--threads", threads, "--out", out]);
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        document["digest"].as_str().unwrap().to_owned()
+    };
+    let one = digest("1", "a");
+    assert_eq!(one, digest("1", "b"));
+    assert_eq!(one, digest("2", "c"));
+    let comparison = samara(&scratch, &["compare", "a", "c"]);
+    assert!(comparison.status.success());
+    assert!(text(&comparison.stdout).contains("the digests are equal"), "{}", text(&comparison.stdout));
+}
+
+#[test]
+fn a_missed_expectation_makes_the_status_1() {
+    let scratch = Scratch::new("expect");
+    let text_of = include_str!("../../samara-lab/scenarios/peerdas.toml")
+        .replace("\"time_to_custody_ms.max\" = \"< 8 s\"", "\"time_to_custody_ms.max\" = \"< 1 ms\"");
+    std::fs::write(scratch.0.join("own.toml"), text_of).unwrap();
+    let args = [
+        "run",
+        "own.toml",
+        "--only",
+        "batch",
+        "--set",
+        "network.nodes=60",
+        "--set",
+        "network.topology.degree=20",
+    ];
+    let output = samara(&scratch, &args);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.contains("✗ batch: time_to_custody_ms.max < 1 ms, but it is"), "{told}");
+    assert!(scratch.0.join("results/peerdas-seed1/report.html").exists(), "the default directory");
+}
+
+#[test]
+fn finished_results_are_not_overwritten() {
+    let scratch = Scratch::new("force");
+    assert!(small(&scratch, &["--out", "r"]).status.success());
+    let again = small(&scratch, &["--out", "r"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains(
+        "r: holds a finished result; choose another directory with --out, or overwrite it with --force"
+    ));
+    assert!(small(&scratch, &["--out", "r", "--force"]).status.success());
+    std::fs::create_dir(scratch.0.join("mine")).unwrap();
+    std::fs::write(scratch.0.join("mine/precious.txt"), "x").unwrap();
+    let foreign = small(&scratch, &["--out", "mine", "--force"]);
+    assert_eq!(foreign.status.code(), Some(2));
+    assert!(text(&foreign.stderr).contains("holds no result of Samara"));
+    assert!(scratch.0.join("mine/precious.txt").exists());
+}
+
+#[test]
+fn bad_input_is_told_and_makes_the_status_2() {
+    let scratch = Scratch::new("bad");
+    for (args, told) in [
+        (vec!["run", "nothing"], "neither a built-in scenario nor a file"),
+        (vec!["run", "peerdas", "--set", "nonsense"], "\"nonsense\" is not KEY=VALUE"),
+        (
+            vec!["run", "peerdas", "--set", "network.loss=5"],
+            "--set network.loss=5: invalid type: integer `5`, expected a share",
+        ),
+        (vec!["run", "peerdas", "--only", "none"], "--only none: there is no such run"),
+        (vec!["run", "peerdas", "--threads", "0"], "0 is not in 1..=1024"),
+        (vec!["run", "peerdas", "--seed", "x"], "invalid digit"),
+        (vec!["compare", "a", "b"], "expected a results directory of samara run"),
+    ] {
+        let output = samara(&scratch, &args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(told), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn scenarios_are_listed_shown_and_described() {
+    let scratch = Scratch::new("list");
+    let list = text(&samara(&scratch, &["list"]).stdout);
+    for name in
+        ["peerdas", "peerdas-bandwidth", "peerdas-blobs", "peerdas-10k", "peerdas-mixed", "peerdas-reference"]
+    {
+        assert!(list.lines().any(|line| line.starts_with(&format!("{name} "))), "{list}");
+    }
+    let shown = samara(&scratch, &["show", "peerdas", "--set", "network.nodes=77"]);
+    std::fs::write(scratch.0.join("shown.toml"), &shown.stdout).unwrap();
+    let again = samara(&scratch, &["show", "shown.toml"]);
+    assert_eq!(text(&shown.stdout), text(&again.stdout), "what is shown can be run");
+    assert!(text(&shown.stdout).contains("nodes = 77"));
+    let schema: Value = serde_json::from_slice(&samara(&scratch, &["schema"]).stdout).unwrap();
+    assert!(schema["properties"]["network"].is_object());
+    assert!(!samara(&scratch, &["completions", "bash"]).stdout.is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_keeps_what_is_finished() {
+    let scratch = Scratch::new("interrupt");
+    let args = ["run", "peerdas", "--threads", "1", "--out", "r", "--set", "network.nodes=300"];
+    let mut child =
+        Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&scratch.0).args(args).spawn().unwrap();
+    // As soon as the first run is there.
+    let first = scratch.0.join("r/runs/sequential-seed1/run.json");
+    for _ in 0..1200 {
+        if first.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(!scratch.0.join("r/complete").exists());
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(scratch.0.join("r/summary.json")).unwrap()).unwrap();
+    assert!(!summary["runs"].as_array().unwrap().is_empty());
+    // What was not finished may be written again without force.
+    let args = ["run", "peerdas", "--only", "batch", "--out", "r", "--set", "network.nodes=100"];
+    assert!(samara(&scratch, &args).status.success());
+}
