@@ -5,7 +5,9 @@ use samara_lab::results::RunResult;
 
 use crate::model::{Report, Row};
 
-const SIZE: (u32, u32) = (960, 600);
+const SIZE: (u32, u32) = (800, 500);
+/// So many curves at most are drawn; of more, every so manieth is taken (the page has them all).
+const CURVES_MAX: usize = 350;
 /// Colours that stay apart for most colour-blind readers (Okabe and Ito 2008), with dark yellow for yellow.
 pub(crate) const COLOURS: [&str; 9] =
     ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#7f7f7f", "#332288", "#117733"];
@@ -67,7 +69,9 @@ pub fn png(svg: &str) -> Result<Vec<u8>, String> {
 
 /// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
 fn curves(result: &RunResult, kind: Kind) -> String {
-    let groups = groups(result, kind);
+    let mut groups = groups(result, kind);
+    let every = groups.len().div_ceil(CURVES_MAX).max(1);
+    groups = groups.into_iter().step_by(every).collect();
     let last = groups.iter().flatten().copied().fold(0.0, f64::max);
     let title = match kind {
         Kind::Columns => format!("{}: share of subscribers reached, a curve for each column", result.label),
@@ -101,7 +105,7 @@ fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> 
         .label_style(("sans-serif", 15))
         .draw()?;
     let count = groups.len().max(1);
-    let opacity = if count > 300 { 0.12 } else { 0.4 };
+    let opacity = if count > 200 { 0.25 } else { 0.4 };
     for (i, times) in groups.iter().enumerate() {
         let style = viridis(i as f64 / count as f64).mix(opacity).stroke_width(1);
         chart.draw_series(LineSeries::new(steps(times), style))?;

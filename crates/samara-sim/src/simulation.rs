@@ -46,6 +46,7 @@ struct Shard<N: Engine> {
     /// When something happens next at each host.
     next_at: Vec<u64>,
     records: Vec<Record<N::Event>>,
+    arrivals: Vec<Packet<N::Frame>>,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -74,6 +75,7 @@ impl<N: Engine> Simulation<N> {
                 hosts: chunk.iter().map(|id| Host::new(*id, &world)).collect(),
                 next_at: vec![u64::MAX; chunk.len()],
                 records: Vec::new(),
+                arrivals: Vec::new(),
             })
             .collect();
         Ok(Self { world, shards, shard_len, started: false, now: 0, windows: 0 })
@@ -335,6 +337,7 @@ impl<N: Engine> Simulation<N> {
 impl<N: Engine> Shard<N> {
     fn start(&mut self, world: &World<N>) {
         for host in &mut self.hosts {
+            host.links.shrink_to_fit();
             host.start(0, world);
         }
         self.collect_records();
@@ -353,8 +356,12 @@ impl<N: Engine> Shard<N> {
             if *next_at >= end {
                 continue;
             }
+            // All hosts of a shard share these two buffers: each host would keep those of its busiest window.
+            std::mem::swap(&mut host.outgoing, mail);
+            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
             host.run(end, world);
-            mail.append(&mut host.outgoing);
+            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
+            std::mem::swap(&mut host.outgoing, mail);
             *next_at = host.next_at();
             let id = self.first + index as u32;
             self.records.extend(host.records.drain(..).map(|(at, event)| Record {

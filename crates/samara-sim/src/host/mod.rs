@@ -91,7 +91,7 @@ pub(crate) struct Host<N: Engine> {
     /// Whom to dial again after a restart.
     pub(super) home_peers: Vec<u32>,
     /// The packets of the current window, the next one last.
-    pub(super) arrivals: Vec<Packet<N::Frame>>,
+    pub(crate) arrivals: Vec<Packet<N::Frame>>,
 }
 
 impl<N: Engine> Host<N> {
