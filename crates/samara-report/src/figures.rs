@@ -72,7 +72,7 @@ fn curves(result: &RunResult, kind: Kind) -> String {
     let mut groups = groups(result, kind);
     let every = groups.len().div_ceil(CURVES_MAX).max(1);
     groups = groups.into_iter().step_by(every).collect();
-    let last = groups.iter().flatten().copied().fold(0.0, f64::max);
+    let last = groups.iter().flatten().copied().filter(|time| time.is_finite()).fold(0.0, f64::max);
     let title = match kind {
         Kind::Columns => format!("{}: share of subscribers reached, a curve for each column", result.label),
         Kind::Custody => format!("{}: share of own columns there, a curve for each node", result.label),

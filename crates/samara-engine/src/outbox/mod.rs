@@ -408,8 +408,18 @@ impl<F: Frame> Outbox<F> {
     /// The next copy for one link. Copies whose deadline has passed are counted and skipped. Releases held-back copies
     /// whose time has come, as [`wake`](Self::wake) does.
     pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
+        self.pop_for_classes(now, peer, self.classes.len())
+    }
+
+    /// The next copy for one link among those of the smallest priority: what a driver takes first on all links that were
+    /// touched, so that control messages of one link do not wait behind data of another.
+    pub fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
+        self.pop_for_classes(now, peer, self.classes.len().min(1))
+    }
+
+    fn pop_for_classes(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Copy<F>> {
         self.wake(now);
-        let found = self.settle(|outbox| outbox.first_for(now, peer))?;
+        let found = self.settle(|outbox| outbox.first_for(now, peer, classes))?;
         if self.classes[found.class].len() > 1 {
             let classes = self.classes.len();
             self.link_mut(peer)?.note_turn(found.class, classes, found.lane);
@@ -417,8 +427,8 @@ impl<F: Frame> Outbox<F> {
         Some(self.send(now, found.slot))
     }
 
-    fn first_for(&mut self, now: Time, peer: PeerId) -> Option<Found> {
-        for class in 0..self.classes.len() {
+    fn first_for(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Found> {
+        for class in 0..classes {
             let link = self.link(peer).filter(|link| link.copies > 0)?;
             let turn: Turn = queue::in_turn(&self.classes[class], link.last_lane(class)).collect();
             for lane in turn {

@@ -3,7 +3,8 @@
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, FeedbackSource, MessageOrder, Overflow, PeerOrder, Schedule, Weight};
 use samara_gossipsub::Config;
-use samara_gossipsub::config::{LaneCapacity, Withdraw};
+use samara_gossipsub::config::{Authenticity, LaneCapacity, Withdraw};
+use samara_gossipsub::message_id::MessageIdFn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -221,6 +222,9 @@ impl Gossipsub {
             Preset::Ethereum => Config::ethereum(),
             Preset::GoLibp2pPubsub => Config::go_libp2p_pubsub(),
         };
+        // Columns are anonymous, with an id from their payload, in every preset: what is measured is dissemination.
+        config.authenticity = Authenticity::anonymous();
+        config.message_id = MessageIdFn::ethereum(true, None);
         let mesh = &mut config.mesh;
         set(&mut mesh.d, self.degree);
         set(&mut mesh.d_low, self.degree_low);

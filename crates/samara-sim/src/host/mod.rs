@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use samara_engine::outbox::Dispatch;
+use samara_engine::outbox::{Copy, Dispatch};
 use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
 };
@@ -366,8 +366,12 @@ impl<N: Engine> Host<N> {
             }
             self.outbox_dry = false;
             if self.dispatch == Dispatch::PerLink {
+                // Writers run one after the other, but what is urgent is short and written by all of them at once.
                 for peer in &touched {
-                    self.fill_link(now, peer.0, world);
+                    self.fill_link(now, peer.0, world, Outbox::pop_urgent_for);
+                }
+                for peer in &touched {
+                    self.fill_link(now, peer.0, world, Outbox::pop_for);
                 }
             }
             touched.clear();
@@ -383,12 +387,18 @@ impl<N: Engine> Host<N> {
     }
 
     /// Hands the copies that are next on a link to its transport while that has room.
-    pub(super) fn fill_link(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn fill_link(
+        &mut self,
+        now: u64,
+        slot: u32,
+        world: &World<N>,
+        pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Copy<N::Frame>>,
+    ) {
         let transport = &world.config.transport;
         while let Some(link) = self.links.get(slot as usize)
             && link.state == LinkState::Up
             && link.sender.has_buffer(transport.tcp.as_ref(), transport.mss)
-            && let Some(copy) = self.outbox.pop_for(Time::from_nanos(now), PeerId(slot))
+            && let Some(copy) = pop(&mut self.outbox, Time::from_nanos(now), PeerId(slot))
         {
             self.write(slot, copy.frame, copy.len, world);
         }

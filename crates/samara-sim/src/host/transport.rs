@@ -1,7 +1,7 @@
 //! Packets in, packets out, and the timers of TCP.
 
 use samara_engine::outbox::{Dispatch, Weight};
-use samara_engine::{Engine, Input, PeerId};
+use samara_engine::{Engine, Input, Outbox, PeerId};
 
 use super::{Host, TimerKind};
 use crate::link::LinkState;
@@ -114,7 +114,7 @@ impl<N: Engine> Host<N> {
         self.outbox_dry = false;
         match self.dispatch {
             Dispatch::PerLink => {
-                self.fill_link(now, slot, world);
+                self.fill_link(now, slot, world, Outbox::pop_for);
                 self.offer_room(now, world);
             }
             Dispatch::Node => self.refresh(slot),
@@ -188,7 +188,7 @@ impl<N: Engine> Host<N> {
             if completes {
                 self.outbox_dry = false;
                 if self.dispatch == Dispatch::PerLink {
-                    self.fill_link(now, slot, world);
+                    self.fill_link(now, slot, world, Outbox::pop_for);
                     self.offer_room(now, world);
                 }
             }
