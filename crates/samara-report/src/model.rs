@@ -102,9 +102,12 @@ impl Report {
     }
 }
 
+/// A run and the values of a sweep's axes.
+type Place = (String, Vec<String>);
+
 fn rows(results: &[RunResult], axes: &[(String, String)]) -> Vec<Row> {
-    let mut groups: Vec<((String, Vec<String>), Vec<&RunResult>)> = Vec::new();
-    let mut index: BTreeMap<(String, Vec<String>), usize> = BTreeMap::new();
+    let mut groups: Vec<(Place, Vec<&RunResult>)> = Vec::new();
+    let mut index: BTreeMap<Place, usize> = BTreeMap::new();
     for result in results {
         let value = |key: &String| match result.run.parameters.get(key) {
             Some(serde_json::Value::String(text)) => text.clone(),

@@ -39,6 +39,9 @@ pub struct Simulation<N: Engine> {
     windows: u64,
 }
 
+/// Packets from one thread to another.
+type Mailbox<F> = Mutex<Vec<Packet<F>>>;
+
 /// The hosts of one thread.
 struct Shard<N: Engine> {
     first: u32,
@@ -180,7 +183,7 @@ impl<N: Engine> Simulation<N> {
         let world = &self.world;
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
-        let mail: Vec<Vec<Mutex<Vec<Packet<N::Frame>>>>> =
+        let mail: Vec<Vec<Mailbox<N::Frame>>> =
             (0..count).map(|_| (0..count).map(|_| Mutex::default()).collect()).collect();
         let records: Vec<Mutex<Vec<Record<N::Event>>>> = (0..count).map(|_| Mutex::default()).collect();
         let windows = AtomicU64::new(0);

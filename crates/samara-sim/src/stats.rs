@@ -77,14 +77,14 @@ pub struct HostStats {
 }
 
 macro_rules! difference {
-    ($($type:ident { $($field:ident),* $(; $($nested:ident),*)? })*) => {
+    ($($type:ident { $($field:ident),* ; $($nested:ident),* ; $($kept:ident),* })*) => {
         $(impl $type {
             /// What happened since an earlier look; the largest wait stays that of the whole run.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self {
                     $($field: self.$field - earlier.$field,)*
-                    $($($nested: self.$nested.since(&earlier.$nested),)*)?
-                    ..*self
+                    $($nested: self.$nested.since(&earlier.$nested),)*
+                    $($kept: self.$kept,)*
                 }
             }
         })*
@@ -92,8 +92,12 @@ macro_rules! difference {
 }
 
 difference! {
-    Count { packets, bytes }
-    Drops { ; downlink_full, downlink_codel, random, partition, stale }
-    FrameCount { frames, payload_bytes, control_bytes }
-    HostStats { timeouts, uplink_busy_nanos, steps; sent, received, retransmitted, drops, frames_sent, frames_received }
+    Count { packets, bytes ; ; }
+    Drops { ; downlink_full, downlink_codel, random, partition, stale ; }
+    FrameCount { frames, payload_bytes, control_bytes ; ; }
+    HostStats {
+        timeouts, uplink_busy_nanos, steps ;
+        sent, received, retransmitted, drops, frames_sent, frames_received ;
+        downlink_wait_nanos_max
+    }
 }

@@ -101,7 +101,7 @@ impl<N: Engine> Host<N> {
             self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 1, slot }, world);
             return;
         }
-        if step % 2 == 0 {
+        if step.is_multiple_of(2) {
             if link.state == LinkState::Answering && link.epoch == epoch {
                 if step >= last {
                     self.bring_up(now, slot, world);
