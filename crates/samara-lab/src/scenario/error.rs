@@ -93,11 +93,17 @@ pub(crate) fn written(path: &[String]) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
+/// The last boundary between letters up to this byte.
+fn boundary(text: &str, byte: usize) -> usize {
+    let byte = byte.min(text.len());
+    (0..=byte).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
 impl Place {
     /// The place of these bytes of a text.
     pub(crate) fn of(text: &str, span: std::ops::Range<usize>) -> Self {
-        let start = text.floor_char_boundary(span.start);
-        let end = text.floor_char_boundary(span.end).max(start);
+        let start = boundary(text, span.start);
+        let end = boundary(text, span.end).max(start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let line = text[..start].matches('\n').count() + 1;

@@ -22,19 +22,31 @@ pub fn json_schema() -> Value {
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(json_schema);
 
-/// The patterns of plain texts, and what they allow in words.
-const PATTERNS: [(&str, fn(&str) -> bool, &str); 2] = [
-    (
-        "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
-        is_name,
-        "letters, digits, \"-\", \"_\" and \".\", not beginning with a sign",
-    ),
-    (
-        "^(random|class:.+)$",
-        is_publisher,
-        "the number of a node, \"random\", or \"class:\" and the name of a class",
-    ),
+/// A pattern of plain texts.
+struct Pattern {
+    regex: &'static str,
+    fits: fn(&str) -> bool,
+    in_words: &'static str,
+}
+
+/// All patterns of the schema that are not quantities.
+const PATTERNS: [Pattern; 2] = [
+    Pattern {
+        regex: "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        fits: is_name,
+        in_words: "letters, digits, \"-\", \"_\" and \".\", not beginning with a sign",
+    },
+    Pattern {
+        regex: "^(random|class:.+)$",
+        fits: is_publisher,
+        in_words: "the number of a node, \"random\", or \"class:\" and the name of a class",
+    },
 ];
+
+fn pattern(schema: &Value) -> Option<&'static Pattern> {
+    let regex = schema.get("pattern").and_then(Value::as_str)?;
+    PATTERNS.iter().find(|pattern| pattern.regex == regex)
+}
 
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -175,10 +187,9 @@ impl Walk {
         if !names.is_empty() && !names.contains(&text) {
             return self.no_choice(&node.origin, text, &names);
         }
-        let pattern = schema.get("pattern").and_then(Value::as_str);
-        let pattern = pattern.and_then(|pattern| PATTERNS.iter().find(|(known, ..)| *known == pattern));
-        if let Some((_, _, allowed)) = pattern.filter(|(_, fits, _)| !fits(text)) {
-            self.found(&node.origin, format!("{text:?} is not allowed"), Some((*allowed).to_owned()), None);
+        if let Some(pattern) = pattern(schema).filter(|pattern| !(pattern.fits)(text)) {
+            let allowed = Some(pattern.in_words.to_owned());
+            self.found(&node.origin, format!("{text:?} is not allowed"), allowed, None);
         }
     }
 
@@ -414,9 +425,8 @@ fn describe(schema: &Value) -> Vec<String> {
     if let Some(kind) = schema.get("properties").and_then(|properties| properties["kind"].get("const")) {
         return vec![format!("a table with kind = {kind}")];
     }
-    let pattern = schema.get("pattern").and_then(Value::as_str);
-    if let Some((_, _, words)) = PATTERNS.iter().find(|(known, ..)| Some(*known) == pattern) {
-        return vec![(*words).to_owned()];
+    if let Some(pattern) = pattern(schema) {
+        return vec![pattern.in_words.to_owned()];
     }
     let name = |kind: &str| match kind {
         "object" => "a table",

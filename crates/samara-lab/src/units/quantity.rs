@@ -201,7 +201,7 @@ impl UnitKind {
         let unit = match self {
             Self::Share => SHARES[0],
             Self::Size => size_unit(value),
-            Self::Rate => largest(&RATES[..], value),
+            Self::Rate => largest(RATES, value),
             // Minutes and hours only where they come out even, since a third of an hour has no end of decimals.
             Self::Span if value > 0 && value.is_multiple_of(SPANS[5].factor) => SPANS[5],
             Self::Span
