@@ -139,7 +139,7 @@ impl ScenarioFile {
     /// # Errors
     /// Everything that is wrong.
     pub fn plan(&self) -> Result<Plan, ScenarioError> {
-        let (base, mut problems) = self.resolve(&self.tree, None);
+        let (base, mut problems) = self.resolve(&self.tree, None, false);
         let (Some(scenario), true) = (base, problems.is_empty()) else {
             return Err(ScenarioError::all(problems).expect("a scenario that does not resolve has problems"));
         };
@@ -185,7 +185,8 @@ impl ScenarioFile {
             let path = [&set[..], std::slice::from_ref(&key.name)].concat();
             self.overlay(&mut tree, &path, &key.name, &key.origin, value, problems);
         }
-        let (scenario, found) = self.resolve(&tree, Some(&run.name));
+        let name = (!entries.is_empty()).then_some(run.name.as_str());
+        let (scenario, found) = self.resolve(&tree, name, true);
         problems.extend(found);
         let (source, tree) = (self.source.clone(), Arc::new(tree));
         scenario.map(|scenario| PlannedRun { run: run.clone(), scenario, source, tree })
@@ -216,7 +217,7 @@ impl ScenarioFile {
     }
 
     /// The typed scenario, if the document is well formed, and all that is wrong with it.
-    fn resolve(&self, tree: &Node, run: Option<&str>) -> (Option<Scenario>, Vec<Problem>) {
+    fn resolve(&self, tree: &Node, run: Option<&str>, is_run: bool) -> (Option<Scenario>, Vec<Problem>) {
         let (value, findings) = schema::check(tree);
         let placed =
             |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.placed(&self.source, run));
@@ -226,8 +227,8 @@ impl ScenarioFile {
         match serde_json::from_value::<Scenario>(value) {
             Ok(scenario) => {
                 // Runs are checked each with its settings; what the file itself lacks, a run may set.
-                let own_run = run.is_some() || scenario.run.is_empty();
-                let findings = if own_run { rules::broken(&scenario) } else { Vec::new() };
+                let findings =
+                    if is_run || scenario.run.is_empty() { rules::broken(&scenario) } else { Vec::new() };
                 let located = findings.into_iter().map(|finding| locate(finding, tree));
                 let problems = placed(located.collect()).collect();
                 (Some(scenario), problems)
@@ -325,7 +326,8 @@ impl PlannedRun {
         allowed: impl Into<String>,
     ) -> ScenarioError {
         let finding = locate(Finding::of(key, message, allowed), &self.tree);
-        ScenarioError::one(finding.placed(&self.source, Some(&self.run.name)))
+        let only_one = self.scenario.run.is_empty();
+        ScenarioError::one(finding.placed(&self.source, (!only_one).then_some(self.run.name.as_str())))
     }
 }
 

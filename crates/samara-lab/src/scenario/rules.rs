@@ -143,10 +143,8 @@ impl Rules {
                 self.must(min <= max, &format!("{key}.max"), message, format!("{min} or more"));
             }
             Latency::Regions(table) => {
-                let one = table.table.is_some() != table.region.is_empty();
+                let one = table.table.is_some() == table.region.is_empty();
                 let message = "both table and region are given, or neither";
-                // One of them, not both: a table beside a list would silently win.
-                let one = one || (table.table.is_some() && table.region.is_empty());
                 self.must(one, key, message, "either table = \"FILE\" or a list of region");
                 self.regions(table, key);
             }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::units::UnitKind;
 
-/// All expectations of a scenario, in the order of the file.
+/// All expectations of a scenario, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expectations(Vec<Expectation>);
 
