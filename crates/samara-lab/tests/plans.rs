@@ -206,3 +206,30 @@ fn every_key_of_the_schema_is_described() {
     }
     assert_eq!(missing, Vec::<String>::new());
 }
+
+#[test]
+fn rules_know_the_presets_of_the_engine() {
+    let presets = [
+        ("spec", samara_gossipsub::Config::spec()),
+        ("ethereum", samara_gossipsub::Config::ethereum()),
+        ("go-libp2p-pubsub", samara_gossipsub::Config::go_libp2p_pubsub()),
+    ];
+    for (name, config) in presets {
+        let problem = |key: &str, value: usize| {
+            let mut file = file(&format!("[gossipsub]\npreset = \"{name}\"\n"));
+            file.set(&format!("gossipsub.{key}={value}")).unwrap();
+            file.plan().err().map(|error| error.problems[0].message.clone())
+        };
+        let d = config.mesh.d;
+        assert_eq!(problem("degree_low", d), None);
+        assert_eq!(problem("degree_low", d + 1), Some(format!("{} is more than degree = {d}", d + 1)));
+        let length = config.history_length;
+        assert_eq!(problem("history_gossip", length), None);
+        let message = format!("{} is more than history_length = {length}", length + 1);
+        assert_eq!(problem("history_gossip", length + 1), Some(message));
+        // D_out is checked against D_low, which must be the preset's.
+        let allowed = config.mesh.d_low.min(d.div_ceil(2)) - 1;
+        assert_eq!(problem("degree_out", allowed), None);
+        assert!(problem("degree_out", allowed + 1).is_some());
+    }
+}
