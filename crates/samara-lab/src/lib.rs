@@ -1,1 +1,11 @@
-//! samara-lab
+//! From a scenario file to a network and a workload, through a run, to measurements and results.
+
+pub mod bounds;
+pub mod data;
+pub mod jobs;
+pub mod measure;
+pub mod results;
+pub mod run;
+pub mod scenario;
+pub mod topology;
+pub mod units;

@@ -1,0 +1,3 @@
+//! The jobs that scenarios are made of: what the applications on the nodes do.
+
+pub mod columns;
