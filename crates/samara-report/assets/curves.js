@@ -211,8 +211,13 @@ class CurvesPanel {
   #outlines(context, scale) {
     const line = (which, width, colour, dashes) => {
       context.beginPath();
+      let y = scale.y(0);
       for (const level of this.envelope) {
-        if (Number.isFinite(level[which])) context.lineTo(scale.x(level[which]), scale.y(level.share));
+        if (!Number.isFinite(level[which])) break;
+        const x = scale.x(level[which]);
+        context.lineTo(x, y);
+        y = scale.y(level.share);
+        context.lineTo(x, y);
       }
       context.setLineDash(dashes);
       context.lineWidth = width;

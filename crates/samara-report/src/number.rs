@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers for people. Between a number and its unit is a space at which lines are not broken.
 
 /// A number with this many digits after the point and commas between thousands; an en dash if it is not finite.
 pub fn fixed(value: f64, digits: usize) -> String {
@@ -55,9 +55,9 @@ fn trimmed(text: String) -> String {
 pub fn millis(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".to_owned(),
-        _ if value.abs() < 9.95 => format!("{} ms", trimmed(fixed(value, 1))),
-        _ if value.abs() < 9_999.5 => format!("{} ms", fixed(value, 0)),
-        _ => format!("{} s", fixed(value / 1e3, 1)),
+        _ if value.abs() < 9.95 => format!("{}\u{a0}ms", trimmed(fixed(value, 1))),
+        _ if value.abs() < 9_999.5 => format!("{}\u{a0}ms", fixed(value, 0)),
+        _ => format!("{}\u{a0}s", fixed(value / 1e3, 1)),
     }
 }
 
@@ -70,11 +70,11 @@ pub fn bytes(value: f64) -> String {
         scaled /= 1e3;
         prefix += 1;
     }
-    format!("{} {}", short(scaled), PREFIXES[prefix])
+    format!("{}\u{a0}{}", short(scaled), PREFIXES[prefix])
 }
 
 /// A share of 1 in percent.
 pub fn percent(value: f64) -> String {
     let digits = if value > 0.0 && value < 1.0 && !(0.01..0.995).contains(&value) { 2 } else { 0 };
-    format!("{} %", trimmed(fixed(value * 100.0, digits)))
+    format!("{}\u{a0}%", trimmed(fixed(value * 100.0, digits)))
 }

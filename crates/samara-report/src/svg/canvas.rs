@@ -131,6 +131,20 @@ impl Canvas {
         }
     }
 
+    /// Begins a group of many paths that differ in colour only; [`Canvas::end_strokes`] ends it.
+    pub(super) fn strokes(&mut self, stroke: &Stroke) {
+        let _ = writeln!(self.body, "<g{}>", stroke.attributes());
+    }
+
+    /// A path of such a group.
+    pub(super) fn traced(&mut self, d: &str, colour: &str) {
+        let _ = writeln!(self.body, "<path d=\"{d}\" stroke=\"{colour}\"/>");
+    }
+
+    pub(super) fn end_strokes(&mut self) {
+        self.body.push_str("</g>\n");
+    }
+
     /// A filled path.
     pub(super) fn fill(&mut self, d: &str, colour: &str, opacity: f64) {
         if !d.is_empty() {

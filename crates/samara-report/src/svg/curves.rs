@@ -20,7 +20,7 @@ pub(super) fn draw(canvas: &mut Canvas, curves: &Curves, purpose: Use) {
         _ => 3,
     };
     let bundles: Vec<Bundle> = curves.panels.iter().map(|panel| Bundle::new(&panel.curves)).collect();
-    legend(canvas, curves);
+    legend(canvas, curves, purpose);
     let width = (canvas.width - LEFT - 12.0 - GAP * (columns - 1) as f64) / columns as f64;
     let latest = |bundle: &Bundle| bundle.latest_ms();
     let shared = bundles.iter().map(latest).fold(0.0, f64::max);
@@ -37,8 +37,26 @@ pub(super) fn draw(canvas: &mut Canvas, curves: &Curves, purpose: Use) {
     canvas.top += rows as f64 * (HEIGHT + 62.0);
 }
 
-/// What the colours tell, above the panels.
-fn legend(canvas: &mut Canvas, curves: &Curves) {
+/// What lines and colours tell, above the panels.
+fn legend(canvas: &mut Canvas, curves: &Curves, purpose: Use) {
+    let y = canvas.top + 12.0;
+    let ink = canvas.paint.ink.clone();
+    let mut left = LEFT;
+    for (name, stroke) in
+        [("median", Stroke::new(&ink, 2.0)), ("first and last", Stroke::new(&ink, 1.2).dashes(&[4, 3]))]
+    {
+        canvas.line((left, y - 4.0), (left + 26.0, y - 4.0), &stroke);
+        canvas.text(left + 32.0, y, Anchor::Start, Face::Soft, name);
+        left += 32.0 + width(name) + 24.0;
+    }
+    if purpose == Use::File {
+        map_key(canvas, curves, left, y);
+    }
+    canvas.top += 22.0;
+}
+
+/// What the colours of curves tell.
+fn map_key(canvas: &mut Canvas, curves: &Curves, left: f64, y: f64) {
     let numbers = curves.panels.iter().flat_map(|panel| &panel.curves).map(|curve| curve.number);
     let (first, last) = match curves.colour {
         Colour::ByNumber => (
@@ -47,22 +65,13 @@ fn legend(canvas: &mut Canvas, curves: &Curves) {
         ),
         Colour::ByRank => ("first to be complete".to_owned(), "last".to_owned()),
     };
-    let y = canvas.top + 12.0;
-    canvas.text(LEFT, y, Anchor::Start, Face::Soft, &first);
-    let start = LEFT + width(&first) + 8.0;
+    canvas.text(left, y, Anchor::Start, Face::Soft, &first);
+    let start = left + width(&first) + 8.0;
     for part in 0..32 {
         let colour = mapped(f64::from(part) / 31.0);
         canvas.rect((start + f64::from(part) * 4.0, y - 9.0), (4.5, 9.0), &colour, "");
     }
     canvas.text(start + 136.0, y, Anchor::Start, Face::Soft, &last);
-    let line = start + 136.0 + width(&last) + 28.0;
-    let ink = canvas.paint.ink.clone();
-    canvas.line((line, y - 4.0), (line + 26.0, y - 4.0), &Stroke::new(&ink, 2.0));
-    canvas.text(line + 32.0, y, Anchor::Start, Face::Soft, "median");
-    let next = line + 32.0 + width("median") + 24.0;
-    canvas.line((next, y - 4.0), (next + 26.0, y - 4.0), &Stroke::new(&ink, 1.2).dashes(&[4, 3]));
-    canvas.text(next + 32.0, y, Anchor::Start, Face::Soft, "first and last");
-    canvas.top += 22.0;
 }
 
 fn draw_panel(
@@ -116,6 +125,7 @@ fn draw_panel(
 fn every_curve(canvas: &mut Canvas, colour: Colour, bundle: &Bundle, area: Area, (x, y): (&Placed, &Placed)) {
     let count = bundle.curves.len();
     let opacity = (6.0 / (count as f64).sqrt()).clamp(0.16, 0.9);
+    canvas.strokes(&Stroke::new("", 0.9).opacity(opacity));
     for index in 0..count {
         let curve = &bundle.curves[index];
         // Relative steps in tenths of a pixel are a third as long as absolute coordinates.
@@ -137,30 +147,35 @@ fn every_curve(canvas: &mut Canvas, colour: Colour, bundle: &Bundle, area: Area,
         if curve.arrivals.len() < curve.of as usize {
             let _ = write!(d, "H{}", short(area.right));
         }
-        let stroke = Stroke::new(&mapped(bundle.shade(colour, index)), 0.9).opacity(opacity);
-        canvas.path(&d, &stroke);
+        canvas.traced(&d, &mapped(bundle.shade(colour, index)));
     }
+    canvas.end_strokes();
 }
 
 /// The first, the median and the last curve at each level. In pages, where curves are not drawn, with the area between.
 fn envelope(canvas: &mut Canvas, bundle: &Bundle, (x, y): (&Placed, &Placed), purpose: Use) {
     let outline = |times: &[f64]| {
         let mut d = String::new();
-        for (level, at) in times.iter().enumerate().filter(|(_, at)| at.is_finite()) {
-            let command = if d.is_empty() { 'M' } else { 'L' };
-            let share = (level + 1) as f64 / LEVELS as f64;
-            let _ = write!(d, "{command}{} {}", short(x.at(*at)), short(y.at(share)));
+        let mut before = y.at(0.0);
+        for (level, at) in times.iter().enumerate().take_while(|(_, at)| at.is_finite()) {
+            let (across, up) = (short(x.at(*at)), y.at((level + 1) as f64 / LEVELS as f64));
+            let _ = match level {
+                0 => write!(d, "M{across} {}V{}", short(before), short(up)),
+                _ => write!(d, "H{across}V{}", short(up)),
+            };
+            before = up;
         }
         d
     };
     let envelope = bundle.envelope();
     if purpose == Use::Page {
-        let back: Vec<(usize, f64)> =
-            envelope.last.iter().copied().enumerate().filter(|(_, at)| at.is_finite()).collect();
-        let mut d = outline(&envelope.first[..back.len()]);
-        for (level, at) in back.iter().rev() {
-            let share = (level + 1) as f64 / LEVELS as f64;
-            let _ = write!(d, "L{} {}", short(x.at(*at)), short(y.at(share)));
+        let mut d = outline(&envelope.first);
+        let reached = envelope.last.iter().take_while(|at| at.is_finite()).count();
+        if reached < LEVELS && !d.is_empty() {
+            let _ = write!(d, "H{}V{}", short(x.at(x.to())), short(y.at(reached as f64 / LEVELS as f64)));
+        }
+        for (level, at) in envelope.last[..reached].iter().enumerate().rev() {
+            let _ = write!(d, "H{}V{}", short(x.at(*at)), short(y.at(level as f64 / LEVELS as f64)));
         }
         let soft = canvas.paint.soft.clone();
         canvas.fill(&d, &soft, 0.25);

@@ -47,7 +47,7 @@ pub(super) fn grid_shares(canvas: &mut Canvas, area: Area, y: &Placed) {
 pub(super) fn axis_x(canvas: &mut Canvas, area: Area, x: &Placed, label: &str, with_grid: bool) {
     let line = Stroke::new(&canvas.paint.soft, 1.0);
     let grid = Stroke::new(&canvas.paint.grid, 1.0);
-    let ticks = x.ticks(((area.right - area.left) / 90.0).max(3.0) as usize);
+    let ticks = x.ticks(((area.right - area.left) / 70.0).max(4.0) as usize);
     let mut free_from = f64::NEG_INFINITY;
     for (value, name) in ticks {
         let at = x.at(value);
