@@ -55,33 +55,54 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
         degree < nodes && (u64::from(nodes) * u64::from(degree)).is_multiple_of(2),
         "no such regular graph"
     );
-    if degree == nodes - 1 {
-        return full_mesh(nodes);
+    if degree > (nodes - 1) / 2 {
+        // Of a dense graph the few edges that are missing are drawn: they are a regular graph too.
+        let missing = random_regular(nodes, nodes - 1 - degree, rng).edges;
+        let missing: BTreeSet<(u32, u32)> = missing.into_iter().map(ordered).collect();
+        let mut graph = full_mesh(nodes);
+        graph.edges.retain(|edge| !missing.contains(edge));
+        return graph;
     }
-    let mut stubs: Vec<u32> =
-        (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
-    rng.shuffle(&mut stubs);
-    let mut edges: Vec<(u32, u32)> = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let ordered = |(a, b): (u32, u32)| (a.min(b), a.max(b));
-    let mut present = BTreeSet::new();
-    let mut bad: Vec<usize> = Vec::new();
-    for (i, edge) in edges.iter().enumerate() {
-        if edge.0 == edge.1 || !present.insert(ordered(*edge)) {
-            bad.push(i);
+    loop {
+        let mut stubs: Vec<u32> =
+            (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
+        rng.shuffle(&mut stubs);
+        let edges = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        if let Some(edges) = mended(edges, rng) {
+            return Graph { nodes, edges };
         }
     }
-    while let Some(i) = bad.pop() {
+}
+
+fn ordered((a, b): (u32, u32)) -> (u32, u32) {
+    (a.min(b), a.max(b))
+}
+
+/// Switches loops and doubles with random other edges; `None` if one finds no partner in many tries (in small graphs there
+/// may be none).
+fn mended(mut edges: Vec<(u32, u32)>, rng: &mut NodeRng) -> Option<Vec<(u32, u32)>> {
+    let mut present = BTreeSet::new();
+    let mut bad = BTreeSet::new();
+    for (i, edge) in edges.iter().enumerate() {
+        if edge.0 == edge.1 || !present.insert(ordered(*edge)) {
+            bad.insert(i);
+        }
+    }
+    while let Some(i) = bad.pop_last() {
+        let mut tries = 20 * edges.len();
         loop {
+            tries = tries.checked_sub(1)?;
             let j = rng.index(edges.len());
             let ((a, b), (c, d)) = (edges[i], edges[j]);
             let (new_i, new_j) = ((a, d), (c, b));
-            let good_j = !bad.contains(&j) && i != j;
-            let fits = a != d
+            let fits = i != j
+                && !bad.contains(&j)
+                && a != d
                 && c != b
                 && ordered(new_i) != ordered(new_j)
                 && !present.contains(&ordered(new_i))
                 && !present.contains(&ordered(new_j));
-            if good_j && fits {
+            if fits {
                 present.remove(&ordered((c, d)));
                 present.insert(ordered(new_i));
                 present.insert(ordered(new_j));
@@ -91,7 +112,7 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
             }
         }
     }
-    Graph { nodes, edges }
+    Some(edges)
 }
 
 /// Every pair has an edge; the lower number dials.
