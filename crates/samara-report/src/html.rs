@@ -78,7 +78,7 @@ pub(crate) fn page(report: &Report) -> String {
     traffic(report, &mut body);
     configuration(report, &mut body);
     body.push_str("</main>");
-    let data = serde_json::to_string(&panels).unwrap_or_default().replace("</", "<\\/");
+    let data = serde_json::to_string(&panels).unwrap_or_default().replace('<', "\\u003c");
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{} · Samara</title>\
