@@ -28,7 +28,10 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
     let target = arguments.out.clone().unwrap_or_else(|| results::default_directory(name, seed));
     let mut directory = Directory::create(&target, arguments.force)?;
     directory.write("scenario.toml", &loaded.text)?;
-    directory.write_json("configuration.json", &results::configuration(&loaded.source, &loaded.jobs))?;
+    directory.write_json(
+        "configuration.json",
+        &results::configuration(&loaded.source, &loaded.plan.scenario, &loaded.jobs),
+    )?;
 
     let stop = stop_on_interrupt()?;
     let bar = Bar::new(loaded.jobs.len(), arguments.quiet);
@@ -36,7 +39,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
     let mut runs = Vec::new();
     let outcome = pool::run_all(&loaded.jobs, threads, &stop, &bar, |finished| {
         directory.add(&finished)?;
-        runs.push(RunDocument::of(&finished));
+        let reference = results::reference_figures(&finished.job.run.run.reference)?;
+        runs.push(RunDocument { reference, ..RunDocument::of(&finished) });
         Ok(())
     });
     bar.clear();
@@ -62,8 +66,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 
 /// Prints the results and how the expectations fared; returns the exit status.
 fn tell(arguments: &Run, loaded: &Loaded, document: &Document, path: &Path) -> Result<u8> {
-    let outcomes = judge::outcomes(&loaded.plan.scenario.expect, document);
-    let lines: Vec<String> = outcomes.iter().map(judge::line).collect();
+    let verdicts = judge::verdicts(&loaded.plan.scenario.expect, document);
+    let lines = judge::lines(&verdicts);
     match arguments.format {
         Format::Json => {
             print(&serde_json::to_string(document)?)?;
@@ -71,12 +75,15 @@ fn tell(arguments: &Run, loaded: &Loaded, document: &Document, path: &Path) -> R
         }
         Format::Table => {
             print(&table::runs(document))?;
+            if document.runs.iter().any(|run| !run.reference.is_empty()) {
+                print(&table::references(document))?;
+            }
             lines.iter().try_for_each(|line| print(line))?;
             let last = if arguments.no_report { path.to_path_buf() } else { path.join("report.html") };
             print(&format!("digest {}\n{}", document.digest, last.display()))?;
         }
     }
-    Ok(if outcomes.iter().all(|(_, outcome)| outcome.holds) { 0 } else { MISSED })
+    Ok(if verdicts.iter().all(|verdict| verdict.outcome.holds) { 0 } else { MISSED })
 }
 
 fn available_threads() -> usize {

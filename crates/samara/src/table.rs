@@ -1,5 +1,7 @@
 //! Tables for people.
 
+use std::collections::BTreeSet;
+
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use samara_lab::measure::{Statistics, confidence_interval};
@@ -85,6 +87,58 @@ fn number(value: Option<f64>, digits: usize) -> String {
 
 fn bytes(value: f64) -> String {
     if value >= 1e6 { format!("{:.1} MB", value / 1e6) } else { format!("{:.1} kB", value / 1e3) }
+}
+
+/// The runs beside what was measured elsewhere in the same case. A run with several slots is held against a measurement with
+/// several rounds slot by slot.
+pub(crate) fn references(document: &Document) -> String {
+    let columns = ["run", "mean ms", "p50", "p95", "max", "copies"];
+    let mut table = plain(&columns);
+    for repetitions in document.runs.chunk_by(|a, b| same_point(a, b)) {
+        let first = &repetitions[0];
+        let rounds: BTreeSet<u32> = first.reference.iter().map(|figures| figures.round).collect();
+        for round in rounds {
+            let slot = |run: &RunDocument| run.metrics.slots.get(round as usize).cloned();
+            let ours: Vec<(Statistics, f64)> = repetitions
+                .iter()
+                .filter_map(slot)
+                .filter_map(|slot| Some((slot.time_to_custody_ms?, slot.duplication_factor)))
+                .collect();
+            let theirs: Vec<(Statistics, f64)> = first
+                .reference
+                .iter()
+                .filter(|figures| figures.round == round)
+                .map(|figures| (figures.time_to_custody_ms, figures.duplication_factor))
+                .collect();
+            let (Some(ours), Some(theirs)) = (averages(&ours), averages(&theirs)) else { continue };
+            let place =
+                if round == 0 { first.name.clone() } else { format!("{}, block {}", first.name, round + 1) };
+            table.add_row(cells(&format!("{place}: simulated"), &ours, |index, value| digits(index, value)));
+            table.add_row(cells(&format!("{place}: measured"), &theirs, |index, value| digits(index, value)));
+            let ratios: Vec<f64> =
+                ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs - 1.0).collect();
+            table.add_row(cells(&format!("{place}: deviation"), &ratios, |_, value| {
+                format!("{:+.1} %", 100.0 * value)
+            }));
+        }
+    }
+    table.to_string()
+}
+
+fn digits(index: usize, value: f64) -> String {
+    if index < 4 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn cells(name: &str, values: &[f64], show: impl Fn(usize, f64) -> String) -> Vec<String> {
+    let values = values.iter().enumerate().map(|(index, value)| show(index, *value));
+    std::iter::once(name.to_owned()).chain(values).collect()
+}
+
+/// Mean, median, 95th percentile, maximum and copies, averaged.
+fn averages(all: &[(Statistics, f64)]) -> Option<Vec<f64>> {
+    let of = |(time, copies): &(Statistics, f64)| [time.mean, time.p50, time.p95, time.max, *copies];
+    let sums = all.iter().map(of).reduce(|a, b| std::array::from_fn(|at| a[at] + b[at]))?;
+    Some(sums.iter().map(|sum| sum / all.len() as f64).collect())
 }
 
 /// Two results, metric by metric.

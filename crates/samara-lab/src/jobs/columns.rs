@@ -88,6 +88,11 @@ pub struct Role {
     pub observer: Option<PeerIdentity>,
 }
 
+/// The moment at which topics are joined: just after the start, when links that are there from the start are up. All of
+/// them are then told by one frame, instead of by one each.
+const JOIN: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
+const JOIN_AFTER: Duration = Duration::from_micros(1);
+
 /// What the lab asks of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnsCommand {
@@ -234,6 +239,9 @@ impl Engine for ColumnsNode {
             match input {
                 Input::Start => {
                     self.router.handle(Input::Start, cx);
+                    cx.set_timer(cx.now() + JOIN_AFTER, JOIN);
+                }
+                Input::Timer(JOIN) => {
                     let name = |column: &u16| self.blocks.topics[usize::from(*column)].clone();
                     let topics: Vec<Topic> = self.role.joins.iter().map(name).collect();
                     self.router.subscribe_all(&topics, cx);

@@ -57,7 +57,7 @@ pub enum ResultsError {
     },
 }
 
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ResultsError + '_ {
+pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ResultsError + '_ {
     move |error| ResultsError::Io { path: path.to_path_buf(), error }
 }
 
@@ -193,17 +193,4 @@ impl Directory {
         fs::rename(&partial, &target).map_err(io(&target))?;
         Ok(target)
     }
-}
-
-/// Reads the summary of a results directory.
-///
-/// # Errors
-/// There is none, or it is not such a document.
-pub fn read_summary(directory: &Path) -> Result<Document, ResultsError> {
-    let path = directory.join("summary.json");
-    if !path.exists() {
-        return Err(ResultsError::NotResults(directory.to_path_buf()));
-    }
-    let text = fs::read_to_string(&path).map_err(io(&path))?;
-    serde_json::from_str(&text).map_err(|error| ResultsError::Json { path, error })
 }

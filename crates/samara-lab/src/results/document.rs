@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::ReferenceFigures;
 use crate::measure::Metrics;
 use crate::run::{Finished, Job};
 use crate::scenario::Scenario;
@@ -60,10 +61,18 @@ pub struct RunDocument {
     pub cpu_s: f64,
     /// Virtual time that went by, in seconds.
     pub virtual_s: f64,
+    /// The publishing node.
+    pub publisher: u32,
+    /// What had to be adapted to run the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What was measured elsewhere in the same case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference: Vec<ReferenceFigures>,
 }
 
 impl RunDocument {
-    /// What is told of a finished run.
+    /// What is told of a finished run, without references.
     pub fn of(finished: &Finished) -> Self {
         let job = &finished.job;
         Self {
@@ -78,6 +87,9 @@ impl RunDocument {
             wall_s: finished.wall_s,
             cpu_s: finished.cpu_s,
             virtual_s: finished.virtual_s,
+            publisher: finished.publisher,
+            notes: finished.notes.clone(),
+            reference: Vec::new(),
         }
     }
 }
@@ -120,11 +132,12 @@ pub fn digest_of<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// Every run's whole configuration: enough to do it again, and to see what it was.
-pub fn configuration(source: &str, jobs: &[Job]) -> Value {
+pub fn configuration(source: &str, scenario: &Scenario, jobs: &[Job]) -> Value {
     let run = |job: &Job| json!({ "name": job.name(), "seed": job.seed, "scenario": job.run.scenario });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "source": source,
+        "scenario": scenario,
         "runs": jobs.iter().map(run).collect::<Vec<_>>(),
     })
 }

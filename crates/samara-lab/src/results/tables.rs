@@ -8,8 +8,8 @@ use arrow_array::builder::{
     Float64Builder, StringDictionaryBuilder, UInt16Builder, UInt32Builder, UInt64Builder,
 };
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, UInt16Type, UInt32Type};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::types::{Float64Type, Int32Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
@@ -54,6 +54,13 @@ fn named(name: &str, rows: usize) -> ArrayRef {
     let mut names = StringDictionaryBuilder::<Int32Type>::new();
     (0..rows).for_each(|_| names.append_value(name));
     Arc::new(names.finish())
+}
+
+/// A name for each row, by its number; nothing where there is no such name.
+fn texts(names: &[String], numbers: &[u16]) -> ArrayRef {
+    let mut values = StringDictionaryBuilder::<Int32Type>::new();
+    numbers.iter().for_each(|number| values.append_option(names.get(usize::from(*number))));
+    Arc::new(values.finish())
 }
 
 fn seeds(seed: u64, rows: usize) -> ArrayRef {
@@ -114,6 +121,8 @@ pub(super) fn traffic(run: &Finished) -> Result<RecordBatch, ParquetError> {
         ("run", named(&run.job.name(), rows)),
         ("seed", seeds(run.job.seed, rows)),
         ("node", Arc::new(nodes.finish())),
+        ("class", texts(&run.classes, &run.class_of)),
+        ("region", texts(&run.regions, &run.region_of)),
         ("uplink_bps", integers(&|node| node.uplink_bps)),
         ("downlink_bps", integers(&|node| node.downlink_bps)),
         ("bytes_up", integers(&|node| node.bytes_up)),
@@ -142,59 +151,79 @@ pub(super) fn traffic(run: &Finished) -> Result<RecordBatch, ParquetError> {
 
 fn batch(columns: Columns) -> Result<RecordBatch, ParquetError> {
     Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, values)| {
-        let nullable = matches!(name, "delivery_latency_ms" | "from" | "hops" | "last_copy_ms");
+        let nullable = matches!(name, "region" | "delivery_latency_ms" | "from" | "hops" | "last_copy_ms");
         (name, values, nullable)
     }))?)
 }
 
-/// A row of the table of deliveries.
+/// The deliveries of one run, as they are in the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DeliveryRow {
-    /// The run, with the values of the sweep.
+pub struct RunDeliveries {
+    /// The run, with the point of the sweep.
     pub run: String,
-    /// The slot.
-    pub slot: u16,
-    /// The node.
-    pub node: u32,
-    /// The column.
-    pub column: u16,
-    /// Milliseconds from the publication to the delivery.
-    pub delivery_latency_ms: Option<f64>,
-    /// Copies received.
-    pub copies: u16,
+    /// The seed.
+    pub seed: u64,
+    /// By slot, node and column. Times are rounded to nanoseconds.
+    pub deliveries: Vec<Delivery>,
 }
 
-/// Reads `deliveries.parquet` again.
+/// Reads `deliveries.parquet` again: run by run, in the order of the summary.
 ///
 /// # Errors
 /// The file cannot be read, or is not such a table.
-pub fn read_deliveries(path: &Path) -> Result<Vec<DeliveryRow>, ParquetError> {
+pub fn read_deliveries(path: &Path) -> Result<Vec<RunDeliveries>, ParquetError> {
     let file = File::open(path).map_err(|error| ParquetError::External(Box::new(error)))?;
-    let mut rows = Vec::new();
+    let mut runs: Vec<RunDeliveries> = Vec::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.build()? {
-        let batch = batch?;
-        let column = |name: &str| {
-            batch
-                .column_by_name(name)
-                .ok_or_else(|| ParquetError::General(format!("there is no column {name}")))
+        append(&batch?, &mut runs)?;
+    }
+    Ok(runs)
+}
+
+fn append(batch: &RecordBatch, runs: &mut Vec<RunDeliveries>) -> Result<(), ParquetError> {
+    let column = |name: &str| {
+        let missing = || ParquetError::General(format!("there is no column {name}"));
+        batch.column_by_name(name).ok_or_else(missing)
+    };
+    let names = column("run")?.as_dictionary::<Int32Type>();
+    let texts = names.values().as_string::<i32>();
+    let seeds = column("seed")?.as_primitive::<UInt64Type>();
+    let slots = column("slot")?.as_primitive::<UInt16Type>();
+    let nodes = column("node")?.as_primitive::<UInt32Type>();
+    let columns = column("column")?.as_primitive::<UInt16Type>();
+    let after = column("delivery_latency_ms")?.as_primitive::<Float64Type>();
+    let from = column("from")?.as_primitive::<UInt32Type>();
+    let hops = column("hops")?.as_primitive::<UInt16Type>();
+    let copies = column("copies")?.as_primitive::<UInt16Type>();
+    let last = column("last_copy_ms")?.as_primitive::<Float64Type>();
+    let nanos = |times: &PrimitiveArray<Float64Type>, row: usize| {
+        if times.is_valid(row) { (times.value(row) * 1e6).round() as u64 } else { Delivery::NEVER }
+    };
+    for row in 0..batch.num_rows() {
+        let name = names.key(row).map_or("", |key| texts.value(key));
+        let seed = seeds.value(row);
+        // A run may be the same as the one before in name and seed, but never in where its rows start again.
+        let place = (slots.value(row), nodes.value(row), columns.value(row));
+        let goes_on = runs.last().is_some_and(|run| {
+            let last = run.deliveries.last().map(|last| (last.slot, last.node, last.column));
+            run.run == name && run.seed == seed && last < Some(place)
+        });
+        if !goes_on {
+            runs.push(RunDeliveries { run: name.to_owned(), seed, deliveries: Vec::new() });
+        }
+        let delivery = Delivery {
+            node: nodes.value(row),
+            slot: slots.value(row),
+            column: columns.value(row),
+            after_nanos: nanos(after, row),
+            from: if from.is_valid(row) { from.value(row) } else { Delivery::NOBODY },
+            hops: if hops.is_valid(row) { hops.value(row) } else { 0 },
+            copies: copies.value(row),
+            last_copy_nanos: nanos(last, row),
         };
-        let runs = column("run")?.as_dictionary::<Int32Type>();
-        let names = runs.values().as_string::<i32>();
-        let slots = column("slot")?.as_primitive::<UInt16Type>();
-        let nodes = column("node")?.as_primitive::<UInt32Type>();
-        let columns = column("column")?.as_primitive::<UInt16Type>();
-        let after = column("delivery_latency_ms")?.as_primitive::<Float64Type>();
-        let copies = column("copies")?.as_primitive::<UInt16Type>();
-        for row in 0..batch.num_rows() {
-            rows.push(DeliveryRow {
-                run: runs.key(row).map(|key| names.value(key).to_owned()).unwrap_or_default(),
-                slot: slots.value(row),
-                node: nodes.value(row),
-                column: columns.value(row),
-                delivery_latency_ms: arrow_array::Array::is_valid(after, row).then(|| after.value(row)),
-                copies: copies.value(row),
-            });
+        if let Some(run) = runs.last_mut() {
+            run.deliveries.push(delivery);
         }
     }
-    Ok(rows)
+    Ok(())
 }
