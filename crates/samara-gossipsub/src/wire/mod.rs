@@ -4,8 +4,8 @@
 //! copied, unknown fields must survive, and every bound must hold *before* memory is allocated. The tests hold this
 //! codec against a generated one, both ways.
 //!
-//! - [`encode`], [`encode_frame`] (with the length in front), [`encoded_len`].
-//! - [`decode`] within [`Limits`]; [`FrameDecoder`] cuts a stream of bytes into frames.
+//! - [`encode()`], [`encode_frame`] (with the length in front), [`encoded_len`].
+//! - [`decode()`] within [`Limits`]; [`FrameDecoder`] cuts a stream of bytes into frames.
 //!
 //! # What reading means
 //! - Of a field that may occur once, the last occurrence counts; a `control` that occurs several times is merged

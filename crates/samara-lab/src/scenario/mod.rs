@@ -1,6 +1,6 @@
 //! What a scenario file says: the network, the transport, the protocol, the workload, and the variants to compare.
 //!
-//! The file is TOML. [`load`] layers it with `--set key=value`, checks it, and turns each compared run (and each point of
+//! The file is TOML. [`load()`] layers it with `--set key=value`, checks it, and turns each compared run (and each point of
 //! a sweep) into a [`Scenario`] of its own. `samara schema` prints the JSON Schema of [`Scenario`].
 
 mod builtin;
