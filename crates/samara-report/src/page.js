@@ -96,6 +96,8 @@
   };
   const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 4; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 2.2; ctx.strokeStyle = colour; trace(ctx, curve.times, s); };
   const paint = (item) => {
+    // A panel that has not been laid out yet cannot be drawn; the resize that follows does it.
+    if (!item.canvas.clientWidth || !item.canvas.clientHeight) return;
     if (!item.background) drawBackground(item);
     const ratio = devicePixelRatio || 1, s = item.scales, canvas = item.canvas;
     if (canvas.width !== item.background.width || canvas.height !== item.background.height) { canvas.width = item.background.width; canvas.height = item.background.height; }

@@ -26,7 +26,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
         }
         if let Some(warm) = row("node-wide-warm") {
             sentences.push(format!(
-                "On connections whose windows are open it takes {}, {:.2} times the bound: slow start costs the rest.",
+                "On connections whose windows are open it takes {}, {:.2} times the bound.",
                 ms(warm.mean),
                 warm.over_bound()
             ));
