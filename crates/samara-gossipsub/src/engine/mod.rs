@@ -105,6 +105,8 @@ pub struct GossipSub {
     report_to: BTreeSet<PeerIdentity>,
     /// Dials of peer exchange under way.
     dialling: BTreeSet<PeerIdentity>,
+    /// All joined topics in one frame, for the links to come; `None` if what is joined has changed since.
+    greeting: Option<RpcFrame>,
     /// Heartbeats so far.
     ticks: u64,
     next_seqno: u64,
@@ -143,6 +145,7 @@ impl GossipSub {
             observers: config.observers.iter().cloned().collect(),
             report_to: config.report_to.iter().cloned().collect(),
             dialling: BTreeSet::new(),
+            greeting: None,
             ticks: 0,
             next_seqno: 0,
             metrics: Metrics::default(),

@@ -20,7 +20,7 @@ impl GossipSub {
         for name in topics {
             let topic = self.use_topic(name);
             if !self.topics.get(topic).joined {
-                self.topics.set_joined(topic, true);
+                self.set_joined(topic, true);
                 fresh.push(topic);
             }
         }
@@ -41,7 +41,7 @@ impl GossipSub {
         if !self.topics.get(topic).joined {
             return false;
         }
-        self.topics.set_joined(topic, false);
+        self.set_joined(topic, false);
         self.announce_to_all(&[topic], cx);
         self.leave(topic, cx);
         true
@@ -59,6 +59,11 @@ impl GossipSub {
             }
         }
         topic
+    }
+
+    fn set_joined(&mut self, topic: TopicIdx, joined: bool) {
+        self.topics.set_joined(topic, joined);
+        self.greeting = None;
     }
 
     fn intern(&mut self, name: &Topic) -> TopicIdx {
@@ -100,7 +105,9 @@ impl GossipSub {
         }
         if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
-            let frame = self.announcement(&joined);
+            // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
+            let frame = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
+            self.greeting = Some(frame.clone());
             self.announce(id, &joined, frame, cx);
         }
     }
@@ -155,8 +162,8 @@ impl GossipSub {
             return;
         }
         let Some(peer) = self.peers.get(from) else { return };
-        let known = self.topics.find(name).is_some_and(|topic| peer.topics.binary_search(&topic).is_ok());
-        if known {
+        let known = self.topics.find(name);
+        if known.is_some_and(|topic| peer.topics.binary_search(&topic).is_ok()) {
             return;
         }
         if peer.topics.len() >= limits.per_peer_max {
@@ -164,7 +171,7 @@ impl GossipSub {
             return;
         }
         let always = peer.direct || !peer.protocol.has_mesh();
-        let topic = self.intern(name);
+        let topic = known.unwrap_or_else(|| self.intern(name));
         let state = self.topics.get_mut(topic);
         state.subscribers.insert(from);
         if always {
