@@ -348,28 +348,25 @@ impl<'a> Setup<'a> {
             publish: [Arc::clone(&self.shared.messages[0])].into_iter().collect(),
             ..Default::default()
         });
-        let bits = 8.0 * transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32) as f64;
-        let ms = |bps: u64| bits / bps as f64 * 1000.0;
         let publisher = workload.publisher as usize;
         let waiting: Vec<usize> =
             (0..self.scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
-        let fastest = self.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+        let hosts = &self.hosts.configs;
         let latency = match &self.scenario.network.regions {
-            None => self.scenario.network.latency.millis_f64(),
-            Some(regions) => regions
-                .latency
-                .iter()
-                .flatten()
-                .map(|latency| latency.millis_f64())
-                .fold(f64::INFINITY, f64::min),
+            None => self.scenario.network.latency.nanos(),
+            Some(regions) => {
+                regions.latency.iter().flatten().map(|latency| latency.nanos()).min().unwrap_or(0)
+            }
         };
-        bounds::mean_custody_ms(&bounds::Setting {
-            columns: workload.columns,
-            custody: waiting.iter().map(|host| self.custody[*host].len() as u32).collect(),
-            publisher_ms: ms(self.hosts.configs[publisher].uplink_bps),
-            fastest_ms: ms(fastest),
-            downlink_ms: waiting.iter().map(|host| ms(self.hosts.configs[*host].downlink_bps)).collect(),
-            latency_ms: latency,
+        let validation = self.hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0);
+        bounds::mean_custody_ms(&bounds::Limits {
+            custody: waiting.iter().map(|host| self.custody[*host].as_slice()).collect(),
+            downlink_bps: waiting.iter().map(|host| hosts[*host].downlink_bps).collect(),
+            copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
+            publisher_uplink_bps: hosts[publisher].uplink_bps,
+            relay_uplink_bps: waiting.iter().map(|host| hosts[*host].uplink_bps).max().unwrap_or(1),
+            latency_nanos: latency,
+            validation_nanos: validation,
         })
     }
 }

@@ -56,6 +56,28 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
 }
 
 #[test]
+fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
+    let schedules = ["sequential", "batch", "balanced", "feedback", "node-wide", "node-wide-warm"];
+    for (nodes, degree) in [("2", "1"), ("4", "3"), ("10", "9"), ("20", "12"), ("40", "20")] {
+        for seed in 1..=4 {
+            let set = [
+                ("network.nodes", nodes),
+                ("network.topology.degree", degree),
+                ("network.topology.topic_peers_min", "0"),
+                ("workload.warm_up", "3 s"),
+            ];
+            for result in results("peerdas", &set, &schedules, seed, 1) {
+                let metrics = &result.run.metrics;
+                let name = format!("{} with {nodes} nodes and seed {seed}", result.run.name);
+                let mean = metrics.time_to_custody_ms.unwrap().mean;
+                let bound = metrics.lower_bound_ms;
+                assert!(bound > 0.2 * mean && bound < mean, "{name}: {bound} ms, reached {mean} ms");
+            }
+        }
+    }
+}
+
+#[test]
 fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
     let results = results("peerdas", SMALL, &["sequential", "batch", "node-wide"], 1, 2);
     let mean = |i: usize| results[i].run.metrics.time_to_custody_ms.unwrap().mean;
