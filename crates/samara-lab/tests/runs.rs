@@ -51,6 +51,12 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
                 "{name}"
             );
             assert_eq!(metrics.queue_drops, 0, "{name}");
+            // All nodes keep as much, so that the mean of the rates is that over the harmonic mean of the times.
+            let rate = metrics.throughput_mb_per_s.unwrap() * custody.mean / 1e3;
+            let kept = 8.0 * 16_384.0 / 1e6;
+            assert!(rate >= kept * 0.999 && rate < kept * 1.5, "{name}: {rate} MB against {kept}");
+            let gap = metrics.longest_gap_ms.unwrap();
+            assert!(gap > 0.0 && gap < custody.max, "{name}: {gap}");
         }
     }
 }

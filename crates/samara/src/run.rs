@@ -30,9 +30,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.scenario.load()?;
     let expectations = expectations(&loaded)?;
-    let path = options.out.clone().unwrap_or_else(|| default_path(&loaded));
-    let directory =
-        ResultsDirectory::create(&path, &loaded, options.force).map_err(|error| error.to_string())?;
+    // Results that somebody gave a place are kept; the others are replaced by the next run of the scenario.
+    let (path, replace) = match &options.out {
+        Some(path) => (path.clone(), options.force),
+        None => (default_path(&loaded), true),
+    };
+    let directory = ResultsDirectory::create(&path, &loaded, replace).map_err(|error| error.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {

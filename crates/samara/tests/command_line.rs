@@ -141,8 +141,17 @@ fn finished_results_are_not_overwritten() {
     std::fs::write(scratch.0.join("mine/precious.txt"), "x").unwrap();
     let foreign = small(&scratch, &["--out", "mine", "--force"]);
     assert_eq!(foreign.status.code(), Some(2));
-    assert!(text(&foreign.stderr).contains("holds no result of Samara"));
+    assert!(text(&foreign.stderr).contains("mine: holds precious.txt, which is no part of a result"));
     assert!(scratch.0.join("mine/precious.txt").exists());
+    // Neither somebody's own scenario nor what was put beside a result.
+    std::fs::write(scratch.0.join("r/notes.txt"), "x").unwrap();
+    std::fs::write(scratch.0.join("scenario.toml"), "x").unwrap();
+    for out in ["r", "."] {
+        assert_eq!(small(&scratch, &["--out", out, "--force"]).status.code(), Some(2));
+    }
+    assert!(scratch.0.join("r/complete").exists() && scratch.0.join("scenario.toml").exists());
+    // Where nobody chose a place, there is nothing to keep.
+    assert!(small(&scratch, &[]).status.success() && small(&scratch, &[]).status.success());
 }
 
 #[test]

@@ -89,6 +89,10 @@ pub(super) struct Store<F> {
     by_message: FxHashMap<MessageKey, u32>,
 }
 
+/// Room for so many copies is kept by an outbox that owes nothing: with a thousand outboxes in one process, the memory of
+/// their busiest moments adds up.
+const KEPT_WHEN_IDLE: usize = 16;
+
 impl<F> Store<F> {
     pub(super) fn new(dispatch: Dispatch, patience: Vec<u64>) -> Self {
         Self {
@@ -191,6 +195,9 @@ impl<F> Store<F> {
             if let Some(after) = self.copies.get_mut(copy.after as usize) {
                 after.before = copy.before;
             }
+        }
+        if self.copies.is_empty() && self.copies.capacity() > KEPT_WHEN_IDLE {
+            self.copies = Slab::new();
         }
         copy
     }

@@ -1,6 +1,7 @@
 //! A results directory: everything that is needed to look at a result again, and to run it again.
 //!
-//! While it is being written it lacks `complete`, the last file; a directory that has it is never touched without force.
+//! While it is being written it has `unfinished`, which becomes `complete` at the end. Nothing that a result does not have
+//! is ever removed, and a finished result only if that was asked for.
 
 use std::fs;
 use std::io;
@@ -15,6 +16,11 @@ use crate::scenario::Loaded;
 
 /// The file whose presence says that everything is there.
 const COMPLETE: &str = "complete";
+/// The file whose presence says that something is missing.
+const UNFINISHED: &str = "unfinished";
+/// All that a result consists of.
+const PARTS: [&str; 7] =
+    [COMPLETE, UNFINISHED, "scenario.toml", "summary.json", "report.html", "figures", "runs"];
 
 /// Why a results directory cannot be used.
 #[derive(Debug, Error)]
@@ -25,8 +31,13 @@ pub enum DirectoryError {
     )]
     Finished(PathBuf),
     /// It holds something else.
-    #[error("{0}: exists and holds no result of Samara; choose another directory with --out")]
-    Foreign(PathBuf),
+    #[error("{path}: holds {entry}, which is no part of a result; choose another directory with --out")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Something in it.
+        entry: String,
+    },
     /// It cannot be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -54,21 +65,35 @@ impl ResultsDirectory {
     pub fn create(path: &Path, loaded: &Loaded, force: bool) -> Result<Self, DirectoryError> {
         let directory = Self { path: path.to_path_buf() };
         if path.exists() {
-            let is_empty = io_at(path, fs::read_dir(path).map(|mut entries| entries.next().is_none()))?;
-            let is_ours = path.join("scenario.toml").exists();
-            if path.join(COMPLETE).exists() && !force {
-                return Err(DirectoryError::Finished(path.to_path_buf()));
-            }
-            if !is_empty && !is_ours {
-                return Err(DirectoryError::Foreign(path.to_path_buf()));
-            }
-            if is_ours {
-                io_at(path, fs::remove_dir_all(path))?;
-            }
+            directory.clear(force)?;
         }
         io_at(path, fs::create_dir_all(path.join("figures")))?;
+        directory.text(UNFINISHED, "This run was interrupted, or is still going on.\n")?;
         directory.text("scenario.toml", &loaded.text)?;
         Ok(directory)
+    }
+
+    /// Removes the parts of an earlier result.
+    fn clear(&self, force: bool) -> Result<(), DirectoryError> {
+        let mut names = Vec::new();
+        for entry in io_at(&self.path, fs::read_dir(&self.path))? {
+            names.push(io_at(&self.path, entry)?.file_name().to_string_lossy().into_owned());
+        }
+        let has = |part: &str| names.iter().any(|name| name == part);
+        let marked = has(COMPLETE) || has(UNFINISHED);
+        // A directory with a `scenario.toml` alone is somebody's project.
+        if let Some(entry) = names.iter().find(|name| !marked || !PARTS.contains(&name.as_str())) {
+            return Err(DirectoryError::Foreign { path: self.path.clone(), entry: entry.clone() });
+        }
+        if has(COMPLETE) && !force {
+            return Err(DirectoryError::Finished(self.path.clone()));
+        }
+        for name in &names {
+            let path = self.path.join(name);
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            io_at(&path, removed)?;
+        }
+        Ok(())
     }
 
     /// Where it is.
@@ -130,7 +155,12 @@ impl ResultsDirectory {
     pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.text("summary.json", &(json + "\n"))?;
-        if complete { self.text(COMPLETE, &format!("{}\n", summary.digest)) } else { Ok(()) }
+        if complete {
+            let unfinished = self.path.join(UNFINISHED);
+            io_at(&unfinished, fs::remove_file(&unfinished))?;
+            self.text(COMPLETE, &format!("{}\n", summary.digest))?;
+        }
+        Ok(())
     }
 }
 

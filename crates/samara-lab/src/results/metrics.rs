@@ -3,7 +3,7 @@
 use samara_sim::HostStats;
 use serde::Serialize;
 
-use crate::measure::Statistics;
+use crate::measure::{Delivery, Statistics};
 use crate::run::Measured;
 
 /// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
@@ -55,6 +55,10 @@ pub struct Metrics {
     pub publisher_uplink_utilisation: f64,
     /// The same, over all nodes.
     pub uplink_utilisation: f64,
+    /// Payload of a node's columns over its time to custody, in 10^6 bytes a second: the mean over nodes and slots.
+    pub throughput_mb_per_s: Option<f64>,
+    /// The longest time that any node waited between two of its columns of a slot.
+    pub longest_gap_ms: Option<f64>,
     /// The mean size of a mesh when the first block was published.
     pub mesh_size: f64,
     /// Slot by slot.
@@ -136,6 +140,7 @@ pub fn metrics(measured: &Measured) -> Metrics {
             of_slot.map(|delivery| since(delivery.at, slot)).fold(0.0, f64::max)
         })
         .sum();
+    let (throughput, longest_gap) = flow(measured);
     let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64 / 1e6, spreading).min(1.0);
     Metrics {
         time_to_custody_ms: time_to_custody,
@@ -161,9 +166,30 @@ pub fn metrics(measured: &Measured) -> Metrics {
         retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
         publisher_uplink_utilisation: busy(&measured.traffic[publisher]),
         uplink_utilisation: others.iter().map(|stats| busy(stats)).sum::<f64>() / count,
+        throughput_mb_per_s: throughput,
+        longest_gap_ms: longest_gap,
         mesh_size: measured.mesh_size,
         slots,
     }
+}
+
+/// [`Metrics::throughput_mb_per_s`] and [`Metrics::longest_gap_ms`].
+fn flow(measured: &Measured) -> (Option<f64>, Option<f64>) {
+    let bytes = measured.point.scenario.workload.column_bytes() as f64;
+    let (mut rates, mut longest) = (Vec::new(), None::<u64>);
+    let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
+    for block in measured.collector.deliveries().chunk_by(of_one_block) {
+        let mut times: Vec<u64> =
+            block.iter().filter(|delivery| delivery.delivered()).map(|delivery| delivery.at).collect();
+        times.sort_unstable();
+        longest = longest.max(times.windows(2).map(|pair| pair[1] - pair[0]).max());
+        if let Some(last) = times.last().filter(|_| times.len() == block.len()) {
+            let nanos = (last - measured.published[block[0].slot as usize]).max(1) as f64;
+            rates.push(block.len() as f64 * bytes / nanos * 1e3);
+        }
+    }
+    let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    (mean, longest.map(|nanos| nanos as f64 / 1e6))
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -94,6 +94,9 @@ pub(crate) struct Host<N: Engine> {
     pub(crate) arrivals: Vec<Packet<N::Frame>>,
 }
 
+/// Room for so many packets is kept by the inbox of a quiet host: the memory of every host's busiest moment adds up.
+const INBOX_KEPT: usize = 32;
+
 impl<N: Engine> Host<N> {
     pub(crate) fn new(id: u32, world: &World<N>) -> Self {
         let (node, outbox) = (world.factory)(id);
@@ -223,6 +226,9 @@ impl<N: Engine> Host<N> {
             } else {
                 i += 1;
             }
+        }
+        if self.inbox.capacity() > INBOX_KEPT && self.inbox.len() < self.inbox.capacity() / 4 {
+            self.inbox.shrink_to(INBOX_KEPT.max(2 * self.inbox.len()));
         }
         // The order in which packets were found does not matter: these keys are unique.
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
