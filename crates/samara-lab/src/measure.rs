@@ -97,6 +97,8 @@ pub struct Collector {
     /// For each host the columns that it keeps, sorted.
     custody: Vec<Vec<u32>>,
     publisher: u32,
+    /// Hosts from here on are observers: they receive and forward, but nobody asks how fast.
+    observers_from: u32,
     /// Where each host's deliveries start, and how many it has in a slot.
     base: Vec<usize>,
     deliveries: Vec<Delivery>,
@@ -109,8 +111,9 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for the columns that hosts keep over `slots` blocks. What the publisher receives is counted apart.
-    pub fn new(columns: u32, slots: u32, custody: &[Vec<u32>], publisher: u32) -> Self {
+    /// A collector for the columns that hosts keep over `slots` blocks. What the publisher receives is counted apart, and
+    /// what observers receive (the last hosts, from number `nodes` on) only as copies.
+    pub fn new(columns: u32, slots: u32, custody: &[Vec<u32>], publisher: u32, nodes: u32) -> Self {
         let mut base = Vec::with_capacity(custody.len());
         let mut deliveries = Vec::new();
         for (host, kept) in custody.iter().enumerate() {
@@ -131,11 +134,12 @@ impl Collector {
                 }));
             }
         }
-        let missing = deliveries.len();
+        let missing = base.get(nodes as usize).copied().unwrap_or(deliveries.len());
         Self {
             columns,
             custody: custody.to_vec(),
             publisher,
+            observers_from: nodes,
             base,
             deliveries,
             copies: Vec::new(),
@@ -174,7 +178,7 @@ impl Collector {
             delivery.at = row.at;
             delivery.from = row.from;
             delivery.hops = hops;
-            self.missing -= 1;
+            self.missing -= usize::from(row.host < self.observers_from);
         }
     }
 
@@ -193,7 +197,7 @@ impl Collector {
         if self.missing == 0 {
             return 0;
         }
-        self.deliveries.iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
+        self.deliveries().iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
     }
 
     /// When the last copy arrived, in nanoseconds.
@@ -201,9 +205,10 @@ impl Collector {
         self.last_copy_at
     }
 
-    /// All deliveries, by host, slot and column.
+    /// All deliveries but those to observers, by host, slot and column.
     pub fn deliveries(&self) -> &[Delivery] {
-        &self.deliveries
+        let nodes = self.base.get(self.observers_from as usize);
+        &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
     /// All copies in the order of arrival.
@@ -220,7 +225,7 @@ impl Collector {
     /// never had.
     pub fn custody_ms(&self, slot: u32, published: u64) -> Vec<(u32, Option<f64>)> {
         let mut times = Vec::new();
-        for (host, kept) in self.custody.iter().enumerate() {
+        for (host, kept) in self.custody.iter().enumerate().take(self.observers_from as usize) {
             if host as u32 == self.publisher || kept.is_empty() {
                 continue;
             }
@@ -251,7 +256,7 @@ mod tests {
     #[test]
     fn copies_become_deliveries() {
         let custody = vec![vec![0, 1], vec![1], vec![0, 1]];
-        let mut collector = Collector::new(2, 2, &custody, 0);
+        let mut collector = Collector::new(2, 2, &custody, 0, 3);
         assert_eq!(collector.missing_until(1), 6);
         let row = |at, host, from, column| CopyRow { at, host, from, column, first: true };
         collector.copy(row(1_000_000, 1, 0, 1));
@@ -267,5 +272,19 @@ mod tests {
         assert_eq!(collector.returned(), 1);
         assert_eq!(collector.custody_ms(0, 0), [(1, Some(1.0)), (2, Some(3.0))]);
         assert_eq!(collector.custody_ms(1, 0), [(1, None), (2, None)]);
+    }
+
+    #[test]
+    fn observers_forward_but_nobody_waits_for_them() {
+        let custody = vec![vec![0], vec![0], vec![0]];
+        let mut collector = Collector::new(1, 1, &custody, 0, 2);
+        assert_eq!(collector.missing_until(0), 1);
+        let row = |at, host, from| CopyRow { at, host, from, column: 0, first: true };
+        collector.copy(row(1, 2, 0));
+        assert_eq!(collector.missing_until(0), 1);
+        collector.copy(row(2, 1, 2));
+        assert_eq!(collector.missing_until(0), 0);
+        assert_eq!((collector.deliveries().len(), collector.deliveries()[0].hops), (1, 2));
+        assert_eq!(collector.custody_ms(0, 0), [(1, Some(2e-6))]);
     }
 }

@@ -98,7 +98,9 @@ pub fn run(
     for (slot, at) in (0..).zip(&published) {
         sim.command(Time::from_nanos(*at), workload.publisher, setup.publish(slot));
     }
-    let mut collector = Collector::new(workload.columns, workload.slots, &setup.custody, workload.publisher);
+    let nodes = scenario.network.nodes;
+    let mut collector =
+        Collector::new(workload.columns, workload.slots, &setup.custody, workload.publisher, nodes);
     let end = published.last().map_or(0, |last| last + workload.deadline.nanos());
     let mut now = 0;
     let mut before = Vec::new();
@@ -358,13 +360,15 @@ impl<'a> Setup<'a> {
                 regions.latency.iter().flatten().map(|latency| latency.nanos()).min().unwrap_or(0)
             }
         };
+        // Observers forward, too.
+        let relays = hosts.iter().enumerate().filter(|(host, _)| *host != publisher);
         let validation = self.hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0);
         bounds::mean_custody_ms(&bounds::Limits {
             custody: waiting.iter().map(|host| self.custody[*host].as_slice()).collect(),
             downlink_bps: waiting.iter().map(|host| hosts[*host].downlink_bps).collect(),
             copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
             publisher_uplink_bps: hosts[publisher].uplink_bps,
-            relay_uplink_bps: waiting.iter().map(|host| hosts[*host].uplink_bps).max().unwrap_or(1),
+            relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
             latency_nanos: latency,
             validation_nanos: validation,
         })

@@ -124,6 +124,7 @@ pub fn metrics(measured: &Measured) -> Metrics {
     let others: Vec<&HostStats> = measured
         .traffic
         .iter()
+        .take(measured.point.scenario.network.nodes as usize)
         .enumerate()
         .filter(|(host, _)| *host != publisher)
         .map(|(_, stats)| stats)
