@@ -109,7 +109,9 @@ fn staggered_waits_for_a_sign_or_the_timeout() {
     assert_eq!(released(&mut outbox), []);
     outbox.wake(Time::from_millis(24));
     assert_eq!(released(&mut outbox), [PeerId(2)]);
+    assert!(outbox.owes(PeerId(2), key) && !outbox.owes(PeerId(1), key));
     assert_eq!(outbox.withdraw(PeerId(2), key), 1);
+    assert!(!outbox.owes(PeerId(2), key));
     assert_eq!(released(&mut outbox), [PeerId(3)]);
     assert_eq!(outbox.pop_for(Time::from_millis(25), PeerId(3)).unwrap().rank, 2);
     assert_eq!((outbox.next_wake(), outbox.progress(key)), (None, None));

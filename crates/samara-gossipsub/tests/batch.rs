@@ -5,7 +5,7 @@ mod common;
 use bytes::Bytes;
 use common::*;
 use samara_engine::outbox::{Dispatch, FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
-use samara_engine::{Input, MessageKey};
+use samara_engine::{Input, MessageKey, PeerId};
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::{BatchReceipt, Command, Config, Event, PublishError};
 
@@ -62,6 +62,19 @@ fn interleaved_the_first_copies_of_all_messages_leave_before_the_second() {
     let round: Vec<MessageKey> = receipt.published().map(|one| one.key).collect();
     assert_eq!(order(&mut node), round.repeat(6));
     assert_eq!(receipt.copies(), 48);
+}
+
+#[test]
+fn those_who_ask_do_not_overtake_first_copies() {
+    let mut node = publisher(node_wide(), 8, 6);
+    let receipt = batch(&mut node, columns(8), &Schedule::INTERLEAVED);
+    // Everybody asks for the first three messages, as after gossip in the middle of a burst.
+    let ids = receipt.published().take(3).map(|one| one.id.clone()).collect::<Vec<_>>();
+    for peer in (0..6).map(PeerId) {
+        node.rpc(peer, iwant(ids.clone()));
+    }
+    let round: Vec<MessageKey> = receipt.published().map(|one| one.key).collect();
+    assert_eq!(order(&mut node), round.repeat(6));
 }
 
 #[test]

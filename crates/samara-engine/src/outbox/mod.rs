@@ -322,6 +322,11 @@ impl<F: Frame> Outbox<F> {
         taken
     }
 
+    /// Whether a copy of a message to a peer is still to leave.
+    pub fn owes(&self, peer: PeerId, message: MessageKey) -> bool {
+        self.store.group_of(message).is_some_and(|group| !self.store.slots(group, Some(peer)).is_empty())
+    }
+
     /// Takes back what is owed of a message to a peer. Returns the number of copies.
     pub fn withdraw(&mut self, peer: PeerId, message: MessageKey) -> usize {
         self.withdraw_from(message, Some(peer))

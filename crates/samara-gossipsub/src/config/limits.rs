@@ -53,7 +53,7 @@ pub struct Withdraw {
     pub on_copy: bool,
     /// The peer announced the message by IHAVE.
     pub on_ihave: bool,
-    /// The peer asked for the message by IWANT: the copy it is owed already is moved, not doubled.
+    /// The peer asked for the message by IWANT: the copy it is owed already keeps its place, and is not doubled.
     pub on_iwant: bool,
 }
 

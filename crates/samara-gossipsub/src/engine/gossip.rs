@@ -142,13 +142,15 @@ impl GossipSub {
         if count > self.config.gossip.retransmissions_max {
             return Err(Ignored::IWantRetransmissions);
         }
+        // A copy that it is owed anyway is on its way. Moving it ahead would put second copies before first ones: whoever
+        // waits for a burst asks for much of it.
+        if self.config.withdraw.on_iwant && cx.outbox().owes(to, key) {
+            return Ok(());
+        }
         let publish = [message.clone()].into_iter().collect();
         let frame = RpcFrame::new(Rpc { publish, ..Rpc::default() });
-        // A copy that it was owed anyway is not doubled, and does not fall behind either.
-        let owed = self.config.withdraw.on_iwant && self.withdraw(to, key, cx) > 0;
-        let lane = if owed { self.lanes.forward } else { self.lanes.answer };
         let deadline = deadline(now, self.config.forward_deadline);
-        if self.owe(to, lane, frame, Some(key), deadline, cx) {
+        if self.owe(to, self.lanes.answer, frame, Some(key), deadline, cx) {
             self.metrics.copies_answered += 1;
         }
         Ok(())
