@@ -16,6 +16,7 @@ pub(crate) const COLOURS: [&str; 9] =
 pub(crate) fn all(report: &Report) -> Vec<(String, String)> {
     let mut figures = Vec::new();
     if report.axes.is_empty() {
+        figures.push(("custody".to_owned(), comparison(&first_seeds(&report.results))));
         for result in first_seeds(&report.results) {
             figures.push((format!("{}-columns", result.run.name), curves(result, Kind::Columns)));
             figures.push((format!("{}-custody", result.run.name), curves(result, Kind::Custody)));
@@ -88,9 +89,16 @@ fn curves(result: &RunResult, kind: Kind) -> String {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+type Milliseconds = plotters::coord::types::RangedCoordf64;
+type Share = plotters::coord::types::RangedCoordf64;
 
-fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> Drawn {
-    area.fill(&WHITE)?;
+/// Axes from the publication to `last` milliseconds, and from nothing to all.
+fn share_over_time<'a, 'b>(
+    area: &'a Area<'b>,
+    title: &str,
+    last: f64,
+) -> Result<Chart<'a, 'b, Milliseconds, Share>, Box<dyn std::error::Error>> {
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20))
         .margin(12)
@@ -104,6 +112,27 @@ fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> 
         .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
         .label_style(("sans-serif", 15))
         .draw()?;
+    Ok(chart)
+}
+
+fn draw_key<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, position: SeriesLabelPosition) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .label_font(("sans-serif", 14))
+        .position(position)
+        .draw()?;
+    Ok(())
+}
+
+fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> Drawn {
+    area.fill(&WHITE)?;
+    let mut chart = share_over_time(area, title, last)?;
     let count = groups.len().max(1);
     let opacity = if count > 200 { 0.25 } else { 0.4 };
     for (i, times) in groups.iter().enumerate() {
@@ -130,7 +159,41 @@ fn groups(result: &RunResult, kind: Kind) -> Vec<Vec<f64>> {
     for times in &mut groups {
         times.sort_by(f64::total_cmp);
     }
+    // In the order in which they are complete: their colours follow it.
+    groups.sort_by(|a, b| a[a.len() - 1].total_cmp(&b[b.len() - 1]));
     groups
+}
+
+/// For each run, the share of nodes that have all their columns.
+fn comparison(results: &[&RunResult]) -> String {
+    let done = |result: &&RunResult| -> Vec<f64> {
+        groups(result, Kind::Custody).iter().map(|times| times[times.len() - 1]).collect()
+    };
+    let runs: Vec<(&str, Vec<f64>)> =
+        results.iter().map(|result| (result.label.as_str(), done(result))).collect();
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let _ = draw_comparison(&area, &runs);
+    }
+    svg
+}
+
+fn draw_comparison(area: &Area<'_>, runs: &[(&str, Vec<f64>)]) -> Drawn {
+    let times = runs.iter().flat_map(|(_, times)| times).copied();
+    let last = times.filter(|time| time.is_finite()).fold(1.0, f64::max) * 1.03;
+    area.fill(&WHITE)?;
+    let mut chart = share_over_time(area, "Share of nodes that have all their columns", last)?;
+    for (i, (label, times)) in runs.iter().enumerate() {
+        let colour = colour(i);
+        chart
+            .draw_series(LineSeries::new(steps(times), colour.stroke_width(2)))?
+            .label(*label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    draw_key(&mut chart, SeriesLabelPosition::LowerRight)?;
+    area.present()?;
+    Ok(())
 }
 
 /// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
@@ -253,13 +316,7 @@ fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usi
         .draw_series(DashedLineSeries::new(bound, 6, 5, BLACK.stroke_width(1)))?
         .label("lower bound")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.85))
-        .border_style(RGBColor(200, 200, 200))
-        .label_font(("sans-serif", 14))
-        .position(SeriesLabelPosition::UpperRight)
-        .draw()?;
+    draw_key(&mut chart, SeriesLabelPosition::UpperRight)?;
     area.present()?;
     Ok(())
 }

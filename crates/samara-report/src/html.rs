@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use samara_lab::results::RunResult;
 use serde::Serialize;
 
-use crate::figures::{all, first_seeds};
+use crate::figures::{COLOURS, all, first_seeds};
 use crate::model::{Report, Row};
 use crate::words::{headline, ms};
 
@@ -23,6 +23,8 @@ struct Panel {
     run: String,
     label: String,
     description: String,
+    /// Of its line where runs are compared.
+    colour: &'static str,
     /// Columns of a block.
     columns: u32,
     /// Nodes, and the step between those that are there.
@@ -62,7 +64,7 @@ pub(crate) fn page(report: &Report) -> String {
     references(report, &mut body);
     expectations(report, &mut body);
     let panels: Vec<Panel> = if report.axes.is_empty() {
-        first_seeds(&report.results).iter().map(|result| panel(result)).collect()
+        first_seeds(&report.results).iter().enumerate().map(|(i, result)| panel(i, result)).collect()
     } else {
         Vec::new()
     };
@@ -220,7 +222,7 @@ fn expectations(report: &Report, body: &mut String) {
     body.push_str("</section>");
 }
 
-fn panel(result: &RunResult) -> Panel {
+fn panel(index: usize, result: &RunResult) -> Panel {
     let mut hosts: Vec<u32> = result.deliveries.iter().map(|delivery| delivery.host).collect();
     hosts.dedup();
     let every = hosts.len().div_ceil(NODE_CURVES_MAX).max(1);
@@ -249,6 +251,7 @@ fn panel(result: &RunResult) -> Panel {
         run: result.run.name.clone(),
         label: result.label.clone(),
         description: result.description.clone(),
+        colour: COLOURS[index % COLOURS.len()],
         columns: result.columns,
         nodes: kept.len(),
         every,
@@ -260,26 +263,43 @@ fn panel(result: &RunResult) -> Panel {
 
 fn curves(panels: &[Panel], body: &mut String) {
     body.push_str(
-        "<section id=\"curves\"><h2>How columns spread, and how custody fills</h2>\
-         <p>Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: the share of \
-         its columns that it has. Move over a curve to see which it is; click to keep it; colours run from the first column \
-         or node to the last.</p><div class=\"controls\"><label><input type=\"checkbox\" id=\"same\" checked> same time scale</label> \
+        "<section id=\"curves\"><h2>When nodes are done</h2>\
+         <p>The share of nodes that have all their columns, for each run. Move over a curve to see which it is; click to keep it. \
+         With the keyboard: arrows, Enter and Escape.</p><div class=\"controls\"><label><input type=\"checkbox\" id=\"same\" checked> same time scale</label> \
          <label>column <input type=\"number\" id=\"column\" min=\"0\"></label> <label>node <input type=\"number\" id=\"node\" min=\"0\"></label> \
-         <button id=\"clear\" type=\"button\">clear</button> <output id=\"told\" aria-live=\"polite\"></output></div>",
+         <button id=\"clear\" type=\"button\">clear</button> <output id=\"told\" aria-live=\"polite\"></output></div>\
+         <canvas data-kind=\"runs\" tabindex=\"0\" role=\"img\" aria-label=\"a curve for each run\"></canvas><ul class=\"key\">",
+    );
+    for panel in panels {
+        let _ = write!(body, "<li><i style=\"background:{}\"></i>{}</li>", panel.colour, text(&panel.label));
+    }
+    body.push_str(
+        "</ul><h2>How columns spread, and how custody fills</h2><p>Left, a curve for each column: the share of its subscribers that \
+         have it. Right, a curve for each node: the share of its columns that it has. In the first slot, with the first seed.</p>\
+         <ul class=\"key\"><li><i class=\"rank\"></i>first to be complete … last</li><li><i class=\"middle\"></i>median</li>\
+         <li><i class=\"range\"></i>5 % and 95 %</li></ul>",
     );
     for (i, panel) in panels.iter().enumerate() {
         let sample =
             if panel.every > 1 { format!(" One node in {} is drawn.", panel.every) } else { String::new() };
         let _ = write!(
             body,
-            "<article class=\"pair\"><h3>{}</h3><p>{}{sample}</p><div class=\"panels\"><canvas data-panel=\"{i}\" data-kind=\"columns\" role=\"img\" \
-             aria-label=\"{} curves, one for each column\"></canvas><canvas data-panel=\"{i}\" data-kind=\"nodes\" role=\"img\" \
-             aria-label=\"{} curves, one for each node\"></canvas></div></article>",
+            "<article class=\"pair\"><h3>{}</h3><p>{}{sample}</p><div class=\"panels\">",
             text(&panel.label),
-            text(&panel.description),
-            panel.columns,
-            panel.nodes
+            text(&panel.description)
         );
+        for (kind, caption, count, each) in [
+            ("columns", "Columns: share of their subscribers", panel.columns as usize, "column"),
+            ("nodes", "Nodes: share of their columns", panel.nodes, "node"),
+        ] {
+            let _ = write!(
+                body,
+                "<figure><figcaption>{caption}</figcaption><canvas data-panel=\"{i}\" data-kind=\"{kind}\" tabindex=\"0\" role=\"img\" \
+                 aria-label=\"{}: {count} curves, one for each {each}\"></canvas></figure>",
+                text(&panel.label)
+            );
+        }
+        body.push_str("</div></article>");
     }
     body.push_str("<noscript><p>The curves are drawn by a script; the same figures are in the folder figures beside this file, as SVG and PNG.</p></noscript></section>");
 }

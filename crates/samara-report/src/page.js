@@ -17,15 +17,19 @@
         add(nodes, node, time);
       }
     }
-    const sorted = (map) => [...map].sort((a, b) => a[0] - b[0]).map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }));
+    // In the order in which they are complete: colours, keys and drawing follow it.
+    const sorted = (map) => [...map].map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }))
+      .sort((a, b) => a.times[a.times.length - 1] - b.times[b.times.length - 1] || a.key - b.key);
     panel.curves = { columns: sorted(columns), nodes: sorted(nodes) };
   }
   const shared = Math.max(...panels.map((panel) => panel.last_ms), 1);
-  const state = { same: true, kept: { columns: null, nodes: null }, over: null };
+  // The comparison has a curve for each run: when how many nodes had everything.
+  const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves.nodes, ({ times }) => times[times.length - 1]) }));
+  const state = { same: true, kept: { columns: null, nodes: null, runs: null }, over: null };
   const told = document.getElementById("told");
   const canvases = [...document.querySelectorAll("canvas")].map((canvas) => {
     const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
-    return { canvas, panel, kind, curves: panel.curves[kind], background: null };
+    return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
   });
   // Viridis, sampled.
   const stops = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [190, 190, 30]];
@@ -35,34 +39,36 @@
     return `rgba(${mix(0)},${mix(1)},${mix(2)},${alpha})`;
   };
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const box = { left: 46, right: 10, top: 10, bottom: 34 };
+  const box = { left: 46, right: 12, top: 10, bottom: 46 };
   const niceStep = (span, count) => {
     const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
     return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= raw);
   };
   const scales = (item) => {
     const w = item.canvas.clientWidth, h = item.canvas.clientHeight;
-    const last = (state.same ? shared : Math.max(item.panel.last_ms, 1)) * 1.03;
+    const last = (state.same || !item.panel ? shared : Math.max(item.panel.last_ms, 1)) * 1.03;
     return { w, h, last, x: (ms) => box.left + (w - box.left - box.right) * ms / last, y: (share) => h - box.bottom - (h - box.top - box.bottom) * share };
   };
+  // Steps from the first arrival on; what is not complete goes on to the edge at the level it has reached.
   const trace = (ctx, times, s) => {
     const n = times.length;
+    let i = 0;
     ctx.beginPath();
-    ctx.moveTo(s.x(0), s.y(0));
-    for (let i = 0; i < n && times[i] < Infinity; i++) {
+    ctx.moveTo(s.x(times[0] < Infinity ? times[0] : 0), s.y(0));
+    for (; i < n && times[i] < Infinity; i++) {
       ctx.lineTo(s.x(times[i]), s.y(i / n));
       ctx.lineTo(s.x(times[i]), s.y((i + 1) / n));
     }
+    if (i < n) ctx.lineTo(s.x(s.last), s.y(i / n));
     ctx.stroke();
   };
+  // For each level, the time by which this share of the curves has reached it.
   const quantile = (curves, share) => {
-    // For each level of the curves, the time by which this share of them has reached it.
-    const levels = 16, points = [];
-    for (let level = 1; level <= levels; level++) {
-      const times = curves.map(({ times }) => times[Math.ceil(times.length * level / levels) - 1]).sort((a, b) => a - b);
-      points.push([times[Math.min(Math.floor(share * times.length), times.length - 1)], level / levels]);
-    }
-    return points;
+    const levels = Math.min(Math.max(...curves.map(({ times }) => times.length)), 64);
+    return Float64Array.from({ length: levels }, (_, level) => {
+      const times = curves.map(({ times }) => times[Math.ceil(times.length * (level + 1) / levels) - 1]).sort((a, b) => a - b);
+      return times[Math.min(Math.floor(share * times.length), times.length - 1)];
+    });
   };
   const drawBackground = (item) => {
     const s = scales(item), ratio = devicePixelRatio || 1;
@@ -81,20 +87,25 @@
     ctx.textAlign = "center"; ctx.textBaseline = "top";
     const step = niceStep(s.last, 7);
     for (let ms = 0; ms <= s.last; ms += step) ctx.fillText(ms >= 1000 ? `${+(ms / 1000).toFixed(2)} s` : `${ms} ms`, s.x(ms), s.h - box.bottom + 6);
-    const alpha = item.curves.length > 300 ? 0.16 : 0.45;
-    ctx.lineWidth = 1;
-    item.curves.forEach(({ times }, i) => { ctx.strokeStyle = colour(i / item.curves.length, alpha); trace(ctx, times, s); });
-    // The middle, and the range in which nine of ten curves lie.
-    ctx.strokeStyle = style("--ink");
-    for (const [share, dash, width] of [[0.05, [3, 3], 1], [0.5, [], 2], [0.95, [3, 3], 1]]) {
-      ctx.setLineDash(dash); ctx.lineWidth = width; ctx.beginPath();
-      quantile(item.curves, share).forEach(([ms, level], i) => { if (ms < Infinity) ctx[i ? "lineTo" : "moveTo"](s.x(ms), s.y(level)); });
-      ctx.stroke();
+    ctx.textAlign = "right";
+    ctx.fillText("after the publication", s.w - box.right, s.h - box.bottom + 24);
+    if (item.panel) {
+      const alpha = item.curves.length > 300 ? 0.16 : 0.45;
+      item.curves.forEach(({ times }, i) => { ctx.strokeStyle = colour(i / item.curves.length, alpha); trace(ctx, times, s); });
+      // The middle, and the range in which nine of ten curves lie.
+      ctx.strokeStyle = style("--ink");
+      for (const [share, dash, width] of [[0.05, [3, 3], 1], [0.5, [], 2], [0.95, [3, 3], 1]]) {
+        ctx.setLineDash(dash); ctx.lineWidth = width;
+        trace(ctx, quantile(item.curves, share), s);
+      }
+    } else {
+      ctx.lineWidth = 2;
+      for (const curve of item.curves) { ctx.strokeStyle = curve.colour; trace(ctx, curve.times, s); }
     }
     ctx.setLineDash([]);
     item.background = layer; item.scales = s;
   };
-  const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 4; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 2.2; ctx.strokeStyle = colour; trace(ctx, curve.times, s); };
+  const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 6; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 3; ctx.strokeStyle = curve.colour || colour; trace(ctx, curve.times, s); };
   const paint = (item) => {
     // A panel that has not been laid out yet cannot be drawn; the resize that follows does it.
     if (!item.canvas.clientWidth || !item.canvas.clientHeight) return;
@@ -127,23 +138,35 @@
   const format = (ms) => ms === Infinity ? "never" : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(0)} ms`;
   const describe = (item, curve) => {
     const n = curve.times.length, what = item.kind === "columns" ? `column ${curve.key}` : `node ${curve.key}`;
-    return `${item.panel.label}, ${what}: first ${format(curve.times[0])}, half ${format(curve.times[Math.ceil(n / 2) - 1])}, all ${format(curve.times[n - 1])}`;
+    return `${item.panel ? `${item.panel.label}, ${what}` : curve.label}: first ${format(curve.times[0])}, half ${format(curve.times[Math.ceil(n / 2) - 1])}, all ${format(curve.times[n - 1])}`;
+  };
+  const field = { columns: "column", nodes: "node" };
+  const keep = (item, curve) => {
+    state.kept[item.kind] = curve ? curve.key : null;
+    if (field[item.kind]) document.getElementById(field[item.kind]).value = curve ? curve.key : "";
+    repaint();
+  };
+  const point = (item, curve) => {
+    const over = curve ? { kind: item.kind, key: curve.key } : null;
+    if (JSON.stringify(over) === JSON.stringify(state.over)) return;
+    state.over = over;
+    told.textContent = curve ? describe(item, curve) : "";
+    repaint();
   };
   for (const item of canvases) {
-    item.canvas.addEventListener("mousemove", (event) => {
-      const curve = nearest(item, event.offsetX, event.offsetY);
-      const over = curve ? { kind: item.kind, key: curve.key } : null;
-      if (JSON.stringify(over) === JSON.stringify(state.over)) return;
-      state.over = over;
-      told.textContent = curve ? describe(item, curve) : "";
-      repaint();
-    });
-    item.canvas.addEventListener("mouseleave", () => { state.over = null; told.textContent = ""; repaint(); });
-    item.canvas.addEventListener("click", (event) => {
-      const curve = nearest(item, event.offsetX, event.offsetY);
-      state.kept[item.kind] = curve ? curve.key : null;
-      document.getElementById(item.kind === "columns" ? "column" : "node").value = curve ? curve.key : "";
-      repaint();
+    item.canvas.addEventListener("mousemove", (event) => point(item, nearest(item, event.offsetX, event.offsetY)));
+    item.canvas.addEventListener("mouseleave", () => point(item, null));
+    item.canvas.addEventListener("blur", () => point(item, null));
+    item.canvas.addEventListener("click", (event) => keep(item, nearest(item, event.offsetX, event.offsetY)));
+    item.canvas.addEventListener("keydown", (event) => {
+      const pointed = state.over && state.over.kind === item.kind ? item.curves.findIndex((curve) => curve.key === state.over.key) : -1;
+      const last = item.curves.length - 1;
+      const go = { ArrowRight: Math.min(pointed + 1, last), ArrowLeft: pointed < 0 ? last : Math.max(pointed - 1, 0), Home: 0, End: last }[event.key];
+      if (go !== undefined) point(item, item.curves[go]);
+      else if (event.key === "Enter" || event.key === " ") keep(item, item.curves[pointed] || null);
+      else if (event.key === "Escape") { keep(item, null); point(item, null); }
+      else return;
+      event.preventDefault();
     });
   }
   for (const [id, kind] of [["column", "columns"], ["node", "nodes"]]) {
@@ -156,7 +179,7 @@
   }
   document.getElementById("same").addEventListener("change", (event) => { state.same = event.target.checked; redraw(); });
   document.getElementById("clear").addEventListener("click", () => {
-    state.kept = { columns: null, nodes: null };
+    state.kept = { columns: null, nodes: null, runs: null };
     for (const id of ["column", "node"]) document.getElementById(id).value = "";
     told.textContent = "";
     repaint();

@@ -48,7 +48,7 @@ fn nothing_is_loaded_from_elsewhere() {
         assert!(!page.contains(loads), "the page has {loads}");
     }
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
-    assert_eq!(page.matches("<canvas").count(), 4, "two panels for each run");
+    assert_eq!(page.matches("<canvas").count(), 5, "one for all runs, and two panels for each");
 }
 
 #[test]
