@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
-    Counters, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder,
+    Counters, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder, Room,
     Schedule, Weight,
 };
 use samara_engine::{MessageKey, PeerId, Time};
@@ -152,20 +152,27 @@ proptest! {
         prop_assert_eq!(total(|c| c.dropped_oldest.copies), dropped);
     }
 
-    /// Node dispatch: nobody with room waits for an earlier round while a later one is served.
+    /// Node dispatch: nobody with room waits for an earlier round while a later one is served, and who has room for the
+    /// whole copy goes before who has room for a part of it.
     #[test]
     fn interleaved_goes_round_by_round(
         targets in targets(12, PEER_COUNT),
         messages in message_order(),
         peers in peer_order(),
-        rooms in proptest::collection::vec(any::<u8>(), 1..200),
+        rooms in proptest::collection::vec((any::<u8>(), any::<u8>()), 1..200),
     ) {
         let mut outbox = outbox(Dispatch::Node, vec![LaneConfig::unbounded("a", 0)], PEER_COUNT);
         owe_all(&mut outbox, &targets, &Schedule::Interleaved { messages, peers });
+        let balanced = peers == PeerOrder::Balanced;
         let mut owed: Vec<BTreeSet<u32>> = targets.clone();
         let mut sent = vec![0; targets.len()];
-        for rooms in rooms.into_iter().chain(std::iter::repeat(u8::MAX)) {
-            let Some(copy) = outbox.pop(Time::ZERO, |peer| rooms & (1 << peer.0) != 0) else {
+        for (rooms, whole) in rooms.into_iter().chain(std::iter::repeat((u8::MAX, u8::MAX))) {
+            let room = |peer: PeerId| match (rooms & (1 << peer.0) != 0, whole & (1 << peer.0) != 0) {
+                (false, _) => Room::NONE,
+                (true, false) => Room(1),
+                (true, true) => Room::WHOLE,
+            };
+            let Some(copy) = outbox.pop(Time::ZERO, room) else {
                 prop_assert!(owed.iter().flatten().all(|peer| rooms & (1 << peer) == 0));
                 if owed.iter().all(BTreeSet::is_empty) {
                     break;
@@ -178,6 +185,9 @@ proptest! {
                 let waits = peers.iter().any(|peer| rooms & (1 << peer) != 0);
                 prop_assert!(!waits || sent[other] >= sent[index], "a copy of an earlier round waits");
             }
+            let fits = |peer: u32| room(PeerId(peer)).takes(copy.len);
+            let wider = owed[index].iter().any(|peer| fits(*peer));
+            prop_assert!(balanced || fits(copy.peer.0) || !wider, "a link with a wider window waits");
             prop_assert!(owed[index].remove(&copy.peer.0));
             sent[index] += 1;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::message::{Pending, Stagger, Waiting};
 use super::order::Key;
 use super::queue::{Entry, Link, NONE};
-use super::{Copy, Lane, LossCause, Lost, Outbox, Overflow, Schedule};
+use super::{Copy, Lane, LossCause, Lost, Outbox, Overflow, Room, Schedule};
 use crate::{Frame, MessageKey, PeerId, Time};
 
 /// A link that has something in line on a lane. The key of its first copy is not smaller than the bound.
@@ -260,23 +260,54 @@ impl<F: Frame> Outbox<F> {
     }
 
     /// Of the links with room, the one whose first copy on a lane goes first.
-    pub(super) fn best_link(&mut self, lane: u8, has_room: &impl Fn(PeerId) -> bool) -> Option<PeerId> {
+    pub(super) fn best_link(&mut self, lane: u8, room: &impl Fn(PeerId) -> Room) -> Option<PeerId> {
         let lane = usize::from(lane);
         // The link that looks best; then those that might be better than it turned out to be.
-        let mut best: Option<(Key, PeerId)> = None;
+        let mut likely: Option<(Key, PeerId)> = None;
         for active in &self.active[lane] {
-            if best.is_none_or(|(key, _)| active.bound < key) && has_room(active.peer) {
-                best = Some((active.bound, active.peer));
+            if likely.is_none_or(|(key, _)| active.bound < key) && room(active.peer).is_some() {
+                likely = Some((active.bound, active.peer));
             }
         }
-        let candidate = best?.1;
-        let mut best = self.freshen(lane, candidate).map(|key| (key, candidate));
+        let likely = likely?.1;
+        let start = self.freshen(lane, likely).map(|key| (key, likely));
+        let (key, peer) = self.smallest(
+            lane,
+            start,
+            |best, active| best.is_none_or(|best| active.bound < best) && room(active.peer).is_some(),
+            |_| true,
+        )?;
+        // Of the links that are owed the same message in the same round, one that takes the whole copy goes first.
+        let slot = self.links.get_mut(peer.index())?.as_mut()?.lanes.get_mut(lane)?.first(&self.store)?.slot;
+        let len = self.store.copies[slot as usize].len;
+        if room(peer).takes(len) {
+            return Some(peer);
+        }
+        let whole = self.smallest(
+            lane,
+            None,
+            |_, active| active.bound.of_any_peer() <= key && room(active.peer).takes(len),
+            |fresh| fresh.of_any_peer() == key.of_any_peer(),
+        );
+        Some(whole.map_or(peer, |(_, peer)| peer))
+    }
+
+    /// The link with the smallest key on a lane, and the key, among those whose bound is `worth` a look, given the best key
+    /// so far, and whose key, once it is brought up to date, `counts`.
+    fn smallest(
+        &mut self,
+        lane: usize,
+        start: Option<(Key, PeerId)>,
+        worth: impl Fn(Option<Key>, Active) -> bool,
+        counts: impl Fn(Key) -> bool,
+    ) -> Option<(Key, PeerId)> {
+        let mut best = start;
         let mut i = 0;
         while let Some(active) = self.active[lane].get(i).copied() {
-            if best.is_none_or(|(key, _)| active.bound < key) && has_room(active.peer) {
+            if worth(best.map(|(key, _)| key), active) {
                 match self.freshen(lane, active.peer) {
-                    Some(key) if best.is_none_or(|(smallest, _)| key < smallest) => {
-                        best = Some((key, active.peer))
+                    Some(key) if counts(key) && best.is_none_or(|(smallest, _)| key < smallest) => {
+                        best = Some((key, active.peer));
                     }
                     Some(_) => {}
                     // It is not in the list any more; another link took its place.
@@ -285,7 +316,7 @@ impl<F: Frame> Outbox<F> {
             }
             i += 1;
         }
-        best.map(|(_, peer)| peer)
+        best
     }
 
     /// Brings the bound of a link up to date, or takes the link off the list if it has nothing in line.

@@ -63,7 +63,9 @@
 //! | feedback | the same, and the feedback | the same, and the feedback |
 //! | staggered | copies of its message that had left when it was released | the same, and those that left since |
 //!
-//! In node dispatch any peer with room may get the next copy of a message; among those with room, the peer order decides.
+//! In node dispatch any peer with room may get the next copy of a message. Those come first whose [`Room`] takes the whole
+//! copy: on other links a part of it waits for an acknowledgement, and with it all that the receiver would pass on. Among
+//! equals the peer order decides.
 //!
 //! # What holds
 //!
@@ -96,6 +98,7 @@ mod message;
 mod order;
 mod plan;
 mod queue;
+mod room;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -103,6 +106,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
+pub use room::Room;
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
@@ -447,18 +451,21 @@ impl<F: Frame> Outbox<F> {
 
     /// The next copy over all links that have room: what a driver asks for in [`Dispatch::Node`]. Copies whose deadline has
     /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
-    pub fn pop(&mut self, now: Time, has_room: impl Fn(PeerId) -> bool) -> Option<Copy<F>> {
+    ///
+    /// `room` is a [`Room`], or a `bool` where the driver does not know how much fits.
+    pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Copy<F>> {
         self.wake(now);
-        let found = self.settle(|outbox| outbox.first_of_all(now, &has_room))?;
+        let room = |peer| room(peer).into();
+        let found = self.settle(|outbox| outbox.first_of_all(now, &room))?;
         self.turns[found.class] = Some(found.lane);
         Some(self.send(now, found.slot))
     }
 
-    fn first_of_all(&mut self, now: Time, has_room: &impl Fn(PeerId) -> bool) -> Option<Found> {
+    fn first_of_all(&mut self, now: Time, room: &impl Fn(PeerId) -> Room) -> Option<Found> {
         for class in 0..self.classes.len() {
             let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
             for lane in turn {
-                while let Some(peer) = self.best_link(lane, has_room) {
+                while let Some(peer) = self.best_link(lane, room) {
                     if let Some(slot) = self.first_unless_expired(now, peer, lane) {
                         return Some(Found { class, lane, slot });
                     }

@@ -21,6 +21,13 @@ pub(super) struct Key {
     pub(super) preference: u32,
 }
 
+impl Key {
+    /// The same without the peer's place: equal for copies of one message that only the peer order tells apart.
+    pub(super) const fn of_any_peer(self) -> Self {
+        Self { preference: 0, ..self }
+    }
+}
+
 /// How the round of a copy is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use samara_engine::outbox::{Copy, Dispatch};
+use samara_engine::outbox::{Copy, Dispatch, Room};
 use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
 };
@@ -448,11 +448,15 @@ impl<N: Engine> Host<N> {
     fn pull_from_outbox(&mut self, now: u64, world: &World<N>) {
         while self.links_with_data == 0 {
             let links = &self.links;
-            let has_room = |peer: PeerId| {
+            let room = |peer: PeerId| {
                 let link = &links[peer.index()];
-                link.state == LinkState::Up && link.sender.has_room()
+                if link.state == LinkState::Up {
+                    link.sender.room(world.config.transport.mss)
+                } else {
+                    Room::NONE
+                }
             };
-            match self.outbox.pop(Time::from_nanos(now), has_room) {
+            match self.outbox.pop(Time::from_nanos(now), room) {
                 Some(copy) => {
                     self.write(copy.peer.0, copy.frame, copy.len, world);
                     self.refresh(copy.peer.0);

@@ -1,5 +1,6 @@
 //! The sending half: frames in, segments out, as fast as the window allows.
 
+use samara_engine::outbox::Room;
 use std::collections::VecDeque;
 
 use super::rtt::RttEstimator;
@@ -109,9 +110,14 @@ impl<F: Clone> Sender<F> {
         self.buffered < limit
     }
 
-    /// Whether a frame written now would start to leave as soon as the uplink is free.
-    pub(crate) fn has_room(&self) -> bool {
-        self.nxt == self.end && self.window_open() && self.receiver_open() && !self.lost_waiting()
+    /// Bytes of a frame written now that would leave as soon as the uplink is free.
+    pub(crate) fn room(&self, mss: u32) -> Room {
+        if self.nxt < self.end || !self.receiver_open() || !self.window_open() || self.lost_waiting() {
+            return Room::NONE;
+        }
+        let window = self.cwnd - f64::from(self.pipe());
+        let received = self.receive_window - (self.nxt - self.una);
+        Room(window.min(f64::from(received)) as u64 * u64::from(mss))
     }
 
     /// Whether a segment can leave now.
