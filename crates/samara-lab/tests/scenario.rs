@@ -53,6 +53,12 @@ fn the_command_line_sets_any_key() {
     assert_eq!(rate.scenario.network.uplink.bps(), 5_000_000);
     let run = load("peerdas", &set("run.0.label", "First"), &[], None).unwrap();
     assert_eq!(run.scenario.runs[0].label, "First");
+    let inside = load("peerdas", &set("run.0.set.\"gossipsub.degree\"", "7"), &[], None).unwrap();
+    assert_eq!(inside.points[0].scenario.gossipsub.degree, Some(7));
+    for wrong in ["nodes", "", "network..nodes", "network nodes"] {
+        let error = load("peerdas", &set(wrong, "5"), &[], None).unwrap_err().to_string();
+        assert!(error.contains("expected section.key, for example network.nodes"), "{error}");
+    }
     let queue = load(
         "peerdas",
         &set("network.downlink_queue", "{ kind = \"drop-tail\", size = \"1 MB\" }"),
@@ -100,7 +106,7 @@ fn impossible_values_name_key_line_value_and_what_is_allowed() {
     let publisher = error(&format!("{HEAD}[workload]\npublisher = 1000\n"), &[], &[]);
     assert_eq!(publisher, "FILE:5: workload.publisher: is 1000; hosts are numbered 0 to 999");
     let mesh = error(&format!("{HEAD}[gossipsub]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
-    assert!(mesh.starts_with("FILE:4: gossipsub: "), "{mesh}");
+    assert!(mesh.starts_with("FILE:6: gossipsub.degree_low: found 9, expected at most degree = 8"), "{mesh}");
     let both = error(&format!("{HEAD}[workload]\ncustody = 200\npublisher = 5000\n"), &[], &[]);
     assert_eq!(both.lines().count(), 2, "all problems at once: {both}");
     let schedule = error(

@@ -73,7 +73,7 @@ pub(crate) struct RunOptions {
     /// Threads to use; results do not depend on it. All processors, if not given.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// The results directory; results/SCENARIO-seedSEED, if not given.
+    /// The results directory; results/SCENARIO-seedSEED (and -2, -3, ... where there is one), if not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Overwrite a finished results directory.

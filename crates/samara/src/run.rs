@@ -30,12 +30,9 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.scenario.load()?;
     let expectations = expectations(&loaded)?;
-    // Results that somebody gave a place are kept; the others are replaced by the next run of the scenario.
-    let (path, replace) = match &options.out {
-        Some(path) => (path.clone(), options.force),
-        None => (default_path(&loaded), true),
-    };
-    let directory = ResultsDirectory::create(&path, &loaded, replace).map_err(|error| error.to_string())?;
+    let path = options.out.clone().unwrap_or_else(|| default_path(&loaded, options.force));
+    let directory =
+        ResultsDirectory::create(&path, &loaded, options.force).map_err(|error| error.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {
@@ -71,9 +68,14 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     })
 }
 
-fn default_path(loaded: &Loaded) -> PathBuf {
+/// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.
+fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
-    Path::new("results").join(format!("{}-seed{seed}", loaded.scenario.scenario.name))
+    let name = format!("{}-seed{seed}", loaded.scenario.scenario.name);
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut paths = std::iter::once(name.clone()).chain(numbered).map(|name| Path::new("results").join(name));
+    let free = paths.find(|path| force || !ResultsDirectory::is_finished(path));
+    free.unwrap_or_else(|| Path::new("results").join(&name))
 }
 
 fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {

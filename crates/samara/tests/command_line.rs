@@ -150,8 +150,14 @@ fn finished_results_are_not_overwritten() {
         assert_eq!(small(&scratch, &["--out", out, "--force"]).status.code(), Some(2));
     }
     assert!(scratch.0.join("r/complete").exists() && scratch.0.join("scenario.toml").exists());
-    // Where nobody chose a place, there is nothing to keep.
-    assert!(small(&scratch, &[]).status.success() && small(&scratch, &[]).status.success());
+    // Where nobody chose a place, the next one is taken.
+    for finished in ["results/peerdas-seed1", "results/peerdas-seed1-2", "results/peerdas-seed1-3"] {
+        assert!(!scratch.0.join(finished).exists());
+        assert!(small(&scratch, &[]).status.success());
+        assert!(scratch.0.join(finished).join("complete").exists());
+    }
+    assert!(small(&scratch, &["--force"]).status.success());
+    assert!(!scratch.0.join("results/peerdas-seed1-4").exists());
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl ResultsDirectory {
         Ok(())
     }
 
+    /// Whether there is a result at `path` from which nothing is missing.
+    pub fn is_finished(path: &Path) -> bool {
+        path.join(COMPLETE).exists()
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,7 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
 use super::error::{Problem, line_of};
+use super::protocol;
 use super::{FaultKind, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind};
 
 /// Everything that is wrong with the values of a scenario.
@@ -218,7 +219,12 @@ impl Checks<'_> {
             }
         }
         if let Err(error) = gossipsub.build(None).validate() {
-            self.wrong("gossipsub", error.to_string());
+            let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
+            let message = format!("found {}, expected {expected}", error.found);
+            match protocol::key_of(&error.field) {
+                Some(key) => self.wrong(&format!("gossipsub.{key}"), message),
+                None => self.wrong("gossipsub", format!("{}: {message}", error.field)),
+            }
         }
     }
 

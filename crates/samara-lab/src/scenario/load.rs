@@ -197,23 +197,32 @@ fn parse_value(text: &str) -> toml::Value {
         .map_or_else(|_| toml::Value::String(text.to_owned()), |holder| holder.value)
 }
 
+/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."gossipsub.withdraw"`).
+fn parts(key: &str) -> Result<Vec<String>, String> {
+    let table: toml::Table = toml::from_str(&format!("{key} = true"))
+        .map_err(|_| format!("{key} is not a key; expected section.key, for example network.nodes"))?;
+    let mut parts = Vec::new();
+    let mut inner = Some(&table);
+    while let Some((part, value)) = inner.and_then(|table| table.iter().next()) {
+        parts.push(part.clone());
+        inner = value.as_table();
+    }
+    Ok(parts)
+}
+
 /// Sets a dotted key; numbers index arrays.
 fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
-    let mut parts: Vec<&str> = key.split('.').collect();
-    let Some(last) = parts.pop().filter(|last| !last.is_empty()) else {
-        return Err("the key is empty; expected section.key".to_owned());
-    };
-    if parts.is_empty() {
+    let parts = parts(key)?;
+    let [first, rest @ .., last] = parts.as_slice() else {
         return Err("expected section.key, for example network.nodes".to_owned());
-    }
-    let (first, rest) = (parts[0], &parts[1..]);
+    };
     let mut current = table.entry(first).or_insert_with(|| toml::Value::Table(toml::Table::new()));
     for part in rest {
         current = step(current, part)?;
     }
     match current {
         toml::Value::Table(table) => {
-            table.insert(last.to_owned(), value);
+            table.insert(last.clone(), value);
             Ok(())
         }
         other => {

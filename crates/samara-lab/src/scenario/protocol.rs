@@ -179,6 +179,23 @@ pub enum SourceKind {
     Observer,
 }
 
+/// What the scenario calls a value of the engine's configuration.
+pub(super) fn key_of(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "mesh.d" => "degree",
+        "mesh.d_low" => "degree_low",
+        "mesh.d_high" => "degree_high",
+        "mesh.d_score" => "degree_score",
+        "mesh.d_out" => "degree_out",
+        "mesh.gossip_factor" => "gossip_factor",
+        "heartbeat_interval" => "heartbeat",
+        "history_length" => "history_length",
+        "history_gossip" => "history_gossip",
+        "idontwant.ttl_heartbeats" => "idontwant_ttl",
+        _ => return None,
+    })
+}
+
 /// How long a staggered schedule waits unless told otherwise: the value of nim-libp2p's experiment.
 const STAGGER_TIMEOUT: Span = Span::from_millis(200);
 /// How many copies the announcements of peers stand for at most unless told otherwise: half of D, so that a message that
