@@ -8,9 +8,10 @@ use crate::model::{Report, Row};
 const SIZE: (u32, u32) = (800, 500);
 /// So many curves at most are drawn; of more, every so manieth is taken (the page has them all).
 const CURVES_MAX: usize = 350;
-/// Colours that stay apart for most colour-blind readers (Okabe and Ito 2008), with dark yellow for yellow.
+/// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
+/// three more.
 pub(crate) const COLOURS: [&str; 9] =
-    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#7f7f7f", "#332288", "#117733"];
+    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#7f7f7f", "#8c6bb1", "#66a61e"];
 
 /// All figures of a report.
 pub(crate) fn all(report: &Report) -> Vec<(String, String)> {

@@ -31,14 +31,16 @@
     const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
     return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
   });
-  // Viridis, sampled.
-  const stops = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [190, 190, 30]];
-  const colour = (share, alpha) => {
-    const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(place), stops.length - 2), part = place - i;
-    const mix = (c) => Math.round(stops[i][c] + (stops[i + 1][c] - stops[i][c]) * part);
-    return `rgba(${mix(0)},${mix(1)},${mix(2)},${alpha})`;
-  };
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // From the colours of the page's theme (viridis on white) one for each place between 0 and 1.
+  const ramp = () => {
+    const stops = style("--ramp").split(",").map((hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16)));
+    return (share, alpha) => {
+      const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(place), stops.length - 2), part = place - i;
+      const mix = (c) => Math.round(stops[i][c] + (stops[i + 1][c] - stops[i][c]) * part);
+      return `rgba(${mix(0)},${mix(1)},${mix(2)},${alpha})`;
+    };
+  };
   const box = { left: 46, right: 12, top: 10, bottom: 46 };
   const niceStep = (span, count) => {
     const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
@@ -90,7 +92,7 @@
     ctx.textAlign = "right";
     ctx.fillText("after the publication", s.w - box.right, s.h - box.bottom + 24);
     if (item.panel) {
-      const alpha = item.curves.length > 300 ? 0.16 : 0.45;
+      const alpha = item.curves.length > 300 ? 0.16 : 0.45, colour = ramp();
       item.curves.forEach(({ times }, i) => { ctx.strokeStyle = colour(i / item.curves.length, alpha); trace(ctx, times, s); });
       // The middle, and the range in which nine of ten curves lie.
       ctx.strokeStyle = style("--ink");
