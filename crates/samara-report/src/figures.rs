@@ -4,6 +4,7 @@ use plotters::prelude::*;
 use samara_lab::results::RunResult;
 
 use crate::model::{Report, Row};
+use crate::words::ms;
 
 const SIZE: (u32, u32) = (800, 500);
 /// So many curves at most are drawn; of more, every so manieth is taken (the page has them all).
@@ -11,7 +12,7 @@ const CURVES_MAX: usize = 350;
 /// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
 /// three more.
 pub(crate) const COLOURS: [&str; 9] =
-    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#7f7f7f", "#8c6bb1", "#66a61e"];
+    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
 
 /// All figures of a report.
 pub(crate) fn all(report: &Report) -> Vec<(String, String)> {
@@ -280,9 +281,11 @@ fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usi
     let description = if unit.is_empty() { axis.to_owned() } else { format!("{axis} ({unit})") };
     chart
         .configure_mesh()
-        .light_line_style(RGBColor(240, 240, 240))
+        .light_line_style(RGBColor(246, 246, 246))
+        .bold_line_style(RGBColor(226, 226, 226))
+        .x_label_formatter(&|value| format!("{value}"))
+        .y_label_formatter(&|value| ms(*value))
         .x_desc(description)
-        .y_desc("ms")
         .label_style(("sans-serif", 15))
         .draw()?;
     let mut runs: Vec<&str> = Vec::new();
@@ -316,7 +319,10 @@ fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usi
     chart
         .draw_series(DashedLineSeries::new(bound, 6, 5, BLACK.stroke_width(1)))?
         .label("lower bound")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
+        .legend(|(x, y)| {
+            let dash = |from: i32, to: i32| PathElement::new([(from, 0), (to, 0)], BLACK.stroke_width(1));
+            EmptyElement::at((x, y)) + dash(0, 6) + dash(12, 18)
+        });
     draw_key(&mut chart, SeriesLabelPosition::UpperRight)?;
     area.present()?;
     Ok(())

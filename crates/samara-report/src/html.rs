@@ -60,6 +60,9 @@ pub(crate) fn page(report: &Report) -> String {
         }
         body.push_str("</ul></section>");
     }
+    if !report.axes.is_empty() {
+        sweep(report, &mut body);
+    }
     comparison(report, &mut body);
     references(report, &mut body);
     expectations(report, &mut body);
@@ -68,13 +71,7 @@ pub(crate) fn page(report: &Report) -> String {
     } else {
         Vec::new()
     };
-    if panels.is_empty() {
-        body.push_str("<section><h2>Over the sweep</h2>");
-        for (_, svg) in all(report) {
-            let _ = write!(body, "<figure class=\"static\">{}</figure>", inline(&svg));
-        }
-        body.push_str("</section>");
-    } else {
+    if !panels.is_empty() {
         curves(&panels, &mut body);
     }
     traffic(report, &mut body);
@@ -112,6 +109,20 @@ fn inline(svg: &str) -> &str {
     svg.find("<svg").map_or(svg, |start| &svg[start..])
 }
 
+fn sweep(report: &Report, body: &mut String) {
+    let seeds = report.rows.iter().map(|row| row.seeds).max().unwrap_or(1);
+    let intervals = if seeds > 1 {
+        format!(" Means over {seeds} seeds, with 95 % confidence intervals.")
+    } else {
+        String::new()
+    };
+    let _ = write!(body, "<section><h2>Over the sweep</h2><p>{intervals}</p><div class=\"sweep\">");
+    for (_, svg) in all(report) {
+        let _ = write!(body, "<figure class=\"static\">{}</figure>", inline(&svg));
+    }
+    body.push_str("</div></section>");
+}
+
 fn comparison(report: &Report, body: &mut String) {
     body.push_str("<section><h2>Time to custody</h2><p>From the publication until a node has all its columns. The bound is \
                    what no schedule can beat on average: one copy of every column through the publisher's uplink, the last of a \
@@ -136,7 +147,7 @@ fn comparison(report: &Report, body: &mut String) {
         }
         let _ = write!(body, "<td class=\"bars\">{}</td>", bar(row, top));
         let mean = if row.seeds > 1 {
-            format!("{} <small>± {:.0}</small>", ms(row.mean), row.confidence)
+            format!("{} <small>± {}</small>", ms(row.mean), ms(row.confidence))
         } else {
             ms(row.mean)
         };
