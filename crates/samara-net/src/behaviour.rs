@@ -1,0 +1,522 @@
+//! GossipSub for a libp2p swarm.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures_timer::Delay;
+use libp2p::core::transport::PortUse;
+use libp2p::core::{Endpoint, PeerRecord, SignedEnvelope};
+use libp2p::identity::Keypair;
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
+use libp2p::swarm::{
+    CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm,
+};
+use libp2p::{Multiaddr, PeerId, StreamProtocol};
+use samara_engine::outbox::{Copy, Dispatch, Room, Schedule};
+use samara_engine::{
+    Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle, PeerInfo, Purpose, Time,
+};
+use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
+use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
+use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
+
+use crate::driver::Driver;
+use crate::event::Event;
+use crate::handler::{FromHandler, Handler};
+use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
+use crate::options::Options;
+
+/// A connection of a peer.
+#[derive(Debug)]
+struct Connection {
+    id: ConnectionId,
+    frames: UnboundedSender<RpcFrame>,
+    outbound: bool,
+    address: Option<IpAddr>,
+    writable: bool,
+    /// Frames on their way, in order: bytes, and the message and rank of those that are one.
+    in_flight: VecDeque<(usize, Option<(MessageKey, u32)>)>,
+    in_flight_bytes: usize,
+}
+
+/// A peer with at least one connection.
+#[derive(Debug)]
+struct Peer {
+    /// Its number in the engine, once it speaks a protocol.
+    handle: Option<Handle>,
+    connections: Vec<Connection>,
+}
+
+impl Peer {
+    /// The connection that frames are written to.
+    fn active(&mut self) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|connection| connection.writable)
+    }
+}
+
+/// A [`NetworkBehaviour`] around the GossipSub engine.
+///
+/// Peers are neighbours as soon as they are connected and speak one of the [protocols](Options::protocols); whom to connect
+/// to is for other behaviours to decide, except for direct peers and those that peer exchange recommends.
+pub struct Behaviour {
+    driver: Driver<GossipSub>,
+    options: Options,
+    protocols: Arc<[StreamProtocol]>,
+    limits: Arc<samara_gossipsub::wire::Limits>,
+    dispatch: Dispatch,
+    peers: HashMap<PeerId, Peer>,
+    /// Who has which number; numbers are used again.
+    handles: Vec<Option<PeerId>>,
+    free: Vec<Handle>,
+    /// Addresses from signed records of recommended peers, until they are dialled.
+    recommended: BTreeMap<PeerId, Vec<Multiaddr>>,
+    /// Links to offer room to.
+    ready: Vec<Handle>,
+    actions: VecDeque<ToSwarm<Event, std::convert::Infallible>>,
+    timer: Delay,
+    timer_at: Option<Instant>,
+}
+
+/// Recommended peers whose addresses are kept at most.
+const RECOMMENDED_MAX: usize = 256;
+
+impl Behaviour {
+    /// A behaviour for the identity of this key pair, which signs where the configuration asks for it.
+    ///
+    /// # Errors
+    /// A value of the configuration is not possible.
+    pub fn new(keypair: &Keypair, mut config: Config, options: Options) -> Result<Self, ConfigError> {
+        if config.authenticity.policy.signs() {
+            let verifier = || VerifierHook::new(KeyVerifier);
+            config.authenticity.signer.get_or_insert_with(|| SignerHook::new(KeySigner::new(keypair)));
+            config.authenticity.verifier.get_or_insert_with(verifier);
+        }
+        let outbox = Outbox::new(config.outbox_config());
+        let dispatch = config.sending.dispatch;
+        let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
+        // The hasher of the standard library is seeded by the operating system.
+        let seed = options.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+        Ok(Self {
+            driver: Driver::new(engine, outbox, NodeRng::new(seed, 0, Purpose::Engine)),
+            protocols: Arc::clone(&options.protocols),
+            limits: Arc::new(options.limits.clone()),
+            options,
+            dispatch,
+            peers: HashMap::new(),
+            handles: Vec::new(),
+            free: Vec::new(),
+            recommended: BTreeMap::new(),
+            ready: Vec::new(),
+            actions: VecDeque::new(),
+            timer: Delay::new(std::time::Duration::ZERO),
+            timer_at: None,
+        })
+    }
+
+    /// Joins a topic.
+    pub fn subscribe(&mut self, topic: &Topic) {
+        self.call(|engine, cx| engine.subscribe(topic, cx));
+    }
+
+    /// Leaves a topic.
+    pub fn unsubscribe(&mut self, topic: &Topic) {
+        self.call(|engine, cx| engine.unsubscribe(topic, cx));
+    }
+
+    /// Publishes one message.
+    ///
+    /// # Errors
+    /// It is not new, too long, or cannot be signed.
+    pub fn publish(&mut self, topic: &Topic, data: impl Into<Bytes>) -> Result<Receipt, PublishError> {
+        let data = data.into();
+        self.call(|engine, cx| engine.publish(topic, data, cx))
+    }
+
+    /// Publishes messages that belong together, in the order of a schedule.
+    pub fn publish_batch(
+        &mut self,
+        messages: impl IntoIterator<Item = (Topic, Bytes)>,
+        schedule: &Schedule,
+    ) -> BatchReceipt {
+        self.call(|engine, cx| engine.publish_batch(messages, schedule, cx))
+    }
+
+    /// Answers [`Event::NeedsValidation`].
+    pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance) {
+        let id = id.clone();
+        self.driver.input(Input::Command(samara_gossipsub::Command::ReportValidation { id, acceptance }));
+        self.after_call();
+    }
+
+    /// Keeps a link to a peer, and sends it everything. Its address must be known to the swarm.
+    pub fn add_direct_peer(&mut self, peer: &PeerId) {
+        self.driver.input(Input::Command(samara_gossipsub::Command::AddDirectPeer(identity_of(peer))));
+        self.after_call();
+    }
+
+    /// The engine: topics, meshes, scores, metrics.
+    pub fn engine(&self) -> &GossipSub {
+        self.driver.engine()
+    }
+
+    /// Copies that are owed, over all links.
+    pub fn pending(&mut self) -> usize {
+        self.driver.outbox().pending()
+    }
+
+    /// Who has a number in the engine.
+    pub fn peer_id(&self, handle: Handle) -> Option<PeerId> {
+        self.handles.get(handle.index()).copied().flatten()
+    }
+
+    /// The engine's number of a peer whose link is up.
+    pub fn handle(&self, peer: &PeerId) -> Option<Handle> {
+        self.peers.get(peer)?.handle
+    }
+
+    /// The members of a topic's mesh.
+    pub fn mesh_peers(&self, topic: &Topic) -> Vec<PeerId> {
+        self.engine().mesh_peers(topic).iter().filter_map(|handle| self.peer_id(*handle)).collect()
+    }
+
+    fn call<R>(
+        &mut self,
+        call: impl FnOnce(&mut GossipSub, &mut samara_engine::Context<'_, RpcFrame, samara_gossipsub::Event>) -> R,
+    ) -> R {
+        let answer = self.driver.with(call);
+        self.after_call();
+        answer
+    }
+
+    /// Takes what a call has left: events, links, copies.
+    fn after_call(&mut self) {
+        for event in self.driver.take_events() {
+            if let Some(event) = self.translate(event) {
+                self.actions.push_back(ToSwarm::GenerateEvent(event));
+            }
+        }
+        for request in self.driver.take_links() {
+            match request {
+                LinkRequest::Dial(identity) => match peer_id_of(&identity) {
+                    Some(peer) => {
+                        let addresses = self.recommended.remove(&peer).unwrap_or_default();
+                        let opts = DialOpts::peer_id(peer)
+                            .condition(PeerCondition::DisconnectedAndNotDialing)
+                            .addresses(addresses)
+                            .extend_addresses_through_behaviour()
+                            .build();
+                        self.actions.push_back(ToSwarm::Dial { opts });
+                    }
+                    None => self.driver.input(Input::DialFailed { identity }),
+                },
+                LinkRequest::Close(handle) => {
+                    if let Some(peer_id) = self.peer_id(handle) {
+                        let connection = CloseConnection::All;
+                        self.actions.push_back(ToSwarm::CloseConnection { peer_id, connection });
+                    }
+                }
+            }
+        }
+        self.drain();
+    }
+
+    fn translate(&mut self, event: samara_gossipsub::Event) -> Option<Event> {
+        use samara_gossipsub::Event as Engine;
+        Some(match event {
+            Engine::Message { id, key, topic, message, from } => {
+                let from = from.and_then(|from| self.peer_id(from));
+                Event::Message { id, key, topic, message, from }
+            }
+            Engine::NeedsValidation { id, topic, message, from, .. } => {
+                Event::NeedsValidation { id, topic, message, from: self.peer_id(from)? }
+            }
+            Engine::Duplicate { key, from } => Event::Duplicate { key, from: self.peer_id(from)? },
+            Engine::Published(receipt) => Event::Published(receipt),
+            Engine::PeerSubscribed { peer, topic } => Event::Subscribed { peer: self.peer_id(peer)?, topic },
+            Engine::PeerUnsubscribed { peer, topic } => {
+                Event::Unsubscribed { peer: self.peer_id(peer)?, topic }
+            }
+            Engine::PeerExchanged { identity, signed_record, .. } => {
+                self.recommend(peer_id_of(&identity)?, &signed_record?);
+                return None;
+            }
+            Engine::Lost(lost) => Event::Lost(lost),
+            Engine::Trace(trace) => Event::Trace(trace),
+        })
+    }
+
+    /// Keeps the addresses of a recommended peer, if they are its own word.
+    fn recommend(&mut self, peer: PeerId, signed_record: &[u8]) {
+        let record = SignedEnvelope::from_protobuf_encoding(signed_record)
+            .ok()
+            .and_then(|envelope| PeerRecord::from_signed_envelope(envelope).ok());
+        match record {
+            Some(record) if record.peer_id() == peer && self.recommended.len() < RECOMMENDED_MAX => {
+                self.recommended.insert(peer, record.addresses().to_vec());
+            }
+            _ => tracing::debug!(%peer, "the record of a recommended peer is not its own, or one too many"),
+        }
+    }
+
+    /// Hands copies to links with room, in the order of the outbox.
+    fn drain(&mut self) {
+        let now = self.driver.now();
+        self.driver.outbox().take_touched(&mut self.ready);
+        if self.dispatch == Dispatch::Node {
+            self.ready.clear();
+            loop {
+                let (handles, peers, budget) = (&self.handles, &mut self.peers, self.options.in_flight_bytes);
+                let rooms: Vec<Room> = handles
+                    .iter()
+                    .map(|peer| {
+                        peer.and_then(|peer| peers.get_mut(&peer))
+                            .map_or(Room::NONE, |peer| room(peer, budget))
+                    })
+                    .collect();
+                let copy = self
+                    .driver
+                    .outbox()
+                    .pop(now, |peer| rooms.get(peer.index()).copied().unwrap_or(Room::NONE));
+                let Some(copy) = copy else { break };
+                self.hand_over(copy);
+            }
+            return;
+        }
+        while let Some(handle) = self.ready.pop() {
+            while self.has_room(handle) {
+                let Some(copy) = self.driver.outbox().pop_for(now, handle) else { break };
+                self.hand_over(copy);
+            }
+            // A copy that leaves can release one for another link.
+            if self.ready.is_empty() {
+                self.driver.outbox().take_touched(&mut self.ready);
+            }
+        }
+    }
+
+    fn has_room(&mut self, handle: Handle) -> bool {
+        let budget = self.options.in_flight_bytes;
+        let peer = self.peer_id(handle).and_then(|peer| self.peers.get_mut(&peer));
+        peer.is_some_and(|peer| room(peer, budget).is_some())
+    }
+
+    fn hand_over(&mut self, copy: Copy<RpcFrame>) {
+        let peer = self.peer_id(copy.peer).and_then(|peer| self.peers.get_mut(&peer));
+        let Some(connection) = peer.and_then(Peer::active) else { return };
+        let len = copy.len as usize;
+        connection.in_flight.push_back((len, copy.message.map(|key| (key, copy.rank))));
+        connection.in_flight_bytes += len;
+        // Fails only if the connection has just closed, which is told right after: the copy then counts as lost there.
+        let _ = connection.frames.unbounded_send(copy.frame);
+    }
+
+    fn connected(&mut self, peer: PeerId, id: ConnectionId, remote: &Multiaddr, outbound: bool) -> Handler {
+        let (frames, receiver) = unbounded();
+        let address = remote.iter().find_map(|part| match part {
+            Protocol::Ip4(ip) => Some(IpAddr::V4(ip)),
+            Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
+            _ => None,
+        });
+        let connection = Connection {
+            id,
+            frames,
+            outbound,
+            address,
+            writable: false,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+        };
+        self.peers
+            .entry(peer)
+            .or_insert_with(|| Peer { handle: None, connections: Vec::new() })
+            .connections
+            .push(connection);
+        Handler::new(Arc::clone(&self.protocols), Arc::clone(&self.limits), receiver)
+    }
+
+    fn closed(&mut self, peer_id: PeerId, id: ConnectionId) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else { return };
+        let Some(at) = peer.connections.iter().position(|connection| connection.id == id) else { return };
+        let gone = peer.connections.swap_remove(at);
+        let handle = peer.handle;
+        let on_the_way = gone.in_flight.iter().filter(|(_, copy)| copy.is_some()).count();
+        if !peer.connections.is_empty() {
+            // The link goes on over another connection.
+            self.ready.extend(handle);
+            self.after_call();
+            return;
+        }
+        self.peers.remove(&peer_id);
+        if let Some(handle) = handle {
+            let owed = self.driver.outbox().link_down(handle);
+            self.driver.input(Input::LinkDown { peer: handle });
+            self.handles[handle.index()] = None;
+            self.free.push(handle);
+            let lost_copies = owed + on_the_way;
+            self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkDown { peer: peer_id, lost_copies }));
+        }
+        self.after_call();
+    }
+
+    fn speaks(&mut self, peer_id: PeerId, id: ConnectionId, protocol: StreamProtocol) {
+        let Some(peer) = self.peers.get_mut(&peer_id).filter(|peer| peer.handle.is_none()) else { return };
+        let Some(connection) = peer.connections.iter().find(|connection| connection.id == id) else { return };
+        let info = PeerInfo {
+            identity: identity_of(&peer_id),
+            outbound: connection.outbound,
+            address: connection.address,
+            protocol: protocol.as_ref().into(),
+        };
+        let handle = self.free.pop().unwrap_or_else(|| {
+            self.handles.push(None);
+            Handle(self.handles.len() as u32 - 1)
+        });
+        self.handles[handle.index()] = Some(peer_id);
+        peer.handle = Some(handle);
+        self.driver.outbox().link_up(handle);
+        self.driver.input(Input::LinkUp { peer: handle, info });
+        self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkUp { peer: peer_id, protocol }));
+    }
+
+    fn written(&mut self, peer_id: PeerId, id: ConnectionId, count: usize, arrived: bool) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else { return };
+        let handle = peer.handle;
+        let Some(connection) = peer.connections.iter_mut().find(|connection| connection.id == id) else {
+            return;
+        };
+        for _ in 0..count {
+            let Some((len, copy)) = connection.in_flight.pop_front() else { break };
+            connection.in_flight_bytes -= len;
+            if let Some((key, rank)) = copy.filter(|_| arrived && self.options.report_sent) {
+                self.actions.push_back(ToSwarm::GenerateEvent(Event::Sent { key, peer: peer_id, rank }));
+            }
+        }
+        self.ready.extend(handle);
+    }
+
+    fn set_timer(&mut self, cx: &mut Context<'_>) {
+        let at = self.driver.next_deadline();
+        if at != self.timer_at {
+            self.timer_at = at;
+            if let Some(at) = at {
+                self.timer.reset(at.saturating_duration_since(Instant::now()));
+            }
+        }
+        if at.is_some() && self.timer.poll_unpin(cx).is_ready() {
+            // It fires when this is polled again.
+            self.timer_at = None;
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+/// What a peer's link can take: what is left of the budget, and any one frame if nothing is on its way.
+fn room(peer: &mut Peer, budget: usize) -> Room {
+    let Some(connection) = peer.active() else { return Room::NONE };
+    if connection.in_flight.is_empty() {
+        return Room(budget.max(1) as u64);
+    }
+    Room(budget.saturating_sub(connection.in_flight_bytes) as u64)
+}
+
+impl NetworkBehaviour for Behaviour {
+    type ConnectionHandler = Handler;
+    type ToSwarm = Event;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        _local: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.connected(peer, id, remote, false))
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        remote: &Multiaddr,
+        _role: Endpoint,
+        _port: PortUse,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.connected(peer, id, remote, true))
+    }
+
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        match event {
+            FromSwarm::ConnectionClosed(closed) => self.closed(closed.peer_id, closed.connection_id),
+            FromSwarm::DialFailure(failure) => {
+                if let Some(peer) = failure.peer_id.filter(|peer| !self.peers.contains_key(peer)) {
+                    self.driver.input(Input::DialFailed { identity: identity_of(&peer) });
+                    self.after_call();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_connection_handler_event(&mut self, peer: PeerId, id: ConnectionId, event: FromHandler) {
+        match event {
+            FromHandler::Protocol(protocol) => self.speaks(peer, id, protocol),
+            FromHandler::NotSupported => {
+                self.actions.push_back(ToSwarm::GenerateEvent(Event::NotSupported { peer }));
+            }
+            FromHandler::Writable => {
+                if let Some(known) = self.peers.get_mut(&peer) {
+                    if let Some(connection) = known.connections.iter_mut().find(|known| known.id == id) {
+                        connection.writable = true;
+                    }
+                    self.ready.extend(known.handle);
+                }
+            }
+            FromHandler::Broken(count) => {
+                if let Some(known) = self.peers.get_mut(&peer)
+                    && let Some(connection) = known.connections.iter_mut().find(|known| known.id == id)
+                {
+                    connection.writable = false;
+                }
+                self.written(peer, id, count, false);
+            }
+            FromHandler::Written(count) => self.written(peer, id, count, true),
+            FromHandler::Frame(frame) => {
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.input(Input::Frame { peer: handle, frame });
+                }
+            }
+            FromHandler::Malformed(error) => {
+                self.actions.push_back(ToSwarm::GenerateEvent(Event::Malformed { peer, error }));
+            }
+        }
+        self.after_call();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<Event, THandlerInEvent<Self>>> {
+        self.driver.fire_timers();
+        self.after_call();
+        if let Some(action) = self.actions.pop_front() {
+            return Poll::Ready(action);
+        }
+        self.set_timer(cx);
+        Poll::Pending
+    }
+}
+
+impl std::fmt::Debug for Behaviour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let now: Time = self.driver.now();
+        f.debug_struct("Behaviour")
+            .field("now", &now)
+            .field("peers", &self.peers.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+//! What the swarm's owner is told.
+
+use std::sync::Arc;
+
+use libp2p::{PeerId, StreamProtocol};
+use samara_engine::MessageKey;
+use samara_engine::outbox::Lost;
+use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_gossipsub::wire::WireError;
+use samara_gossipsub::{BatchReceipt, Trace};
+
+/// Something that [`Behaviour`](crate::Behaviour) tells.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A message on a joined topic, for the first time.
+    Message {
+        /// Its id.
+        id: MessageId,
+        /// Its number at this node.
+        key: MessageKey,
+        /// Its topic.
+        topic: Topic,
+        /// The message.
+        message: Arc<Message>,
+        /// Who sent the first copy; `None` for a message of one's own.
+        from: Option<PeerId>,
+    },
+    /// A message waits for [`Behaviour::report_validation`](crate::Behaviour::report_validation).
+    NeedsValidation {
+        /// Its id.
+        id: MessageId,
+        /// Its topic.
+        topic: Topic,
+        /// The message.
+        message: Arc<Message>,
+        /// Who sent the first copy.
+        from: PeerId,
+    },
+    /// A copy of a message was written to the stream of a link (with [`Options::report_sent`](crate::Options::report_sent)).
+    Sent {
+        /// Which message.
+        key: MessageKey,
+        /// To whom.
+        peer: PeerId,
+        /// How many copies of it left this node before.
+        rank: u32,
+    },
+    /// What became of messages that were published by a command.
+    Published(BatchReceipt),
+    /// Another copy of a message (if the engine is configured so).
+    Duplicate {
+        /// Its number at this node.
+        key: MessageKey,
+        /// Who sent it.
+        from: PeerId,
+    },
+    /// A peer speaks one of the protocols: its link is up.
+    LinkUp {
+        /// Who.
+        peer: PeerId,
+        /// Which protocol.
+        protocol: StreamProtocol,
+    },
+    /// The link to a peer is gone.
+    LinkDown {
+        /// Who.
+        peer: PeerId,
+        /// Copies that were owed to it, or on their way.
+        lost_copies: usize,
+    },
+    /// A peer speaks none of the protocols.
+    NotSupported {
+        /// Who.
+        peer: PeerId,
+    },
+    /// A peer joined a topic (if the engine is configured so).
+    Subscribed {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+    },
+    /// A peer left a topic (likewise).
+    Unsubscribed {
+        /// Who.
+        peer: PeerId,
+        /// Which.
+        topic: Topic,
+    },
+    /// A peer sent what is no frame; the stream it came on was closed.
+    Malformed {
+        /// Who.
+        peer: PeerId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A copy did not fit into its queue, or made room for another.
+    Lost(Lost),
+    /// A change within the protocol (if the engine is configured so).
+    Trace(Trace),
+}

@@ -1,0 +1,88 @@
+//! Identities, keys and signatures of libp2p for the engine.
+
+use libp2p::PeerId;
+use libp2p::identity::{Keypair, PublicKey};
+use samara_engine::PeerIdentity;
+use samara_gossipsub::signature::{Signer, Verifier};
+
+/// The engine's name for a peer: the bytes of its id.
+pub fn identity_of(peer: &PeerId) -> PeerIdentity {
+    PeerIdentity::new(&peer.to_bytes())
+}
+
+/// The peer behind an engine's name, if it is one of libp2p.
+pub fn peer_id_of(identity: &PeerIdentity) -> Option<PeerId> {
+    PeerId::from_bytes(identity.as_bytes()).ok()
+}
+
+/// Signs with a key pair.
+#[derive(Clone, Debug)]
+pub struct KeySigner(Keypair);
+
+impl KeySigner {
+    /// A signer for the identity of this key pair.
+    pub fn new(keypair: &Keypair) -> Self {
+        Self(keypair.clone())
+    }
+}
+
+impl Signer for KeySigner {
+    fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+        // Fails only for RSA keys that are too short, which cannot be read in the first place. A missing signature is
+        // refused by every peer, and so noticed at once.
+        self.0.sign(bytes).unwrap_or_default()
+    }
+
+    fn attached_key(&self) -> Option<Vec<u8>> {
+        let public = self.0.public();
+        key_within(&public.to_peer_id()).is_none().then(|| public.encode_protobuf())
+    }
+}
+
+/// Checks signatures of libp2p identities.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyVerifier;
+
+impl Verifier for KeyVerifier {
+    fn verify(&self, author: &[u8], key: Option<&[u8]>, bytes: &[u8], signature: &[u8]) -> bool {
+        let Ok(author) = PeerId::from_bytes(author) else { return false };
+        let public = match key {
+            Some(key) => PublicKey::try_decode_protobuf(key).ok(),
+            None => key_within(&author),
+        };
+        public.is_some_and(|public| public.to_peer_id() == author && public.verify(bytes, signature))
+    }
+}
+
+/// The public key that an identity contains: identities of short keys are the key itself (multihash code 0).
+fn key_within(peer: &PeerId) -> Option<PublicKey> {
+    let hash = peer.as_ref();
+    (hash.code() == 0).then(|| PublicKey::try_decode_protobuf(hash.digest()).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_author_s_signature_is_right() {
+        let (key, other) = (Keypair::generate_ed25519(), Keypair::generate_ed25519());
+        let signer = KeySigner::new(&key);
+        let signature = signer.sign(b"payload");
+        let author = key.public().to_peer_id().to_bytes();
+        assert_eq!(signer.attached_key(), None, "an Ed25519 key is within the identity");
+        assert!(KeyVerifier.verify(&author, None, b"payload", &signature));
+        assert!(!KeyVerifier.verify(&author, None, b"other", &signature));
+        assert!(!KeyVerifier.verify(&author, None, b"payload", &signature[1..]));
+        let foreign = other.public().encode_protobuf();
+        assert!(!KeyVerifier.verify(&author, Some(&foreign), b"payload", &other.sign(b"payload").unwrap()));
+        assert!(!KeyVerifier.verify(b"nobody", None, b"payload", &signature));
+    }
+
+    #[test]
+    fn identities_come_back() {
+        let peer = PeerId::random();
+        assert_eq!(peer_id_of(&identity_of(&peer)), Some(peer));
+        assert_eq!(peer_id_of(&PeerIdentity::new(b"x")), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Everything arrives: large messages, batches, a mixed mesh.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use samara_engine::outbox::{Dispatch, Schedule};
+use tokio::time::timeout;
+
+use crate::common::*;
+
+#[tokio::test]
+async fn a_mebibyte_goes_both_ways() {
+    let (mut our, mut their) =
+        (ours(signed(), options()).await, theirs(theirs_config().build().unwrap(), true).await);
+    our.subscribe("t");
+    their.subscribe("t");
+    their.dial(&our);
+    our.mesh_of("t", 1).await;
+    their.mesh_of("t", 1).await;
+    let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
+    our.publish("t", &large);
+    assert!(their.message().await.1 == large, "they have something else");
+    their.publish("t", &large[1..]);
+    assert!(our.message().await.1 == large[1..], "we have something else");
+}
+
+#[tokio::test]
+async fn a_batch_leaves_in_rounds_and_is_told() {
+    for dispatch in [Dispatch::PerLink, Dispatch::Node] {
+        let mut config = signed();
+        config.sending.dispatch = dispatch;
+        // Copies that others forward meanwhile would be withdrawn.
+        config.idontwant.send = false;
+        let mut our = ours(config, options()).await;
+        our.subscribe("t");
+        let mut their = Vec::new();
+        for _ in 0..3 {
+            let node = theirs(theirs_config().build().unwrap(), true).await;
+            node.subscribe("t");
+            node.dial(&our);
+            node.mesh_of("t", 1).await;
+            their.push(node);
+        }
+        our.mesh_of("t", 3).await;
+        let columns: Vec<(String, Vec<u8>)> =
+            (0..64_u8).map(|at| ("t".to_owned(), vec![at; 16 << 10])).collect();
+        our.tell(Command::PublishBatch(columns.clone(), Schedule::INTERLEAVED));
+        let expected: BTreeSet<Vec<u8>> = columns.into_iter().map(|(_, data)| data).collect();
+        for node in &mut their {
+            let mut got = BTreeSet::new();
+            while got.len() < expected.len() {
+                got.insert(node.message().await.1);
+            }
+            assert!(got == expected, "other columns");
+        }
+        // Somebody got the first copy of each, and we were told.
+        let sent = our.told_so_far().iter().filter(|told| matches!(told, Told::Sent(_))).count();
+        assert!((64..=192).contains(&sent), "{sent} copies were told with {dispatch:?}");
+    }
+}
+
+/// Twenty nodes, half of them theirs, 1,000 messages: everybody gets everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mixed_mesh_of_twenty_delivers_a_thousand_messages() {
+    const NODES: usize = 20;
+    const MESSAGES: usize = 1000;
+    let mut nodes = Vec::new();
+    for at in 0..NODES {
+        let node = if at % 2 == 0 {
+            ours(signed(), options()).await
+        } else {
+            theirs(theirs_config().build().unwrap(), true).await
+        };
+        node.subscribe("t");
+        nodes.push(node);
+    }
+    // A ring with chords: everybody has six neighbours.
+    for at in 0..NODES {
+        for step in [1, 3, 7] {
+            nodes[at].dial(&nodes[(at + step) % NODES]);
+        }
+    }
+    for node in &nodes {
+        node.mesh_of("t", 4).await;
+    }
+    for number in 0..MESSAGES {
+        nodes[number % NODES].publish("t", format!("message {number}").as_bytes());
+        if number % 50 == 49 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    for (at, node) in nodes.iter_mut().enumerate() {
+        // Nobody is told of one's own messages.
+        let expected = MESSAGES - MESSAGES / NODES;
+        let mut got = BTreeSet::new();
+        let all = async {
+            while got.len() < expected {
+                assert!(got.insert(node.message().await.1), "twice");
+            }
+        };
+        timeout(PATIENCE, all).await.unwrap_or_else(|_| panic!("node {at} has {} of {expected}", got.len()));
+    }
+}

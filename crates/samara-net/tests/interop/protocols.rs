@@ -1,0 +1,78 @@
+//! Every protocol version, signed and unsigned, in both directions.
+
+use libp2p::StreamProtocol;
+use libp2p::gossipsub::{MessageId, ValidationMode};
+use sha2::{Digest, Sha256};
+
+use crate::common::*;
+
+async fn both_ways(mut our: Node, mut their: Node, protocol: &str) {
+    our.subscribe("t");
+    their.subscribe("t");
+    our.dial(&their);
+    let spoken = our.next("a link", |told| match told {
+        Told::Peer(_, protocol) => Some(protocol.clone()),
+        _ => None,
+    });
+    assert_eq!(spoken.await, protocol);
+    // Both know that the other has joined.
+    our.joined(their.peer).await;
+    their.joined(our.peer).await;
+    if protocol != "/floodsub/1.0.0" {
+        our.mesh_of("t", 1).await;
+        their.mesh_of("t", 1).await;
+    }
+    our.publish("t", b"from us");
+    assert_eq!(their.message().await, ("t".to_owned(), b"from us".to_vec()));
+    their.publish("t", b"from them");
+    assert_eq!(our.message().await, ("t".to_owned(), b"from them".to_vec()));
+}
+
+#[tokio::test]
+async fn every_version_speaks_to_theirs_signed() {
+    for version in ["/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"] {
+        let mut options = options();
+        options.protocols = [StreamProtocol::new(version)].into();
+        let mut config = theirs_config();
+        if version == "/floodsub/1.0.0" {
+            config.support_floodsub();
+        }
+        both_ways(ours(signed(), options).await, theirs(config.build().unwrap(), true).await, version).await;
+    }
+}
+
+#[tokio::test]
+async fn the_newest_common_version_is_chosen() {
+    let config = theirs_config().build().unwrap();
+    both_ways(ours(signed(), options()).await, theirs(config, true).await, "/meshsub/1.2.0").await;
+}
+
+#[tokio::test]
+async fn unsigned_messages_go_both_ways() {
+    let id =
+        |message: &libp2p::gossipsub::Message| MessageId::from(Sha256::digest(&message.data)[..20].to_vec());
+    let config =
+        theirs_config().validation_mode(ValidationMode::Anonymous).message_id_fn(id).build().unwrap();
+    both_ways(ours(anonymous(), options()).await, theirs(config, false).await, "/meshsub/1.2.0").await;
+}
+
+#[tokio::test]
+async fn a_peer_that_signs_nothing_is_not_believed() {
+    let (mut our, their) = (
+        ours(signed(), options()).await,
+        theirs(theirs_config().validation_mode(ValidationMode::Anonymous).build().unwrap(), false).await,
+    );
+    our.subscribe("t");
+    their.subscribe("t");
+    our.dial(&their);
+    their.mesh_of("t", 1).await;
+    their.publish("t", b"unsigned");
+    // Ignored and counted, and nothing else happens.
+    let refused = async {
+        while our.look("t").await.1.unwrap().ignored_by_cause().map(|(_, count)| count).sum::<u64>() == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("it is counted");
+    assert!(our.told_so_far().iter().all(|told| !matches!(told, Told::Message(..) | Told::Gone(_))));
+}

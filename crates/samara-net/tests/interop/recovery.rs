@@ -1,0 +1,96 @@
+//! What the mesh does not bring: gossip, and connections that break.
+
+use libp2p::gossipsub::ConfigBuilder;
+use samara_gossipsub::Config;
+
+use crate::common::*;
+
+/// A hub whose mesh has room for one: the others hear of messages by IHAVE and ask by IWANT.
+fn narrow() -> Config {
+    let mut config = signed();
+    config.mesh.d = 1;
+    config.mesh.d_low = 1;
+    config.mesh.d_high = 1;
+    config.mesh.d_score = 0;
+    config.mesh.d_out = 0;
+    config.flood_publish = false;
+    config
+}
+
+fn narrow_theirs() -> ConfigBuilder {
+    let mut config = theirs_config();
+    config.mesh_n(1).mesh_n_low(1).mesh_n_high(1).mesh_outbound_min(0).flood_publish(false);
+    config
+}
+
+#[tokio::test]
+async fn theirs_recover_from_us_by_gossip() {
+    let hub = ours(narrow(), options()).await;
+    hub.subscribe("t");
+    let mut leaves = Vec::new();
+    for _ in 0..3 {
+        let leaf = theirs(theirs_config().build().unwrap(), true).await;
+        leaf.subscribe("t");
+        leaf.dial(&hub);
+        leaves.push(leaf);
+    }
+    hub.mesh_of("t", 1).await;
+    for leaf in &mut leaves {
+        leaf.joined(hub.peer).await;
+    }
+    // GRAFTs that were refused have been answered by PRUNE.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(hub.look("t").await.0, 1);
+    hub.publish("t", b"by gossip");
+    for leaf in &mut leaves {
+        assert_eq!(leaf.message().await.1, b"by gossip");
+    }
+    let metrics = hub.look("t").await.1.unwrap();
+    assert!(metrics.ihave_ids_sent >= 2 && metrics.copies_answered >= 2, "{metrics:?}");
+}
+
+#[tokio::test]
+async fn we_recover_from_theirs_by_gossip() {
+    let mut hub = theirs(narrow_theirs().build().unwrap(), true).await;
+    hub.subscribe("t");
+    let mut leaves = Vec::new();
+    for _ in 0..3 {
+        let leaf = ours(signed(), options()).await;
+        leaf.subscribe("t");
+        leaf.dial(&hub);
+        leaves.push(leaf);
+    }
+    for leaf in &leaves {
+        hub.joined(leaf.peer).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    hub.publish("t", b"by gossip");
+    let mut asked = 0;
+    for leaf in &mut leaves {
+        assert_eq!(leaf.message().await.1, b"by gossip");
+        asked += leaf.look("t").await.1.unwrap().iwant_ids_sent;
+    }
+    assert!(asked >= 2, "{asked} were asked for");
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_is_told_and_others_go_on() {
+    let (mut our, their, mut stays) = (
+        ours(signed(), options()).await,
+        theirs(theirs_config().build().unwrap(), true).await,
+        theirs(theirs_config().build().unwrap(), true).await,
+    );
+    for node in [&our, &their, &stays] {
+        node.subscribe("t");
+    }
+    our.dial(&their);
+    our.dial(&stays);
+    our.mesh_of("t", 2).await;
+    let gone = their.peer;
+    // Its task ends with its inbox, and its connections with it.
+    drop(their);
+    our.next("the end", |told| (*told == Told::Gone(gone)).then_some(())).await;
+    our.publish("t", b"still here");
+    assert_eq!(stays.message().await.1, b"still here");
+    assert_eq!(our.look("t").await.0, 1);
+}
