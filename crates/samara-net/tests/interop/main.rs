@@ -1,6 +1,7 @@
-//! Our runtime beside rust-libp2p's own gossipsub, over TCP, Noise and Yamux on loopback.
+//! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP, Noise and Yamux on loopback.
 
 mod common;
 mod delivery;
+mod go;
 mod protocols;
 mod recovery;

@@ -1,0 +1,260 @@
+//! go-libp2p-pubsub, the implementation that most of the field runs (`interop/go`).
+//!
+//! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use libp2p::{StreamProtocol, gossipsub};
+use samara_gossipsub::Config;
+use samara_gossipsub::message_id::MessageIdFn;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::common::*;
+
+/// Builds the peer once; `None` if there is no Go.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        if std::process::Command::new("go").arg("version").output().is_err() {
+            assert!(
+                std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
+                "SAMARA_REQUIRE_PEERS is set, but there is no Go"
+            );
+            return None;
+        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-peer");
+        let built = std::process::Command::new("go")
+            .arg("build")
+            .arg("-o")
+            .arg(&program)
+            .arg(".")
+            .current_dir(source)
+            .output();
+        let built = built.expect("go build runs");
+        assert!(built.status.success(), "interop/go: {}", String::from_utf8_lossy(&built.stderr));
+        Some(program)
+    };
+    let program = PROGRAM.get_or_init(build).as_deref();
+    if program.is_none() {
+        // Not through a macro of the standard library, whose output is only shown where a test fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: there is no Go, so nothing was tested beside go-libp2p-pubsub"
+        );
+    }
+    program
+}
+
+/// A node of go-libp2p-pubsub; `None` without Go.
+async fn golang(flags: &[&str]) -> Option<Node> {
+    let mut child = tokio::process::Command::new(program()?)
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the peer starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first =
+        timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("readable").expect("a line");
+    let first: Value = serde_json::from_str(&first).expect("JSON");
+    let peer = first["peer"].as_str().expect("a peer").parse().expect("a peer");
+    let address = first["topic"].as_str().expect("an address").parse().expect("an address");
+    let (commands, mut inbox) = mpsc::unbounded_channel();
+    let (outbox, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let _child = child;
+        let mut looks = VecDeque::new();
+        loop {
+            tokio::select! {
+                command = inbox.recv() => {
+                    let line = match command {
+                        None => return,
+                        Some(Command::Dial(address)) => json!({ "is": "dial", "peer": address.to_string() }),
+                        Some(Command::Subscribe(topic)) => json!({ "is": "subscribe", "topic": topic }),
+                        Some(Command::Publish(topic, data)) => {
+                            json!({ "is": "publish", "topic": topic, "data": STANDARD.encode(data) })
+                        }
+                        Some(Command::PublishBatch(..)) => unreachable!("not asked of this peer"),
+                        Some(Command::Look(topic, answer)) => {
+                            looks.push_back(answer);
+                            json!({ "is": "mesh", "topic": topic })
+                        }
+                    };
+                    input.write_all(format!("{line}\n").as_bytes()).await.expect("the peer runs");
+                }
+                line = lines.next_line() => {
+                    let Ok(Some(line)) = line else { return };
+                    let line: Value = serde_json::from_str(&line).expect("JSON");
+                    let topic = line["topic"].as_str().unwrap_or_default().to_owned();
+                    let told = match line["is"].as_str() {
+                        Some("joined") => Told::Joined(line["peer"].as_str().unwrap().parse().unwrap(), topic),
+                        Some("message") => {
+                            Told::Message(topic, STANDARD.decode(line["data"].as_str().unwrap_or_default()).unwrap())
+                        }
+                        Some("mesh") => {
+                            let size = line["count"].as_u64().unwrap_or(0) as usize;
+                            let _ = looks.pop_front().expect("somebody asked").send((size, None));
+                            continue;
+                        }
+                        other => panic!("the peer says {other:?}"),
+                    };
+                    let _ = outbox.send(told);
+                }
+            }
+        }
+    });
+    Some(Node { peer, address, commands, told })
+}
+
+/// Ids as go makes them.
+fn like_go(mut config: Config) -> Config {
+    if matches!(config.message_id, MessageIdFn::FromSeqnoBase58) {
+        config.message_id = MessageIdFn::FromSeqno;
+    }
+    config
+}
+
+/// The same of rust-libp2p.
+fn rust_like_go() -> gossipsub::Config {
+    let id = |message: &gossipsub::Message| {
+        let mut id = message.source.map(|peer| peer.to_bytes()).unwrap_or_default();
+        id.extend(message.sequence_number.unwrap_or(0).to_be_bytes());
+        gossipsub::MessageId::from(id)
+    };
+    theirs_config().message_id_fn(id).build().expect("the configuration")
+}
+
+#[tokio::test]
+async fn every_version_speaks_to_go() {
+    let versions = ["/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"];
+    for (version, unsigned) in versions.into_iter().flat_map(|version| [(version, false), (version, true)]) {
+        let mut flags = vec!["-protocol", version];
+        flags.extend(unsigned.then_some("-unsigned"));
+        let Some(mut go) = golang(&flags).await else { return };
+        let mut options = options();
+        options.protocols = [StreamProtocol::new(version)].into();
+        let config = if unsigned { anonymous() } else { like_go(signed()) };
+        let mut our = ours(config, options).await;
+        our.subscribe("t");
+        go.subscribe("t");
+        if unsigned {
+            our.dial(&go)
+        } else {
+            go.dial(&our)
+        }
+        our.joined(go.peer).await;
+        go.joined(our.peer).await;
+        if version != "/floodsub/1.0.0" {
+            our.mesh_of("t", 1).await;
+            go.mesh_of("t", 1).await;
+        }
+        our.publish("t", b"from us");
+        assert_eq!(go.message().await.1, b"from us", "{version}, unsigned: {unsigned}");
+        go.publish("t", b"from go");
+        assert_eq!(our.message().await.1, b"from go", "{version}, unsigned: {unsigned}");
+    }
+}
+
+#[tokio::test]
+async fn a_mebibyte_goes_both_ways_and_is_told_not_to_be_wanted() {
+    let Some(mut go) = golang(&[]).await else { return };
+    let mut our = ours(like_go(signed()), options()).await;
+    our.subscribe("t");
+    go.subscribe("t");
+    our.dial(&go);
+    our.mesh_of("t", 1).await;
+    go.mesh_of("t", 1).await;
+    let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
+    our.publish("t", &large);
+    assert!(go.message().await.1 == large, "go has something else");
+    go.publish("t", &large[1..]);
+    assert!(our.message().await.1 == large[1..], "we have something else");
+    // It speaks v1.2: it has told us that it has the first one.
+    let told = async {
+        while our.look("t").await.1.unwrap().idontwant_ids_received == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("an IDONTWANT");
+}
+
+#[tokio::test]
+async fn both_recover_by_gossip() {
+    // A hub of ours with a mesh of one, and one of go's.
+    let mut narrow = like_go(signed());
+    narrow.mesh = samara_gossipsub::config::MeshParams {
+        d: 1,
+        d_low: 1,
+        d_high: 1,
+        d_score: 0,
+        d_out: 0,
+        ..narrow.mesh
+    };
+    narrow.flood_publish = false;
+    let our_hub = ours(narrow, options()).await;
+    our_hub.subscribe("t");
+    let mut leaves = Vec::new();
+    for _ in 0..3 {
+        let Some(mut leaf) = golang(&[]).await else { return };
+        leaf.subscribe("t");
+        leaf.dial(&our_hub);
+        leaf.joined(our_hub.peer).await;
+        leaves.push(leaf);
+    }
+    our_hub.mesh_of("t", 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    our_hub.publish("t", b"by our gossip");
+    for leaf in &mut leaves {
+        assert_eq!(leaf.message().await.1, b"by our gossip");
+    }
+    assert!(our_hub.look("t").await.1.unwrap().copies_answered >= 1, "somebody asked");
+
+    let Some(mut hub) = golang(&["-narrow"]).await else { return };
+    hub.subscribe("t");
+    let mut leaves = Vec::new();
+    for _ in 0..4 {
+        let leaf = ours(like_go(signed()), options()).await;
+        leaf.subscribe("t");
+        leaf.dial(&hub);
+        hub.joined(leaf.peer).await;
+        leaves.push(leaf);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    hub.publish("t", b"by go's gossip");
+    let mut asked = 0;
+    for leaf in &mut leaves {
+        assert_eq!(leaf.message().await.1, b"by go's gossip");
+        asked += leaf.look("t").await.1.unwrap().iwant_ids_sent;
+    }
+    assert!(asked >= 1, "somebody asked");
+}
+
+/// Seven nodes of each implementation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mesh_of_three_implementations_delivers_everything() {
+    let mut nodes = Vec::new();
+    for at in 0..21 {
+        nodes.push(match at % 3 {
+            0 => ours(like_go(signed()), options()).await,
+            1 => theirs(rust_like_go(), true).await,
+            _ => match golang(&[]).await {
+                Some(node) => node,
+                None => return,
+            },
+        });
+    }
+    crate::delivery::everything_arrives(nodes, 1050).await;
+}
