@@ -65,7 +65,12 @@ impl Node {
     }
 
     pub(crate) fn dial(&self, other: &Node) {
-        self.tell(Command::Dial(other.address.clone().with(Protocol::P2p(other.peer))));
+        self.tell(Command::Dial(other.full_address()));
+    }
+
+    /// The address with the peer's id.
+    pub(crate) fn full_address(&self) -> Multiaddr {
+        self.address.clone().with(Protocol::P2p(self.peer))
     }
 
     pub(crate) async fn look(&self, topic: &str) -> (usize, Option<Metrics>) {
@@ -154,7 +159,7 @@ pub(crate) fn options() -> Options {
 
 /// go-libp2p-pubsub only speaks to peers whose protocols it has learnt from identify.
 #[derive(NetworkBehaviour)]
-struct Host<B: NetworkBehaviour> {
+pub(crate) struct Host<B: NetworkBehaviour> {
     gossip: B,
     identify: identify::Behaviour,
 }
@@ -166,7 +171,10 @@ impl<B: NetworkBehaviour> Host<B> {
     }
 }
 
-fn swarm<B: NetworkBehaviour>(key: Keypair, behaviour: impl FnOnce(&Keypair) -> B) -> Swarm<Host<B>> {
+pub(crate) fn swarm<B: NetworkBehaviour>(
+    key: Keypair,
+    behaviour: impl FnOnce(&Keypair) -> B,
+) -> Swarm<Host<B>> {
     libp2p::SwarmBuilder::with_existing_identity(key)
         .with_tokio()
         .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)

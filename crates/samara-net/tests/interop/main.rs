@@ -3,5 +3,6 @@
 mod common;
 mod delivery;
 mod go;
+mod hostile;
 mod protocols;
 mod recovery;
