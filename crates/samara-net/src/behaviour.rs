@@ -60,6 +60,15 @@ impl Peer {
     fn active(&mut self) -> Option<&mut Connection> {
         self.connections.iter_mut().find(|connection| connection.writable)
     }
+
+    /// What the link can take: what is left of the budget, and any one frame if nothing is on its way.
+    fn room(&self, budget: usize) -> Room {
+        match self.connections.iter().find(|connection| connection.writable) {
+            None => Room::NONE,
+            Some(connection) if connection.in_flight.is_empty() => Room(budget.max(1) as u64),
+            Some(connection) => Room(budget.saturating_sub(connection.in_flight_bytes) as u64),
+        }
+    }
 }
 
 /// A [`NetworkBehaviour`] around the GossipSub engine.
@@ -259,10 +268,13 @@ impl Behaviour {
             .ok()
             .and_then(|envelope| PeerRecord::from_signed_envelope(envelope).ok());
         match record {
-            Some(record) if record.peer_id() == peer && self.recommended.len() < RECOMMENDED_MAX => {
+            Some(record) if record.peer_id() == peer => {
+                if self.recommended.len() >= RECOMMENDED_MAX {
+                    self.recommended.pop_first();
+                }
                 self.recommended.insert(peer, record.addresses().to_vec());
             }
-            _ => tracing::debug!(%peer, "the record of a recommended peer is not its own, or one too many"),
+            _ => tracing::debug!(%peer, "the record of a recommended peer is not its own"),
         }
     }
 
@@ -270,28 +282,21 @@ impl Behaviour {
     fn drain(&mut self) {
         let now = self.driver.now();
         self.driver.outbox().take_touched(&mut self.ready);
+        let budget = self.options.in_flight_bytes;
         if self.dispatch == Dispatch::Node {
             self.ready.clear();
             loop {
-                let (handles, peers, budget) = (&self.handles, &mut self.peers, self.options.in_flight_bytes);
-                let rooms: Vec<Room> = handles
-                    .iter()
-                    .map(|peer| {
-                        peer.and_then(|peer| peers.get_mut(&peer))
-                            .map_or(Room::NONE, |peer| room(peer, budget))
-                    })
-                    .collect();
-                let copy = self
-                    .driver
-                    .outbox()
-                    .pop(now, |peer| rooms.get(peer.index()).copied().unwrap_or(Room::NONE));
-                let Some(copy) = copy else { break };
+                let (handles, peers) = (&self.handles, &self.peers);
+                let room = |handle: Handle| {
+                    let peer = handles.get(handle.index()).copied().flatten();
+                    peer.and_then(|peer| peers.get(&peer)).map_or(Room::NONE, |peer| peer.room(budget))
+                };
+                let Some(copy) = self.driver.outbox().pop(now, room) else { return };
                 self.hand_over(copy);
             }
-            return;
         }
         while let Some(handle) = self.ready.pop() {
-            while self.has_room(handle) {
+            while self.has_room(handle, budget) {
                 let Some(copy) = self.driver.outbox().pop_for(now, handle) else { break };
                 self.hand_over(copy);
             }
@@ -302,10 +307,9 @@ impl Behaviour {
         }
     }
 
-    fn has_room(&mut self, handle: Handle) -> bool {
-        let budget = self.options.in_flight_bytes;
-        let peer = self.peer_id(handle).and_then(|peer| self.peers.get_mut(&peer));
-        peer.is_some_and(|peer| room(peer, budget).is_some())
+    fn has_room(&self, handle: Handle, budget: usize) -> bool {
+        let peer = self.peer_id(handle).and_then(|peer| self.peers.get(&peer));
+        peer.is_some_and(|peer| peer.room(budget).is_some())
     }
 
     fn hand_over(&mut self, copy: Copy<RpcFrame>) {
@@ -416,15 +420,6 @@ impl Behaviour {
             cx.waker().wake_by_ref();
         }
     }
-}
-
-/// What a peer's link can take: what is left of the budget, and any one frame if nothing is on its way.
-fn room(peer: &mut Peer, budget: usize) -> Room {
-    let Some(connection) = peer.active() else { return Room::NONE };
-    if connection.in_flight.is_empty() {
-        return Room(budget.max(1) as u64);
-    }
-    Room(budget.saturating_sub(connection.in_flight_bytes) as u64)
 }
 
 impl NetworkBehaviour for Behaviour {

@@ -14,6 +14,7 @@ use libp2p::swarm::handler::{ConnectionEvent, FullyNegotiatedInbound, FullyNegot
 use libp2p::swarm::{
     ConnectionHandler, ConnectionHandlerEvent, Stream, StreamUpgradeError, SubstreamProtocol,
 };
+use samara_engine::Frame;
 use samara_gossipsub::rpc::RpcFrame;
 use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
 
@@ -23,6 +24,8 @@ use crate::upgrade::Offer;
 const ATTEMPTS_MAX: u32 = 5;
 /// How much is read at a time, and how much of small frames is written together.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of the length before a frame, at most.
+const PREFIX_BYTES_MAX: usize = 10;
 
 /// What a connection tells the behaviour.
 #[derive(Debug)]
@@ -241,6 +244,7 @@ impl Writer {
                 while self.buffer.len() < CHUNK_BYTES
                     && let Poll::Ready(Some(frame)) = frames.poll_next_unpin(cx)
                 {
+                    self.buffer.reserve(frame.encoded_len() + PREFIX_BYTES_MAX);
                     wire::encode_frame(frame.rpc(), &mut self.buffer);
                     self.taken += 1;
                 }
@@ -294,11 +298,15 @@ impl Reader {
                 }
                 Ok(None) => {}
             }
-            self.chunk.resize(CHUNK_BYTES, 0);
+            if self.chunk.is_empty() {
+                self.chunk.resize(CHUNK_BYTES, 0);
+            }
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
                 Poll::Pending => {
                     // An idle connection keeps no buffer.
-                    self.chunk = Vec::new();
+                    if self.decoder.is_between_frames() {
+                        self.chunk = Vec::new();
+                    }
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok(0)) => {
