@@ -49,7 +49,7 @@ pub(crate) fn page(report: &Report) -> String {
         text(&report.title)
     );
     for paragraph in report.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
-        let _ = write!(body, "<p class=\"lead\">{}</p>", text(&paragraph.replace('\n', " ")));
+        let _ = write!(body, "<p class=\"lead\">{}</p>", prose(&paragraph.replace('\n', " ")));
     }
     body.push_str("</header><main>");
     let sentences = headline(report);
@@ -103,6 +103,15 @@ pub(crate) fn text(raw: &str) -> String {
         }
     }
     escaped
+}
+
+/// Text with names between backticks set as such.
+fn prose(raw: &str) -> String {
+    let parts = raw
+        .split('`')
+        .enumerate()
+        .map(|(i, part)| if i % 2 == 1 { format!("<code>{}</code>", text(part)) } else { text(part) });
+    parts.collect()
 }
 
 fn inline(svg: &str) -> &str {
@@ -344,14 +353,15 @@ fn traffic(report: &Report, body: &mut String) {
 
 fn configuration(report: &Report, body: &mut String) {
     let summary = &report.summary;
+    let only: String = report.only.iter().map(|run| format!(" --only {}", text(run))).collect();
     let _ = write!(
         body,
-        "<section><h2>To run it again</h2><p><code>samara run {} --seed {}</code> with Samara {}. Digest <code>{}</code>: the same scenario, seed \
-         and version give the same digest on any number of threads.</p><details><summary>The whole scenario</summary><pre>{}</pre></details></section>",
-        text(&report.scenario),
-        summary.seed,
+        "<section><h2>To run it again</h2><p><code>samara run scenario.toml{only} --out again</code> in the folder of this file, \
+         with Samara {}. Digest <code>{}</code>: the same scenario, seed and version give the same digest on any number of \
+         threads.</p><details><summary>The whole scenario ({})</summary><pre>{}</pre></details></section>",
         text(&summary.version),
         text(&summary.digest),
+        text(&report.scenario),
         text(&report.toml)
     );
 }

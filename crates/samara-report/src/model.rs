@@ -15,6 +15,8 @@ pub struct Report {
     pub(crate) description: String,
     pub(crate) scenario: String,
     pub(crate) toml: String,
+    /// The runs that were chosen, if not all of them were.
+    pub(crate) only: Vec<String>,
     pub(crate) summary: Summary,
     pub(crate) results: Vec<RunResult>,
     pub(crate) comparisons: Vec<Comparison>,
@@ -77,7 +79,12 @@ impl Report {
                 (axis.key.clone(), if axis.label.is_empty() { axis.key.clone() } else { axis.label.clone() })
             })
             .collect();
+        let all = &loaded.scenario.runs;
+        let done = |name: &String| results.iter().any(|result| result.run.name == *name);
+        let chosen = all.iter().map(|run| &run.name).filter(|name| done(name));
+        let only = if chosen.clone().count() < all.len() { chosen.cloned().collect() } else { Vec::new() };
         Self {
+            only,
             title: loaded.scenario.scenario.title.clone(),
             description: loaded.scenario.scenario.description.clone(),
             scenario: loaded.source.clone(),
