@@ -7,7 +7,7 @@ use super::error::{WireError, WireErrorKind};
 /// Cuts a stream of bytes into frames.
 ///
 /// A length beyond the maximum is refused as soon as it is read, before anything of the frame is kept, and memory
-/// grows with what arrives, not with what is announced. After an error the stream has no frames any more: the error
+/// grows with what arrives (to four times of it at most), not with what is announced. After an error the stream has no frames any more: the error
 /// is repeated, and the connection should be closed.
 #[derive(Debug)]
 pub struct FrameDecoder {
@@ -75,6 +75,10 @@ impl FrameDecoder {
                     }
                     let taken = input.split_to(missing.min(input.len()));
                     have.extend_from_slice(&taken);
+                    // A peer that has sent a quarter is believed to send the rest: large frames are moved twice at most.
+                    if have.len() >= *len / 4 {
+                        have.reserve(*len - have.len());
+                    }
                     if have.len() < *len {
                         return Ok(None);
                     }
