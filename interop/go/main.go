@@ -22,11 +22,12 @@ import (
 
 // A line in either direction; what it has depends on what it is.
 type line struct {
-	Is    string `json:"is"`
-	Topic string `json:"topic,omitempty"`
-	Data  []byte `json:"data,omitempty"`
-	Peer  string `json:"peer,omitempty"`
-	Count int    `json:"count,omitempty"`
+	Is      string `json:"is"`
+	Topic   string `json:"topic,omitempty"`
+	Data    []byte `json:"data,omitempty"`
+	Peer    string `json:"peer,omitempty"`
+	Address string `json:"address,omitempty"`
+	Count   int    `json:"count,omitempty"`
 }
 
 var (
@@ -136,7 +137,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("no router: %v", err)
 	}
-	tell(line{Is: "listening", Peer: h.ID().String(), Topic: h.Addrs()[0].String()})
+	tell(line{Is: "listening", Peer: h.ID().String(), Address: h.Addrs()[0].String()})
 
 	topics := map[string]*pubsub.Topic{}
 	join := func(name string) *pubsub.Topic {
@@ -157,16 +158,16 @@ func main() {
 		}
 		switch command.Is {
 		case "dial":
-			address, err := multiaddr.NewMultiaddr(command.Peer)
+			address, err := multiaddr.NewMultiaddr(command.Address)
 			if err != nil {
-				log.Fatalf("%s is no address: %v", command.Peer, err)
+				log.Fatalf("%s is no address: %v", command.Address, err)
 			}
 			info, err := peer.AddrInfoFromP2pAddr(address)
 			if err != nil {
-				log.Fatalf("%s names no peer: %v", command.Peer, err)
+				log.Fatalf("%s names no peer: %v", command.Address, err)
 			}
 			if err := h.Connect(ctx, *info); err != nil {
-				log.Fatalf("cannot connect to %s: %v", command.Peer, err)
+				log.Fatalf("cannot connect to %s: %v", command.Address, err)
 			}
 		case "subscribe":
 			topic := join(command.Topic)

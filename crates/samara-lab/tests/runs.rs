@@ -62,6 +62,22 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
 }
 
 #[test]
+fn a_deadline_that_cuts_slow_nodes_off_beats_no_bound() {
+    let mut cut_off = 0;
+    for deadline in ["350 ms", "450 ms", "600 ms", "900 ms"] {
+        let set: Vec<(&str, &str)> = SMALL.iter().copied().chain([("workload.deadline", deadline)]).collect();
+        for result in results("peerdas", &set, &["batch", "node-wide-warm"], 1, 2) {
+            let metrics = &result.run.metrics;
+            cut_off += metrics.incomplete;
+            if let Some(custody) = metrics.time_to_custody_ms {
+                assert!(metrics.lower_bound_ms <= custody.mean, "{deadline}: {metrics:?}");
+            }
+        }
+    }
+    assert!(cut_off > 100, "only {cut_off} were cut off");
+}
+
+#[test]
 fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
     let schedules = ["sequential", "batch", "balanced", "feedback", "node-wide", "node-wide-warm"];
     for (nodes, degree) in [("2", "1"), ("4", "3"), ("10", "9"), ("20", "12"), ("40", "20")] {
@@ -77,7 +93,9 @@ fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
                 let name = format!("{} with {nodes} nodes and seed {seed}", result.run.name);
                 let mean = metrics.time_to_custody_ms.unwrap().mean;
                 let bound = metrics.lower_bound_ms;
-                assert!(bound > 0.2 * mean && bound < mean, "{name}: {bound} ms, reached {mean} ms");
+                // Where a column has no way to a node, the bound is that of the luckiest node: true, but far away.
+                let near = metrics.incomplete > 0 || bound > 0.2 * mean;
+                assert!(near && bound < mean, "{name}: {bound} ms, reached {mean} ms");
             }
         }
     }

@@ -112,7 +112,7 @@ impl Behaviour {
         let dispatch = config.sending.dispatch;
         let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
         // The hasher of the standard library is seeded by the operating system.
-        let seed = options.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+        let seed = std::hash::RandomState::new().build_hasher().finish();
         Ok(Self {
             driver: Driver::new(engine, outbox, NodeRng::new(seed, 0, Purpose::Engine)),
             protocols: Arc::clone(&options.protocols),
@@ -354,6 +354,7 @@ impl Behaviour {
         let on_the_way = gone.in_flight.iter().filter(|(_, copy)| copy.is_some()).count();
         if !peer.connections.is_empty() {
             // The link goes on over another connection.
+            self.tell_cut(peer_id, on_the_way);
             self.ready.extend(handle);
             self.after_call();
             return;
@@ -368,6 +369,12 @@ impl Behaviour {
             self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkDown { peer: peer_id, lost_copies }));
         }
         self.after_call();
+    }
+
+    fn tell_cut(&mut self, peer: PeerId, copies: usize) {
+        if copies > 0 {
+            self.actions.push_back(ToSwarm::GenerateEvent(Event::Cut { peer, copies }));
+        }
     }
 
     fn speaks(&mut self, peer_id: PeerId, id: ConnectionId, protocol: StreamProtocol) {
@@ -396,14 +403,17 @@ impl Behaviour {
         let Some(connection) = peer.connections.iter_mut().find(|connection| connection.id == id) else {
             return;
         };
+        let mut cut = 0;
         for _ in 0..count {
             let Some((len, copy)) = connection.in_flight.pop_front() else { break };
             connection.in_flight_bytes -= len;
+            cut += usize::from(!arrived && copy.is_some());
             if let Some((key, rank)) = copy.filter(|_| arrived && self.options.report_sent) {
                 self.actions.push_back(ToSwarm::GenerateEvent(Event::Sent { key, peer: peer_id, rank }));
             }
         }
         self.ready.extend(handle);
+        self.tell_cut(peer_id, cut);
     }
 
     fn set_timer(&mut self, cx: &mut Context<'_>) {
@@ -450,7 +460,16 @@ impl NetworkBehaviour for Behaviour {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match event {
             FromSwarm::ConnectionClosed(closed) => self.closed(closed.peer_id, closed.connection_id),
+            // Another behaviour may have refused a connection that this one was asked for before.
+            FromSwarm::ListenFailure(failure) => {
+                if let Some(peer) = failure.peer_id {
+                    self.closed(peer, failure.connection_id);
+                }
+            }
             FromSwarm::DialFailure(failure) => {
+                if let Some(peer) = failure.peer_id {
+                    self.closed(peer, failure.connection_id);
+                }
                 if let Some(peer) = failure.peer_id.filter(|peer| !self.peers.contains_key(peer)) {
                     self.driver.input(Input::DialFailed { identity: identity_of(&peer) });
                     self.after_call();
@@ -481,6 +500,10 @@ impl NetworkBehaviour for Behaviour {
                     connection.writable = false;
                 }
                 self.written(peer, id, count, false);
+            }
+            FromHandler::GaveUp => {
+                let connection = CloseConnection::One(id);
+                self.actions.push_back(ToSwarm::CloseConnection { peer_id: peer, connection });
             }
             FromHandler::Written(count) => self.written(peer, id, count, true),
             FromHandler::Frame(frame) => {
@@ -513,5 +536,33 @@ impl std::fmt::Debug for Behaviour {
             .field("now", &now)
             .field("peers", &self.peers.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libp2p::swarm::{ListenError, ListenFailure};
+
+    use super::*;
+
+    /// Otherwise whoever is refused by a limit on connections would fill memory here.
+    #[test]
+    fn connections_that_others_refuse_leave_nothing_behind() {
+        let key = Keypair::generate_ed25519();
+        let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
+        let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+        for number in 0..100 {
+            let (id, peer) = (ConnectionId::new_unchecked(number), PeerId::random());
+            behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+            assert_eq!(behaviour.peers.len(), 1);
+            behaviour.on_swarm_event(FromSwarm::ListenFailure(ListenFailure {
+                local_addr: &address,
+                send_back_addr: &address,
+                error: &ListenError::Aborted,
+                connection_id: id,
+                peer_id: Some(peer),
+            }));
+            assert!(behaviour.peers.is_empty());
+        }
     }
 }

@@ -68,6 +68,13 @@ pub enum Event {
         /// Copies that were owed to it, or on their way.
         lost_copies: usize,
     },
+    /// A stream broke with copies on their way; the link goes on.
+    Cut {
+        /// Whose.
+        peer: PeerId,
+        /// How many copies.
+        copies: usize,
+    },
     /// A peer speaks none of the protocols.
     NotSupported {
         /// Who.

@@ -38,6 +38,8 @@ pub enum FromHandler {
     Writable,
     /// The stream for frames is gone, with so many frames that had been taken.
     Broken(usize),
+    /// There will be no stream for frames any more: the peer keeps closing it.
+    GaveUp,
     /// So many frames were written.
     Written(usize),
     /// A frame has arrived.
@@ -98,8 +100,12 @@ impl Handler {
     }
 
     fn outbound_lost(&mut self) {
-        self.outbound =
-            if self.outbound_attempts < ATTEMPTS_MAX { Outbound::Wanted } else { Outbound::Closed };
+        if self.outbound_attempts < ATTEMPTS_MAX {
+            self.outbound = Outbound::Wanted;
+        } else {
+            self.outbound = Outbound::Closed;
+            self.events.push_back(FromHandler::GaveUp);
+        }
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {

@@ -25,8 +25,6 @@ pub struct Options {
     pub limits: Limits,
     /// Whether [`Event::Sent`](crate::Event::Sent) tells of every copy of a message that was written.
     pub report_sent: bool,
-    /// The seed of the engine's random choices; from the operating system if not given.
-    pub seed: Option<u64>,
 }
 
 impl Default for Options {
@@ -37,7 +35,6 @@ impl Default for Options {
             in_flight_bytes: 64 << 10,
             limits: Limits::default(),
             report_sent: false,
-            seed: None,
         }
     }
 }

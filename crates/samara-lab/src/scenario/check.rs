@@ -241,8 +241,8 @@ impl Checks<'_> {
                 (FaultKind::Slow, None) => {
                     self.wrong(&key, "a slow host needs a factor, for example 0.1".to_owned());
                 }
-                (FaultKind::Slow, Some(factor)) if factor.is_nan() || factor <= 0.0 => {
-                    self.wrong(&key, format!("factor is {factor}; it must be positive"));
+                (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
+                    self.wrong(&key, format!("factor is {factor}; it must be above 0 and at most 1"));
                 }
                 (FaultKind::Slow, _) | (_, None) => {}
                 (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow".to_owned()),

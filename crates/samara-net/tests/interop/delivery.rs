@@ -8,20 +8,25 @@ use tokio::time::timeout;
 
 use crate::common::*;
 
+/// A large message from one to the other and back.
+pub(crate) async fn a_mebibyte_there_and_back(our: &mut Node, other: &mut Node) {
+    our.subscribe("t");
+    other.subscribe("t");
+    other.dial(our);
+    our.mesh_of("t", 1).await;
+    other.mesh_of("t", 1).await;
+    let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
+    our.publish("t", &large);
+    assert!(other.message().await.1 == large, "the other has something else");
+    other.publish("t", &large[1..]);
+    assert!(our.message().await.1 == large[1..], "we have something else");
+}
+
 #[tokio::test]
 async fn a_mebibyte_goes_both_ways() {
     let (mut our, mut their) =
         (ours(signed(), options()).await, theirs(theirs_config().build().unwrap(), true).await);
-    our.subscribe("t");
-    their.subscribe("t");
-    their.dial(&our);
-    our.mesh_of("t", 1).await;
-    their.mesh_of("t", 1).await;
-    let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
-    our.publish("t", &large);
-    assert!(their.message().await.1 == large, "they have something else");
-    their.publish("t", &large[1..]);
-    assert!(our.message().await.1 == large[1..], "we have something else");
+    a_mebibyte_there_and_back(&mut our, &mut their).await;
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn golang(flags: &[&str]) -> Option<Node> {
         timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("readable").expect("a line");
     let first: Value = serde_json::from_str(&first).expect("JSON");
     let peer = first["peer"].as_str().expect("a peer").parse().expect("a peer");
-    let address = first["topic"].as_str().expect("an address").parse().expect("an address");
+    let address = first["address"].as_str().expect("an address").parse().expect("an address");
     let (commands, mut inbox) = mpsc::unbounded_channel();
     let (outbox, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -82,7 +82,7 @@ async fn golang(flags: &[&str]) -> Option<Node> {
                 command = inbox.recv() => {
                     let line = match command {
                         None => return,
-                        Some(Command::Dial(address)) => json!({ "is": "dial", "peer": address.to_string() }),
+                        Some(Command::Dial(address)) => json!({ "is": "dial", "address": address.to_string() }),
                         Some(Command::Subscribe(topic)) => json!({ "is": "subscribe", "topic": topic }),
                         Some(Command::Publish(topic, data)) => {
                             json!({ "is": "publish", "topic": topic, "data": STANDARD.encode(data) })
@@ -172,16 +172,7 @@ async fn every_version_speaks_to_go() {
 async fn a_mebibyte_goes_both_ways_and_is_told_not_to_be_wanted() {
     let Some(mut go) = golang(&[]).await else { return };
     let mut our = ours(like_go(signed()), options()).await;
-    our.subscribe("t");
-    go.subscribe("t");
-    our.dial(&go);
-    our.mesh_of("t", 1).await;
-    go.mesh_of("t", 1).await;
-    let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
-    our.publish("t", &large);
-    assert!(go.message().await.1 == large, "go has something else");
-    go.publish("t", &large[1..]);
-    assert!(our.message().await.1 == large[1..], "we have something else");
+    crate::delivery::a_mebibyte_there_and_back(&mut our, &mut go).await;
     // It speaks v1.2: it has told us that it has the first one.
     let told = async {
         while our.look("t").await.1.unwrap().idontwant_ids_received == 0 {

@@ -1,7 +1,8 @@
 //! The sending half: frames in, segments out, as fast as the window allows.
 
-use samara_engine::outbox::Room;
 use std::collections::VecDeque;
+
+use samara_engine::outbox::Room;
 
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
