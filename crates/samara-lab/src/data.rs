@@ -11,6 +11,10 @@ macro_rules! files {
 
 /// Names and compressed contents.
 const FILES: &[(&str, &[u8])] = files!(
+    "graphs/barabasi_albert_95_m2_seed42.csv",
+    "graphs/barabasi_albert_95_m6_seed42.csv",
+    "graphs/barabasi_albert_95_m12_seed42.csv",
+    "graphs/barabasi_albert_95_m16_seed42.csv",
     "reference/edges_n100.csv",
     "reference/custody_n100.csv",
     "reference/mesh_n100_s1.csv",

@@ -6,7 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
 use samara_lab::scenario::{Scenario, load};
-use samara_lab::topology::{build, custody, full_mesh, random_regular, ring};
+use samara_lab::data;
+use samara_lab::topology::{PythonRandom, barabasi_albert, build, custody, full_mesh, random_regular, ring};
 use samara_lab::units::{Rate, Share, Size, Span};
 
 proptest! {
@@ -37,6 +38,54 @@ fn units_are_written_short() {
     assert_eq!(Share::parse("0.1 %").unwrap().to_string(), "0.1 %");
     assert!((Share::parse("0.1 %").unwrap().fraction() - 0.001).abs() < 1e-12);
     assert!(Span::parse("-5 ms").is_err() && Size::parse("5").is_err() && Rate::parse("fast").is_err());
+}
+
+#[test]
+fn random_numbers_are_python_s() {
+    let draw = |seed: u64| {
+        let mut random = PythonRandom::new(seed);
+        [0; 4].map(|_| random.next_u32())
+    };
+    assert_eq!(draw(42), [2_746_317_213, 478_163_327, 107_420_369, 3_184_935_163]);
+    assert_eq!(draw((1 << 40) + 5), [2_166_296_868, 2_220_160_828, 1_153_647_273, 2_850_991_874]);
+    let mut random = PythonRandom::new(42);
+    assert_eq!([0; 6].map(|_| random.below(1000)), [654, 114, 25, 759, 281, 250]);
+}
+
+/// The files were written by `networkx.barabasi_albert_graph(95, m, seed=42)` of NetworkX 3.6.1.
+#[test]
+fn barabasi_albert_graphs_are_those_of_networkx() {
+    for m in [2, 6, 12, 16] {
+        let name = format!("builtin:graphs/barabasi_albert_95_m{m}_seed42.csv");
+        let known = data::read_pairs(&name, Path::new("."), ["dialer", "listener"]).unwrap();
+        let mut ours = barabasi_albert(95, m, 42).unwrap().edges;
+        ours.iter_mut().for_each(|(a, b)| (*a, *b) = (*a.max(b), *a.min(b)));
+        ours.sort_unstable();
+        assert!(ours == known, "m = {m}");
+    }
+    assert_eq!(barabasi_albert(5, 5, 1), None);
+    assert_eq!(barabasi_albert(5, 0, 1), None);
+}
+
+/// The share of nodes with k links is 2 m (m + 1) / (k (k + 1) (k + 2)) in the limit of large graphs (Bollobás, Riordan,
+/// Spencer and Tusnády 2001); in 20,000 nodes, sampling moves it by a few standard deviations at most.
+#[test]
+fn degrees_follow_the_power_law() {
+    let (nodes, m) = (20_000, 3_u32);
+    let graph = barabasi_albert(nodes, m, 7).unwrap();
+    let degrees: Vec<u32> = graph.neighbours().iter().map(|neighbours| neighbours.len() as u32).collect();
+    assert_eq!(degrees.iter().sum::<u32>(), 2 * m * (nodes - m));
+    let (n, m) = (f64::from(nodes), f64::from(m));
+    for k in 3..=20 {
+        let found = degrees.iter().filter(|degree| **degree == k).count() as f64;
+        let k = f64::from(k);
+        let expected = n * 2.0 * m * (m + 1.0) / (k * (k + 1.0) * (k + 2.0));
+        assert!((found - expected).abs() < 5.0 * expected.sqrt() + 0.01 * expected, "k {k}: {found} of {expected}");
+    }
+    // The tail: P(degree >= k) = m (m + 1) / (k (k + 1)).
+    let hubs = degrees.iter().filter(|degree| **degree >= 100).count() as f64;
+    let expected = n * m * (m + 1.0) / (100.0 * 101.0);
+    assert!((hubs - expected).abs() < 5.0 * expected.sqrt(), "{hubs} hubs of {expected}");
 }
 
 #[test]

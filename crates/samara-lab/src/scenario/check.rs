@@ -136,7 +136,13 @@ impl Checks<'_> {
                     );
                 }
             }
+            TopologyKind::BarabasiAlbert => {
+                self.range("network.topology.attachments", topology.attachments, 1, nodes.saturating_sub(1));
+            }
             TopologyKind::FullMesh | TopologyKind::Ring => {}
+        }
+        if topology.seed.is_some() && topology.kind != TopologyKind::BarabasiAlbert {
+            self.wrong("network.topology.seed", "is only used with kind = \"barabasi-albert\"".to_owned());
         }
         if topology.file.is_some() && topology.kind != TopologyKind::File {
             self.wrong("network.topology.file", "is only read with kind = \"file\"".to_owned());

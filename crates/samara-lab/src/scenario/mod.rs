@@ -144,6 +144,11 @@ pub struct Topology {
     pub kind: TopologyKind,
     /// Links of each host (random-regular).
     pub degree: u32,
+    /// Links that each new host makes to older ones (barabasi-albert): the parameter m of the model.
+    pub attachments: u32,
+    /// The seed of a barabasi-albert graph; that of the run if absent. With the same seed it is NetworkX's graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Every subscriber of a topic gets links until it has so many to other subscribers, as clients find peers for their
     /// subnets; 0 leaves the graph as it is.
     pub topic_peers_min: u32,
@@ -155,7 +160,14 @@ pub struct Topology {
 
 impl Default for Topology {
     fn default() -> Self {
-        Self { kind: TopologyKind::RandomRegular, degree: 70, topic_peers_min: 0, file: None }
+        Self {
+            kind: TopologyKind::RandomRegular,
+            degree: 70,
+            attachments: 6,
+            seed: None,
+            topic_peers_min: 0,
+            file: None,
+        }
     }
 }
 
@@ -169,6 +181,8 @@ pub enum TopologyKind {
     FullMesh,
     /// Every host has a link to the next.
     Ring,
+    /// Hosts come one by one and link to older ones, those with many links first (Barabási and Albert 1999).
+    BarabasiAlbert,
     /// As a file says.
     File,
 }

@@ -1,5 +1,8 @@
 //! Who has links with whom, and who keeps which columns.
 
+mod barabasi_albert;
+mod python;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -7,6 +10,9 @@ use samara_engine::{NodeRng, Purpose};
 
 use crate::data;
 use crate::scenario::{Scenario, Topology, TopologyKind};
+
+pub use barabasi_albert::barabasi_albert;
+pub use python::PythonRandom;
 
 /// An undirected graph whose edges remember who dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,12 +208,14 @@ pub fn build(
     seed: u64,
 ) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
-    let Topology { kind, degree, topic_peers_min, file } = &scenario.network.topology;
+    let Topology { kind, degree, attachments, seed: own_seed, topic_peers_min, file } = &scenario.network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut graph = match kind {
         TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),
         TopologyKind::FullMesh => full_mesh(nodes),
         TopologyKind::Ring => ring(nodes),
+        TopologyKind::BarabasiAlbert => barabasi_albert(nodes, *attachments, own_seed.unwrap_or(seed))
+            .ok_or_else(|| format!("network.topology.attachments = {attachments} with {nodes} nodes"))?,
         TopologyKind::File => from_file(file.as_deref().unwrap_or_default(), directory, nodes)?,
     };
     if *topic_peers_min > 0 {
