@@ -1,5 +1,7 @@
 //! From what nodes tell to the figures of a result.
 
+pub mod messages;
+
 use serde::Serialize;
 
 /// Order statistics of a set of values.

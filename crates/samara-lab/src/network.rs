@@ -99,11 +99,19 @@ pub fn network(scenario: &Scenario, count: u32, seed: u64) -> Network {
     Network { latency, jitter: spec.jitter.duration(), loss: spec.loss.fraction(), partitions }
 }
 
-/// The hosts that a fault hits.
+/// The least latency of any pair of hosts, in nanoseconds.
+pub fn least_latency_nanos(scenario: &Scenario) -> u64 {
+    match &scenario.network.regions {
+        None => scenario.network.latency.nanos(),
+        Some(regions) => regions.latency.iter().flatten().map(|latency| latency.nanos()).min().unwrap_or(0),
+    }
+}
+
+/// The hosts that a fault hits; the publisher of blocks is spared.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
-    let mut hosts: Vec<u32> =
-        (0..scenario.network.nodes).filter(|host| *host != scenario.workload.publisher).collect();
+    let publisher = scenario.messages.is_none().then_some(scenario.workload.publisher);
+    let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
     let share = scenario.faults[fault].share.fraction();
     hosts.truncate((share * f64::from(scenario.network.nodes)).round() as usize);

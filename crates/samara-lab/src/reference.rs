@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::data;
 use crate::measure::Statistics;
-use crate::results::RunResult;
+use crate::results::{ColumnsResult, RunResult};
 use crate::scenario::Loaded;
 
 /// A run beside its reference; all runs of either side are put together.
@@ -46,7 +46,11 @@ impl Comparison {
 pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Result<Vec<Comparison>, String> {
     let mut comparisons = Vec::new();
     for (run, files) in &loaded.scenario.reference {
-        let ours: Vec<&RunResult> = results.iter().filter(|result| result.run.name == *run).collect();
+        let columns = results.iter().filter_map(|result| match result {
+            RunResult::Columns(result) => Some(result),
+            RunResult::Messages(_) => None,
+        });
+        let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
         let mut theirs = Vec::new();
         for file in files {
             theirs.extend(data::reference_runs(file, directory)?);
@@ -62,7 +66,7 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
             continue;
         };
         let our_copies =
-            ours.iter().map(|result| result.run.metrics.duplication_factor).sum::<f64>() / ours.len() as f64;
+            ours.iter().map(|result| result.metrics.duplication_factor).sum::<f64>() / ours.len() as f64;
         let their_copies = theirs.iter().map(|run| run.copies).sum::<f64>() / theirs.len() as f64;
         comparisons.push(Comparison {
             run: run.clone(),

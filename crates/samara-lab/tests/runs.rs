@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::results::RunResult;
+use samara_lab::results::{ColumnsResult, RunResult};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threads: usize) -> Vec<RunResult> {
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threads: usize) -> Vec<ColumnsResult> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
@@ -16,7 +16,10 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threa
     loaded
         .points
         .iter()
-        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))).0)
+        .map(|point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
+            RunResult::Columns(result) => result,
+            RunResult::Messages(_) => panic!("the scenario has blocks"),
+        })
         .collect()
 }
 
@@ -34,7 +37,7 @@ const SMALL: &[(&str, &str)] = &[
 fn every_schedule_delivers_everything_and_none_beats_the_bound() {
     for seed in [1, 2, 3] {
         for result in results("peerdas", SMALL, &[], seed, 2) {
-            let metrics = &result.run.metrics;
+            let metrics = &result.metrics;
             let name = format!("{} with seed {seed}", result.run.name);
             assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{name}");
             let custody = metrics.time_to_custody_ms.unwrap();
@@ -67,7 +70,7 @@ fn a_deadline_that_cuts_slow_nodes_off_beats_no_bound() {
     for deadline in ["350 ms", "450 ms", "600 ms", "900 ms"] {
         let set: Vec<(&str, &str)> = SMALL.iter().copied().chain([("workload.deadline", deadline)]).collect();
         for result in results("peerdas", &set, &["batch", "node-wide-warm"], 1, 2) {
-            let metrics = &result.run.metrics;
+            let metrics = &result.metrics;
             cut_off += metrics.incomplete;
             if let Some(custody) = metrics.time_to_custody_ms {
                 assert!(metrics.lower_bound_ms <= custody.mean, "{deadline}: {metrics:?}");
@@ -89,7 +92,7 @@ fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
                 ("workload.warm_up", "3 s"),
             ];
             for result in results("peerdas", &set, &schedules, seed, 1) {
-                let metrics = &result.run.metrics;
+                let metrics = &result.metrics;
                 let name = format!("{} with {nodes} nodes and seed {seed}", result.run.name);
                 let mean = metrics.time_to_custody_ms.unwrap().mean;
                 let bound = metrics.lower_bound_ms;
@@ -104,20 +107,20 @@ fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
 #[test]
 fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
     let results = results("peerdas", SMALL, &["sequential", "batch", "node-wide"], 1, 2);
-    let mean = |i: usize| results[i].run.metrics.time_to_custody_ms.unwrap().mean;
-    let copies = |i: usize| results[i].run.metrics.duplication_factor;
+    let mean = |i: usize| results[i].metrics.time_to_custody_ms.unwrap().mean;
+    let copies = |i: usize| results[i].metrics.duplication_factor;
     assert!(mean(0) > 1.5 * mean(1), "sequential {} against batch {}", mean(0), mean(1));
     assert!(mean(1) > 1.1 * mean(2), "batch {} against one order {}", mean(1), mean(2));
     assert!(copies(2) < copies(0));
-    assert!(results[2].run.metrics.withdrawn_copies > 0);
-    assert_eq!(results[0].run.metrics.withdrawn_copies, 0, "nothing is taken back where it is turned off");
+    assert!(results[2].metrics.withdrawn_copies > 0);
+    assert_eq!(results[0].metrics.withdrawn_copies, 0, "nothing is taken back where it is turned off");
 }
 
 #[test]
 fn threads_and_repetition_do_not_show() {
     let digest = |threads| {
         let results = results("peerdas-mixed", SMALL, &["node-wide"], 5, threads);
-        (results[0].run.digest.clone(), serde_json::to_string(&results[0].run.metrics).unwrap())
+        (results[0].run.digest.clone(), serde_json::to_string(&results[0].metrics).unwrap())
     };
     let one = digest(1);
     assert_eq!(one, digest(1));
@@ -130,12 +133,12 @@ fn a_queue_of_a_few_copies_loses_some_and_says_so() {
     let set: Vec<(&str, &str)> =
         SMALL.iter().copied().chain([("gossipsub.queue", "2"), ("transport.initial_window", "2")]).collect();
     let results = results("peerdas", &set, &["batch"], 1, 1);
-    assert!(results[0].run.metrics.queue_drops > 0, "{:?}", results[0].run.metrics);
+    assert!(results[0].metrics.queue_drops > 0, "{:?}", results[0].metrics);
 }
 
 #[test]
 fn faults_are_survived_or_counted() {
-    let fault = |fault: &str| -> Vec<RunResult> {
+    let fault = |fault: &str| -> Vec<ColumnsResult> {
         let text =
             include_str!("../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
         let path =
@@ -147,14 +150,14 @@ fn faults_are_survived_or_counted() {
     };
     // A tenth of the nodes is gone for good: they miss their columns, all others get theirs.
     let crashed = fault("[[fault]]\nkind = \"crash\"\nat = \"5 s\"\nshare = \"10 %\"\n");
-    assert_eq!(crashed[0].run.metrics.incomplete, 10);
+    assert_eq!(crashed[0].metrics.incomplete, 10);
     // Slow nodes are late, not lost.
     let slow = fault("[[fault]]\nkind = \"slow\"\nat = \"5 s\"\nshare = \"10 %\"\nfactor = 0.05\n");
-    assert_eq!(slow[0].run.metrics.incomplete, 0);
+    assert_eq!(slow[0].metrics.incomplete, 0);
     // Nodes that are cut off while the block is published fetch it by gossip when they are back.
     let split = fault("[[fault]]\nkind = \"partition\"\nat = \"5.9 s\"\nuntil = \"8 s\"\nshare = \"20 %\"\n");
-    assert_eq!(split[0].run.metrics.incomplete, 0, "{:?}", split[0].run.metrics);
-    assert!(split[0].run.metrics.packet_drops.partition > 0);
+    assert_eq!(split[0].metrics.incomplete, 0, "{:?}", split[0].metrics);
+    assert!(split[0].metrics.packet_drops.partition > 0);
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn validation_takes_time_one_message_at_a_time() {
     let with = |time: &str| {
         let set: Vec<(&str, &str)> =
             SMALL.iter().copied().chain([("network.validation_time", time)]).collect();
-        results("peerdas", &set, &["batch"], 1, 2)[0].run.metrics.time_to_custody_ms.unwrap().mean
+        results("peerdas", &set, &["batch"], 1, 2)[0].metrics.time_to_custody_ms.unwrap().mean
     };
     // Custody is counted on arrival, so that only forwarding waits for the processor.
     let (free, slow) = (with("0 ms"), with("20 ms"));

@@ -122,8 +122,8 @@ fn run_all(
                     });
                     match measured {
                         Ok(measured) => {
-                            let (result, copies) = RunResult::of(&measured);
-                            match directory.run(&measured, &result, &copies) {
+                            let result = RunResult::of(&measured);
+                            match directory.run(&measured, &result) {
                                 Ok(()) => *lock(&results[index]) = Some(result),
                                 Err(error) => fail(error.to_string()),
                             }
@@ -165,10 +165,10 @@ fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
 
 fn check(expectations: &[Expectation], results: &[RunResult]) -> Vec<Outcome> {
     let outcomes = results.iter().flat_map(|result| {
-        let metrics = result.run.metrics_value();
+        let metrics = result.run().metrics_value();
         expectations
             .iter()
-            .filter_map(|expectation| expectation.check(&result.run.name, &metrics))
+            .filter_map(|expectation| expectation.check(&result.run().name, &metrics))
             .collect::<Vec<_>>()
     });
     outcomes.collect()
@@ -181,12 +181,12 @@ fn summary(loaded: &Loaded, results: &[RunResult], start: Instant) -> Summary {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: first.map_or(0, |point| point.seed),
         nodes: first.map_or(0, |point| point.scenario.network.nodes),
-        digest: combined_digest(results.iter().map(|result| result.run.digest.as_str())),
+        digest: combined_digest(results.iter().map(|result| result.run().digest.as_str())),
         wall_s: start.elapsed().as_secs_f64(),
         cpu_s: usage::cpu_seconds(),
         peak_rss_bytes: usage::peak_rss_bytes(),
-        steps: results.iter().map(|result| result.run.steps).sum(),
-        runs: results.iter().map(|result| result.run.clone()).collect(),
+        steps: results.iter().map(|result| result.run().steps).sum(),
+        runs: results.iter().map(|result| result.run().clone()).collect(),
     }
 }
 

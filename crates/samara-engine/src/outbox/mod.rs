@@ -527,6 +527,11 @@ impl<F: Frame> Outbox<F> {
         &self.config
     }
 
+    /// How many lanes there are: they are numbered from 0.
+    pub fn lanes(&self) -> usize {
+        self.counters.len()
+    }
+
     /// What became of the copies of a lane.
     ///
     /// # Panics

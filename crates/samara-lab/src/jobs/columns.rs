@@ -1,6 +1,5 @@
 //! Data availability sampling: a publisher's columns, and nodes that each keep some of them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,11 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Schedule;
 use samara_engine::{Context, Engine, Input, MessageKey, NodeRng, PeerId, Purpose, TimerToken};
-use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
-use samara_gossipsub::{Acceptance, Event, GossipSub};
+use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
+use samara_gossipsub::{Event, GossipSub};
 use samara_sim::host_of;
+
+use super::processor::{Processor, VALIDATED};
 
 /// A column of a block: the slot times the number of columns, plus the column.
 pub type ColumnId = u32;
@@ -93,19 +94,15 @@ pub struct ColumnsNode {
     shared: Arc<Columns>,
     /// The columns that it joins at the start.
     joins: Vec<u32>,
-    validation_time: Duration,
+    processor: Processor,
     events: Vec<Event>,
     /// The host behind each peer.
     hosts: Vec<u32>,
     columns: FxHashMap<MessageKey, ColumnId>,
-    /// Waiting for the processor, the one in work first.
-    validating: VecDeque<MessageId>,
     /// Columns of the slot that are published one by one, still to do.
     publishing: std::ops::Range<ColumnId>,
 }
 
-/// The processor has finished a message.
-const VALIDATED: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// The next column of a slot is to be published.
 const PUBLISH_NEXT: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 
@@ -116,11 +113,10 @@ impl ColumnsNode {
             gossip,
             shared,
             joins,
-            validation_time,
+            processor: Processor::new(validation_time),
             events: Vec::new(),
             hosts: Vec::new(),
             columns: FxHashMap::default(),
-            validating: VecDeque::new(),
             publishing: 0..0,
         }
     }
@@ -180,17 +176,13 @@ impl ColumnsNode {
                     }
                 }
                 Event::Message { key, topic, message, from: Some(from), .. }
-                    if self.validation_time.is_zero() =>
+                    if self.processor.is_instant() =>
                 {
                     self.first_copy(key, &topic, &message, from, cx);
                 }
                 Event::NeedsValidation { id, key, topic, message, from } => {
                     self.first_copy(key, &topic, &message, from, cx);
-                    self.validating.push_back(id);
-                    if self.validating.len() == 1 {
-                        let done = cx.now() + self.validation_time;
-                        cx.set_timer(done, VALIDATED);
-                    }
+                    self.processor.take(id, cx);
                 }
                 Event::Duplicate { key, from } => {
                     if let Some(column) = self.columns.get(&key) {
@@ -218,16 +210,6 @@ impl ColumnsNode {
             cx.emit(Told::Copy { column, from: self.hosts[from.index()], first: true });
         }
     }
-
-    fn validated(&mut self, cx: &mut Context<'_, RpcFrame, Event>) {
-        if let Some(id) = self.validating.pop_front() {
-            self.gossip.report_validation(&id, Acceptance::Accept, cx);
-        }
-        if !self.validating.is_empty() {
-            let done = cx.now() + self.validation_time;
-            cx.set_timer(done, VALIDATED);
-        }
-    }
 }
 
 impl Engine for ColumnsNode {
@@ -252,7 +234,7 @@ impl Engine for ColumnsNode {
                 self.hosts[peer.index()] = host_of(&info.identity).unwrap_or(u32::MAX);
                 self.gossip.handle(Input::LinkUp { peer, info }, &mut inner);
             }
-            Input::Timer(VALIDATED) => self.validated(&mut inner),
+            Input::Timer(VALIDATED) => self.processor.done(&mut self.gossip, &mut inner),
             Input::Timer(PUBLISH_NEXT) => self.publish_next(&mut inner),
             Input::Command(command) => self.command(command, &mut inner),
             Input::LinkDown { peer } => self.gossip.handle(Input::LinkDown { peer }, &mut inner),

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::{RunResult, Summary, TableError, tables};
-use crate::measure::CopyRow;
 use crate::run::Measured;
-use crate::scenario::Loaded;
+use crate::scenario::{Loaded, Point};
 
 /// The file whose presence says that everything is there.
 const COMPLETE: &str = "complete";
@@ -110,28 +109,25 @@ impl ResultsDirectory {
     ///
     /// # Errors
     /// A table cannot be written.
-    pub fn run(
-        &self,
-        measured: &Measured,
-        result: &RunResult,
-        copies: &[CopyRow],
-    ) -> Result<(), DirectoryError> {
-        let name = slug(&format!("{}-seed{}", measured.point.name(), measured.point.seed));
+    pub fn run(&self, measured: &Measured, result: &RunResult) -> Result<(), DirectoryError> {
+        let point = match measured {
+            Measured::Columns(measured) => &measured.point,
+            Measured::Messages(measured) => &measured.point,
+        };
+        let name = slug(&format!("{}-seed{}", point.name(), point.seed));
         let directory = self.path.join("runs").join(name);
         io_at(&directory, fs::create_dir_all(&directory))?;
-        tables::deliveries(&directory.join("deliveries.parquet"), result)?;
-        tables::copies(&directory.join("copies.parquet"), copies, result.columns, &result.published)?;
-        tables::traffic(&directory.join("traffic.parquet"), measured)?;
-        let text = toml::to_string(&measured.point.scenario).unwrap_or_default();
-        let mut rows = vec![
-            ("run".to_owned(), measured.point.run.clone()),
-            ("seed".to_owned(), measured.point.seed.to_string()),
-        ];
-        if let Ok(table) = text.parse::<toml::Table>() {
-            flatten("", &toml::Value::Table(table), &mut rows);
+        match (measured, result) {
+            (Measured::Columns(measured), RunResult::Columns(result)) => {
+                tables::columns(&directory, measured, result)?;
+            }
+            (Measured::Messages(measured), RunResult::Messages(result)) => {
+                tables::messages(&directory, measured, result)?;
+            }
+            _ => unreachable!("a result is of the kind of its measurement"),
         }
-        tables::configuration(&directory.join("configuration.parquet"), &rows)?;
-        let json = serde_json::to_string_pretty(&result.run).unwrap_or_default();
+        tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;
+        let json = serde_json::to_string_pretty(result.run()).unwrap_or_default();
         let path = directory.join("run.json");
         io_at(&path, fs::write(&path, json))
     }
@@ -177,6 +173,16 @@ fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, DirectoryError> {
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
     name.chars().map(plain).collect()
+}
+
+/// Every value of a point's scenario, by its key.
+fn configuration(point: &Point) -> Vec<(String, String)> {
+    let text = toml::to_string(&point.scenario).unwrap_or_default();
+    let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
+    if let Ok(table) = text.parse::<toml::Table>() {
+        flatten("", &toml::Value::Table(table), &mut rows);
+    }
+    rows
 }
 
 fn flatten(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {

@@ -1,23 +1,39 @@
 //! Results: metrics, the machine-readable summary, and the tables of a results directory.
 
+mod columns;
 mod directory;
-mod metrics;
+mod messages;
 mod summary;
 mod tables;
 
+pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
-pub use metrics::{Metrics, Slot, metrics};
-pub use summary::{Run, Summary, combined_digest};
+pub use messages::{MessageMetrics, message_metrics};
+pub use summary::{Metrics, Run, Summary, combined_digest};
 pub use tables::TableError;
 
-use crate::measure::{CopyRow, Delivery};
-use crate::run::Measured;
+use std::collections::BTreeMap;
+
+use crate::measure::Delivery;
+use crate::measure::messages::MessageRow;
+use crate::run::{ColumnsMeasured, Measured, MessagesMeasured};
 
 /// What is kept of a run: its metrics, and what figures are drawn from.
 #[derive(Clone, Debug)]
-pub struct RunResult {
+pub enum RunResult {
+    /// Of blocks of columns.
+    Columns(ColumnsResult),
+    /// Of a stream of messages.
+    Messages(MessagesResult),
+}
+
+/// What is kept of a run with blocks of columns.
+#[derive(Clone, Debug)]
+pub struct ColumnsResult {
     /// The entry in the summary.
     pub run: Run,
+    /// The figures.
+    pub metrics: ColumnMetrics,
     /// For each slot: when it was published, in nanoseconds of the run.
     pub published: Vec<u64>,
     /// Columns of a block.
@@ -32,22 +48,85 @@ pub struct RunResult {
     pub description: String,
 }
 
+/// What is kept of a run with a stream of messages.
+#[derive(Clone, Debug)]
+pub struct MessagesResult {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The figures.
+    pub metrics: MessageMetrics,
+    /// Message by message.
+    pub messages: Vec<MessageRow>,
+    /// Nodes that a message is to reach: all but its publisher.
+    pub others: u32,
+    /// Milliseconds from publication to delivery, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// Milliseconds between two deliveries at a node, and the share that were at most so far apart.
+    pub inter_arrival: Vec<(f64, f64)>,
+    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    pub lost: BTreeMap<(u32, u32), u64>,
+    /// Links of each node.
+    pub degrees: Vec<u32>,
+    /// What the scenario calls the variant.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// The series that it is drawn with.
+    pub series: String,
+}
+
 impl RunResult {
     /// Takes what is needed out of the measurements of a run.
-    pub fn of(measured: &Measured) -> (Self, Vec<CopyRow>) {
+    pub fn of(measured: &Measured) -> Self {
+        let run = Run::of(measured);
+        match measured {
+            Measured::Columns(measured) => Self::Columns(ColumnsResult::of(run, measured)),
+            Measured::Messages(measured) => Self::Messages(MessagesResult::of(run, measured)),
+        }
+    }
+
+    /// The entry in the summary.
+    pub fn run(&self) -> &Run {
+        match self {
+            Self::Columns(result) => &result.run,
+            Self::Messages(result) => &result.run,
+        }
+    }
+}
+
+impl ColumnsResult {
+    fn of(run: Run, measured: &ColumnsMeasured) -> Self {
         let slots = 0..measured.published.len() as u32;
         let custody_ms = slots
             .map(|slot| measured.collector.custody_ms(slot, measured.published[slot as usize]))
             .collect();
-        let result = Self {
-            run: Run::of(measured),
+        Self {
+            run,
+            metrics: column_metrics(measured),
             published: measured.published.clone(),
             columns: measured.point.scenario.workload.columns,
             deliveries: measured.collector.deliveries().to_vec(),
             custody_ms,
             label: measured.point.label.clone(),
             description: measured.point.description.clone(),
-        };
-        (result, measured.collector.copies().to_vec())
+        }
+    }
+}
+
+impl MessagesResult {
+    fn of(run: Run, measured: &MessagesMeasured) -> Self {
+        Self {
+            run,
+            metrics: message_metrics(measured),
+            messages: measured.collector.rows().to_vec(),
+            others: measured.point.scenario.network.nodes - 1,
+            latency: measured.collector.latency().distribution_ms(),
+            inter_arrival: measured.collector.inter_arrival().distribution_ms(),
+            lost: measured.lost.clone(),
+            degrees: measured.degrees.clone(),
+            label: measured.point.label.clone(),
+            description: measured.point.description.clone(),
+            series: measured.point.series.clone(),
+        }
     }
 }

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::metrics::{Metrics, metrics};
+use super::{ColumnMetrics, MessageMetrics, column_metrics, message_metrics};
 use crate::run::Measured;
+use crate::scenario::Point;
 
 /// The document that `--format json` prints and `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
@@ -46,24 +47,49 @@ pub struct Run {
     pub metrics: Metrics,
 }
 
+/// The figures of a run, by what was published.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Metrics {
+    /// Blocks of columns.
+    Columns(Box<ColumnMetrics>),
+    /// A stream of messages.
+    Messages(Box<MessageMetrics>),
+}
+
 impl Run {
     /// The entry of a run.
     pub fn of(measured: &Measured) -> Self {
-        let point = &measured.point;
+        match measured {
+            Measured::Columns(measured) => {
+                let metrics = Metrics::Columns(Box::new(column_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
+            Measured::Messages(measured) => {
+                let metrics = Metrics::Messages(Box::new(message_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
+        }
+    }
+
+    fn new(point: &Point, digest: u64, steps: u64, metrics: Metrics) -> Self {
         let mut parameters = Map::new();
         parameters.insert("seed".to_owned(), point.seed.into());
         parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
-        parameters.insert("blobs".to_owned(), point.scenario.workload.blobs.into());
+        match &point.scenario.messages {
+            None => parameters.insert("blobs".to_owned(), point.scenario.workload.blobs.into()),
+            Some(messages) => parameters.insert("messages_per_s".to_owned(), messages.rate.into()),
+        };
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));
         }
         Self {
             name: point.run.clone(),
             parameters,
-            digest: format!("{:016x}", measured.digest),
-            steps: measured.steps,
-            metrics: metrics(measured),
+            digest: format!("{digest:016x}"),
+            steps,
+            metrics,
         }
     }
 

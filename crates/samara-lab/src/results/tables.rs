@@ -10,11 +10,14 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::RunResult;
+use super::{ColumnsResult, MessagesResult};
 use crate::measure::CopyRow;
-use crate::run::Measured;
+use crate::network::Hosts;
+use crate::run::{ColumnsMeasured, MessagesMeasured};
+use crate::scenario::Scenario;
 
 /// Why a table could not be written.
 #[derive(Debug, Error)]
@@ -24,11 +27,92 @@ pub struct TableError {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Writes the deliveries of a run: a row for each column that a node waits for.
+/// Writes the tables of a run with blocks of columns into its directory.
 ///
 /// # Errors
-/// The file cannot be written.
-pub(super) fn deliveries(path: &Path, result: &RunResult) -> Result<(), TableError> {
+/// A file cannot be written.
+pub(super) fn columns(
+    directory: &Path,
+    measured: &ColumnsMeasured,
+    result: &ColumnsResult,
+) -> Result<(), TableError> {
+    deliveries(&directory.join("deliveries.parquet"), result)?;
+    let rows = measured.collector.copies();
+    copies(&directory.join("copies.parquet"), rows, result.columns, &result.published)?;
+    let nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    write(&directory.join("traffic.parquet"), nodes)
+}
+
+/// Writes the tables of a run with a stream of messages into its directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn messages(
+    directory: &Path,
+    measured: &MessagesMeasured,
+    result: &MessagesResult,
+) -> Result<(), TableError> {
+    message_rows(&directory.join("messages.parquet"), result)?;
+    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
+    distribution(&directory.join("inter_arrival.parquet"), "inter_arrival_ms", &result.inter_arrival)?;
+    let lost: Vec<((u32, u32), u64)> = result.lost.iter().map(|(link, copies)| (*link, *copies)).collect();
+    write(
+        &directory.join("queue_drops.parquet"),
+        vec![
+            ("node", numbers(lost.iter().map(|((node, _), _)| *node))),
+            ("peer", numbers(lost.iter().map(|((_, peer), _)| *peer))),
+            ("copies", Arc::new(UInt64Array::from_iter_values(lost.iter().map(|(_, copies)| *copies)))),
+        ],
+    )?;
+    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    let counts = &measured.counts;
+    nodes.extend([
+        ("links", numbers(measured.degrees.iter().copied())),
+        (
+            "delivered",
+            Arc::new(UInt64Array::from_iter_values(measured.collector.delivered_by_node().iter().copied()))
+                as ArrayRef,
+        ),
+        ("duplicates", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.duplicates)))),
+        ("answered_copies", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.answered)))),
+    ]);
+    write(&directory.join("traffic.parquet"), nodes)
+}
+
+fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(values))
+}
+
+/// A row for each message.
+fn message_rows(path: &Path, result: &MessagesResult) -> Result<(), TableError> {
+    let rows = &result.messages;
+    let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
+    let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
+    let complete = |row: &&crate::measure::messages::MessageRow| row.delivered == result.others;
+    let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
+    let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
+    write(
+        path,
+        vec![
+            ("message", numbers(0..rows.len() as u32)),
+            ("publisher", numbers(rows.iter().map(|row| row.publisher))),
+            ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
+            ("delivered", numbers(rows.iter().map(|row| row.delivered))),
+            ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
+            ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+        ],
+    )
+}
+
+/// A cumulative distribution.
+fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
+    let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+    let (values, shares) = points.iter().copied().unzip();
+    write(path, vec![(name, column(values)), ("share", column(shares))])
+}
+
+/// Writes the deliveries of a run: a row for each column that a node waits for.
+fn deliveries(path: &Path, result: &ColumnsResult) -> Result<(), TableError> {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
     let arrivals = rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot)));
@@ -50,10 +134,7 @@ pub(super) fn deliveries(path: &Path, result: &RunResult) -> Result<(), TableErr
 }
 
 /// Writes all copies of a run in the order of arrival.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn copies(
+fn copies(
     path: &Path,
     rows: &[CopyRow],
     columns: u32,
@@ -74,21 +155,14 @@ pub(super) fn copies(
     )
 }
 
-/// Writes what every host sent and received from the first publication on.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn traffic(path: &Path, measured: &Measured) -> Result<(), TableError> {
-    let stats = &measured.traffic;
-    let hosts = &measured.hosts;
-    let classes = &measured.point.scenario.network.classes;
+/// What every host sent and received from the first publication on.
+fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Vec<(&'static str, ArrayRef)> {
+    let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let count = |value: fn(&samara_sim::HostStats) -> u64| {
+    let count = |value: fn(&HostStats) -> u64| {
         Arc::new(UInt64Array::from_iter_values(stats.iter().map(value))) as ArrayRef
     };
-    write(
-        path,
-        vec![
+    vec![
             ("node", Arc::new(UInt32Array::from_iter_values(0..stats.len() as u32)) as ArrayRef),
             ("class", Arc::new(StringArray::from_iter(class))),
             (
@@ -115,8 +189,7 @@ pub(super) fn traffic(path: &Path, measured: &Measured) -> Result<(), TableError
             ("dropped_partition", count(|stats| stats.drops.partition.packets)),
             ("dropped_stale", count(|stats| stats.drops.stale.packets)),
             ("uplink_busy_ns", count(|stats| stats.uplink_busy_nanos)),
-        ],
-    )
+    ]
 }
 
 /// Writes keys and values.

@@ -2,14 +2,24 @@
 
 use super::error::{Problem, line_of};
 use super::protocol;
-use super::{FaultKind, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind};
+use super::{
+    FaultKind, Messages, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind, Workload,
+};
+use crate::jobs::messages::PAYLOAD_MIN;
+use crate::units::Span;
+
+/// Messages of a run: what is known of each and of its deliveries is kept in memory.
+const MESSAGES_MAX: u32 = 10_000_000;
 
 /// Everything that is wrong with the values of a scenario.
 pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     checks.about(scenario);
     checks.network(scenario);
-    checks.workload(scenario);
+    match &scenario.messages {
+        None => checks.workload(scenario),
+        Some(messages) => checks.messages(scenario, messages),
+    }
     checks.protocol(scenario);
     checks.faults(scenario);
     checks.problems
@@ -188,17 +198,51 @@ impl Checks<'_> {
                 "is 0 with several slots; give it a time such as \"12 s\"".to_owned(),
             );
         }
+        self.starts_after_links("workload.warm_up", workload.warm_up, scenario);
+    }
+
+    fn messages(&mut self, scenario: &Scenario, messages: &Messages) {
+        if scenario.workload != Workload::default() {
+            self.wrong(
+                "workload",
+                "there are blocks (workload) and messages in one scenario; keep one of them".to_owned(),
+            );
+        }
+        if !(messages.rate > 0.0 && messages.rate.is_finite()) {
+            self.wrong("messages.rate", format!("is {}; it must be above 0 messages a second", messages.rate));
+        } else if !(1..=MESSAGES_MAX).contains(&messages.count()) {
+            self.wrong(
+                "messages.duration",
+                format!(
+                    "is {}, at {} messages a second {} messages; allowed is 1 to {MESSAGES_MAX}",
+                    messages.duration,
+                    messages.rate,
+                    messages.count()
+                ),
+            );
+        }
+        let limit = scenario.gossipsub.build(None).max_message_bytes as u64;
+        self.range("messages.size", messages.size.bytes(), PAYLOAD_MIN, limit);
+        self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
+        if scenario.network.topology.topic_peers_min > 0 {
+            self.wrong(
+                "network.topology.topic_peers_min",
+                "belongs to blocks, whose columns have topics of their own; of messages all nodes join the one topic"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// `key` is when publishing starts, which must be when links are up.
+    fn starts_after_links(&mut self, key: &str, warm_up: Span, scenario: &Scenario) {
         let links = &scenario.transport.links;
         if links.until < links.from {
             self.wrong("transport.links.until", format!("is {}, before from = {}", links.until, links.from));
         }
-        if workload.warm_up <= links.until {
+        if warm_up <= links.until {
             self.wrong(
-                "workload.warm_up",
-                format!(
-                    "is {}; it must be later than transport.links.until = {}",
-                    workload.warm_up, links.until
-                ),
+                key,
+                format!("is {warm_up}; it must be later than transport.links.until = {}", links.until),
             );
         }
     }

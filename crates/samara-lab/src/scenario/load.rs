@@ -17,6 +17,8 @@ pub struct Point {
     pub label: String,
     /// What is different about it.
     pub description: String,
+    /// The series that it is drawn with.
+    pub series: String,
     /// The values of the sweep's keys.
     pub sweep: BTreeMap<String, toml::Value>,
     /// The seed.
@@ -94,6 +96,7 @@ pub fn load(
                     run: run.name.clone(),
                     label: if run.label.is_empty() { run.name.clone() } else { run.label.clone() },
                     description: run.description.clone(),
+                    series: run.series.clone(),
                     sweep: values.iter().cloned().collect(),
                     seed: *seed,
                     scenario: built.clone(),
@@ -255,6 +258,7 @@ fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunS
             name: scenario.scenario.name.clone(),
             label: String::new(),
             description: String::new(),
+            series: String::new(),
             set: toml::Table::new(),
         });
     }

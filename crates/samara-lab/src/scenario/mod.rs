@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod expect;
 mod load;
+mod messages;
 mod protocol;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ pub use error::{Problem, ScenarioError};
 pub use expect::{Expectation, Outcome};
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
-pub use protocol::{DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind};
+pub use messages::{Arrivals, Messages};
+pub use protocol::{DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind, Version};
 
 use crate::units::{Rate, Share, Size, Span};
 
@@ -39,9 +41,12 @@ pub struct Scenario {
     /// The protocol's parameters.
     #[serde(default)]
     pub gossipsub: Gossipsub,
-    /// What is published.
+    /// The blocks that are published, unless there are `messages`.
     #[serde(default)]
     pub workload: Workload,
+    /// A stream of messages instead of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Messages>,
     /// Things that go wrong.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -339,7 +344,7 @@ impl Default for LinkStart {
     }
 }
 
-/// What is published.
+/// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Workload {
@@ -444,6 +449,9 @@ pub struct RunSpec {
     /// What is different.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// Runs of one series are drawn in one figure.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub series: String,
     /// Keys (dotted) and their values.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]

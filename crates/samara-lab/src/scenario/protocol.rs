@@ -16,6 +16,8 @@ use crate::units::Span;
 pub struct Gossipsub {
     /// The values that are not given below.
     pub preset: Preset,
+    /// The version of the protocol that all nodes speak.
+    pub version: Version,
     /// D: the wanted size of a mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degree: Option<usize>,
@@ -90,6 +92,32 @@ pub enum Preset {
     Ethereum,
     /// The defaults of go-libp2p-pubsub.
     GoLibp2pPubsub,
+}
+
+/// Versions of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Version {
+    /// Meshes and gossip.
+    #[serde(rename = "1.0")]
+    V1_0,
+    /// With scores, backoff and peer exchange.
+    #[serde(rename = "1.1")]
+    V1_1,
+    /// With IDONTWANT.
+    #[default]
+    #[serde(rename = "1.2")]
+    V1_2,
+}
+
+impl Version {
+    /// Its name on the wire.
+    pub fn protocol(self) -> &'static str {
+        match self {
+            Self::V1_0 => "/meshsub/1.0.0",
+            Self::V1_1 => "/meshsub/1.1.0",
+            Self::V1_2 => "/meshsub/1.2.0",
+        }
+    }
 }
 
 /// Who chooses the next copy.

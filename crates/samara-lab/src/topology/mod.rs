@@ -80,6 +80,24 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
     }
 }
 
+/// Hops from a node to the one that is farthest from it, among those that it can reach.
+pub fn eccentricity(neighbours: &[Vec<u32>], node: u32) -> u32 {
+    let mut hops = vec![u32::MAX; neighbours.len()];
+    let mut queue = std::collections::VecDeque::from([node]);
+    hops[node as usize] = 0;
+    let mut farthest = 0;
+    while let Some(node) = queue.pop_front() {
+        farthest = hops[node as usize];
+        for next in &neighbours[node as usize] {
+            if hops[*next as usize] == u32::MAX {
+                hops[*next as usize] = farthest + 1;
+                queue.push_back(*next);
+            }
+        }
+    }
+    farthest
+}
+
 fn ordered((a, b): (u32, u32)) -> (u32, u32) {
     (a.min(b), a.max(b))
 }

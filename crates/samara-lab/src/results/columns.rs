@@ -1,14 +1,14 @@
-//! The figures of a run, with the names that `docs/results.md` defines.
+//! The figures of blocks of columns, with the names that `docs/results.md` defines.
 
 use samara_sim::HostStats;
 use serde::Serialize;
 
 use crate::measure::{Delivery, Statistics};
-use crate::run::Measured;
+use crate::run::ColumnsMeasured;
 
 /// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Metrics {
+pub struct ColumnMetrics {
     /// From the publication until a node has all its columns, over nodes and slots.
     pub time_to_custody_ms: Option<Statistics>,
     /// From the publication to the first copy of a column at a node.
@@ -92,7 +92,7 @@ pub struct Slot {
 }
 
 /// Computes the figures of a run.
-pub fn metrics(measured: &Measured) -> Metrics {
+pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let deliveries = measured.collector.deliveries();
     let since = |at: u64, slot: u32| (at - measured.published[slot as usize]) as f64 / 1e6;
     let latencies: Vec<f64> = deliveries
@@ -143,7 +143,7 @@ pub fn metrics(measured: &Measured) -> Metrics {
         .sum();
     let (throughput, longest_gap) = flow(measured);
     let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64 / 1e6, spreading).min(1.0);
-    Metrics {
+    ColumnMetrics {
         time_to_custody_ms: time_to_custody,
         delivery_latency_ms: Statistics::of(&latencies),
         dissemination_ms: dissemination,
@@ -175,7 +175,7 @@ pub fn metrics(measured: &Measured) -> Metrics {
 }
 
 /// [`Metrics::throughput_mb_per_s`] and [`Metrics::longest_gap_ms`].
-fn flow(measured: &Measured) -> (Option<f64>, Option<f64>) {
+fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     let bytes = measured.point.scenario.workload.column_bytes() as f64;
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
     let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
@@ -193,11 +193,11 @@ fn flow(measured: &Measured) -> (Option<f64>, Option<f64>) {
     (mean, longest.map(|nanos| nanos as f64 / 1e6))
 }
 
-fn ratio(part: f64, whole: f64) -> f64 {
+pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
+pub(super) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
     traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,
         downlink_codel: sum.downlink_codel + stats.drops.downlink_codel.packets,

@@ -1,46 +1,23 @@
-//! Runs a point of a scenario in the simulator.
+//! Blocks of columns, published by one node and kept by some.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use samara_engine::{NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{HostStats, SimConfig, Simulation, identity_of};
-use thiserror::Error;
 
+use super::{RunError, RunOptions, SLICE_NANOS, QUIET_NANOS, since};
 use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
 use crate::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
-use crate::scenario::{FaultKind, Point, Scenario};
+use crate::scenario::{Point, Scenario};
 use crate::{bounds, topology};
-
-/// Why a run ended without a result.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum RunError {
-    /// Something in the scenario does not fit; only building the network shows it.
-    #[error("{0}")]
-    Scenario(String),
-    /// It was interrupted.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-/// How a run is done.
-#[derive(Clone, Copy, Debug)]
-pub struct RunOptions<'a> {
-    /// Threads of the simulation.
-    pub threads: usize,
-    /// Where relative paths of the scenario start.
-    pub directory: &'a Path,
-    /// Set from elsewhere to stop.
-    pub stop: &'a AtomicBool,
-}
 
 /// What a run measured.
 #[derive(Debug)]
-pub struct Measured {
+pub struct ColumnsMeasured {
     /// What was run.
     pub point: Point,
     /// Deliveries and copies.
@@ -69,20 +46,12 @@ pub struct Measured {
     pub latency_raised: bool,
 }
 
-/// How much of the run is simulated between two looks at the results.
-const SLICE_NANOS: u64 = 50_000_000;
-/// How long after the last copy a slot that is complete is left alone, so that late duplicates are counted.
-const QUIET_NANOS: u64 = 1_000_000_000;
-
-/// Runs a point. `progress` is told how much of the run is done (0 to 1).
-///
-/// # Errors
-/// The network cannot be built as the scenario says, or the run was stopped.
-pub fn run(
+/// Runs a point.
+pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
     mut progress: impl FnMut(f64),
-) -> Result<Measured, RunError> {
+) -> Result<ColumnsMeasured, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
     let graph =
@@ -90,7 +59,7 @@ pub fn run(
     let setup = Setup::new(point, custody, &graph.edges, options.threads)?;
     let mut sim = setup.simulation()?;
     setup.schedule_links(&mut sim, &graph.edges);
-    setup.schedule_faults(&mut sim);
+    super::schedule_faults(&mut sim, scenario, point.seed, &setup.hosts);
     let workload = &scenario.workload;
     let published: Vec<u64> = (0..workload.slots)
         .map(|slot| workload.warm_up.nanos() + u64::from(slot) * workload.slot_interval.nanos())
@@ -136,7 +105,7 @@ pub fn run(
     }
     progress(1.0);
     let traffic = (0..setup.count()).map(|host| since(sim.stats(host), before.get(host as usize))).collect();
-    Ok(Measured {
+    Ok(ColumnsMeasured {
         point: point.clone(),
         measured_nanos: now - published.first().copied().unwrap_or(0).min(now),
         traffic,
@@ -249,14 +218,12 @@ impl<'a> Setup<'a> {
         };
         let mut sim = Simulation::new(config, self.hosts.configs.clone(), Arc::new(factory))
             .map_err(|error| RunError::Scenario(error.to_string()))?;
-        let protocol: Arc<str> = "/meshsub/1.2.0".into();
+        let protocol: Arc<str> = self.scenario.gossipsub.version.protocol().into();
         sim.set_protocol(move |_, _| Arc::clone(&protocol));
         Ok(sim)
     }
 
     fn schedule_links(&self, sim: &mut Simulation<ColumnsNode>, edges: &[(u32, u32)]) {
-        let links = &self.scenario.transport.links;
-        let (from, until) = (links.from.nanos(), links.until.nanos());
         let mut rng = NodeRng::new(self.seed, 2, Purpose::Topology);
         let publisher = self.scenario.workload.publisher;
         let observed = self.observer.map(|observer| {
@@ -267,42 +234,8 @@ impl<'a> Setup<'a> {
             hosts.truncate(self.scenario.network.topology.degree.max(8) as usize);
             hosts.into_iter().chain([publisher]).map(move |host| (observer, host))
         });
-        for (dialler, listener) in edges.iter().copied().chain(observed.into_iter().flatten()) {
-            if until > from {
-                sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
-            } else {
-                sim.establish(Time::from_nanos(from), dialler, listener);
-            }
-        }
-    }
-
-    fn schedule_faults(&self, sim: &mut Simulation<ColumnsNode>) {
-        for (index, fault) in self.scenario.faults.iter().enumerate() {
-            let (at, until) = (
-                Time::from_nanos(fault.at.nanos()),
-                fault.until.map(|until| Time::from_nanos(until.nanos())),
-            );
-            for host in network::hit(self.scenario, index, self.seed) {
-                match fault.kind {
-                    FaultKind::Crash | FaultKind::Vanish => {
-                        sim.crash(at, host, fault.kind == FaultKind::Vanish);
-                        if let Some(until) = until {
-                            sim.restart(until, host);
-                        }
-                    }
-                    FaultKind::Slow => {
-                        let rates = &self.hosts.configs[host as usize];
-                        let factor = fault.factor.unwrap_or(1.0);
-                        let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
-                        sim.set_rates(at, host, slow(rates.uplink_bps), slow(rates.downlink_bps));
-                        if let Some(until) = until {
-                            sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
-                        }
-                    }
-                    FaultKind::Partition => {}
-                }
-            }
-        }
+        let edges = edges.iter().copied().chain(observed.into_iter().flatten());
+        super::schedule_links(sim, self.scenario, &mut rng, edges);
     }
 
     fn publish(&self, slot: u32) -> Command {
@@ -356,12 +289,6 @@ impl<'a> Setup<'a> {
         let waiting: Vec<usize> =
             (0..self.scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
         let hosts = &self.hosts.configs;
-        let latency = match &self.scenario.network.regions {
-            None => self.scenario.network.latency.nanos(),
-            Some(regions) => {
-                regions.latency.iter().flatten().map(|latency| latency.nanos()).min().unwrap_or(0)
-            }
-        };
         // Observers forward, too.
         let relays = hosts.iter().enumerate().filter(|(host, _)| *host != publisher);
         let validation = self.hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0);
@@ -371,14 +298,9 @@ impl<'a> Setup<'a> {
             copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
             publisher_uplink_bps: hosts[publisher].uplink_bps,
             relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
-            latency_nanos: latency,
+            latency_nanos: network::least_latency_nanos(self.scenario),
             validation_nanos: validation,
         };
         if everything_arrived { bounds::mean_custody_ms(&limits) } else { bounds::any_node_ms(&limits) }
     }
-}
-
-/// What happened between two looks at a host.
-fn since(now: &HostStats, before: Option<&HostStats>) -> HostStats {
-    before.map_or(*now, |before| now.since(before))
 }
