@@ -1,12 +1,80 @@
 //! From results to something to look at: a table for the terminal, figures as SVG and PNG, and one self-contained HTML
 //! file.
 
-mod figures;
-mod html;
-mod model;
+mod about;
+mod columns;
+mod draw;
+mod messages;
+mod page;
 mod words;
 
 pub mod terminal;
 
-pub use figures::png;
-pub use model::Report;
+use samara_lab::reference::Comparison;
+use samara_lab::results::{RunResult, Summary};
+use samara_lab::scenario::{Loaded, Outcome};
+
+use about::About;
+use columns::ColumnsReport;
+use messages::MessagesReport;
+
+pub use draw::png;
+
+/// A report over the results of a scenario.
+#[derive(Debug)]
+pub struct Report(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Columns(ColumnsReport),
+    Messages(MessagesReport),
+}
+
+impl Report {
+    /// A report. All results of a scenario are of one kind.
+    pub fn new(
+        loaded: &Loaded,
+        summary: &Summary,
+        results: &[RunResult],
+        comparisons: &[Comparison],
+        outcomes: &[Outcome],
+    ) -> Self {
+        let about = About::new(loaded, summary, results, outcomes);
+        let axes = about::axes(loaded);
+        let (mut columns, mut messages) = (Vec::new(), Vec::new());
+        for result in results.iter().cloned() {
+            match result {
+                RunResult::Columns(result) => columns.push(result),
+                RunResult::Messages(result) => messages.push(result),
+            }
+        }
+        Self(if loaded.scenario.messages.is_some() {
+            Kind::Messages(MessagesReport::new(about, axes, messages))
+        } else {
+            Kind::Columns(ColumnsReport::new(about, axes, columns, comparisons))
+        })
+    }
+
+    /// The HTML file.
+    pub fn html(&self) -> String {
+        match &self.0 {
+            Kind::Columns(report) => report.html(),
+            Kind::Messages(report) => report.html(),
+        }
+    }
+
+    /// The figures: names and SVG.
+    pub fn figures(&self) -> Vec<(String, String)> {
+        match &self.0 {
+            Kind::Columns(report) => report.figures(),
+            Kind::Messages(report) => report.figures(),
+        }
+    }
+
+    fn table(&self) -> String {
+        match &self.0 {
+            Kind::Columns(report) => report.table(),
+            Kind::Messages(report) => report.table(),
+        }
+    }
+}

@@ -25,7 +25,7 @@ fn report(set: &[(&str, &str)]) -> Report {
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
     let results: Vec<RunResult> =
-        loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap()).0).collect();
+        loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
     let summary = Summary {
         scenario: "peerdas".to_owned(),
         version: "0".to_owned(),
@@ -36,7 +36,7 @@ fn report(set: &[(&str, &str)]) -> Report {
         cpu_s: 0.0,
         peak_rss_bytes: 0,
         steps: 0,
-        runs: results.iter().map(|result| result.run.clone()).collect(),
+        runs: results.iter().map(|result| result.run().clone()).collect(),
     };
     Report::new(&loaded, &summary, &results, &[], &[])
 }

@@ -1,21 +1,16 @@
-//! Static figures, drawn by `plotters` and, for PNG, rendered by `resvg`.
+//! Static figures of blocks of columns.
 
 use plotters::prelude::*;
-use samara_lab::results::RunResult;
+use samara_lab::results::ColumnsResult;
 
-use crate::model::{Report, Row};
+use super::{ColumnsReport, Row};
+use crate::draw::{Area, Chart, Drawn, SIZE, colour, draw_key, leading_number, steps};
 use crate::words::ms;
 
-const SIZE: (u32, u32) = (800, 500);
 /// So many curves at most are drawn; of more, every so manieth is taken (the page has them all).
 const CURVES_MAX: usize = 350;
-/// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
-/// three more.
-pub(crate) const COLOURS: [&str; 9] =
-    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
-
 /// All figures of a report.
-pub(crate) fn all(report: &Report) -> Vec<(String, String)> {
+pub(crate) fn all(report: &ColumnsReport) -> Vec<(String, String)> {
     let mut figures = Vec::new();
     if report.axes.is_empty() {
         figures.push(("custody".to_owned(), comparison(&first_seeds(&report.results))));
@@ -30,8 +25,8 @@ pub(crate) fn all(report: &Report) -> Vec<(String, String)> {
 }
 
 /// The results of the first seed of each run.
-pub(crate) fn first_seeds(results: &[RunResult]) -> Vec<&RunResult> {
-    let mut first: Vec<&RunResult> = Vec::new();
+pub(crate) fn first_seeds(results: &[ColumnsResult]) -> Vec<&ColumnsResult> {
+    let mut first: Vec<&ColumnsResult> = Vec::new();
     for result in results {
         if !first.iter().any(|other| other.run.name == result.run.name) {
             first.push(result);
@@ -46,32 +41,8 @@ enum Kind {
     Custody,
 }
 
-/// Renders an SVG figure as PNG.
-///
-/// # Errors
-/// The SVG cannot be read or rendered.
-pub fn png(svg: &str) -> Result<Vec<u8>, String> {
-    use resvg::{tiny_skia, usvg};
-    let mut options = usvg::Options::default();
-    let fonts = options.fontdb_mut();
-    fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
-    // The only font there is stands for all families, so that figures look the same everywhere.
-    let family = fonts.faces().next().and_then(|face| face.families.first()).map(|(name, _)| name.clone());
-    if let Some(family) = family {
-        options.font_family.clone_from(&family);
-        let fonts = options.fontdb_mut();
-        fonts.set_sans_serif_family(&family);
-        fonts.set_serif_family(&family);
-    }
-    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| format!("figure: {error}"))?;
-    let size = tree.size().to_int_size();
-    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or("figure: it has no size")?;
-    resvg::render(&tree, tiny_skia::Transform::default(), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| format!("figure: {error}"))
-}
-
 /// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
-fn curves(result: &RunResult, kind: Kind) -> String {
+fn curves(result: &ColumnsResult, kind: Kind) -> String {
     let mut groups = groups(result, kind);
     let every = groups.len().div_ceil(CURVES_MAX).max(1);
     groups = groups.into_iter().step_by(every).collect();
@@ -89,9 +60,6 @@ fn curves(result: &RunResult, kind: Kind) -> String {
     svg
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
-type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 type Milliseconds = plotters::coord::types::RangedCoordf64;
 type Share = plotters::coord::types::RangedCoordf64;
 
@@ -117,21 +85,6 @@ fn share_over_time<'a, 'b>(
     Ok(chart)
 }
 
-fn draw_key<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, position: SeriesLabelPosition) -> Drawn
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.85))
-        .border_style(RGBColor(200, 200, 200))
-        .label_font(("sans-serif", 14))
-        .position(position)
-        .draw()?;
-    Ok(())
-}
-
 fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> Drawn {
     area.fill(&WHITE)?;
     let mut chart = share_over_time(area, title, last)?;
@@ -146,7 +99,7 @@ fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> 
 }
 
 /// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
-fn groups(result: &RunResult, kind: Kind) -> Vec<Vec<f64>> {
+fn groups(result: &ColumnsResult, kind: Kind) -> Vec<Vec<f64>> {
     let mut groups: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
     for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
         let key = if kind == Kind::Columns { delivery.column } else { delivery.host };
@@ -167,8 +120,8 @@ fn groups(result: &RunResult, kind: Kind) -> Vec<Vec<f64>> {
 }
 
 /// For each run, the share of nodes that have all their columns.
-fn comparison(results: &[&RunResult]) -> String {
-    let done = |result: &&RunResult| -> Vec<f64> {
+fn comparison(results: &[&ColumnsResult]) -> String {
+    let done = |result: &&ColumnsResult| -> Vec<f64> {
         groups(result, Kind::Custody).iter().map(|times| times[times.len() - 1]).collect()
     };
     let runs: Vec<(&str, Vec<f64>)> =
@@ -198,17 +151,6 @@ fn draw_comparison(area: &Area<'_>, runs: &[(&str, Vec<f64>)]) -> Drawn {
     Ok(())
 }
 
-/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
-fn steps(times: &[f64]) -> Vec<(f64, f64)> {
-    let count = times.len() as f64;
-    let mut points = Vec::new();
-    for (i, time) in times.iter().enumerate().filter(|(_, time)| time.is_finite()) {
-        points.push((*time, i as f64 / count));
-        points.push((*time, (i + 1) as f64 / count));
-    }
-    points
-}
-
 /// An approximation of the colour map viridis.
 fn viridis(share: f64) -> RGBColor {
     const STOPS: [(f64, f64, f64); 5] = [
@@ -226,7 +168,7 @@ fn viridis(share: f64) -> RGBColor {
 }
 
 /// For each combination of the other axes' values: the mean time to custody over the last axis, a line for each run.
-fn sweeps(report: &Report) -> Vec<(String, String)> {
+fn sweeps(report: &ColumnsReport) -> Vec<(String, String)> {
     let last = report.axes.len() - 1;
     let mut panels: Vec<Vec<String>> = Vec::new();
     for row in &report.rows {
@@ -253,12 +195,6 @@ fn sweeps(report: &Report) -> Vec<(String, String)> {
             (name.replace([' ', '/'], "_"), svg)
         })
         .collect()
-}
-
-/// The number at the start of a value, by which it is placed.
-pub(crate) fn leading_number(text: &str) -> f64 {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
-    text[..end].parse().unwrap_or(0.0)
 }
 
 fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usize) -> Drawn {
@@ -326,10 +262,4 @@ fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usi
     draw_key(&mut chart, SeriesLabelPosition::UpperRight)?;
     area.present()?;
     Ok(())
-}
-
-fn colour(index: usize) -> RGBColor {
-    let hex = COLOURS[index % COLOURS.len()];
-    let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
-    RGBColor(part(1), part(3), part(5))
 }

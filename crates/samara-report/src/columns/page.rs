@@ -1,15 +1,18 @@
-//! One self-contained HTML file: no network, no fonts, no libraries.
+//! The page of blocks of columns.
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use samara_lab::results::RunResult;
+use samara_lab::results::ColumnsResult;
 use serde::Serialize;
 
-use crate::figures::{COLOURS, all, first_seeds};
-use crate::model::{Report, Row};
-use crate::words::{headline, ms};
+use super::figures::{all, first_seeds};
+use super::words::headline;
+use super::{ColumnsReport, Row};
+use crate::draw::COLOURS;
+use crate::page::{self, inline, text};
+use crate::words::ms;
 
 /// So many curves at most are drawn for nodes; of more, every so manieth is taken.
 const NODE_CURVES_MAX: usize = 1000;
@@ -40,32 +43,14 @@ struct Panel {
 }
 
 /// The page.
-pub(crate) fn page(report: &Report) -> String {
+pub(crate) fn page(report: &ColumnsReport) -> String {
     let mut body = String::new();
-    let _ = write!(
-        body,
-        "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>",
-        text(&report.summary.scenario),
-        text(&report.title)
-    );
-    for paragraph in report.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
-        let _ = write!(body, "<p class=\"lead\">{}</p>", prose(&paragraph.replace('\n', " ")));
-    }
-    body.push_str("</header><main>");
-    let sentences = headline(report);
-    if !sentences.is_empty() {
-        body.push_str("<section class=\"headline\" aria-label=\"Key findings\"><ul>");
-        for sentence in sentences {
-            let _ = write!(body, "<li>{}</li>", text(&sentence));
-        }
-        body.push_str("</ul></section>");
-    }
     if !report.axes.is_empty() {
         sweep(report, &mut body);
     }
     comparison(report, &mut body);
     references(report, &mut body);
-    expectations(report, &mut body);
+    page::expectations(&report.about, &mut body);
     let panels: Vec<Panel> = if report.axes.is_empty() {
         first_seeds(&report.results).iter().enumerate().map(|(i, result)| panel(i, result)).collect()
     } else {
@@ -75,50 +60,15 @@ pub(crate) fn page(report: &Report) -> String {
         curves(&panels, &mut body);
     }
     traffic(report, &mut body);
-    configuration(report, &mut body);
-    body.push_str("</main>");
     let data = serde_json::to_string(&panels).unwrap_or_default().replace('<', "\\u003c");
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{} · Samara</title>\
-         <style>{}</style></head><body>{body}\
-         <script type=\"application/json\" id=\"panels\">{data}</script><script>{}</script></body></html>\n",
-        text(&report.title),
-        include_str!("page.css"),
-        include_str!("page.js"),
-    )
+    let script = format!(
+        "<script type=\"application/json\" id=\"panels\">{data}</script><script>{}</script>",
+        include_str!("curves.js")
+    );
+    page::document(&report.about, &headline(report), &body, &script)
 }
 
-/// Text as HTML shows it.
-pub(crate) fn text(raw: &str) -> String {
-    let mut escaped = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-/// Text with names between backticks set as such.
-fn prose(raw: &str) -> String {
-    let parts = raw
-        .split('`')
-        .enumerate()
-        .map(|(i, part)| if i % 2 == 1 { format!("<code>{}</code>", text(part)) } else { text(part) });
-    parts.collect()
-}
-
-fn inline(svg: &str) -> &str {
-    svg.find("<svg").map_or(svg, |start| &svg[start..])
-}
-
-fn sweep(report: &Report, body: &mut String) {
+fn sweep(report: &ColumnsReport, body: &mut String) {
     let seeds = report.rows.iter().map(|row| row.seeds).max().unwrap_or(1);
     let intervals = if seeds > 1 {
         format!(" Means over {seeds} seeds, with 95 % confidence intervals.")
@@ -132,7 +82,7 @@ fn sweep(report: &Report, body: &mut String) {
     body.push_str("</div></section>");
 }
 
-fn comparison(report: &Report, body: &mut String) {
+fn comparison(report: &ColumnsReport, body: &mut String) {
     body.push_str("<section><h2>Time to custody</h2><p>From the publication until a node has all its columns. The bound is \
                    what no schedule can beat on average: one copy of every column through the publisher's uplink, the last of a \
                    node's columns, and the fastest possible spread.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>");
@@ -187,7 +137,7 @@ fn bar(row: &Row, top: f64) -> String {
     )
 }
 
-fn references(report: &Report, body: &mut String) {
+fn references(report: &ColumnsReport, body: &mut String) {
     if report.comparisons.is_empty() {
         return;
     }
@@ -219,30 +169,7 @@ fn references(report: &Report, body: &mut String) {
     body.push_str("</tbody></table></div></section>");
 }
 
-fn expectations(report: &Report, body: &mut String) {
-    if report.outcomes.is_empty() {
-        return;
-    }
-    let missed: Vec<_> = report.outcomes.iter().filter(|outcome| !outcome.holds).collect();
-    let _ = write!(
-        body,
-        "<section><h2>Expectations</h2><p>{} of {} hold.</p>",
-        report.outcomes.len() - missed.len(),
-        report.outcomes.len()
-    );
-    if !missed.is_empty() {
-        body.push_str("<ul class=\"missed\">");
-        for outcome in missed {
-            let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
-            let _ =
-                write!(body, "<li>✗ {}: {}, found {found}</li>", text(&outcome.run), text(&outcome.expected));
-        }
-        body.push_str("</ul>");
-    }
-    body.push_str("</section>");
-}
-
-fn panel(index: usize, result: &RunResult) -> Panel {
+fn panel(index: usize, result: &ColumnsResult) -> Panel {
     let mut hosts: Vec<u32> = result.deliveries.iter().map(|delivery| delivery.host).collect();
     hosts.dedup();
     let every = hosts.len().div_ceil(NODE_CURVES_MAX).max(1);
@@ -324,7 +251,7 @@ fn curves(panels: &[Panel], body: &mut String) {
     body.push_str("<noscript><p>The curves are drawn by a script; the same figures are in the folder figures beside this file, as SVG and PNG.</p></noscript></section>");
 }
 
-fn traffic(report: &Report, body: &mut String) {
+fn traffic(report: &ColumnsReport, body: &mut String) {
     body.push_str(
         "<section><h2>What it cost</h2><p>Copies counts how often a node received a column that it got, the first copy included. \
          Bytes are on the wire.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>",
@@ -349,19 +276,4 @@ fn traffic(report: &Report, body: &mut String) {
         );
     }
     body.push_str("</tbody></table></div></section>");
-}
-
-fn configuration(report: &Report, body: &mut String) {
-    let summary = &report.summary;
-    let only: String = report.only.iter().map(|run| format!(" --only {}", text(run))).collect();
-    let _ = write!(
-        body,
-        "<section><h2>To run it again</h2><p><code>samara run scenario.toml{only} --out again</code> in the folder of this file, \
-         with Samara {}. Digest <code>{}</code>: the same scenario, seed and version give the same digest on any number of \
-         threads.</p><details><summary>The whole scenario ({})</summary><pre>{}</pre></details></section>",
-        text(&summary.version),
-        text(&summary.digest),
-        text(&report.scenario),
-        text(&report.toml)
-    );
 }

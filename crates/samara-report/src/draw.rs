@@ -1,0 +1,78 @@
+//! What all figures share: drawn by `plotters` and, for PNG, rendered by `resvg`.
+
+use plotters::prelude::*;
+
+/// Pixels of a figure.
+pub(crate) const SIZE: (u32, u32) = (800, 500);
+/// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
+/// three more.
+pub(crate) const COLOURS: [&str; 9] =
+    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
+
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+/// Renders an SVG figure as PNG.
+///
+/// # Errors
+/// The SVG cannot be read or rendered.
+pub fn png(svg: &str) -> Result<Vec<u8>, String> {
+    use resvg::{tiny_skia, usvg};
+    let mut options = usvg::Options::default();
+    let fonts = options.fontdb_mut();
+    fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
+    // The only font there is stands for all families, so that figures look the same everywhere.
+    let family = fonts.faces().next().and_then(|face| face.families.first()).map(|(name, _)| name.clone());
+    if let Some(family) = family {
+        options.font_family.clone_from(&family);
+        let fonts = options.fontdb_mut();
+        fonts.set_sans_serif_family(&family);
+        fonts.set_serif_family(&family);
+    }
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| format!("figure: {error}"))?;
+    let size = tree.size().to_int_size();
+    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or("figure: it has no size")?;
+    resvg::render(&tree, tiny_skia::Transform::default(), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| format!("figure: {error}"))
+}
+
+/// The key of a chart.
+pub(crate) fn draw_key<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, position: SeriesLabelPosition) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .label_font(("sans-serif", 14))
+        .position(position)
+        .draw()?;
+    Ok(())
+}
+
+/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
+pub(crate) fn steps(times: &[f64]) -> Vec<(f64, f64)> {
+    let count = times.len() as f64;
+    let mut points = Vec::new();
+    for (i, time) in times.iter().enumerate().filter(|(_, time)| time.is_finite()) {
+        points.push((*time, i as f64 / count));
+        points.push((*time, (i + 1) as f64 / count));
+    }
+    points
+}
+
+/// The colour of a curve by its number.
+pub(crate) fn colour(index: usize) -> RGBColor {
+    let hex = COLOURS[index % COLOURS.len()];
+    let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
+    RGBColor(part(1), part(3), part(5))
+}
+
+/// The number at the start of a value, by which it is placed.
+pub(crate) fn leading_number(text: &str) -> f64 {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
+    text[..end].parse().unwrap_or(0.0)
+}

@@ -1,0 +1,322 @@
+//! Figures of a stream of messages: those of the study, series by series.
+
+use plotters::prelude::*;
+use samara_lab::results::MessagesResult;
+
+use super::{MessagesReport, Row, Series};
+use crate::draw::{Area, Drawn, SIZE, colour, draw_key, leading_number};
+use crate::words::short_ms;
+
+/// Bars of a histogram.
+const BINS: usize = 120;
+/// Curves of one figure; a series of more is drawn without.
+const CURVES_MAX: usize = 12;
+
+/// All figures: names and SVG.
+pub(super) fn all(report: &MessagesReport) -> Vec<(String, String)> {
+    let mut figures = Vec::new();
+    for series in report.series() {
+        figures.extend(of_series(&series).into_iter().map(|(name, _, svg)| (name, svg)));
+    }
+    figures.extend(sweeps(report));
+    figures
+}
+
+/// The figures of a series: name, what they show, SVG.
+pub(super) fn of_series(series: &Series<'_>) -> Vec<(String, &'static str, String)> {
+    if series.results.len() > CURVES_MAX {
+        return Vec::new();
+    }
+    let prefix: String = series
+        .name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .collect::<String>()
+        .split('-')
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("-");
+    let name = |what: &str| if prefix.is_empty() { what.to_owned() } else { format!("{prefix}-{what}") };
+    vec![
+        (name("dissemination"), "How many messages took how long until the last node had them.", histogram(series)),
+        (
+            name("cumulative"),
+            "The share of messages that every node had after a time; dots at 50 % and 99 %.",
+            cumulative(series),
+        ),
+        (name("hops"), "The hops of a message's last delivery.", hops(series)),
+        (
+            name("inter-arrival"),
+            "The time between two deliveries at a node: the share that is at most so long.",
+            inter_arrival(series),
+        ),
+    ]
+}
+
+fn drawn(draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        // Drawing into a string cannot fail.
+        let _ = area.fill(&WHITE);
+        let _ = draw(&area);
+        let _ = area.present();
+    }
+    svg
+}
+
+fn title(series: &Series<'_>, what: &str) -> String {
+    if series.name.is_empty() { what.to_owned() } else { format!("{}: {what}", series.name) }
+}
+
+/// Sorted dissemination times of the messages that reached everybody, in milliseconds.
+fn times(result: &MessagesResult) -> Vec<f64> {
+    let complete = result.messages.iter().filter(|row| row.delivered == result.others);
+    let mut times: Vec<f64> = complete.map(|row| row.dissemination_ms()).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Where an axis of times ends: the last of almost all, so that a few stragglers do not squeeze the rest.
+fn horizon(all: &[Vec<f64>]) -> f64 {
+    let ends = all.iter().filter(|times| !times.is_empty());
+    let end = ends.map(|times| times[(times.len() - 1) * 999 / 1000]).fold(0.0, f64::max);
+    if end > 0.0 { end * 1.05 } else { 1.0 }
+}
+
+fn histogram(series: &Series<'_>) -> String {
+    let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
+    let last = horizon(&all);
+    let width = last / BINS as f64;
+    let counts: Vec<Vec<f64>> = all
+        .iter()
+        .map(|times| {
+            let mut bins = vec![0.0; BINS];
+            times.iter().for_each(|time| {
+                if let Some(bin) = bins.get_mut((time / width) as usize) {
+                    *bin += 1.0;
+                }
+            });
+            bins
+        })
+        .collect();
+    let top = counts.iter().flatten().copied().fold(1.0, f64::max) * 1.05;
+    drawn(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title(series, "dissemination times"), ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..last, 0.0..top)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_desc(format!("ms until the last node had it (bars of {})", short_ms(width)))
+            .y_desc("messages")
+            .label_style(("sans-serif", 15))
+            .draw()?;
+        for (i, (result, bins)) in series.results.iter().zip(&counts).enumerate() {
+            let colour = colour(i);
+            let corners = bins.iter().enumerate().flat_map(|(bin, count)| {
+                let from = bin as f64 * width;
+                [(from, *count), (from + width, *count)]
+            });
+            chart
+                .draw_series(AreaSeries::new(corners, 0.0, colour.mix(0.12)).border_style(colour.stroke_width(2)))?
+                .label(result.label.clone())
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        }
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+    })
+}
+
+fn cumulative(series: &Series<'_>) -> String {
+    let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
+    let curves: Vec<Vec<(f64, f64)>> = series
+        .results
+        .iter()
+        .zip(&all)
+        .map(|(result, times)| {
+            let published = result.messages.len().max(1) as f64;
+            let every = (times.len() / 400).max(1);
+            let mut points = vec![(0.0, 0.0)];
+            points.extend(
+                times.iter().enumerate().step_by(every).map(|(i, time)| (*time, (i + 1) as f64 / published)),
+            );
+            points.extend(times.last().map(|time| (*time, times.len() as f64 / published)));
+            points
+        })
+        .collect();
+    shares(series, "cumulative dissemination times", "ms until the last node had it", &curves, horizon(&all))
+}
+
+fn inter_arrival(series: &Series<'_>) -> String {
+    let curves: Vec<Vec<(f64, f64)>> =
+        series.results.iter().map(|result| result.inter_arrival.clone()).collect();
+    let ends = curves.iter().filter_map(|curve| curve.iter().find(|(_, share)| *share >= 0.995));
+    let last = ends.map(|(time, _)| *time).fold(0.0, f64::max);
+    shares(
+        series,
+        "between two deliveries at a node",
+        "ms since the one before",
+        &curves,
+        if last > 0.0 { last * 1.05 } else { 1.0 },
+    )
+}
+
+/// Curves from nothing to all, with lines and dots at 50 and 99 %.
+fn shares(series: &Series<'_>, what: &str, axis: &str, curves: &[Vec<(f64, f64)>], last: f64) -> String {
+    drawn(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title(series, what), ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..last, 0.0..1.02)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_desc(axis)
+            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
+            .label_style(("sans-serif", 15))
+            .draw()?;
+        for share in [0.5, 0.99] {
+            let line = [(0.0, share), (last, share)];
+            chart.draw_series(DashedLineSeries::new(line, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
+        }
+        for (i, (result, curve)) in series.results.iter().zip(curves).enumerate() {
+            let colour = colour(i);
+            let inside: Vec<(f64, f64)> = curve.iter().copied().filter(|(x, _)| *x <= last).collect();
+            chart
+                .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?
+                .label(result.label.clone())
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            let dots = [0.5, 0.99].into_iter().filter_map(|share| {
+                let place = curve.iter().find(|(_, reached)| *reached >= share)?;
+                (place.0 <= last).then(|| Circle::new((place.0, share), 4, colour.filled()))
+            });
+            chart.draw_series(dots)?;
+        }
+        draw_key(&mut chart, SeriesLabelPosition::LowerRight)
+    })
+}
+
+fn hops(series: &Series<'_>) -> String {
+    let counts: Vec<Vec<f64>> = series
+        .results
+        .iter()
+        .map(|result| {
+            let complete = result.messages.iter().filter(|row| row.delivered == result.others);
+            let mut counts: Vec<f64> = Vec::new();
+            for row in complete {
+                let hops = usize::from(row.last_hop);
+                if counts.len() <= hops {
+                    counts.resize(hops + 1, 0.0);
+                }
+                counts[hops] += 1.0;
+            }
+            let all = counts.iter().sum::<f64>().max(1.0);
+            counts.iter().map(|count| count / all).collect()
+        })
+        .collect();
+    let most = counts.iter().map(Vec::len).max().unwrap_or(1).max(2);
+    let least = (0..most).find(|hop| counts.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0)));
+    let least = least.unwrap_or(1) as f64;
+    let runs = counts.len() as f64;
+    drawn(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title(series, "hops of the last delivery"), ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(56)
+            .build_cartesian_2d(least - 0.5..most as f64 - 0.5, 0.0..1.02)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(WHITE)
+            .x_labels(most)
+            .x_label_formatter(&|hop| if hop.fract().abs() < 0.01 { format!("{hop:.0}") } else { String::new() })
+            .x_desc("hops")
+            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
+            .label_style(("sans-serif", 15))
+            .draw()?;
+        for (i, (result, shares)) in series.results.iter().zip(&counts).enumerate() {
+            let colour = colour(i);
+            let bars = shares.iter().enumerate().filter(|(_, share)| **share > 0.0).map(|(hop, share)| {
+                let from = hop as f64 - 0.4 + 0.8 * i as f64 / runs;
+                Rectangle::new([(from, 0.0), (from + 0.8 / runs, *share)], colour.filled())
+            });
+            chart
+                .draw_series(bars)?
+                .label(result.label.clone())
+                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
+        }
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+    })
+}
+
+/// What is drawn over the last axis of a sweep.
+const SWEPT: [(&str, &str, fn(&Row) -> f64); 3] = [
+    ("dissemination", "mean dissemination time (ms)", |row| row.mean),
+    ("hops", "mean hops of the last delivery", |row| row.hops),
+    ("copies", "copies received for each delivery", |row| row.copies),
+];
+
+/// For each combination of the other axes' values: lines over the last axis, one for each run.
+pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
+    let Some(last) = report.axes.len().checked_sub(1) else { return Vec::new() };
+    let mut panels: Vec<&[String]> = Vec::new();
+    for row in &report.rows {
+        if !panels.contains(&&row.point[..last]) {
+            panels.push(&row.point[..last]);
+        }
+    }
+    let mut figures = Vec::new();
+    for panel in panels {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.point[..last] == *panel).collect();
+        let values: Vec<String> =
+            report.axes.iter().zip(panel).map(|((_, label), value)| format!(", {label} {value}")).collect();
+        for (name, what, value) in SWEPT {
+            let title = format!("{what}{}", values.concat());
+            let name = panel.iter().fold(format!("sweep-{name}"), |name, value| format!("{name}-{value}"));
+            let svg = drawn(|area| lines(area, &title, &report.axes[last].1, &rows, last, value));
+            figures.push((name.replace([' ', '/'], "_"), svg));
+        }
+    }
+    figures
+}
+
+fn lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usize, value: fn(&Row) -> f64) -> Drawn {
+    let x_of = |row: &Row| leading_number(&row.point[last]);
+    let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
+    let (low, high) =
+        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
+    let top = rows.iter().map(|row| value(row)).filter(|y| y.is_finite()).fold(0.0, f64::max).max(1e-3) * 1.2;
+    let room = (high - low).max(1.0) * 0.03;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(42)
+        .y_label_area_size(64)
+        .build_cartesian_2d(low - room..high + room, 0.0..top)?;
+    chart.configure_mesh().light_line_style(WHITE).x_desc(axis).label_style(("sans-serif", 15)).draw()?;
+    let mut runs: Vec<&str> = Vec::new();
+    for row in rows {
+        if !runs.contains(&row.run.as_str()) {
+            runs.push(&row.run);
+        }
+    }
+    for (i, run) in runs.iter().enumerate() {
+        let of_run = rows.iter().filter(|row| row.run == *run);
+        let points: Vec<(f64, f64)> =
+            of_run.clone().map(|row| (x_of(row), value(row))).filter(|(_, y)| y.is_finite()).collect();
+        let label = of_run.clone().next().map_or_else(String::new, |row| row.label.clone());
+        let colour = colour(i);
+        chart
+            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+            .label(label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
+    }
+    draw_key(&mut chart, SeriesLabelPosition::UpperLeft)
+}
