@@ -1,0 +1,78 @@
+//! The transfer with the kernel's TCP.
+
+use std::error::Error;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt::TcpCongestion,
+};
+use samara_emulation::Relay;
+
+use crate::linux::Case;
+
+const SETTINGS: &str = "/proc/sys/net/ipv4";
+
+/// Sets what would make transfers depend on earlier ones, in this namespace only. Returns the settings that matter.
+pub(crate) fn prepare() -> Result<String, Box<dyn Error>> {
+    // Otherwise Linux starts a connection with the slow start threshold of the one before to the same address.
+    fs::write(format!("{SETTINGS}/tcp_no_metrics_save"), "1")?;
+    let values = ["tcp_slow_start_after_idle", "tcp_rmem", "tcp_wmem"].map(|name| {
+        let value =
+            fs::read_to_string(format!("{SETTINGS}/{name}")).unwrap_or_else(|error| error.to_string());
+        format!("{name} = {}", value.split_whitespace().collect::<Vec<_>>().join(" "))
+    });
+    Ok(format!("{}; initial window 10", values.join(", ")))
+}
+
+/// From the first write to the last read.
+pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<Duration, Box<dyn Error>> {
+    let mut senders = Vec::new();
+    let mut receivers = Vec::new();
+    for host in 1..=case.receivers {
+        let listener = TcpListener::bind((relay.bind_address(host), 0))?;
+        let to = SocketAddrV4::new(relay.dial_address(host), listener.local_addr()?.port());
+        senders.push(dial(relay, to, congestion)?);
+        receivers.push(listener.accept()?.0);
+    }
+    // The last packets of the handshakes are gone.
+    std::thread::sleep(3 * case.latency);
+    let payload = vec![7; case.bytes];
+    let start = Instant::now();
+    let end = std::thread::scope(|scope| {
+        let receivers: Vec<_> =
+            receivers.into_iter().map(|r| scope.spawn(move || receive(r, case.bytes))).collect();
+        for mut sender in senders {
+            let payload = &payload;
+            scope.spawn(move || sender.write_all(payload));
+        }
+        let mut ends = receivers.into_iter().map(|thread| thread.join().expect("no receiver panics"));
+        ends.try_fold(start, |last, end| end.map(|end| last.max(end)))
+    })?;
+    Ok(end - start)
+}
+
+fn dial(relay: &Relay, to: SocketAddrV4, congestion: &str) -> Result<TcpStream, Box<dyn Error>> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, TcpCongestion, &congestion.into()).map_err(|errno| {
+        format!("congestion control {congestion:?}: {errno}; load it (`modprobe tcp_{congestion}`)")
+    })?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(relay.bind_address(0), 0)))?;
+    connect(socket.as_raw_fd(), &SockaddrIn::from(to))?;
+    Ok(TcpStream::from(socket))
+}
+
+fn receive(mut stream: TcpStream, bytes: usize) -> std::io::Result<Instant> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut left = bytes;
+    while left > 0 {
+        match stream.read(&mut buffer)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            len => left -= len,
+        }
+    }
+    Ok(Instant::now())
+}

@@ -1,0 +1,242 @@
+//! The emulated network as a state machine: packets and the time go in, packets and when they are due come out.
+
+mod codel;
+mod downlink;
+mod path;
+#[cfg(test)]
+mod tests;
+mod uplink;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use samara_engine::Time;
+use slab::Slab;
+
+use crate::config::EmulationConfig;
+use crate::counters::HostCounters;
+use crate::error::ConfigError;
+use downlink::{Downlink, Left, Taken};
+use path::Paths;
+use uplink::{Departure, Offered, Uplink};
+
+/// A packet that a host sends. `P` is what it carries; the emulator only needs to know its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet<P> {
+    /// The number of the sending host.
+    pub from: u32,
+    /// The number of the receiving host.
+    pub to: u32,
+    /// Bytes, IP header included.
+    pub bytes: u32,
+    /// What it carries.
+    pub payload: P,
+}
+
+/// A packet that has reached its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When its last bit is received. The caller may be later; the distance is its own lateness.
+    pub due: Time,
+    /// The packet.
+    pub packet: Packet<P>,
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A host's uplink is free and a packet waits for it.
+    Uplink { host: u32 },
+    /// A packet reaches the receiver's downlink.
+    Arrival { index: usize },
+    /// The head of a host's downlink queue is received.
+    Downlink { host: u32 },
+}
+
+#[derive(Debug)]
+struct Host<P> {
+    uplink: Uplink<P>,
+    downlink: Downlink<P>,
+    counters: HostCounters,
+}
+
+#[derive(Debug)]
+struct Travelling<P> {
+    packet: Packet<P>,
+    flow: usize,
+}
+
+/// An emulated network. It reads no clock and draws from seeded streams only: the same calls give the same deliveries.
+///
+/// A packet is serialised at the rate of the sender's uplink, travels for the latency (and jitter) of the path unless it
+/// is lost, and is serialised again at the rate of the receiver's downlink as far as that is busy.
+#[derive(Debug)]
+pub struct Emulator<P> {
+    now: u64,
+    hosts: Vec<Host<P>>,
+    paths: Paths,
+    travelling: Slab<Travelling<P>>,
+    /// By time, then in the order in which they were scheduled.
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    scheduled: u64,
+    ready: VecDeque<Delivery<P>>,
+}
+
+impl<P> Emulator<P> {
+    /// An idle network at time zero.
+    ///
+    /// # Errors
+    /// If [`EmulationConfig::check`] finds something.
+    pub fn new(config: &EmulationConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        let hosts = config.hosts.iter().map(|host| Host {
+            uplink: Uplink::new(host.uplink_bps, config.nic, config.uplink_queue),
+            downlink: Downlink::new(host.downlink_bps, config.downlink_queue),
+            counters: HostCounters::default(),
+        });
+        Ok(Self {
+            now: 0,
+            hosts: hosts.collect(),
+            paths: Paths::new(config),
+            travelling: Slab::new(),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// A host sends a packet now; packets with the same `flow` key from the same host are one flow. A time before that of
+    /// an earlier call counts as that time.
+    ///
+    /// # Panics
+    /// If `from` or `to` is not the number of a host.
+    pub fn push(&mut self, now: Time, flow: u64, packet: Packet<P>) {
+        assert!((packet.to as usize) < self.hosts.len(), "host {} is not in the network", packet.to);
+        self.advance(now);
+        let (from, bytes) = (packet.from, packet.bytes);
+        let host = &mut self.hosts[from as usize];
+        host.counters.sent.add(bytes);
+        let waited = host.uplink.next_at().is_some();
+        match host.uplink.offer(self.now, flow, packet) {
+            Offered::Leaves(departure) => self.travel(from, departure),
+            Offered::Full => host.counters.drops.uplink_full.add(bytes),
+            Offered::Queued if waited => (),
+            Offered::Queued => {
+                let at = host.uplink.next_at().unwrap_or(self.now);
+                self.schedule(at, Event::Uplink { host: from });
+            }
+        }
+    }
+
+    /// The next packet that is received at `now` or has been before; ask until there is none.
+    pub fn poll(&mut self, now: Time) -> Option<Delivery<P>> {
+        self.advance(now);
+        self.ready.pop_front()
+    }
+
+    /// When something happens next, which need not be a delivery; `None` while the network is empty.
+    pub fn next_at(&self) -> Option<Time> {
+        if !self.ready.is_empty() {
+            return Some(Time::from_nanos(self.now));
+        }
+        self.events.peek().map(|Reverse((at, _, _))| Time::from_nanos(*at))
+    }
+
+    /// What each host sent and received so far.
+    pub fn counters(&self) -> impl Iterator<Item = &HostCounters> {
+        self.hosts.iter().map(|host| &host.counters)
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((at.max(self.now), self.scheduled, event)));
+    }
+
+    fn advance(&mut self, now: Time) {
+        while let Some(Reverse((at, _, event))) = self.events.peek().copied()
+            && at <= now.as_nanos()
+        {
+            self.events.pop();
+            self.now = at;
+            match event {
+                Event::Uplink { host } => self.send(host),
+                Event::Arrival { index } => self.arrive(index),
+                Event::Downlink { host } => self.receive(host),
+            }
+        }
+        self.now = self.now.max(now.as_nanos());
+    }
+
+    fn send(&mut self, host: u32) {
+        let uplink = &mut self.hosts[host as usize].uplink;
+        let Some(departure) = uplink.send(self.now) else { return };
+        if let Some(at) = uplink.next_at() {
+            self.schedule(at, Event::Uplink { host });
+        }
+        self.travel(host, departure);
+    }
+
+    fn travel(&mut self, from: u32, departure: Departure<P>) {
+        let Departure { packet, flow, end, waited } = departure;
+        let host = &mut self.hosts[from as usize];
+        let counters = &mut host.counters;
+        counters.uplink_wait_max = counters.uplink_wait_max.max(Duration::from_nanos(waited));
+        let Some(duration) = self.paths.travel(from, packet.to) else {
+            counters.drops.random.add(packet.bytes);
+            host.uplink.arrived(flow);
+            return;
+        };
+        let arrival = host.uplink.in_order(flow, end + duration);
+        let index = self.travelling.insert(Travelling { packet, flow });
+        self.schedule(arrival, Event::Arrival { index });
+    }
+
+    fn arrive(&mut self, index: usize) {
+        let Travelling { packet, flow } = self.travelling.remove(index);
+        self.hosts[packet.from as usize].uplink.arrived(flow);
+        let to = packet.to;
+        let host = &mut self.hosts[to as usize];
+        let waited = host.downlink.next_at().is_some();
+        match host.downlink.arrive(self.now, packet) {
+            Taken::Received(packet) => self.deliver(packet),
+            Taken::Full { bytes } => host.counters.drops.downlink_full.add(bytes),
+            Taken::Queued if waited => (),
+            Taken::Queued => self.schedule_downlink(to),
+        }
+    }
+
+    fn receive(&mut self, to: u32) {
+        let host = &mut self.hosts[to as usize];
+        match host.downlink.receive(self.now) {
+            Some(Left::Received { packet, waited }) => {
+                let longest = &mut host.counters.downlink_wait_max;
+                *longest = (*longest).max(Duration::from_nanos(waited));
+                self.deliver(packet);
+            }
+            Some(Left::Dropped { bytes }) => host.counters.drops.downlink_codel.add(bytes),
+            None => (),
+        }
+        self.schedule_downlink(to);
+    }
+
+    fn schedule_downlink(&mut self, host: u32) {
+        if let Some(at) = self.hosts[host as usize].downlink.next_at() {
+            self.schedule(at, Event::Downlink { host });
+        }
+    }
+
+    fn deliver(&mut self, packet: Packet<P>) {
+        self.hosts[packet.to as usize].counters.received.add(packet.bytes);
+        self.ready.push_back(Delivery { due: Time::from_nanos(self.now), packet });
+    }
+}
+
+/// How long so many bytes take at a rate, in nanoseconds, rounded up so that the rate is never exceeded.
+fn serialisation(bytes: u32, rate_bps: u64) -> u64 {
+    u64::from(bytes).saturating_mul(8_000_000_000).div_ceil(rate_bps)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

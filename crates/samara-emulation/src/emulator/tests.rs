@@ -1,0 +1,345 @@
+//! Virtual time: closed forms, statistics, and properties over arbitrary traffic.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use samara_engine::Time;
+
+use super::*;
+use crate::config::{DownlinkQueue, HostConfig, Latency, NicDiscipline, UplinkQueue};
+use crate::counters::Count;
+
+const MBIT: u64 = 1_000_000;
+const MS: u64 = 1_000_000;
+
+fn uniform(hosts: usize, rate_bps: u64, latency_ms: u64) -> EmulationConfig {
+    EmulationConfig {
+        downlink_queue: DownlinkQueue::DropTail { bytes: 1 << 30 },
+        ..EmulationConfig::uniform(hosts, rate_bps, Duration::from_millis(latency_ms))
+    }
+}
+
+fn at(nanos: u64) -> Time {
+    Time::from_nanos(nanos)
+}
+
+fn send(emulator: &mut Emulator<u64>, now: u64, from: u32, to: u32, flow: u64, id: u64) {
+    emulator.push(at(now), flow, Packet { from, to, bytes: 1000, payload: id });
+}
+
+/// Everything that is still to come: (time in nanoseconds, receiver, id).
+fn drain(emulator: &mut Emulator<u64>) -> Vec<(u64, u32, u64)> {
+    let mut all = Vec::new();
+    while let Some(next) = emulator.next_at() {
+        while let Some(Delivery { due, packet }) = emulator.poll(next) {
+            all.push((due.as_nanos(), packet.to, packet.payload));
+        }
+    }
+    all
+}
+
+#[test]
+fn n_packets_take_their_serialisation_and_the_latency() {
+    let mut emulator = Emulator::new(&uniform(2, 8 * MBIT, 50)).unwrap();
+    (0..100).for_each(|id| send(&mut emulator, 0, 0, 1, 7, id));
+    let heard = drain(&mut emulator);
+    // 1,000 bytes at 8 Mbit/s: 1 ms each.
+    let expected: Vec<_> = (0..100).map(|id| ((id + 1) * MS + 50 * MS, 1, id)).collect();
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn a_slower_downlink_spaces_the_packets() {
+    let mut config = uniform(2, 8 * MBIT, 50);
+    config.hosts[1].downlink_bps = 2 * MBIT;
+    let mut emulator = Emulator::new(&config).unwrap();
+    (0..10).for_each(|id| send(&mut emulator, 0, 0, 1, 7, id));
+    let heard = drain(&mut emulator);
+    assert_eq!(heard[0].0, 51 * MS);
+    assert!(heard.windows(2).all(|pair| pair[1].0 - pair[0].0 == 4 * MS), "{heard:?}");
+}
+
+#[test]
+fn senders_share_the_downlink_of_a_receiver() {
+    let mut emulator = Emulator::new(&uniform(5, 8 * MBIT, 10)).unwrap();
+    for from in 1..5 {
+        (0..25).for_each(|id| send(&mut emulator, 0, from, 0, 7, id));
+    }
+    let heard = drain(&mut emulator);
+    assert_eq!((heard.len(), heard[99].0), (100, 11 * MS + 99 * MS));
+}
+
+#[test]
+fn flows_send_in_turn() {
+    let mut emulator = Emulator::new(&uniform(3, 8 * MBIT, 1)).unwrap();
+    (0..50).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
+    (50..55).for_each(|id| send(&mut emulator, 0, 0, 2, 2, id));
+    let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
+    assert_eq!(order[..11], [0, 1, 50, 2, 51, 3, 52, 4, 53, 5, 54]);
+}
+
+#[test]
+fn fifo_keeps_the_order_of_arrival() {
+    let config = EmulationConfig { nic: NicDiscipline::Fifo, ..uniform(3, 8 * MBIT, 1) };
+    let mut emulator = Emulator::new(&config).unwrap();
+    for id in 0..40 {
+        send(&mut emulator, 0, 0, 1 + (id % 2) as u32, id % 5, id);
+    }
+    let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
+    assert_eq!(order, (0..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_flow_does_not_cost_others_their_place() {
+    let limits = UplinkQueue { flow_bytes: 3_000, total_bytes: 5_000 };
+    let mut emulator =
+        Emulator::new(&EmulationConfig { uplink_queue: limits, ..uniform(2, 8 * MBIT, 1) }).unwrap();
+    // One leaves, three wait, six are too many; then two of flow 2 fit into the total, the third does not.
+    (0..10).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
+    (10..13).for_each(|id| send(&mut emulator, 0, 0, 1, 2, id));
+    let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
+    assert_eq!(order, [0, 1, 10, 2, 11, 3]);
+    let counters = emulator.counters().next().unwrap();
+    assert_eq!(counters.drops.uplink_full, Count { packets: 7, bytes: 7_000 });
+    assert_eq!(counters.uplink_wait_max, Duration::from_millis(5));
+}
+
+#[test]
+fn a_full_downlink_drops_the_tail() {
+    let mut config = uniform(2, 80 * MBIT, 1);
+    config.hosts[1].downlink_bps = 8 * MBIT;
+    config.downlink_queue = DownlinkQueue::DropTail { bytes: 5_000 };
+    let mut emulator = Emulator::new(&config).unwrap();
+    (0..20).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
+    let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
+    // One received at once; five wait when the sixth comes; while 20 arrive in 2 ms, one or two more leave.
+    assert_eq!(order[..6], [0, 1, 2, 3, 4, 5]);
+    let receiver = emulator.counters().nth(1).unwrap();
+    assert_eq!(receiver.drops.downlink_full.packets + order.len() as u64, 20);
+    assert!(order.len() <= 8, "{order:?}");
+    assert!(receiver.downlink_wait_max <= Duration::from_millis(5));
+}
+
+#[test]
+fn codel_bounds_the_standing_delay() {
+    let target = Duration::from_millis(5);
+    let mut config = uniform(2, 80 * MBIT, 1);
+    config.hosts[1].downlink_bps = 8 * MBIT;
+    config.downlink_queue = DownlinkQueue::CoDel { target, interval: Duration::from_millis(100) };
+    let mut emulator = Emulator::new(&config).unwrap();
+    // 5 % more than the downlink takes, for 60 s: without drops the delay would grow to 3 s.
+    for id in 0..63_000 {
+        send(&mut emulator, id * 952_381, 0, 1, 1, id);
+    }
+    let heard = drain(&mut emulator);
+    let late: Vec<u64> = heard
+        .iter()
+        .filter(|(due, _, id)| *id > 30_000 && due - id * 952_381 > 100 * MS)
+        .map(|heard| heard.2)
+        .collect();
+    assert_eq!(late, []);
+    let dropped = emulator.counters().nth(1).unwrap().drops.downlink_codel.packets;
+    assert_eq!(dropped + heard.len() as u64, 63_000);
+    assert!((2_000..6_000).contains(&dropped), "{dropped}");
+}
+
+#[test]
+fn losses_have_the_probability_and_each_direction_its_own() {
+    let mut emulator = Emulator::new(&EmulationConfig { loss: 0.1, ..uniform(3, 1_000 * MBIT, 1) }).unwrap();
+    let n = 20_000;
+    for id in 0..n {
+        send(&mut emulator, id * MS, 0, 1, 1, id);
+        send(&mut emulator, id * MS, 1, 0, 1, id);
+    }
+    let heard = drain(&mut emulator);
+    let of = |host| heard.iter().filter(|heard| heard.1 == host).map(|heard| heard.2).collect::<Vec<_>>();
+    // Four standard deviations: 4 * sqrt(20,000 * 0.1 * 0.9) = 170.
+    for host in [0, 1] {
+        assert!((of(host).len() as i64 - 18_000).abs() < 170, "{}", of(host).len());
+    }
+    assert_ne!(of(0), of(1));
+    // Other traffic changes nothing about what a direction loses.
+    let mut again = Emulator::new(&EmulationConfig { loss: 0.1, ..uniform(3, 1_000 * MBIT, 1) }).unwrap();
+    for id in 0..n {
+        send(&mut again, id * MS, 0, 2, 9, id);
+        send(&mut again, id * MS, 0, 1, 1, id);
+    }
+    let heard = drain(&mut again);
+    assert_eq!(heard.iter().filter(|h| h.1 == 1).map(|h| h.2).collect::<Vec<_>>(), of(1));
+}
+
+#[test]
+fn jitter_is_spread_and_keeps_the_order_of_a_flow() {
+    let config = EmulationConfig { jitter: Duration::from_millis(10), ..uniform(2, 8_000 * MBIT, 20) };
+    let mut emulator = Emulator::new(&config).unwrap();
+    // Alone, a packet is delayed by 0 to 10 ms.
+    let mut delays = Vec::new();
+    for id in 0..1_000 {
+        send(&mut emulator, id * 100 * MS, 0, 1, 1, id);
+        delays.extend(drain(&mut emulator).iter().map(|heard| heard.0 - id * 100 * MS - 1_000));
+    }
+    let mean = delays.iter().sum::<u64>() / delays.len() as u64;
+    assert!(delays.iter().all(|delay| (20 * MS..=30 * MS).contains(delay)));
+    assert!(mean.abs_diff(25 * MS) < MS / 2, "{mean}");
+    // In a train they may not overtake each other; two flows may.
+    let start = 200_000 * MS;
+    (0..2_000).for_each(|id| send(&mut emulator, start + id * 100_000, 0, 1, id % 2, id));
+    let heard = drain(&mut emulator);
+    let ids: Vec<u64> = heard.iter().map(|heard| heard.2).collect();
+    for flow in 0..2 {
+        assert!(ids.iter().filter(|id| *id % 2 == flow).is_sorted());
+    }
+    assert!(!ids.is_sorted());
+}
+
+#[test]
+fn latencies_come_from_the_matrix_or_the_seed_of_the_simulator() {
+    let ms = Duration::from_millis;
+    let arrival = |latency: Latency, from, to| {
+        let mut config = EmulationConfig { latency, ..uniform(3, 8_000 * MBIT, 0) };
+        config.hosts[2].region = 1;
+        let mut emulator = Emulator::new(&config).unwrap();
+        send(&mut emulator, 0, from, to, 0, 0);
+        drain(&mut emulator)[0].0 - 1_000
+    };
+    let regions = Latency::Regions(vec![vec![ms(1), ms(2)], vec![ms(3), ms(4)]]);
+    assert_eq!(
+        [(0, 1), (0, 2), (2, 0), (2, 2)].map(|(from, to)| arrival(regions.clone(), from, to)),
+        [1, 2, 3, 4].map(|ms| ms * MS)
+    );
+    let pairs =
+        Latency::Pairs((0..3).map(|row| (0..3).map(|column| ms(10 * row + column)).collect()).collect());
+    assert_eq!(arrival(pairs.clone(), 2, 1), 21 * MS);
+    assert_eq!(arrival(pairs, 1, 2), 12 * MS);
+    let drawn = Latency::Uniform { min: ms(10), max: ms(90) };
+    let one = arrival(drawn.clone(), 0, 1);
+    assert_eq!(one, arrival(drawn.clone(), 1, 0));
+    assert_ne!(one, arrival(drawn, 0, 2));
+    assert!((10 * MS..=90 * MS).contains(&one));
+}
+
+#[test]
+fn idle_flows_are_forgotten() {
+    let mut emulator = Emulator::new(&EmulationConfig { loss: 0.3, ..uniform(2, 8 * MBIT, 50) }).unwrap();
+    (0..500).for_each(|id| send(&mut emulator, 0, 0, 1, id, id));
+    assert!(emulator.hosts[0].uplink.flows() > 400);
+    drain(&mut emulator);
+    assert_eq!(emulator.hosts[0].uplink.flows(), 0);
+    assert_eq!(emulator.travelling.len(), 0);
+}
+
+/// Packets as (gap in microseconds, from, to, flow, bytes).
+type Traffic = Vec<(u16, u32, u32, u64, u16)>;
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    prop::collection::vec((0..2_000u16, 0..4u32, 0..4u32, 0..3u64, 20..1501u16), 1..400)
+}
+
+fn networks() -> impl Strategy<Value = EmulationConfig> {
+    let queue = prop_oneof![
+        (1_500..20_000u64).prop_map(|bytes| DownlinkQueue::DropTail { bytes }),
+        (0..10u64, 1..50u64).prop_map(|(target, interval)| DownlinkQueue::CoDel {
+            target: Duration::from_millis(target),
+            interval: Duration::from_millis(interval),
+        }),
+    ];
+    let rates = prop::collection::vec((MIN..50 * MBIT, MIN..50 * MBIT), 4);
+    (
+        any::<u64>(),
+        rates,
+        0..50u64,
+        0..20u64,
+        0.0..0.3,
+        any::<bool>(),
+        (1_500..30_000u64, 1_500..60_000u64),
+        queue,
+    )
+        .prop_map(
+            |(seed, rates, latency, jitter, loss, fifo, (flow_bytes, total_bytes), downlink_queue)| {
+                EmulationConfig {
+                    seed,
+                    hosts: rates
+                        .into_iter()
+                        .map(|(uplink_bps, downlink_bps)| HostConfig { uplink_bps, downlink_bps, region: 0 })
+                        .collect(),
+                    latency: Latency::Constant(Duration::from_millis(latency)),
+                    jitter: Duration::from_millis(jitter),
+                    loss,
+                    nic: if fifo { NicDiscipline::Fifo } else { NicDiscipline::RoundRobin },
+                    uplink_queue: UplinkQueue { flow_bytes, total_bytes },
+                    downlink_queue,
+                }
+            },
+        )
+}
+
+const MIN: u64 = 100_000;
+
+/// All deliveries of a run; asks at every packet and at the end.
+fn run(config: &EmulationConfig, traffic: &Traffic) -> (Vec<(u64, Packet<u64>)>, Vec<HostCounters>) {
+    let mut emulator = Emulator::new(config).unwrap();
+    let (mut now, mut heard) = (0, Vec::new());
+    for (id, (gap, from, to, flow, bytes)) in traffic.iter().enumerate() {
+        now += u64::from(*gap) * 1_000;
+        let packet = Packet { from: *from, to: *to, bytes: u32::from(*bytes), payload: id as u64 };
+        emulator.push(at(now), *flow << 8 | u64::from(*to), packet);
+        while let Some(delivery) = emulator.poll(at(now)) {
+            assert!(delivery.due <= at(now));
+            heard.push((delivery.due.as_nanos(), delivery.packet));
+        }
+    }
+    while let Some(next) = emulator.next_at() {
+        while let Some(delivery) = emulator.poll(next) {
+            heard.push((delivery.due.as_nanos(), delivery.packet));
+        }
+    }
+    assert_eq!(emulator.hosts.iter().map(|host| host.uplink.flows()).sum::<usize>(), 0);
+    (heard, emulator.counters().copied().collect())
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_without_being_counted(config in networks(), traffic in traffic()) {
+        let (heard, counters) = run(&config, &traffic);
+        let mut sent = Count::default();
+        let mut ended = Count::default();
+        for host in &counters {
+            sent += host.sent;
+            ended += host.received;
+            ended += host.drops.total();
+        }
+        prop_assert_eq!(sent.packets, traffic.len() as u64);
+        prop_assert_eq!(sent, ended);
+        prop_assert_eq!(heard.len() as u64, counters.iter().map(|host| host.received.packets).sum::<u64>());
+    }
+
+    #[test]
+    fn the_same_calls_give_the_same_deliveries(config in networks(), traffic in traffic()) {
+        prop_assert_eq!(run(&config, &traffic), run(&config, &traffic));
+    }
+
+    #[test]
+    fn flows_stay_in_order_and_rates_are_kept(config in networks(), traffic in traffic()) {
+        let (heard, _) = run(&config, &traffic);
+        prop_assert!(heard.is_sorted_by_key(|(due, _)| *due));
+        let mut last: HashMap<(u32, u32, u64), u64> = HashMap::new();
+        let mut received: HashMap<u32, (u64, u64)> = HashMap::new();
+        let mut sent_at = 0;
+        let sent: Vec<u64> = traffic.iter().map(|(gap, ..)| { sent_at += u64::from(*gap) * 1_000; sent_at }).collect();
+        for (due, packet) in heard {
+            let (_, from, to, flow, bytes) = traffic[packet.payload as usize];
+            prop_assert_eq!((from, to, u32::from(bytes)), (packet.from, packet.to, packet.bytes));
+            if let Some(before) = last.insert((from, to, flow), packet.payload) {
+                prop_assert!(before < packet.payload);
+            }
+            // No packet is earlier than its own serialisation and the latency.
+            let Latency::Constant(latency) = &config.latency else { unreachable!() };
+            let uplink = serialisation(packet.bytes, config.hosts[from as usize].uplink_bps);
+            prop_assert!(due >= sent[packet.payload as usize] + uplink + nanos(*latency));
+            // Between two packets of a host is at least the serialisation of the second one.
+            if let Some((before, _)) = received.insert(to, (due, packet.payload)) {
+                prop_assert!(due - before >= serialisation(packet.bytes, config.hosts[to as usize].downlink_bps));
+            }
+        }
+    }
+}

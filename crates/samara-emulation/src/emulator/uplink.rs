@@ -1,0 +1,159 @@
+//! A host's uplink: a rate, and the queues of its flows.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+use slab::Slab;
+
+use super::{Packet, serialisation};
+use crate::config::{NicDiscipline, UplinkQueue};
+
+/// A packet that waits, and since when.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: Packet<P>,
+    since: u64,
+}
+
+/// One flow of a host. It is kept while any packet of it waits or is on its way.
+#[derive(Debug)]
+struct Flow<P> {
+    key: u64,
+    queue: VecDeque<Waiting<P>>,
+    bytes: u64,
+    /// The latest arrival so far: keeps packets in order under jitter.
+    last_arrival: u64,
+    on_the_way: u32,
+}
+
+/// The uplink of a host. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Uplink<P> {
+    rate_bps: u64,
+    discipline: NicDiscipline,
+    limits: UplinkQueue,
+    flows: Slab<Flow<P>>,
+    by_key: FxHashMap<u64, usize>,
+    /// Round-robin: the flows that wait, each once. Fifo: the flow of every packet that waits.
+    turn: VecDeque<usize>,
+    queued_bytes: u64,
+    /// End of the last packet sent.
+    free_at: u64,
+}
+
+/// A packet that has begun to leave.
+#[derive(Debug)]
+pub(crate) struct Departure<P> {
+    pub(crate) packet: Packet<P>,
+    pub(crate) flow: usize,
+    /// When its last bit leaves.
+    pub(crate) end: u64,
+    /// How long it had waited.
+    pub(crate) waited: u64,
+}
+
+/// What became of a packet.
+#[derive(Debug)]
+pub(crate) enum Offered<P> {
+    /// The uplink was free.
+    Leaves(Departure<P>),
+    /// It waits.
+    Queued,
+    /// Its queue is full.
+    Full,
+}
+
+impl<P> Uplink<P> {
+    pub(crate) fn new(rate_bps: u64, discipline: NicDiscipline, limits: UplinkQueue) -> Self {
+        Self {
+            rate_bps,
+            discipline,
+            limits,
+            flows: Slab::new(),
+            by_key: FxHashMap::default(),
+            turn: VecDeque::new(),
+            queued_bytes: 0,
+            free_at: 0,
+        }
+    }
+
+    /// When the next packet begins to leave; `None` if none waits.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        if self.turn.is_empty() { None } else { Some(self.free_at) }
+    }
+
+    /// The host sends a packet.
+    pub(crate) fn offer(&mut self, now: u64, key: u64, packet: Packet<P>) -> Offered<P> {
+        if self.turn.is_empty() && self.free_at <= now {
+            let flow = self.flow(key);
+            return Offered::Leaves(self.depart(now, flow, Waiting { packet, since: now }));
+        }
+        let bytes = u64::from(packet.bytes);
+        let index = self.flow(key);
+        let flow = &mut self.flows[index];
+        let flow_full =
+            self.discipline == NicDiscipline::RoundRobin && flow.bytes + bytes > self.limits.flow_bytes;
+        if flow_full || self.queued_bytes + bytes > self.limits.total_bytes {
+            self.forget_if_idle(index);
+            return Offered::Full;
+        }
+        if self.discipline == NicDiscipline::Fifo || flow.queue.is_empty() {
+            self.turn.push_back(index);
+        }
+        flow.queue.push_back(Waiting { packet, since: now });
+        flow.bytes += bytes;
+        self.queued_bytes += bytes;
+        Offered::Queued
+    }
+
+    /// The next packet begins to leave at `now`, which is [`next_at`](Self::next_at).
+    pub(crate) fn send(&mut self, now: u64) -> Option<Departure<P>> {
+        let index = self.turn.pop_front()?;
+        let flow = &mut self.flows[index];
+        let waiting = flow.queue.pop_front()?;
+        flow.bytes -= u64::from(waiting.packet.bytes);
+        self.queued_bytes -= u64::from(waiting.packet.bytes);
+        if self.discipline == NicDiscipline::RoundRobin && !flow.queue.is_empty() {
+            self.turn.push_back(index);
+        }
+        Some(self.depart(now, index, waiting))
+    }
+
+    fn depart(&mut self, now: u64, flow: usize, waiting: Waiting<P>) -> Departure<P> {
+        self.flows[flow].on_the_way += 1;
+        self.free_at = now + serialisation(waiting.packet.bytes, self.rate_bps);
+        Departure { packet: waiting.packet, flow, end: self.free_at, waited: now - waiting.since }
+    }
+
+    /// When a packet of the flow that would arrive at `arrival` does so without overtaking.
+    pub(crate) fn in_order(&mut self, flow: usize, arrival: u64) -> u64 {
+        let last = &mut self.flows[flow].last_arrival;
+        *last = arrival.max(*last);
+        *last
+    }
+
+    /// A packet of the flow is no longer on its way.
+    pub(crate) fn arrived(&mut self, flow: usize) {
+        self.flows[flow].on_the_way -= 1;
+        self.forget_if_idle(flow);
+    }
+
+    fn flow(&mut self, key: u64) -> usize {
+        *self.by_key.entry(key).or_insert_with(|| {
+            self.flows.insert(Flow { key, queue: VecDeque::new(), bytes: 0, last_arrival: 0, on_the_way: 0 })
+        })
+    }
+
+    fn forget_if_idle(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        if flow.queue.is_empty() && flow.on_the_way == 0 {
+            self.by_key.remove(&flow.key);
+            self.flows.remove(index);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+}

@@ -1,0 +1,43 @@
+//! Emulated links for real processes on one machine: rates, latency, jitter, queues and loss.
+//!
+//! Two parts, which know nothing of each other's business:
+//!
+//! - [`Emulator`]: the network as a state machine. Packets and the time go in, packets and the times at which they are due
+//!   come out. The vocabulary is that of the simulator (`samara-sim`).
+//! - `Relay` (Linux): a TUN device and a thread that carries packets between the kernel and an emulator, so that the
+//!   kernel's own TCP, and QUIC over UDP, see these links. No network namespace and no traffic shaping of the kernel is
+//!   needed, only the right to create a device.
+
+mod config;
+mod counters;
+mod emulator;
+mod error;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+mod packet;
+mod subnets;
+mod unavailable;
+
+pub use config::{
+    DownlinkQueue, EmulationConfig, HostConfig, Latency, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES,
+    MIN_RATE_BPS, NicDiscipline, UplinkQueue,
+};
+pub use counters::{Count, Drops, HostCounters};
+pub use emulator::{Delivery, Emulator, Packet};
+pub use error::ConfigError;
+#[cfg(target_os = "linux")]
+pub use linux::{
+    Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
+};
+pub use subnets::{Subnets, SubnetsError};
+pub use unavailable::Unavailable;
+
+/// Whether a relay can be started by this process.
+///
+/// # Errors
+/// Always: there is none for this system.
+#[cfg(not(target_os = "linux"))]
+pub fn availability() -> Result<(), Unavailable> {
+    Err(Unavailable::Platform { found: std::env::consts::OS })
+}

@@ -1,0 +1,312 @@
+//! A running relay: device, routes, thread.
+
+mod report;
+mod worker;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use thiserror::Error;
+
+use super::netlink::{Destination, Netlink, Treatment};
+use super::tun::{TUN_FILE, Tun};
+use crate::config::EmulationConfig;
+use crate::emulator::Emulator;
+use crate::error::ConfigError;
+use crate::subnets::Subnets;
+use crate::unavailable::Unavailable;
+pub use report::{Lateness, RelayReport, Unrouted};
+use worker::{Request, Worker};
+
+/// The MTU of Ethernet: packets of a size as on real paths.
+const MTU: u32 = 1_500;
+
+/// Routes with shorter prefixes are ways out to the whole internet (`0.0.0.0/0`, the halves `0.0.0.0/1` and
+/// `128.0.0.0/1` that VPNs install): more specific ones beside them take nothing away.
+const SHORTEST_SPECIFIC_PREFIX: u8 = 8;
+
+/// How to set up a relay.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// The network to emulate.
+    pub emulation: EmulationConfig,
+    /// The addresses; `None` takes the first of [`Subnets::candidates`] that is free.
+    pub subnets: Option<Subnets>,
+    /// How many packets the device keeps until the relay has read them; those beyond are lost
+    /// ([`RelayReport::device_drops`]).
+    pub queue_packets: u32,
+    /// The file that devices are made with.
+    pub tun_file: PathBuf,
+}
+
+impl RelayConfig {
+    /// Free subnets, 10,000 packets, `/dev/net/tun`.
+    pub fn new(emulation: EmulationConfig) -> Self {
+        Self { emulation, subnets: None, queue_packets: 10_000, tun_file: TUN_FILE.into() }
+    }
+}
+
+/// Why a relay does not run.
+#[derive(Debug, Error)]
+pub enum RelayError {
+    /// Something cannot be emulated.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The system lacks something.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// More hosts than addresses.
+    #[error(
+        "hosts: {found} hosts need more addresses than the {expected} of the subnets; give a shorter prefix"
+    )]
+    TooManyHosts {
+        /// The number of hosts.
+        found: usize,
+        /// The number of addresses.
+        expected: usize,
+    },
+    /// The subnets are in use.
+    #[error(
+        "subnets: {own} and {peers} with prefix /{prefix} are in use (there is a route to {taken}/{taken_prefix}); \
+         give others, or none to have free ones chosen"
+    )]
+    SubnetsTaken {
+        /// The first address of the hosts.
+        own: Ipv4Addr,
+        /// The first address that hosts are seen under.
+        peers: Ipv4Addr,
+        /// The length of the prefix.
+        prefix: u8,
+        /// The destination of the route that is in the way.
+        taken: Ipv4Addr,
+        /// The length of its prefix.
+        taken_prefix: u8,
+    },
+    /// All candidates are in use.
+    #[error(
+        "subnets: all {tried} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
+    )]
+    NoFreeSubnets {
+        /// How many pairs were tried.
+        tried: usize,
+    },
+    /// A step of the set-up failed.
+    #[error("{step}: {source}")]
+    System {
+        /// What was tried.
+        step: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The relay's thread is gone.
+    #[error("the relay has stopped{}; what was measured since is worthless", because(reason))]
+    Stopped {
+        /// Why, if it said so.
+        reason: Option<io::Error>,
+    },
+}
+
+fn because(reason: &Option<io::Error>) -> String {
+    reason.as_ref().map(|error| format!(": {error}")).unwrap_or_default()
+}
+
+/// A running relay. It ends, and takes device, addresses and routes with it, when it is dropped or the process ends in
+/// any way.
+#[derive(Debug)]
+pub struct Relay {
+    name: String,
+    index: u32,
+    subnets: Subnets,
+    hosts: u32,
+    requests: Sender<Request>,
+    wake: Arc<EventFd>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Relay {
+    /// Creates the device and its routes, and starts to carry packets.
+    ///
+    /// # Errors
+    /// If the configuration cannot be emulated, the system lacks something, or no subnets are free.
+    pub fn start(config: RelayConfig) -> Result<Self, RelayError> {
+        let emulator = Emulator::new(&config.emulation)?;
+        let hosts = config.emulation.hosts.len();
+        let tun = Tun::create(&config.tun_file)?;
+        let mut netlink = Netlink::new().map_err(|source| system("connecting to rtnetlink", source))?;
+        netlink
+            .bring_up(tun.index, Some(MTU), Some(config.queue_packets))
+            .map_err(|source| system("bringing up the device", source))?;
+        let subnets = add_subnets(&mut netlink, tun.index, config.subnets, hosts)?;
+        let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+        let wake = Arc::new(wake.map_err(|errno| system("creating an eventfd", errno.into()))?);
+        let (requests, receiver) = channel();
+        let worker = Worker::new(tun.file, Arc::clone(&wake), receiver, subnets, emulator)
+            .map_err(|source| system("preparing the relay", source))?;
+        let thread = std::thread::Builder::new()
+            .name(tun.name.clone())
+            .spawn(move || worker.run())
+            .map_err(|source| system("starting the relay's thread", source))?;
+        let (name, index) = (tun.name, tun.index);
+        Ok(Self { name, index, subnets, hosts: hosts as u32, requests, wake, thread: Some(thread) })
+    }
+
+    /// The name of the device.
+    pub fn device(&self) -> &str {
+        &self.name
+    }
+
+    /// The subnets of the hosts' addresses.
+    pub fn subnets(&self) -> &Subnets {
+        &self.subnets
+    }
+
+    /// The address of a host: its sockets are bound to it, to listen and to dial.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn bind_address(&self, host: u32) -> Ipv4Addr {
+        assert!(host < self.hosts, "host {host} of {}", self.hosts);
+        self.subnets.bind_address(host)
+    }
+
+    /// The address that a host is dialled at by the others, and under which they see it. Its [own
+    /// address](Self::bind_address) must not be used for that: it is local to the machine, so that packets to it pass by
+    /// the relay.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn dial_address(&self, host: u32) -> Ipv4Addr {
+        assert!(host < self.hosts, "host {host} of {}", self.hosts);
+        self.subnets.dial_address(host)
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// If the relay has stopped by itself, or the kernel does not say what the device dropped.
+    pub fn report(&mut self) -> Result<RelayReport, RelayError> {
+        let (answer, report) = sync_channel(1);
+        self.ask(Request::Report(answer))?;
+        let Ok(mut report) = report.recv() else { return Err(self.why_stopped()) };
+        // A new connection each time: the caller may be on another thread than the one that started the relay, not in
+        // another namespace.
+        report.device_drops = Netlink::new()
+            .and_then(|mut netlink| netlink.queue_drops(self.index))
+            .map_err(|source| system("reading the statistics of the device", source))?;
+        Ok(report)
+    }
+
+    /// Ends the relay with a last report.
+    ///
+    /// # Errors
+    /// As [`report`](Self::report).
+    pub fn stop(mut self) -> Result<RelayReport, RelayError> {
+        self.report()
+    }
+
+    fn ask(&mut self, request: Request) -> Result<(), RelayError> {
+        if self.requests.send(request).is_err() {
+            return Err(self.why_stopped());
+        }
+        self.wake.write(1).map_err(|errno| system("waking the relay", errno.into()))?;
+        Ok(())
+    }
+
+    fn why_stopped(&mut self) -> RelayError {
+        let result = self.thread.take().map(JoinHandle::join);
+        let reason = match result {
+            Some(Ok(Err(error))) => Some(error),
+            Some(Err(_)) => Some(io::Error::other("its thread panicked")),
+            Some(Ok(Ok(()))) | None => None,
+        };
+        RelayError::Stopped { reason }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // If it has stopped already, there is nobody to ask; if it could not be woken, it must not be waited for.
+        if self.ask(Request::Stop).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            drop(thread.join());
+        }
+    }
+}
+
+fn system(step: &'static str, source: io::Error) -> RelayError {
+    RelayError::System { step, source }
+}
+
+/// Adds the routes of the given subnets, or of the first candidates that are free.
+fn add_subnets(
+    netlink: &mut Netlink,
+    index: u32,
+    given: Option<Subnets>,
+    hosts: usize,
+) -> Result<Subnets, RelayError> {
+    let routes = netlink.destinations().map_err(|source| system("reading the routes", source))?;
+    if let Some(subnets) = given {
+        return if add_routes(netlink, index, subnets, hosts, &routes)? {
+            Ok(subnets)
+        } else {
+            // Another relay was faster.
+            let (taken, taken_prefix) = subnets.own();
+            Err(subnets_taken(subnets, Destination { address: taken, prefix: taken_prefix }))
+        };
+    }
+    for subnets in Subnets::candidates() {
+        match add_routes(netlink, index, subnets, hosts, &routes) {
+            Ok(true) => return Ok(subnets),
+            Ok(false) | Err(RelayError::SubnetsTaken { .. }) => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(RelayError::NoFreeSubnets { tried: Subnets::candidates().count() })
+}
+
+/// Adds the routes of these subnets. Returns false if somebody else was faster.
+fn add_routes(
+    netlink: &mut Netlink,
+    index: u32,
+    subnets: Subnets,
+    hosts: usize,
+    routes: &[Destination],
+) -> Result<bool, RelayError> {
+    if hosts > subnets.capacity() {
+        return Err(RelayError::TooManyHosts { found: hosts, expected: subnets.capacity() });
+    }
+    let overlaps = |route: &&Destination| {
+        route.prefix >= SHORTEST_SPECIFIC_PREFIX && subnets.overlaps(route.address, route.prefix)
+    };
+    if let Some(route) = routes.iter().find(overlaps) {
+        return Err(subnets_taken(subnets, *route));
+    }
+    let to = |(address, prefix)| Destination { address, prefix };
+    let (own, peers) = (to(subnets.own()), to(subnets.peers()));
+    let mut add = |destination, treatment| match netlink.add_route(index, destination, treatment) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => Err(system("adding a route to the device", source)),
+    };
+    if !add(own, Treatment::Local)? {
+        return Ok(false);
+    }
+    if add(peers, Treatment::Device)? {
+        return Ok(true);
+    }
+    netlink
+        .remove_route(index, own, Treatment::Local)
+        .map_err(|source| system("removing a route from the device", source))?;
+    Ok(false)
+}
+
+fn subnets_taken(subnets: Subnets, route: Destination) -> RelayError {
+    let ((own, prefix), (peers, _)) = (subnets.own(), subnets.peers());
+    RelayError::SubnetsTaken { own, peers, prefix, taken: route.address, taken_prefix: route.prefix }
+}

@@ -1,0 +1,191 @@
+//! The relay's thread: reads what hosts send, and writes what is due.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use samara_engine::Time;
+
+use super::report::{Lateness, RelayReport, Unrouted};
+use crate::emulator::{Emulator, Packet};
+use crate::packet::{Refused, route, translate};
+use crate::subnets::Subnets;
+
+/// Packets that are read before those that are due are written, and the other way round: neither side waits long for the
+/// other (64 packets take less than a millisecond).
+const BATCH: usize = 64;
+
+/// The largest IPv4 packet.
+const MAX_PACKET: usize = 65_535;
+
+/// The finest timers: by default the kernel may delay a thread's wake-up by 50 microseconds (`prctl(2)`,
+/// `PR_SET_TIMERSLACK`).
+const TIMER_SLACK_NANOS: nix::libc::c_ulong = 1;
+
+/// What the thread is asked for.
+pub(super) enum Request {
+    /// To report.
+    Report(SyncSender<RelayReport>),
+    /// To end.
+    Stop,
+}
+
+/// Everything that the thread owns.
+pub(super) struct Worker {
+    tun: File,
+    wake: Arc<EventFd>,
+    requests: Receiver<Request>,
+    subnets: Subnets,
+    hosts: u32,
+    emulator: Emulator<Box<[u8]>>,
+    start: Instant,
+    buffer: Box<[u8]>,
+    lateness: Histogram<u64>,
+    unrouted: Unrouted,
+}
+
+impl Worker {
+    pub(super) fn new(
+        tun: File,
+        wake: Arc<EventFd>,
+        requests: Receiver<Request>,
+        subnets: Subnets,
+        emulator: Emulator<Box<[u8]>>,
+    ) -> io::Result<Self> {
+        let hosts = emulator.counters().count() as u32;
+        let lateness = Histogram::new(3).map_err(io::Error::other)?;
+        Ok(Self {
+            tun,
+            wake,
+            requests,
+            subnets,
+            hosts,
+            emulator,
+            start: Instant::now(),
+            buffer: vec![0; MAX_PACKET].into_boxed_slice(),
+            lateness,
+            unrouted: Unrouted::default(),
+        })
+    }
+
+    /// Carries packets until it is asked to stop.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        nix::sys::prctl::set_timerslack(TIMER_SLACK_NANOS)?;
+        loop {
+            let more_to_read = self.read()?;
+            let more_to_write = self.deliver();
+            while let Ok(request) = self.requests.try_recv() {
+                match request {
+                    // Nobody waits for the report any more: no harm.
+                    Request::Report(answer) => drop(answer.try_send(self.report())),
+                    Request::Stop => return Ok(()),
+                }
+            }
+            if !more_to_read && !more_to_write {
+                self.wait()?;
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    /// Takes what hosts have sent. Returns whether there may be more.
+    fn read(&mut self) -> io::Result<bool> {
+        for _ in 0..BATCH {
+            match self.tun.read(&mut self.buffer) {
+                Ok(len) => self.take(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, len: usize) {
+        let bytes = &mut self.buffer[..len];
+        match route(bytes, &self.subnets, self.hosts) {
+            Ok(route) => {
+                translate(bytes, &self.subnets);
+                let packet =
+                    Packet { from: route.from, to: route.to, bytes: len as u32, payload: Box::from(&*bytes) };
+                let now = Time::ZERO + self.start.elapsed();
+                self.emulator.push(now, route.flow, packet);
+            }
+            Err(Refused::NotIpv4) => self.unrouted.not_ipv4.add(len as u32),
+            Err(Refused::Malformed) => self.unrouted.malformed.add(len as u32),
+            Err(Refused::UnknownHost { source, destination }) => {
+                self.unrouted.unknown_host.add(len as u32);
+                let addresses = (Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination));
+                self.unrouted.first_unknown.get_or_insert(addresses);
+            }
+        }
+    }
+
+    /// Hands over what is due. Returns whether there may be more.
+    fn deliver(&mut self) -> bool {
+        for _ in 0..BATCH {
+            let now = self.now();
+            let Some(delivery) = self.emulator.poll(now) else { return false };
+            self.lateness.saturating_record(now.since(delivery.due).as_nanos() as u64);
+            let packet = delivery.packet;
+            if let Err(error) = self.tun.write(&packet.payload) {
+                self.unrouted.not_taken.add(packet.bytes);
+                self.unrouted.first_not_taken.get_or_insert_with(|| error.to_string());
+            }
+        }
+        true
+    }
+
+    /// Sleeps until something is sent, due or asked for.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = match self.emulator.next_at() {
+            None => None,
+            Some(at) => {
+                let left = at.since(self.now());
+                if left.is_zero() {
+                    return Ok(());
+                }
+                Some(TimeSpec::from_duration(left))
+            }
+        };
+        let mut files = [
+            PollFd::new(self.tun.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut files, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => (),
+            Err(errno) => return Err(errno.into()),
+        }
+        if files[1].any() == Some(true) {
+            self.wake.read()?;
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> RelayReport {
+        // Every thread has this clock; zero would only make the report look better than it is.
+        let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::MAX, Duration::from);
+        RelayReport {
+            running: self.start.elapsed(),
+            cpu,
+            lateness: Lateness::of(&self.lateness),
+            hosts: self.emulator.counters().copied().collect(),
+            unrouted: self.unrouted.clone(),
+            // Filled in by the one who asks: only the kernel knows.
+            device_drops: 0,
+        }
+    }
+}

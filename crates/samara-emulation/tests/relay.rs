@@ -1,0 +1,249 @@
+//! The kernel's own TCP and UDP over emulated links. Skipped, with the reason, where no device can be created.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::*;
+use samara_emulation::{EmulationConfig, Relay, RelayConfig, RelayError, RelayReport, Subnets};
+
+const MBIT: u64 = 1_000_000;
+const MS: Duration = Duration::from_millis(1);
+
+fn config(hosts: usize, rate_bps: u64, latency: Duration) -> RelayConfig {
+    RelayConfig::new(EmulationConfig::uniform(hosts, rate_bps, latency))
+}
+
+/// Sends so many bytes from host 0 to host 1. Returns how long it took from the first write to the last read.
+fn transfer(relay: &Relay, len: usize) -> Duration {
+    let (listener, port) = listen(relay, 1);
+    let receiver = receive_all(listener);
+    let mut stream = dial(relay, 0, 1, port).unwrap();
+    assert_eq!(stream.peer_addr().unwrap().ip(), relay.dial_address(1));
+    let sent = pattern(len);
+    let start = Instant::now();
+    stream.write_all(&sent).unwrap();
+    drop(stream);
+    let (bytes, end) = receiver.join().unwrap();
+    assert!(bytes == sent, "{} bytes of {len} arrived, or others", bytes.len());
+    end - start
+}
+
+/// A report when nothing is on its way any more: closed connections exchange their last packets after the last byte.
+fn settled(relay: &mut Relay) -> RelayReport {
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < TIMEOUT, "packets are still on their way");
+        let report = relay.report().unwrap();
+        let total = report.total();
+        if total.sent.packets == total.received.packets + total.drops.total().packets {
+            return report;
+        }
+        std::thread::sleep(10 * MS);
+    }
+}
+
+#[test]
+fn a_tcp_transfer_takes_what_rate_and_latency_demand() {
+    let Some(mut relay) = start(config(2, 20 * MBIT, 50 * MS)) else { return };
+    let len = 2 << 20;
+    let took = transfer(&relay, len);
+    // Each packet carries at most 1,460 bytes and at least 40 of headers; then the latency.
+    let wire_bits = (len + len.div_ceil(1460) * 40) as f64 * 8.0;
+    let least = Duration::from_secs_f64(wire_bits / 20e6) + 50 * MS;
+    assert!(took >= least, "{took:?} is less than {least:?}");
+    let report = settled(&mut relay);
+    let doubts = report.doubts();
+    // Slow start costs about five round trips of 100 ms. A relay that could not keep up proves nothing.
+    assert!(took < 3 * least || !doubts.is_empty(), "{took:?} is much more than {least:?}");
+    assert!(report.hosts[0].sent.bytes as usize > len);
+    assert!(
+        report.hosts[0].sent.bytes / report.hosts[0].sent.packets <= 1500,
+        "the kernel cuts segments itself"
+    );
+    assert!(report.hosts[1].received.packets > (len / 1460) as u64);
+    assert_eq!(report.unrouted.unknown_host.packets, 0);
+}
+
+#[test]
+fn a_datagram_takes_the_latency_each_way() {
+    let Some(relay) = start(config(3, 20 * MBIT, 25 * MS)) else { return };
+    let ((one, _), (two, port)) = (datagrams(&relay, 0), datagrams(&relay, 2));
+    let mut buffer = [0; 2000];
+    for round in 0..10u8 {
+        let start = Instant::now();
+        let body = [round; 700];
+        one.send_to(&body, (relay.dial_address(2), port)).unwrap();
+        let (len, from) = two.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(0).into()));
+        assert!(start.elapsed() >= 25 * MS);
+        two.send_to(&buffer[..len], from).unwrap();
+        let (len, from) = one.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(2).into()));
+        assert!(start.elapsed() >= 50 * MS, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_large_datagram_is_cut_and_put_together() {
+    let Some(mut relay) = start(config(2, 100 * MBIT, 5 * MS)) else { return };
+    let ((one, _), (two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
+    let body = pattern(20_000);
+    one.send_to(&body, (relay.dial_address(1), port)).unwrap();
+    let mut buffer = vec![0; 65_535];
+    let (len, _) = two.recv_from(&mut buffer).unwrap();
+    assert!(buffer[..len] == body);
+    assert_eq!(relay.report().unwrap().hosts[1].received.packets, 14);
+}
+
+#[test]
+fn tcp_repairs_what_is_lost() {
+    let emulation = EmulationConfig { loss: 0.01, ..EmulationConfig::uniform(2, 50 * MBIT, 5 * MS) };
+    let Some(mut relay) = start(RelayConfig::new(emulation)) else { return };
+    transfer(&relay, 2 << 20);
+    let report = settled(&mut relay);
+    assert!(report.hosts[0].drops.random.packets > 0);
+    assert!(report.total().received.bytes > 2 << 20);
+}
+
+#[test]
+fn two_relays_do_not_disturb_each_other() {
+    let Some(mut one) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
+    let Some(mut two) = start(config(2, 50 * MBIT, 20 * MS)) else { return };
+    assert_ne!(one.device(), two.device());
+    let own = one.subnets().own().0;
+    assert_ne!(two.subnets().own().0, own);
+    std::thread::scope(|scope| {
+        scope.spawn(|| transfer(&one, 1 << 20));
+        scope.spawn(|| transfer(&two, 1 << 20));
+    });
+    for relay in [&mut one, &mut two] {
+        let report = settled(relay);
+        assert!(report.hosts[0].sent.bytes > 1 << 20);
+        assert!(report.hosts[0].sent.bytes < 2 << 20);
+    }
+    // Addresses of one are unknown to the other, and the same ones cannot be had twice.
+    let given = RelayConfig { subnets: Some(*one.subnets()), ..config(2, MBIT, MS) };
+    let refused = Relay::start(given).unwrap_err();
+    assert!(matches!(refused, RelayError::SubnetsTaken { .. }), "{refused}");
+    assert!(refused.to_string().contains(&own.to_string()), "{refused}");
+}
+
+#[test]
+fn a_closed_port_is_reported_to_the_sender() {
+    let Some(relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
+    let (one, _) = datagrams(&relay, 0);
+    let closed = datagrams(&relay, 1).1;
+    one.connect((relay.dial_address(1), closed)).unwrap();
+    one.send(b"anybody there?").unwrap();
+    // The kernel matches the packet that the ICMP error quotes with the socket.
+    let error = one.recv(&mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    let (listener, port) = listen(&relay, 1);
+    drop(listener);
+    let error = dial(&relay, 0, 1, port).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn packets_of_nobody_are_counted_and_named() {
+    let Some(mut relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
+    // Host 7 has an address, but is not in the network.
+    let stranger = UdpSocket::bind((relay.subnets().bind_address(7), 0)).unwrap();
+    stranger.send_to(b"hello", (relay.dial_address(1), 9)).unwrap();
+    let report = loop {
+        let report = relay.report().unwrap();
+        if report.unrouted.unknown_host.packets > 0 {
+            break report;
+        }
+        std::thread::sleep(MS);
+    };
+    let addresses = (relay.subnets().bind_address(7), relay.dial_address(1));
+    assert_eq!(report.unrouted.first_unknown, Some(addresses));
+    let doubts = report.doubts();
+    assert!(doubts.iter().any(|doubt| doubt.contains(&addresses.0.to_string())), "{doubts:?}");
+}
+
+#[test]
+fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
+    let mut emulation = EmulationConfig::uniform(2, MBIT, 5 * MS);
+    emulation.uplink_queue.flow_bytes = 10_000;
+    let Some(mut relay) = start(RelayConfig::new(emulation)) else { return };
+    let ((one, _), (_two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
+    // 100 packets of 1,028 bytes at 1 Mbit/s would take 0.8 s; nine fit into the queue.
+    for _ in 0..100 {
+        one.send_to(&[0; 1000], (relay.dial_address(1), port)).unwrap();
+    }
+    let report = settled(&mut relay);
+    let host = &report.hosts[0];
+    assert_eq!(host.sent.packets, 100);
+    assert!(host.drops.uplink_full.packets > 50, "{host:?}");
+    assert_eq!(host.drops.uplink_full.packets + report.hosts[1].received.packets, 100);
+}
+
+/// In a pair of subnets that no other test takes: of the block for benchmarks (RFC 2544).
+fn config_in(pair: u8) -> RelayConfig {
+    let subnets = Subnets::new([198, 18, 2 * pair, 0].into(), [198, 18, 2 * pair + 1, 0].into(), 24).unwrap();
+    RelayConfig { subnets: Some(subnets), ..config(2, 50 * MBIT, 5 * MS) }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(relay) = start(config_in(0)) else { return };
+    let device = Path::new("/sys/class/net").join(relay.device());
+    let own = relay.bind_address(0);
+    assert!(device.exists() && UdpSocket::bind((own, 0)).is_ok());
+    drop(relay);
+    assert!(UdpSocket::bind((own, 0)).is_err());
+    // The same addresses are free again.
+    Relay::start(config_in(0)).unwrap();
+}
+
+#[test]
+#[ignore = "not a test: the next one runs it in a process of its own"]
+fn a_process_that_waits_to_be_killed() {
+    if std::env::var_os("SAMARA_TEST_WAIT_TO_BE_KILLED").is_none() {
+        return;
+    }
+    let relay = Relay::start(config_in(1)).unwrap();
+    println!("\ndevice {} {}", relay.device(), relay.bind_address(0));
+    std::thread::sleep(TIMEOUT);
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_killed_process() {
+    use std::io::BufRead;
+
+    if let Err(reason) = samara_emulation::availability() {
+        eprintln!("SKIPPED: {reason}");
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_process_that_waits_to_be_killed", "--ignored", "--nocapture"])
+        .env("SAMARA_TEST_WAIT_TO_BE_KILLED", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("device ")?.to_owned()));
+    let line = line.expect("the child starts a relay");
+    let (name, own) = line.split_once(' ').unwrap();
+    let own: Ipv4Addr = own.parse().unwrap();
+    let device = Path::new("/sys/class/net").join(name);
+    assert!(device.exists() && UdpSocket::bind((own, 0)).is_ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(UdpSocket::bind((own, 0)).is_err());
+}
+
+#[test]
+fn the_error_names_what_is_missing() {
+    let missing = RelayConfig { tun_file: "/nonexistent/tun".into(), ..config(2, MBIT, MS) };
+    let error = Relay::start(missing).unwrap_err().to_string();
+    assert!(error.contains("/nonexistent/tun: not found") && error.contains("modprobe tun"), "{error}");
+}
