@@ -9,7 +9,9 @@
 //! let path = std::env::temp_dir().join(format!("samara-trace-{}.pb", std::process::id()));
 //! let writer = TraceWriter::create(&path, Format::Protobuf, 1024, WhenFull::Drop)?;
 //! writer.record(TraceEvent::new(b"me", 1_700_000_000_000_000_000, Body::Join(Join { topic: Some("t".into()) })));
-//! assert_eq!(writer.finish()?.written, 1);
+//! let (counts, error) = writer.finish();
+//! error?;
+//! assert_eq!(counts.written, 1);
 //!
 //! let events = TraceReader::open(&path)?.collect::<Result<Vec<_>, _>>()?;
 //! assert_eq!(events[0].body(), Some(Body::Join(Join { topic: Some("t".into()) })));
@@ -35,4 +37,4 @@ pub use event::{
 };
 pub use format::Format;
 pub use reader::{EVENT_BYTES_MAX, Place, TraceError, TraceReader};
-pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull, Written};
+pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};

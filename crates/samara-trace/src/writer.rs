@@ -33,9 +33,6 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// What a whole trace has become; see [`TraceWriter::finish`].
-pub type Written = Counts;
-
 #[derive(Debug, Default)]
 struct Shared {
     written: AtomicU64,
@@ -104,13 +101,10 @@ impl TraceWriter {
         }
     }
 
-    /// Waits until everything is in the file.
-    ///
-    /// # Errors
-    /// The first error of writing; what came after it is lost.
-    pub fn finish(mut self) -> io::Result<Written> {
-        self.close()?;
-        Ok(self.counts())
+    /// Waits until everything is in the file. Also returns the first error of writing, after which nothing was written.
+    pub fn finish(mut self) -> (Counts, io::Result<()>) {
+        let closed = self.close();
+        (self.counts(), closed)
     }
 
     fn close(&mut self) -> io::Result<()> {

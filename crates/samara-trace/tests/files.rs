@@ -23,7 +23,7 @@ fn every_kind_of_event_comes_back_in_both_forms() {
         for event in common::all() {
             assert!(writer.record(event));
         }
-        assert_eq!(writer.finish().unwrap().written, 13);
+        assert_eq!(writer.finish().0.written, 13);
         let reader = TraceReader::open(&path).unwrap();
         assert_eq!(reader.format(), format);
         let events: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
@@ -123,7 +123,8 @@ fn what_does_not_fit_is_dropped_and_counted() {
     assert!((8..1000).contains(&taken), "{taken}");
     assert_eq!(writer.counts().dropped, 1000 - taken);
     drop(go);
-    let written = writer.finish().unwrap();
+    let (written, error) = writer.finish();
+    error.unwrap();
     assert_eq!((written.written, written.dropped), (taken, 1000 - taken));
 }
 
@@ -144,6 +145,8 @@ fn errors_of_the_disk_are_told_and_nobody_waits_for_ever() {
     for _ in 0..100 {
         writer.record(common::all()[7].clone());
     }
-    let error = writer.finish().unwrap_err();
+    let (counts, error) = writer.finish();
+    assert_eq!((counts.written + counts.failed, counts.dropped), (100, 0));
+    let error = error.unwrap_err();
     assert!(error.to_string().contains("no space"), "{error}");
 }

@@ -54,7 +54,7 @@ fn write(name: &str, format: Format) -> String {
     for event in common::all().into_iter().chain(common::all()) {
         writer.record(event);
     }
-    assert_eq!(writer.finish().unwrap().written, 26);
+    assert_eq!(writer.finish().0.written, 26);
     path.to_str().expect("text").to_owned()
 }
 
