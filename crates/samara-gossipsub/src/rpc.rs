@@ -182,10 +182,10 @@ pub struct Rpc {
 
 /// An [`Rpc`] with its encoded length, shared between all the peers that it is owed to: what the engine sends and
 /// receives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcFrame(Arc<Sealed>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Sealed {
     rpc: Rpc,
     encoded_len: u32,

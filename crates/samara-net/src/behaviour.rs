@@ -20,16 +20,16 @@ use libp2p::swarm::{
     CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
-use samara_engine::outbox::{Copy, Dispatch, Room, Schedule};
+use samara_engine::outbox::{Copy, Counters, Dispatch, Lane, Room, Schedule};
 use samara_engine::{
-    Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle, PeerInfo, Purpose, Time,
+    Frame, Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle, PeerInfo, Purpose, Time,
 };
 use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
 
 use crate::driver::Driver;
-use crate::event::Event;
+use crate::event::{Event, Traffic};
 use crate::handler::{FromHandler, Handler};
 use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 use crate::options::Options;
@@ -42,9 +42,20 @@ struct Connection {
     outbound: bool,
     address: Option<IpAddr>,
     writable: bool,
-    /// Frames on their way, in order: bytes, and the message and rank of those that are one.
-    in_flight: VecDeque<(usize, Option<(MessageKey, u32)>)>,
+    /// Frames on their way, in order.
+    in_flight: VecDeque<InFlight>,
     in_flight_bytes: usize,
+}
+
+/// A frame on its way into a stream.
+#[derive(Debug)]
+struct InFlight {
+    len: usize,
+    payload: usize,
+    /// The message and the rank, if it is a copy of one.
+    copy: Option<(MessageKey, u32)>,
+    /// The frame, if it is to be reported.
+    frame: Option<RpcFrame>,
 }
 
 /// A peer with at least one connection.
@@ -90,6 +101,7 @@ pub struct Behaviour {
     /// Links to offer room to.
     ready: Vec<Handle>,
     actions: VecDeque<ToSwarm<Event, std::convert::Infallible>>,
+    traffic: Traffic,
     timer: Delay,
     timer_at: Option<Instant>,
 }
@@ -125,6 +137,7 @@ impl Behaviour {
             recommended: BTreeMap::new(),
             ready: Vec::new(),
             actions: VecDeque::new(),
+            traffic: Traffic::default(),
             timer: Delay::new(std::time::Duration::ZERO),
             timer_at: None,
         })
@@ -181,6 +194,51 @@ impl Behaviour {
         self.driver.outbox().pending()
     }
 
+    /// Who is owed a copy of a message still, and for whom one is on its way into a stream: once for each copy.
+    pub fn owed_to(&mut self, message: MessageKey) -> Vec<PeerId> {
+        let mut owed = Vec::new();
+        let pending = self.driver.outbox().progress(message).is_some();
+        for (at, peer) in self.handles.iter().enumerate() {
+            let Some(peer) = *peer else { continue };
+            if pending && self.driver.outbox().owes(Handle(at as u32), message) {
+                owed.push(peer);
+            }
+            let connections = self.peers.get(&peer).into_iter().flat_map(|peer| &peer.connections);
+            let on_their_way = connections.flat_map(|connection| &connection.in_flight);
+            let copies = on_their_way.filter(|frame| frame.copy.is_some_and(|(key, _)| key == message));
+            owed.extend(copies.map(|_| peer));
+        }
+        owed
+    }
+
+    /// How many copies of messages each peer is owed, or are on their way into its stream. Peers without any are left out.
+    pub fn owed_by_peer(&mut self) -> BTreeMap<PeerId, usize> {
+        let mut owed = BTreeMap::new();
+        for (handle, copies) in self.driver.outbox().pending_messages() {
+            owed.extend(self.peer_id(handle).map(|peer| (peer, copies)));
+        }
+        for (peer, state) in &self.peers {
+            let on_the_way = state.connections.iter().flat_map(|connection| &connection.in_flight);
+            let copies = on_the_way.filter(|frame| frame.copy.is_some()).count();
+            if copies > 0 {
+                *owed.entry(*peer).or_default() += copies;
+            }
+        }
+        owed
+    }
+
+    /// What became of the copies of each lane, by its name.
+    pub fn counters(&mut self) -> Vec<(&'static str, Counters)> {
+        let outbox = self.driver.outbox();
+        let lanes = outbox.config().lanes.iter().zip(0..);
+        lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
+    }
+
+    /// What went over the streams.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
     /// Who has a number in the engine.
     pub fn peer_id(&self, handle: Handle) -> Option<PeerId> {
         self.handles.get(handle.index()).copied().flatten()
@@ -207,11 +265,7 @@ impl Behaviour {
 
     /// Takes what a call has left: events, links, copies.
     fn after_call(&mut self) {
-        for event in self.driver.take_events() {
-            if let Some(event) = self.translate(event) {
-                self.actions.push_back(ToSwarm::GenerateEvent(event));
-            }
-        }
+        self.tell_events();
         for request in self.driver.take_links() {
             match request {
                 LinkRequest::Dial(identity) => match peer_id_of(&identity) {
@@ -237,6 +291,14 @@ impl Behaviour {
         self.drain();
     }
 
+    fn tell_events(&mut self) {
+        for event in self.driver.take_events() {
+            if let Some(event) = self.translate(event) {
+                self.actions.push_back(ToSwarm::GenerateEvent(event));
+            }
+        }
+    }
+
     fn translate(&mut self, event: samara_gossipsub::Event) -> Option<Event> {
         use samara_gossipsub::Event as Engine;
         Some(match event {
@@ -258,7 +320,10 @@ impl Behaviour {
                 return None;
             }
             Engine::Lost(lost) => Event::Lost(lost),
-            Engine::Trace(trace) => Event::Trace(trace),
+            Engine::Trace(trace) => {
+                let peer = trace.peer().and_then(|peer| self.peer_id(peer));
+                Event::Trace { trace, peer }
+            }
         })
     }
 
@@ -316,7 +381,12 @@ impl Behaviour {
         let peer = self.peer_id(copy.peer).and_then(|peer| self.peers.get_mut(&peer));
         let Some(connection) = peer.and_then(Peer::active) else { return };
         let len = copy.len as usize;
-        connection.in_flight.push_back((len, copy.message.map(|key| (key, copy.rank))));
+        connection.in_flight.push_back(InFlight {
+            len,
+            payload: copy.frame.payload_len(),
+            copy: copy.message.map(|key| (key, copy.rank)),
+            frame: self.options.report_frames.then(|| copy.frame.clone()),
+        });
         connection.in_flight_bytes += len;
         // Fails only if the connection has just closed, which is told right after: the copy then counts as lost there.
         let _ = connection.frames.unbounded_send(copy.frame);
@@ -351,7 +421,7 @@ impl Behaviour {
         let Some(at) = peer.connections.iter().position(|connection| connection.id == id) else { return };
         let gone = peer.connections.swap_remove(at);
         let handle = peer.handle;
-        let on_the_way = gone.in_flight.iter().filter(|(_, copy)| copy.is_some()).count();
+        let on_the_way = gone.in_flight.iter().filter(|frame| frame.copy.is_some()).count();
         if !peer.connections.is_empty() {
             // The link goes on over another connection.
             self.tell_cut(peer_id, on_the_way);
@@ -363,6 +433,8 @@ impl Behaviour {
         if let Some(handle) = handle {
             let owed = self.driver.outbox().link_down(handle);
             self.driver.input(Input::LinkDown { peer: handle });
+            // As long as it is known whose number that was.
+            self.tell_events();
             self.handles[handle.index()] = None;
             self.free.push(handle);
             let lost_copies = owed + on_the_way;
@@ -405,10 +477,20 @@ impl Behaviour {
         };
         let mut cut = 0;
         for _ in 0..count {
-            let Some((len, copy)) = connection.in_flight.pop_front() else { break };
+            let Some(InFlight { len, payload, copy, frame }) = connection.in_flight.pop_front() else {
+                break;
+            };
             connection.in_flight_bytes -= len;
-            cut += usize::from(!arrived && copy.is_some());
-            if let Some((key, rank)) = copy.filter(|_| arrived && self.options.report_sent) {
+            if !arrived {
+                cut += usize::from(copy.is_some());
+                continue;
+            }
+            self.traffic.payload_up += payload as u64;
+            self.traffic.control_up += len.saturating_sub(payload) as u64;
+            if let Some(frame) = frame {
+                self.actions.push_back(ToSwarm::GenerateEvent(Event::FrameSent { peer: peer_id, frame }));
+            }
+            if let Some((key, rank)) = copy.filter(|_| self.options.report_sent) {
                 self.actions.push_back(ToSwarm::GenerateEvent(Event::Sent { key, peer: peer_id, rank }));
             }
         }
@@ -507,6 +589,12 @@ impl NetworkBehaviour for Behaviour {
             }
             FromHandler::Written(count) => self.written(peer, id, count, true),
             FromHandler::Frame(frame) => {
+                self.traffic.payload_down += frame.payload_len() as u64;
+                self.traffic.control_down += (frame.encoded_len() - frame.payload_len()) as u64;
+                if self.options.report_frames {
+                    let frame = frame.clone();
+                    self.actions.push_back(ToSwarm::GenerateEvent(Event::FrameReceived { peer, frame }));
+                }
                 if let Some(handle) = self.handle(&peer) {
                     self.driver.input(Input::Frame { peer: handle, frame });
                 }

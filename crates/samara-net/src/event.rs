@@ -5,7 +5,7 @@ use std::sync::Arc;
 use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::outbox::Lost;
-use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::WireError;
 use samara_gossipsub::{BatchReceipt, Trace};
 
@@ -104,5 +104,37 @@ pub enum Event {
     /// A copy did not fit into its queue, or made room for another.
     Lost(Lost),
     /// A change within the protocol (if the engine is configured so).
-    Trace(Trace),
+    Trace {
+        /// What.
+        trace: Trace,
+        /// The peer that it is about, if it is about one: the numbers of peers in it can be another's by now.
+        peer: Option<PeerId>,
+    },
+    /// A frame came (with [`Options::report_frames`](crate::Options::report_frames)); what follows from it comes after.
+    FrameReceived {
+        /// From whom.
+        peer: PeerId,
+        /// The frame.
+        frame: RpcFrame,
+    },
+    /// A frame was written to the stream of a link (likewise).
+    FrameSent {
+        /// To whom.
+        peer: PeerId,
+        /// The frame.
+        frame: RpcFrame,
+    },
+}
+
+/// Frames that went over the streams of all links, in bytes with their lengths, without what the transports below add.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Payloads of messages, written.
+    pub payload_up: u64,
+    /// Everything else, written.
+    pub control_up: u64,
+    /// Payloads of messages, read.
+    pub payload_down: u64,
+    /// Everything else, read.
+    pub control_down: u64,
 }

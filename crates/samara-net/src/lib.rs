@@ -39,7 +39,7 @@ mod upgrade;
 
 pub use behaviour::Behaviour;
 pub use driver::Driver;
-pub use event::Event;
+pub use event::{Event, Traffic};
 pub use handler::Handler;
 pub use identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 pub use options::{Options, PROTOCOLS};

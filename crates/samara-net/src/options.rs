@@ -25,6 +25,8 @@ pub struct Options {
     pub limits: Limits,
     /// Whether [`Event::Sent`](crate::Event::Sent) tells of every copy of a message that was written.
     pub report_sent: bool,
+    /// Whether every frame that is read or written is an event: for traces.
+    pub report_frames: bool,
 }
 
 impl Default for Options {
@@ -35,6 +37,7 @@ impl Default for Options {
             in_flight_bytes: 64 << 10,
             limits: Limits::default(),
             report_sent: false,
+            report_frames: false,
         }
     }
 }

@@ -103,7 +103,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
 pub use room::Room;
@@ -515,6 +515,15 @@ impl<F: Frame> Outbox<F> {
     /// How many copies are owed in all.
     pub fn pending(&self) -> usize {
         self.store.copies.len()
+    }
+
+    /// How many copies of messages each peer is owed, for reports: looks at every copy. Other frames do not count.
+    pub fn pending_messages(&self) -> BTreeMap<PeerId, usize> {
+        let mut by_peer = BTreeMap::new();
+        for (_, copy) in self.store.copies.iter().filter(|(_, copy)| copy.group != NONE) {
+            *by_peer.entry(copy.peer).or_default() += 1;
+        }
+        by_peer
     }
 
     /// What became of the copies of a message, while it has any that are pending.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::outbox::{Lost, Schedule};
+use samara_engine::outbox::{LossCause, Lost, Schedule};
 use samara_engine::{MessageKey, PeerId, PeerIdentity};
 use thiserror::Error;
 
-use crate::rpc::{Message, MessageId, Topic};
+use crate::rpc::{Message, MessageId, RpcFrame, Topic};
+use crate::signature::SignatureError;
 
 /// What an application can ask a [`GossipSub`](crate::GossipSub) for by [`Input::Command`](samara_engine::Input::Command).
 /// Each has a method of the same name; the answers of publishing come as [`Event::Published`].
@@ -203,6 +204,17 @@ pub enum Event {
     Trace(Trace),
 }
 
+impl Trace {
+    /// The peer that it is about, if it is about one.
+    pub fn peer(&self) -> Option<PeerId> {
+        match self {
+            Self::Joined(_) | Self::Left(_) => None,
+            Self::Grafted { peer, .. } | Self::Pruned { peer, .. } | Self::Lost { peer, .. } => Some(*peer),
+            Self::Dropped { from, .. } | Self::Duplicate { from, .. } => Some(*from),
+        }
+    }
+}
+
 /// Changes within the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trace {
@@ -230,11 +242,33 @@ pub enum Trace {
     },
     /// A message was not delivered.
     Dropped {
-        /// Its number at this node.
-        key: MessageKey,
-        /// Who sent the first copy.
+        /// Its id.
+        id: MessageId,
+        /// Its topic.
+        topic: Topic,
+        /// Who sent it.
         from: PeerId,
         /// Why.
         cause: super::Ignored,
+        /// What is wrong with its signature, if that is why.
+        signature: Option<SignatureError>,
+    },
+    /// Another copy of a message that was known.
+    Duplicate {
+        /// Its id.
+        id: MessageId,
+        /// Its topic.
+        topic: Topic,
+        /// Who sent it.
+        from: PeerId,
+    },
+    /// A frame did not fit into its queue, or made room for another.
+    Lost {
+        /// For whom it was.
+        peer: PeerId,
+        /// Why.
+        cause: LossCause,
+        /// The frame; `None` if it was dropped for a newer one and is not in the cache any more.
+        frame: Option<RpcFrame>,
     },
 }

@@ -122,7 +122,7 @@ impl GossipSub {
                 receipt.lost += 1;
             }
         }
-        self.note_all_lost(cx);
+        self.note_all_lost(None, cx);
         if self.config.deliver_own {
             for Prepared { key, id, topic, message, .. } in prepared {
                 let topic = self.topics.get(topic).name.clone();

@@ -7,11 +7,12 @@ use samara_engine::{Frame, MessageKey, PeerId};
 use smallvec::SmallVec;
 
 use super::idontwant::Incoming;
-use super::{Cx, Event, GossipSub, Ignored, deadline};
+use super::{Cx, Event, GossipSub, Ignored, Trace, deadline};
 use crate::cache::SeenStrategy;
 use crate::ids::TopicIdx;
 use crate::rpc::{Control, Message, MessageId, Rpc, RpcFrame};
 use crate::score::RejectReason;
+use crate::signature::SignatureError;
 
 /// A message that is new here.
 #[derive(Debug)]
@@ -79,7 +80,10 @@ impl GossipSub {
             match self.admit(from, message, arrivals.len(), cx) {
                 Ok(Some(arrival)) => arrivals.push(arrival),
                 Ok(None) => {}
-                Err(cause) => self.metrics.ignore(cause, 1),
+                Err(cause) => {
+                    self.metrics.ignore(cause, 1);
+                    self.trace_refused(from, message, cause, cx);
+                }
             }
         }
         if arrivals.is_empty() {
@@ -171,6 +175,11 @@ impl GossipSub {
         if self.config.report_duplicates {
             cx.emit(Event::Duplicate { key, from });
         }
+        self.trace(cx, || Trace::Duplicate {
+            id: id.clone(),
+            topic: self.topics.get(topic).name.clone(),
+            from,
+        });
     }
 
     /// Delivers and forwards a message that was found valid. `holders` sent a copy of it meanwhile.
@@ -196,7 +205,7 @@ impl GossipSub {
             for (peer, _) in self.unwanted.peers(&id) {
                 outbox.note_has(now, *peer, key);
             }
-            self.note_all_lost(cx);
+            self.note_all_lost(None, cx);
         }
         let name = self.topics.get(topic).name.clone();
         cx.emit(Event::Message { id, key, topic: name, message, from: Some(from) });
@@ -212,7 +221,29 @@ impl GossipSub {
     ) {
         self.metrics.ignore(cause, 1);
         self.scores.reject_message(cx.now(), arrival.from, arrival.topic, arrival.key, reason);
-        self.trace(cx, || super::Trace::Dropped { key: arrival.key, from: arrival.from, cause });
+        self.trace(cx, || Trace::Dropped {
+            id: arrival.id.clone(),
+            topic: self.topics.get(arrival.topic).name.clone(),
+            from: arrival.from,
+            cause,
+            signature: None,
+        });
+    }
+
+    /// Messages on topics that are not joined leave no trace: go-libp2p-pubsub does not trace them either, and their
+    /// ids cannot be told.
+    fn trace_refused(&self, from: PeerId, message: &Arc<Message>, cause: Ignored, cx: &mut Cx<'_>) {
+        if matches!(cause, Ignored::MessageWithoutTopic | Ignored::MessageNotSubscribed) {
+            return;
+        }
+        let Some(topic) = message.topic.clone() else { return };
+        self.trace(cx, || {
+            let fields = self.config.authenticity.policy.check_fields(message);
+            let signature = fields.err().unwrap_or(SignatureError::InvalidSignature);
+            let signature = (cause == Ignored::MessageSignature).then_some(signature);
+            let id = self.config.message_id_of(&topic).id(message);
+            Trace::Dropped { id, topic, from, cause, signature }
+        });
     }
 }
 

@@ -3,7 +3,8 @@
 use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
 use samara_engine::{Frame, MessageKey, PeerId, Time};
 
-use super::{Cx, Event, GossipSub};
+use super::receive::frame_of;
+use super::{Cx, Event, GossipSub, Trace};
 use crate::config::LaneLayout;
 use crate::ids::TopicIdx;
 use crate::rpc::{Control, IHave, MessageId, Rpc, RpcFrame, SubOpts, Topic};
@@ -51,7 +52,8 @@ impl GossipSub {
         let room = self.config.sending.control.copies;
         // In go-libp2p-pubsub urgent frames overtake others, but need room in the same queue.
         if self.config.sending.layout == LaneLayout::Shared && cx.outbox().pending_to(peer) >= room {
-            self.note_lost(Lost { peer, message: None, cause: LossCause::DroppedNewest }, cx);
+            let lost = Lost { peer, message: None, cause: LossCause::DroppedNewest };
+            self.note_lost(lost, Some(&frame), cx);
             return;
         }
         self.owe(peer, self.lanes.urgent, frame, None, None, cx);
@@ -68,25 +70,32 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> bool {
         let now = cx.now();
+        let traced = self.config.trace.then(|| frame.clone());
         let taken = cx.outbox().owe_into(now, peer, lane, frame, message, deadline, &mut self.lost);
-        self.note_all_lost(cx);
+        // What was lost is this frame, or else older ones.
+        self.note_all_lost(traced.as_ref().filter(|_| !taken), cx);
         taken
     }
 
-    /// Counts a loss, tells the application, and holds it against a peer that is too slow for its messages.
-    pub(super) fn note_lost(&mut self, lost: Lost, cx: &mut Cx<'_>) {
+    /// Counts a loss, tells the application, and holds it against a peer that is too slow for its messages. `frame` is
+    /// what was lost, where the caller has it.
+    fn note_lost(&mut self, lost: Lost, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
         self.metrics.lose(lost.cause);
         if lost.message.is_some() && lost.cause != LossCause::NotConnected {
             self.scores.slow_peer(lost.peer);
         }
         cx.emit(Event::Lost(lost));
+        self.trace(cx, || {
+            let cached = || lost.message.and_then(|key| self.mcache.get(key)).map(frame_of);
+            Trace::Lost { peer: lost.peer, cause: lost.cause, frame: frame.cloned().or_else(cached) }
+        });
     }
 
-    /// The same for all that a batch lost.
-    pub(super) fn note_all_lost(&mut self, cx: &mut Cx<'_>) {
+    /// The same for all that a call of the outbox lost.
+    pub(super) fn note_all_lost(&mut self, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
         let mut lost = std::mem::take(&mut self.lost);
         for lost in lost.drain(..) {
-            self.note_lost(lost, cx);
+            self.note_lost(lost, frame, cx);
         }
         self.lost = lost;
     }

@@ -1,0 +1,236 @@
+//! From what is written to what the parts of a node need, with everything checked that can be before it starts.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
+use samara_gossipsub::Config;
+use samara_gossipsub::config::Authenticity;
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::Topic;
+use samara_gossipsub::wire::Limits;
+use samara_lab::scenario::{Preset, ScheduleSpec, SourceKind};
+use samara_lab::units::Size;
+use samara_net::{KeyVerifier, Options};
+use tracing_subscriber::EnvFilter;
+
+use super::{AuthenticityKind, IdKind, NodeConfig, Server};
+
+/// Bytes of a frame around the longest message: fields, signature, key and topic. As much as the other tests of this
+/// repository leave; go-libp2p-pubsub counts them into its maximum.
+const FRAME_OVERHEAD: usize = 4096;
+/// The longest payload that can be asked for: frames are held in memory whole.
+const MAX_SIZE: u64 = 64 << 20;
+/// Bytes that may be on their way on each link at most, for the same reason.
+const IN_FLIGHT_MAX: u64 = 64 << 20;
+/// `SHA-256` ids are cut to so many bytes, as those of Ethereum.
+const SHA256_ID_LEN: u8 = 20;
+
+/// A configuration that was checked, and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// What was written.
+    pub written: NodeConfig,
+    /// The engine's configuration.
+    pub engine: Config,
+    /// The runtime's.
+    pub options: Options,
+    /// Addresses to listen on.
+    pub listen: Vec<Multiaddr>,
+    /// Addresses to stay connected to.
+    pub dial: Vec<Multiaddr>,
+    /// Topics that are joined at the start.
+    pub topics: Vec<Topic>,
+}
+
+/// The key that is to blame, and what is wrong.
+type Wrong = (String, String);
+
+fn check(holds: bool, key: impl Into<String>, message: impl FnOnce() -> String) -> Result<(), Wrong> {
+    if holds { Ok(()) } else { Err((key.into(), message())) }
+}
+
+impl NodeConfig {
+    pub(super) fn check(self) -> Result<Checked, Wrong> {
+        let identity = &self.identity;
+        check(identity.key_file.is_some() != identity.seed.is_some(), "identity", || {
+            let found = if identity.seed.is_some() { "both" } else { "neither" };
+            format!("found {found}; expected either key_file or seed")
+        })?;
+        self.check_network()?;
+        check_server("control", self.control.as_ref())?;
+        check_server("metrics", self.metrics.as_ref())?;
+        if let Some(trace) = &self.trace {
+            check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
+        }
+        EnvFilter::try_new(&self.log.filter).map_err(|error| {
+            let found = &self.log.filter;
+            let message = format!("found {found:?}: {error}; expected levels such as \"info,samara_node=debug\"");
+            ("log.filter".to_owned(), message)
+        })?;
+        let engine = self.engine()?;
+        let options = Options {
+            in_flight_bytes: self.network.in_flight.bytes() as usize,
+            limits: Limits::with_frame_bytes(engine.max_rpc_bytes),
+            report_sent: true,
+            report_frames: self.trace.is_some(),
+            ..Options::default()
+        };
+        let topics = topics(&self.topics, options.limits.topic_bytes)?;
+        let listen = addresses("network.listen", &self.network.listen)?;
+        let dial = addresses("network.dial", &self.network.dial)?;
+        Ok(Checked { engine, options, listen, dial, topics, written: self })
+    }
+
+    fn check_network(&self) -> Result<(), Wrong> {
+        let network = &self.network;
+        let (first, max) = (network.redial_first, network.redial_max);
+        check(first.nanos() > 0, "network.redial_first", || "found 0 s; expected more".to_owned())?;
+        check(max >= first, "network.redial_max", || {
+            format!("found {max}; expected at least redial_first = {first}")
+        })?;
+        let counts = [
+            ("max_connections", network.max_connections),
+            ("max_connections_per_peer", network.max_connections_per_peer),
+            ("max_pending", network.max_pending),
+        ];
+        for (key, count) in counts {
+            check(count >= 1, format!("network.{key}"), || "found 0; expected at least 1".to_owned())?;
+        }
+        let in_flight = network.in_flight;
+        check((1..=IN_FLIGHT_MAX).contains(&in_flight.bytes()), "network.in_flight", || {
+            format!("found {in_flight}; expected 1 B to {}", Size::from_bytes(IN_FLIGHT_MAX))
+        })
+    }
+
+    fn engine(&self) -> Result<Config, Wrong> {
+        let schedules = [
+            ("gossipsub.schedule_publish", self.gossipsub.schedule_publish.as_ref()),
+            ("gossipsub.schedule_forward", self.gossipsub.schedule_forward.as_ref()),
+        ];
+        for (key, schedule) in schedules {
+            check_schedule(key, schedule)?;
+        }
+        let mut config = self.gossipsub.build(None);
+        let ethereum = self.gossipsub.preset == Preset::Ethereum;
+        let authenticity = self.messages.authenticity;
+        let fallback = if ethereum { AuthenticityKind::Anonymous } else { AuthenticityKind::Signed };
+        let authenticity = authenticity.unwrap_or(fallback);
+        config.authenticity = match authenticity {
+            AuthenticityKind::Anonymous => Authenticity::anonymous(),
+            AuthenticityKind::Unsigned => Authenticity::unsigned(),
+            AuthenticityKind::Signed => Authenticity::strict(KeyVerifier),
+        };
+        let id = self.messages.id.unwrap_or(if ethereum { IdKind::Ethereum } else { IdKind::FromSeqno });
+        let of_author = matches!(id, IdKind::FromSeqno | IdKind::FromSeqnoBase58);
+        check(!of_author || authenticity != AuthenticityKind::Anonymous, "messages.id", || {
+            "found an id of author and number, but messages are anonymous, so that all have the same; \
+             expected ethereum or sha256, or another messages.authenticity"
+                .to_owned()
+        })?;
+        config.message_id = match id {
+            IdKind::Ethereum => MessageIdFn::ethereum(true, None),
+            IdKind::FromSeqno => MessageIdFn::FromSeqno,
+            IdKind::FromSeqnoBase58 => MessageIdFn::FromSeqnoBase58,
+            IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
+        };
+        if let Some(max) = self.messages.max_size {
+            check((1..=MAX_SIZE).contains(&max.bytes()), "messages.max_size", || {
+                format!("found {max}; expected 1 B to {}", Size::from_bytes(MAX_SIZE))
+            })?;
+            config.max_message_bytes = max.bytes() as usize;
+            config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
+        }
+        // The trace has own messages as delivered, as go's does.
+        config.deliver_own = true;
+        config.trace = self.trace.is_some();
+        config.validate().map_err(|error| {
+            let key = format!("gossipsub.{}", written_as(&error.field));
+            (key, format!("found {}; expected {}", error.found, error.expected))
+        })?;
+        Ok(config)
+    }
+}
+
+/// What `[gossipsub]` calls a value of the engine's configuration.
+fn written_as(field: &str) -> &str {
+    match field {
+        "mesh.d" => "degree",
+        "mesh.d_low" => "degree_low",
+        "mesh.d_high" => "degree_high",
+        "mesh.d_score" => "degree_score",
+        "mesh.d_out" => "degree_out",
+        "mesh.gossip_factor" => "gossip_factor",
+        "heartbeat_interval" => "heartbeat",
+        "idontwant.ttl_heartbeats" => "idontwant_ttl",
+        "sending.control.copies" => "queue",
+        other => other,
+    }
+}
+
+/// What only a simulation has is refused instead of being taken for something else.
+pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Result<(), Wrong> {
+    let observed = schedule.is_some_and(|schedule| schedule.source == Some(SourceKind::Observer));
+    check(!observed, format!("{key}.source"), || {
+        "found observer, which only simulations have; expected peers".to_owned()
+    })
+}
+
+fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
+    let Some(Server { address, allow_remote }) = server else { return Ok(()) };
+    check(*allow_remote || is_loopback(address), format!("{section}.address"), || {
+        format!(
+            "found {address}, which other machines can reach, and there is no password; \
+             expected a loopback address such as 127.0.0.1:{}, or allow_remote = true in [{section}]",
+            address.port()
+        )
+    })
+}
+
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+fn topics(names: &[String], bytes_max: usize) -> Result<Vec<Topic>, Wrong> {
+    let mut known = BTreeSet::new();
+    for (at, name) in names.iter().enumerate() {
+        let key = format!("topics.{at}");
+        check_topic(name, bytes_max).map_err(|message| (key.clone(), message))?;
+        check(known.insert(name), key, || format!("found {name:?} twice; expected each topic once"))?;
+    }
+    Ok(names.iter().map(|name| Topic::new(name)).collect())
+}
+
+/// Whether a name can be that of a topic, for peers with the same limits.
+pub(crate) fn check_topic(name: &str, bytes_max: usize) -> Result<(), String> {
+    if name.is_empty() || name.len() > bytes_max {
+        return Err(format!("found a topic of {} bytes; expected 1 to {bytes_max}", name.len()));
+    }
+    Ok(())
+}
+
+fn addresses(key: &str, texts: &[String]) -> Result<Vec<Multiaddr>, Wrong> {
+    let each = texts.iter().enumerate();
+    each.map(|(at, text)| address(text).map_err(|message| (format!("{key}.{at}"), message))).collect()
+}
+
+/// An address that this node has a transport for.
+pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
+    let wrong = |what: &str| {
+        format!(
+            "found {text:?}{what}; expected an address such as /ip4/127.0.0.1/tcp/4001 or \
+             /ip4/127.0.0.1/udp/4001/quic-v1, to dial also with /p2p/ and a peer id"
+        )
+    };
+    let address: Multiaddr = text.parse().map_err(|error| wrong(&format!(": {error}")))?;
+    let mut parts = address.iter();
+    let ip = matches!(parts.next(), Some(Protocol::Ip4(_) | Protocol::Ip6(_)));
+    let port = match parts.next() {
+        Some(Protocol::Tcp(_)) => true,
+        Some(Protocol::Udp(_)) => matches!(parts.next(), Some(Protocol::QuicV1)),
+        _ => false,
+    };
+    let end = matches!((parts.next(), parts.next()), (None | Some(Protocol::P2p(_)), None));
+    if ip && port && end { Ok(address) } else { Err(wrong("")) }
+}

@@ -1,0 +1,232 @@
+//! What `node.toml` says.
+//!
+//! Quantities are written with their units, as in scenario files; `[gossipsub]` has the very keys of a scenario's.
+
+mod check;
+mod load;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use samara_lab::scenario::Gossipsub;
+use samara_lab::units::{Size, Span};
+use serde::Deserialize;
+
+pub use check::Checked;
+pub(crate) use check::{address, check_schedule, check_topic};
+pub use load::ConfigError;
+
+/// A node's configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Topics that are joined at the start.
+    #[serde(default)]
+    pub topics: Vec<String>,
+    /// Who the node is.
+    pub identity: Identity,
+    /// Addresses, dials and connections.
+    #[serde(default)]
+    pub network: Network,
+    /// The protocol's parameters: the keys of a scenario's `[gossipsub]`.
+    #[serde(default)]
+    pub gossipsub: Gossipsub,
+    /// What messages look like.
+    #[serde(default)]
+    pub messages: Messages,
+    /// The control API; without this section there is none.
+    pub control: Option<Server>,
+    /// A server of its own for `/metrics`, which is also part of the control API.
+    pub metrics: Option<Server>,
+    /// Where traces go; without this section nothing is traced.
+    pub trace: Option<Trace>,
+    /// What is logged.
+    #[serde(default)]
+    pub log: Log,
+    /// What happens when the node is to stop.
+    #[serde(default)]
+    pub stop: Stop,
+}
+
+/// Who the node is: exactly one of the keys.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Identity {
+    /// The file of the key pair, in libp2p's protobuf; made, for its owner only, if it is not there.
+    pub key_file: Option<PathBuf>,
+    /// For tests and testbeds: an Ed25519 key whose secret is this number in little endian. Anybody can guess it.
+    pub seed: Option<u64>,
+}
+
+/// Addresses, dials and connections.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// Addresses to listen on: `/ip4/0.0.0.0/tcp/4001`, `/ip4/0.0.0.0/udp/4001/quic-v1`.
+    pub listen: Vec<String>,
+    /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
+    pub dial: Vec<String>,
+    /// How long to wait before the second attempt to dial; doubled after each further one.
+    pub redial_first: Span,
+    /// The longest wait between attempts.
+    pub redial_max: Span,
+    /// How long a connection is kept that nothing uses.
+    pub idle_timeout: Span,
+    /// Most connections at a time.
+    pub max_connections: u32,
+    /// Most connections with one peer.
+    pub max_connections_per_peer: u32,
+    /// Most connections in either direction that are being set up.
+    pub max_pending: u32,
+    /// Bytes on their way into the stream of each link; what is owed beyond can still be withdrawn.
+    pub in_flight: Size,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            dial: Vec::new(),
+            redial_first: Span::from_millis(1000),
+            redial_max: Span::from_millis(60_000),
+            idle_timeout: Span::from_millis(60_000),
+            max_connections: 256,
+            // Two sides that dial each other at once have two for a moment.
+            max_connections_per_peer: 2,
+            max_pending: 64,
+            in_flight: Size::from_bytes(64 << 10),
+        }
+    }
+}
+
+/// What messages look like. All nodes of a network must agree.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Messages {
+    /// Authors and signatures. `anonymous` with the preset `ethereum`, otherwise `signed`.
+    pub authenticity: Option<AuthenticityKind>,
+    /// How ids are computed. `ethereum` with the preset `ethereum`, otherwise `from-seqno`.
+    pub id: Option<IdKind>,
+    /// The longest payload; that of the preset, if not given.
+    pub max_size: Option<Size>,
+}
+
+/// Authors and signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuthenticityKind {
+    /// Neither.
+    Anonymous,
+    /// Authors and numbers, no signatures.
+    Unsigned,
+    /// Everything signed and checked: libp2p's default.
+    Signed,
+}
+
+/// How ids are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdKind {
+    /// Ethereum's since Altair, of payloads that are not compressed.
+    Ethereum,
+    /// Author and number as bytes: the default of go-libp2p-pubsub.
+    FromSeqno,
+    /// Author in base58 and number in decimal: the default of rust-libp2p.
+    FromSeqnoBase58,
+    /// The first 20 bytes of SHA-256 of the payload.
+    Sha256,
+}
+
+/// A server.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Where it listens, as `127.0.0.1:7000`; with port 0 the system chooses one.
+    pub address: SocketAddr,
+    /// Whether the address may be reachable from other machines. There is no password.
+    #[serde(default)]
+    pub allow_remote: bool,
+}
+
+/// Where traces go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// The file; replaced if it is there.
+    pub file: PathBuf,
+    /// How events are written.
+    #[serde(default)]
+    pub format: TraceFormat,
+    /// Events that wait to be written at most.
+    #[serde(default = "default_queue")]
+    pub queue: usize,
+    /// What happens beyond.
+    #[serde(default)]
+    pub when_full: WhenFull,
+}
+
+fn default_queue() -> usize {
+    samara_trace::QUEUE_DEFAULT
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceFormat {
+    /// Protobuf, each event with its length before it.
+    #[default]
+    Protobuf,
+    /// A line of JSON for each event.
+    Json,
+}
+
+/// What happens to events that the queue has no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// The node waits.
+    Wait,
+}
+
+/// What is logged, on standard error.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// Levels, as of tracing-subscriber's `EnvFilter`: `info`, or `info,samara_node=debug`.
+    pub filter: String,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { filter: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// To read.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What happens when the node is to stop.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stop {
+    /// How long copies that are owed may still leave.
+    pub drain: Span,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { drain: Span::from_millis(5000) }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is answered.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::node::command::Refusal;
+
+/// A status and what is wrong.
+#[derive(Debug)]
+pub(super) struct Failure(StatusCode, String);
+
+impl Failure {
+    pub(super) fn wrong(message: impl Into<String>) -> Self {
+        Self(StatusCode::BAD_REQUEST, message.into())
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self(StatusCode::FORBIDDEN, message.into())
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self(StatusCode::NOT_FOUND, message.into())
+    }
+
+    pub(super) fn not_allowed(message: impl Into<String>) -> Self {
+        Self(StatusCode::METHOD_NOT_ALLOWED, message.into())
+    }
+
+    pub(super) fn broken(message: impl Into<String>) -> Self {
+        Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
+    }
+
+    pub(super) fn stopping() -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, "the node is about to stop".to_owned())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Wrong(message) => Self::wrong(message),
+            Refusal::Stopping => Self::stopping(),
+        }
+    }
+}
+
+impl From<JsonRejection> for Failure {
+    fn from(rejection: JsonRejection) -> Self {
+        Self(rejection.status(), rejection.body_text())
+    }
+}

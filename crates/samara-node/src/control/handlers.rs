@@ -1,0 +1,122 @@
+//! One function for each request.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::{Method, Uri, header};
+use axum::response::IntoResponse;
+use samara_gossipsub::rpc::Topic;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::Api;
+use super::answer::Failure;
+use super::requests::{Batch, Dial, MessageSpec, Nothing, PlanRequest, TopicName};
+use crate::config::{address, check_topic};
+use crate::metrics;
+use crate::model::{BatchReport, MessageReport, PlannedReport, Status};
+use crate::node::command::{Answer, Command};
+
+type Answered<T> = Result<Json<T>, Failure>;
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+impl Api {
+    /// Asks the node, and waits for its answer.
+    async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).await.map_err(|_| Failure::stopping())?;
+        answered.await.map_err(|_| Failure::stopping())
+    }
+
+    fn topic(&self, name: &TopicName) -> Result<Topic, Failure> {
+        check_topic(&name.topic, self.topic_bytes)
+            .map_err(|message| Failure::wrong(format!("topic: {message}")))?;
+        Ok(Topic::new(&name.topic))
+    }
+}
+
+pub(super) async fn status(State(api): State<Api>) -> Answered<Status> {
+    api.ask(Command::Status).await.map(Json)
+}
+
+pub(super) async fn dial(State(api): State<Api>, body: Body<Dial>) -> Answered<Value> {
+    let Json(Dial { address: text }) = body?;
+    let address = address(&text).map_err(|message| Failure::wrong(format!("address: {message}")))?;
+    api.ask(|answer| Command::Dial(address, answer)).await??;
+    Ok(Json(json!({ "dialling": text })))
+}
+
+pub(super) async fn subscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
+    let Json(name) = body?;
+    let topic = api.topic(&name)?;
+    let changed = api.ask(|answer| Command::Subscribe(topic, answer)).await??;
+    Ok(Json(json!({ "topic": name.topic, "changed": changed })))
+}
+
+pub(super) async fn unsubscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
+    let Json(name) = body?;
+    let topic = api.topic(&name)?;
+    let changed = api.ask(|answer| Command::Unsubscribe(topic, answer)).await??;
+    Ok(Json(json!({ "topic": name.topic, "changed": changed })))
+}
+
+pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> Answered<Value> {
+    let Json(message) = body?;
+    let messages = message.single(api.topic_bytes).map_err(Failure::wrong)?;
+    let publish = |answer| Command::Publish { messages, schedule: None, answer };
+    let report = api.ask(publish).await??;
+    match report.messages.into_iter().next() {
+        Some(MessageReport::Published { topic, id, copies, lost, .. }) => Ok(Json(
+            json!({ "batch": report.batch, "topic": topic, "id": id, "copies": copies, "lost": lost }),
+        )),
+        Some(MessageReport::Failed { topic, error }) => Err(Failure::wrong(format!("topic {topic}: {error}"))),
+        None => Err(Failure::broken("nothing was published")),
+    }
+}
+
+/// Messages that were not published are told among the others.
+pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> Answered<BatchReport> {
+    let Json(batch) = body?;
+    let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
+    let publish = |answer| Command::Publish { messages, schedule, answer };
+    Ok(Json(api.ask(publish).await??))
+}
+
+pub(super) async fn batch(State(api): State<Api>, Path(id): Path<String>) -> Answered<BatchReport> {
+    let number =
+        id.parse().map_err(|_| Failure::wrong(format!("found the batch {id:?}; expected a number")))?;
+    let report = api.ask(|answer| Command::Batch(number, answer)).await?;
+    report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is not known, or not any more")))
+}
+
+pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Answered<Value> {
+    let Json(request) = body?;
+    let planned = request.planned(api.topic_bytes).map_err(Failure::wrong)?;
+    let numbers = api.ask(|answer| Command::Plan(planned, answer)).await??;
+    Ok(Json(json!({ "planned": numbers })))
+}
+
+pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
+    api.ask(Command::Planned).await.map(Json)
+}
+
+/// The body (`{}`) is what keeps web pages from stopping nodes.
+pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answered<Value> {
+    let Json(Nothing {}) = body?;
+    api.commands.send(Command::Stop).await.map_err(|_| Failure::stopping())?;
+    Ok(Json(json!({ "stopping": true })))
+}
+
+pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Failure> {
+    let snapshot = api.ask(Command::Metrics).await?;
+    let text = metrics::text(*snapshot).map_err(|error| Failure::broken(format!("metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+}
+
+pub(super) async fn not_found(uri: Uri) -> Failure {
+    Failure::not_found(format!("there is no {}; see docs/guides/node.md", uri.path()))
+}
+
+pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
+    Failure::not_allowed(format!("{} cannot be asked by {method}; see docs/guides/node.md", uri.path()))
+}

@@ -1,0 +1,103 @@
+//! The node's key pair.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use libp2p::identity::Keypair;
+
+use crate::config::Identity;
+
+/// The key pair that a configuration names.
+///
+/// # Errors
+/// A text that names the file.
+pub(crate) fn key_pair(identity: &Identity) -> Result<Keypair, String> {
+    match (&identity.key_file, identity.seed) {
+        (Some(path), _) => from_file(path),
+        (None, Some(seed)) => from_seed(seed),
+        (None, None) => Err("there is neither a key file nor a seed".to_owned()),
+    }
+}
+
+/// Number to key as in libp2p's test-plans (`gossipsub-interop/test-specs/implementation.md`): little endian.
+fn from_seed(seed: u64) -> Result<Keypair, String> {
+    let mut secret = [0; 32];
+    secret[..8].copy_from_slice(&seed.to_le_bytes());
+    Keypair::ed25519_from_bytes(secret).map_err(|error| format!("identity.seed: found {seed}: {error}"))
+}
+
+fn from_file(path: &Path) -> Result<Keypair, String> {
+    let wrong = |what: String| format!("identity.key_file: {}: {what}", path.display());
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            check_mode(path).map_err(wrong)?;
+            Keypair::from_protobuf_encoding(&bytes)
+                .map_err(|error| wrong(format!("found no key pair in libp2p's protobuf: {error}")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let pair = Keypair::generate_ed25519();
+            let bytes = pair.to_protobuf_encoding().map_err(|error| wrong(error.to_string()))?;
+            write(path, &bytes).map_err(|error| wrong(format!("cannot be created: {error}")))?;
+            Ok(pair)
+        }
+        Err(error) => Err(wrong(format!("cannot be read: {error}"))),
+    }
+}
+
+/// Whoever can read the key can be this node.
+#[cfg(unix)]
+fn check_mode(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(format!("found mode {mode:04o}, so that others can read the key; expected 0600 (chmod 600)"))
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path) -> Result<(), String> {
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file: File = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_only() {
+        let path = std::env::temp_dir().join(format!("samara-key-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let first = from_file(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(from_file(&path).unwrap().public(), first.public());
+
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = from_file(&path).unwrap_err();
+        assert!(error.contains("0644") && error.contains("chmod 600"), "{error}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, b"x").unwrap();
+        let error = from_file(&path).unwrap_err();
+        assert!(error.contains("no key pair") && error.contains("samara-key"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn seeds_are_keys() {
+        assert_eq!(from_seed(7).unwrap().public(), from_seed(7).unwrap().public());
+        assert_ne!(from_seed(7).unwrap().public(), from_seed(8).unwrap().public());
+    }
+}

@@ -1,0 +1,19 @@
+//! A GossipSub node as a process: `samara node --config node.toml`.
+//!
+//! [`run()`] is the whole program; [`Running`] is the same node within another one. The configuration is [`NodeConfig`], documented in
+//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`.
+
+mod clock;
+pub mod config;
+mod control;
+mod identity;
+mod log;
+mod metrics;
+pub mod model;
+mod node;
+mod process;
+mod run;
+mod swarm;
+
+pub use config::{Checked, ConfigError, NodeConfig};
+pub use run::{Outcome, Running, run};

@@ -1,0 +1,195 @@
+//! What the control API answers, and the lines on standard output.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+/// The first line on standard output: the node can be used.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ready {
+    /// Always true.
+    pub ready: bool,
+    /// The node's peer id.
+    pub peer_id: String,
+    /// Addresses that it listens on, with its peer id.
+    pub listen: Vec<String>,
+    /// Where the control API is.
+    pub control: Option<SocketAddr>,
+    /// Where `/metrics` is, if it has a server of its own.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// The last line on standard output.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stopped {
+    /// Always true.
+    pub stopped: bool,
+    /// Whether all copies that were owed have left.
+    pub drained: bool,
+    /// Copies that have not, when the time was over.
+    pub left_copies: usize,
+    /// The same by peer.
+    pub left: BTreeMap<String, usize>,
+    /// Copies whose link went down meanwhile.
+    pub lost_copies: usize,
+    /// Planned publications that were not made.
+    pub cancelled_publications: usize,
+    /// What became of the trace, if there is one.
+    pub trace: Option<TraceReport>,
+}
+
+/// What became of a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceReport {
+    /// Events in the file.
+    pub written: u64,
+    /// Events that the queue had no room for.
+    pub dropped: u64,
+    /// Events that were not written because of an error.
+    pub failed: u64,
+    /// The first error.
+    pub error: Option<String>,
+}
+
+/// `GET /v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The node's peer id.
+    pub peer_id: String,
+    /// Addresses that it listens on.
+    pub listen: Vec<String>,
+    /// Since when it runs.
+    pub started_at_unix_ns: u64,
+    /// Whether it is about to stop.
+    pub stopping: bool,
+    /// Connected peers, sorted by id.
+    pub peers: Vec<PeerStatus>,
+    /// Joined topics, sorted by name.
+    pub topics: Vec<TopicStatus>,
+    /// Copies of messages that are owed still, or on their way into a stream.
+    pub owed_copies: usize,
+}
+
+/// A peer.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeerStatus {
+    /// Its id.
+    pub peer_id: String,
+    /// The protocol of its link; null as long as there is none.
+    pub protocol: Option<String>,
+    /// Its score; 0 where scoring is off.
+    pub score: f64,
+    /// Copies that it is owed.
+    pub owed_copies: usize,
+}
+
+/// A topic.
+#[derive(Clone, Debug, Serialize)]
+pub struct TopicStatus {
+    /// Its name.
+    pub topic: String,
+    /// Peers that have joined it.
+    pub subscribers: Vec<String>,
+    /// The members of its mesh.
+    pub mesh: Vec<String>,
+}
+
+/// `GET /v1/batches/{id}`, and the answer to what publishes.
+#[derive(Clone, Debug, Serialize)]
+pub struct BatchReport {
+    /// The number of the batch.
+    pub batch: u64,
+    /// When it was published.
+    pub published_at_unix_ns: u64,
+    /// Copies that were owed at first.
+    pub copies: usize,
+    /// Copies that have left, answers to IWANT included.
+    pub sent: usize,
+    /// Copies that are owed still, or on their way into a stream.
+    pub owed: usize,
+    /// Copies that will not leave: withdrawn because the peer has the message, or lost with its link.
+    pub not_sent: usize,
+    /// Whether nothing is owed any more.
+    pub complete: bool,
+    /// Message by message.
+    pub messages: Vec<MessageReport>,
+}
+
+/// A message of a batch.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum MessageReport {
+    /// It was published.
+    Published {
+        /// Where.
+        topic: String,
+        /// Its id, in hexadecimal.
+        id: String,
+        /// Copies that were owed at first.
+        copies: usize,
+        /// Copies that did not fit into queues.
+        lost: usize,
+        /// Copies that have left.
+        sent: usize,
+        /// Copies that are owed still.
+        owed: usize,
+        /// Copies that will not leave.
+        not_sent: usize,
+        /// The copies that have left, in that order.
+        sent_copies: Vec<SentCopy>,
+        /// Who is owed a copy still.
+        owed_to: Vec<String>,
+    },
+    /// It was not.
+    Failed {
+        /// Where.
+        topic: String,
+        /// Why.
+        error: String,
+    },
+}
+
+/// A copy that has left.
+#[derive(Clone, Debug, Serialize)]
+pub struct SentCopy {
+    /// To whom.
+    pub peer: String,
+    /// When it was written to the stream.
+    pub at_unix_ns: u64,
+    /// How many copies of the message left before.
+    pub rank: u32,
+}
+
+/// A publication of `GET /v1/schedule`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedReport {
+    /// Its number.
+    pub number: u64,
+    /// When it is to be made.
+    pub at_unix_ns: u64,
+    /// How it stands.
+    pub state: PlannedState,
+    /// How many messages it has.
+    pub messages: usize,
+    /// When it was made: the clock right before.
+    pub actual_unix_ns: Option<u64>,
+    /// The difference.
+    pub late_ns: Option<i64>,
+    /// How long publishing took.
+    pub took_ns: Option<u64>,
+    /// The number of the batch.
+    pub batch: Option<u64>,
+}
+
+/// How a planned publication stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlannedState {
+    /// Its time has not come.
+    Waiting,
+    /// It was made.
+    Published,
+    /// The node was stopped before.
+    Cancelled,
+}

@@ -1,0 +1,181 @@
+//! What was published through this node, and which copies have left.
+
+use std::collections::{BTreeMap, HashMap};
+
+use libp2p::PeerId;
+use samara_engine::MessageKey;
+use samara_gossipsub::{PublishError, Receipt};
+
+use crate::clock::unix_ns;
+use crate::model::{BatchReport, MessageReport, SentCopy};
+
+/// Messages whose copies are followed at most; the oldest batches are forgotten.
+const MESSAGES_KEPT: usize = 16_384;
+/// Copies of one message that are told one by one; more are only counted.
+const COPIES_KEPT: usize = 1024;
+
+#[derive(Debug)]
+struct Tracked {
+    topic: String,
+    receipt: Result<Receipt, String>,
+    sent: Vec<SentCopy>,
+    sent_more: usize,
+}
+
+#[derive(Debug)]
+struct Batch {
+    published_at_unix_ns: u64,
+    messages: Vec<Tracked>,
+}
+
+/// The batches of a node, the last ones.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    next: u64,
+    kept: BTreeMap<u64, Batch>,
+    messages: usize,
+    by_key: HashMap<MessageKey, (u64, usize)>,
+}
+
+impl Batches {
+    /// Takes note of a batch that was published. `topics` are those of all its messages.
+    pub(crate) fn add(
+        &mut self,
+        published_at_unix_ns: u64,
+        topics: Vec<String>,
+        receipts: Vec<Result<Receipt, PublishError>>,
+    ) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        let mut messages = Vec::with_capacity(receipts.len());
+        for (at, (topic, receipt)) in topics.into_iter().zip(receipts).enumerate() {
+            let receipt = receipt.map_err(|error| error.to_string());
+            if let Ok(receipt) = &receipt {
+                self.by_key.insert(receipt.key, (id, at));
+            }
+            messages.push(Tracked { topic, receipt, sent: Vec::new(), sent_more: 0 });
+        }
+        self.messages += messages.len();
+        self.kept.insert(id, Batch { published_at_unix_ns, messages });
+        while self.messages > MESSAGES_KEPT && self.kept.len() > 1 {
+            self.forget_oldest();
+        }
+        id
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, batch)) = self.kept.pop_first() else { return };
+        self.messages -= batch.messages.len();
+        for receipt in batch.messages.iter().filter_map(|message| message.receipt.as_ref().ok()) {
+            self.by_key.remove(&receipt.key);
+        }
+    }
+
+    /// A copy of a message was written. Those of messages of others are none of ours.
+    pub(crate) fn sent(&mut self, key: MessageKey, peer: PeerId, rank: u32) {
+        let Some((id, at)) = self.by_key.get(&key) else { return };
+        let batch = self.kept.get_mut(id);
+        let Some(message) = batch.and_then(|batch| batch.messages.get_mut(*at)) else { return };
+        if message.sent.len() < COPIES_KEPT {
+            message.sent.push(SentCopy { peer: peer.to_string(), at_unix_ns: unix_ns(), rank });
+        } else {
+            message.sent_more += 1;
+        }
+    }
+
+    /// How a batch stands. `owed_to` says who is owed a copy of a message still.
+    pub(crate) fn report(
+        &self,
+        id: u64,
+        mut owed_to: impl FnMut(MessageKey) -> Vec<PeerId>,
+    ) -> Option<BatchReport> {
+        let batch = self.kept.get(&id)?;
+        let mut report = BatchReport {
+            batch: id,
+            published_at_unix_ns: batch.published_at_unix_ns,
+            copies: 0,
+            sent: 0,
+            owed: 0,
+            not_sent: 0,
+            complete: true,
+            messages: Vec::with_capacity(batch.messages.len()),
+        };
+        for message in &batch.messages {
+            let message = message.report(&mut owed_to);
+            if let MessageReport::Published { copies, sent, owed, not_sent, .. } = &message {
+                report.copies += copies;
+                report.sent += sent;
+                report.owed += owed;
+                report.not_sent += not_sent;
+                report.complete &= *owed == 0;
+            }
+            report.messages.push(message);
+        }
+        Some(report)
+    }
+}
+
+impl Tracked {
+    fn report(&self, owed_to: &mut impl FnMut(MessageKey) -> Vec<PeerId>) -> MessageReport {
+        let topic = self.topic.clone();
+        let receipt = match &self.receipt {
+            Ok(receipt) => receipt,
+            Err(error) => return MessageReport::Failed { topic, error: error.clone() },
+        };
+        let owed_to = owed_to(receipt.key);
+        let copies = receipt.peers - receipt.lost;
+        let sent = self.sent.len() + self.sent_more;
+        MessageReport::Published {
+            topic,
+            id: format!("{:?}", receipt.id),
+            copies,
+            lost: receipt.lost,
+            sent,
+            owed: owed_to.len(),
+            // Answers to IWANT come on top of the copies that were owed at first.
+            not_sent: copies.saturating_sub(sent + owed_to.len()),
+            sent_copies: self.sent.clone(),
+            owed_to: owed_to.iter().map(PeerId::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_gossipsub::rpc::{MessageId, Topic};
+
+    use super::*;
+
+    fn receipt(key: u64) -> Result<Receipt, PublishError> {
+        let (id, topic) = (MessageId::new(&key.to_be_bytes()), Topic::new("t"));
+        Ok(Receipt { id, key: MessageKey(key), topic, peers: 3, lost: 1 })
+    }
+
+    #[test]
+    fn copies_are_sent_owed_or_neither() {
+        let mut batches = Batches::default();
+        let (a, b) = (PeerId::random(), PeerId::random());
+        let receipts = vec![receipt(1), Err(PublishError::NoTopic)];
+        let id = batches.add(5, vec!["t".into(), "u".into()], receipts);
+        let report = batches.report(id, |_| vec![a, b]).unwrap();
+        assert_eq!((report.copies, report.sent, report.owed, report.not_sent), (2, 0, 2, 0));
+        assert!(!report.complete);
+        assert!(matches!(&report.messages[1], MessageReport::Failed { topic, .. } if topic == "u"));
+        batches.sent(MessageKey(1), a, 0);
+        batches.sent(MessageKey(2), a, 0);
+        let report = batches.report(id, |_| vec![]).unwrap();
+        assert_eq!((report.copies, report.sent, report.owed, report.not_sent), (2, 1, 0, 1));
+        assert!(report.complete);
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut batches = Batches::default();
+        for key in 0..2 * MESSAGES_KEPT as u64 {
+            batches.add(0, vec!["t".into()], vec![receipt(key)]);
+        }
+        assert_eq!(batches.by_key.len(), MESSAGES_KEPT);
+        assert_eq!(batches.kept.len(), MESSAGES_KEPT);
+        assert!(batches.report(0, |_| vec![]).is_none());
+    }
+}

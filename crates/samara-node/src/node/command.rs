@@ -1,0 +1,43 @@
+//! What the control API asks of a node.
+
+use libp2p::Multiaddr;
+use samara_engine::outbox::Schedule;
+use samara_gossipsub::rpc::Topic;
+use tokio::sync::oneshot;
+
+use super::payload::Payload;
+use super::schedule::Planned;
+use crate::metrics::Snapshot;
+use crate::model::{BatchReport, PlannedReport, Status};
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// What was asked for is wrong.
+    Wrong(String),
+    /// The node is about to stop.
+    Stopping,
+}
+
+pub(crate) type Answer<T> = oneshot::Sender<T>;
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Status(Answer<Status>),
+    Metrics(Answer<Box<Snapshot>>),
+    Dial(Multiaddr, Answer<Result<(), Refusal>>),
+    /// The answer is whether the topic was not joined before.
+    Subscribe(Topic, Answer<Result<bool, Refusal>>),
+    /// The answer is whether the topic was joined.
+    Unsubscribe(Topic, Answer<Result<bool, Refusal>>),
+    Publish {
+        messages: Vec<(String, Payload)>,
+        /// `None` for the configuration's.
+        schedule: Option<Schedule>,
+        answer: Answer<Result<BatchReport, Refusal>>,
+    },
+    Batch(u64, Answer<Option<BatchReport>>),
+    Plan(Vec<Planned>, Answer<Result<Vec<u64>, Refusal>>),
+    Planned(Answer<Vec<PlannedReport>>),
+    Stop,
+}

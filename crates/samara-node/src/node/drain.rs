@@ -1,0 +1,116 @@
+//! Stopping: what is owed leaves, nothing new is taken.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use libp2p::PeerId;
+use samara_trace::Counts;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Node;
+use crate::model::{Stopped, TraceReport};
+
+/// How often it is looked whether something is owed still.
+const LOOK: Duration = Duration::from_millis(20);
+/// So long connections stay open after the last copy was written to its stream. Below the streams there are buffers of
+/// Yamux, QUIC and the socket; libp2p does not tell when they are empty, and QUIC drops what is left of them when a connection closes.
+const LINGER: Duration = Duration::from_millis(250);
+/// How long peers have to take note that connections are closed.
+const CLOSE: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Lets what is owed leave until there is nothing, the time is over, or `stop` says a second time to stop; then closes
+    /// all connections.
+    pub(crate) async fn drain(&mut self, stop: &mut mpsc::Receiver<()>) -> Stopped {
+        self.stopping = true;
+        let cancelled_publications = self.plan.cancel();
+        // Peers stop sending, so that nothing new is owed, and look for others for their meshes.
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let joined: Vec<_> = gossip.engine().subscriptions().cloned().collect();
+        joined.iter().for_each(|topic| gossip.unsubscribe(topic));
+
+        let drain = self.config.written.stop.drain.duration();
+        let lost_before = self.counts.copies_lost + self.counts.copies_cut;
+        tracing::info!(copies = self.owed().values().sum::<usize>(), ?drain, "stopping");
+        let hurried = self.drain_until(Instant::now() + drain, stop).await;
+        let left = self.owed();
+        let lost = self.counts.copies_lost + self.counts.copies_cut - lost_before;
+        let lost_copies = usize::try_from(lost).unwrap_or(usize::MAX);
+        if !hurried && left.is_empty() {
+            self.serve_until(Instant::now() + LINGER).await;
+        }
+        self.close().await;
+
+        let left_copies = left.values().sum();
+        for (peer, copies) in &left {
+            tracing::warn!(%peer, copies, "copies were left");
+        }
+        tracing::info!(left_copies, lost_copies, cancelled_publications, "stopped");
+        Stopped {
+            stopped: true,
+            drained: left_copies + lost_copies == 0,
+            left_copies,
+            lost_copies,
+            left: left.iter().map(|(peer, copies)| (peer.to_string(), *copies)).collect(),
+            cancelled_publications,
+            trace: self.finish_trace(),
+        }
+    }
+
+    fn owed(&mut self) -> BTreeMap<PeerId, usize> {
+        self.swarm.behaviour_mut().gossip.owed_by_peer()
+    }
+
+    /// Whether somebody is in a hurry.
+    async fn drain_until(&mut self, deadline: Instant, stop: &mut mpsc::Receiver<()>) -> bool {
+        while !self.owed().is_empty() && Instant::now() < deadline {
+            let look = (Instant::now() + LOOK).min(deadline);
+            tokio::select! {
+                biased;
+                Some(()) = stop.recv() => return true,
+                () = self.serve_until(look) => {}
+            }
+        }
+        false
+    }
+
+    async fn serve_until(&mut self, deadline: Instant) {
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(deadline) => return,
+                Some(command) = self.commands.recv() => self.on_command(command),
+                event = self.swarm.select_next_some() => self.on_event(event),
+            }
+        }
+    }
+
+    async fn close(&mut self) {
+        for peer in self.swarm.connected_peers().copied().collect::<Vec<_>>() {
+            // Fails only for peers that are not connected.
+            let _ = self.swarm.disconnect_peer_id(peer);
+        }
+        let deadline = Instant::now() + CLOSE;
+        while !self.peers.is_empty() {
+            match timeout_at(deadline, self.swarm.select_next_some()).await {
+                Ok(event) => self.on_event(event),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits for the disk: nothing else is left to be done.
+    fn finish_trace(&mut self) -> Option<TraceReport> {
+        let writer = self.tracer.take()?.writer;
+        let (Counts { written, dropped, failed }, finished) = writer.finish();
+        let error = finished.err().map(|error| error.to_string());
+        if let Some(error) = &error {
+            tracing::error!(error, "the trace is not complete");
+        } else if dropped > 0 {
+            tracing::warn!(dropped, "the trace lacks events that its queue had no room for");
+        }
+        Some(TraceReport { written, dropped, failed, error })
+    }
+}

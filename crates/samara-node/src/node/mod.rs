@@ -1,0 +1,327 @@
+//! The node itself: one task that owns the swarm and does one thing at a time.
+
+mod batches;
+pub(crate) mod command;
+mod drain;
+pub(crate) mod payload;
+mod redial;
+mod report;
+pub(crate) mod schedule;
+mod tracer;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, PeerId, Swarm};
+use samara_engine::outbox::Schedule;
+use samara_gossipsub::rpc::Topic;
+use samara_net::Event;
+use tokio::sync::mpsc;
+
+use crate::clock::unix_ns;
+use crate::config::Checked;
+use crate::model::BatchReport;
+use crate::swarm::{Host, HostEvent};
+use batches::Batches;
+use command::{Command, Refusal};
+use payload::Payload;
+use redial::Redial;
+use schedule::{Due, Plan, Planned};
+pub(crate) use tracer::Tracer;
+
+/// What is counted of links, all since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkCounts {
+    /// Copies that were owed or on their way when their link went down.
+    pub(crate) copies_lost: u64,
+    /// Copies that were on their way when a stream broke.
+    pub(crate) copies_cut: u64,
+    /// Streams closed because of frames that do not decode.
+    pub(crate) malformed: u64,
+    /// Peers that speak none of the protocols.
+    pub(crate) not_supported: u64,
+}
+
+/// A node that runs.
+pub(crate) struct Node {
+    swarm: Swarm<Host>,
+    config: Checked,
+    commands: mpsc::Receiver<Command>,
+    redial: Redial,
+    plan: Plan,
+    batches: Batches,
+    tracer: Option<Tracer>,
+    /// Connected peers, and what their link speaks once it is up.
+    peers: BTreeMap<PeerId, Option<String>>,
+    counts: LinkCounts,
+    started_at_unix_ns: u64,
+    stopping: bool,
+}
+
+impl Node {
+    pub(crate) fn new(
+        mut swarm: Swarm<Host>,
+        config: Checked,
+        commands: mpsc::Receiver<Command>,
+        tracer: Option<Tracer>,
+    ) -> Self {
+        let network = &config.written.network;
+        let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
+        let redial = Redial::new(config.dial.clone(), first, max, Instant::now());
+        for topic in &config.topics {
+            swarm.behaviour_mut().gossip.subscribe(topic);
+        }
+        Self {
+            swarm,
+            config,
+            commands,
+            redial,
+            plan: Plan::new(),
+            batches: Batches::default(),
+            tracer,
+            peers: BTreeMap::new(),
+            counts: LinkCounts::default(),
+            started_at_unix_ns: unix_ns(),
+            stopping: false,
+        }
+    }
+
+    /// Opens the sockets. Returns the addresses, once each of them is open.
+    ///
+    /// # Errors
+    /// A text: one cannot be listened on.
+    pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
+        for (at, address) in self.config.listen.clone().into_iter().enumerate() {
+            let wrong = |error: &dyn std::fmt::Display| {
+                format!(
+                    "network.listen.{at}: {address} cannot be listened on: {error}; \
+                     expected a free port at an address of this machine"
+                )
+            };
+            let listener = self.swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
+            loop {
+                match self.swarm.select_next_some().await {
+                    SwarmEvent::NewListenAddr { listener_id, .. } if listener_id == listener => break,
+                    SwarmEvent::ListenerClosed { listener_id, reason: Err(error), .. }
+                        if listener_id == listener =>
+                    {
+                        return Err(wrong(&error));
+                    }
+                    event => self.on_event(event),
+                }
+            }
+        }
+        Ok(self.swarm.listeners().cloned().collect())
+    }
+
+    pub(crate) fn peer_id(&self) -> PeerId {
+        *self.swarm.local_peer_id()
+    }
+
+    /// Runs until it is told to stop, by the channel or by a command.
+    pub(crate) async fn run(&mut self, stop: &mut mpsc::Receiver<()>) {
+        loop {
+            let redial = sleep_until(self.redial.next());
+            tokio::select! {
+                // Publications have their time; the rest of the order keeps what is rare from starving.
+                biased;
+                due = self.plan.due() => self.publish_due(due),
+                _ = stop.recv() => return,
+                () = redial => self.dial_due(),
+                Some(command) = self.commands.recv() => {
+                    if matches!(command, Command::Stop) {
+                        return;
+                    }
+                    self.on_command(command);
+                }
+                event = self.swarm.select_next_some() => self.on_event(event),
+            }
+        }
+    }
+
+    fn dial_due(&mut self) {
+        let now = Instant::now();
+        for dial in self.redial.due(now) {
+            let connection = dial.connection_id();
+            if let Err(error) = self.swarm.dial(dial) {
+                tracing::debug!(%error, "not dialled");
+                self.redial.failed(connection, now);
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: SwarmEvent<HostEvent>) {
+        let now = Instant::now();
+        match event {
+            SwarmEvent::Behaviour(HostEvent::Gossip(event)) => self.on_gossip(event),
+            SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
+                tracing::debug!(peer = %peer_id, address = %endpoint.get_remote_address(), "connected");
+                self.peers.entry(peer_id).or_default();
+                self.redial.connected(connection_id, peer_id);
+            }
+            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
+                let cause = cause.map_or_else(|| "closed".to_owned(), |cause| cause.to_string());
+                tracing::info!(peer = %peer_id, cause, "disconnected");
+                self.peers.remove(&peer_id);
+                self.redial.lost(peer_id, now);
+            }
+            SwarmEvent::OutgoingConnectionError { connection_id, peer_id, error } => {
+                let peer = peer_id.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+                tracing::info!(peer, %error, "cannot connect");
+                self.redial.failed(connection_id, now);
+            }
+            SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
+                tracing::debug!(address = %send_back_addr, %error, "an incoming connection failed");
+            }
+            SwarmEvent::NewListenAddr { address, .. } => tracing::info!(%address, "listening"),
+            SwarmEvent::ListenerClosed { addresses, reason: Err(error), .. } => {
+                tracing::error!(?addresses, %error, "not listening any more");
+            }
+            SwarmEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener has a problem"),
+            _ => {}
+        }
+    }
+
+    fn on_gossip(&mut self, event: Event) {
+        if let Some(tracer) = &self.tracer {
+            tracer.event(&event);
+        }
+        match event {
+            Event::Sent { key, peer, rank } => self.batches.sent(key, peer, rank),
+            Event::Message { id, topic, message, from: Some(from), .. } => {
+                let bytes = message.data.len();
+                tracing::debug!(?id, topic = topic.as_str(), bytes, %from, "delivered");
+            }
+            Event::LinkUp { peer, protocol } => {
+                tracing::info!(%peer, %protocol, "a link is up");
+                self.peers.insert(peer, Some(protocol.to_string()));
+            }
+            Event::LinkDown { peer, lost_copies } => {
+                tracing::info!(%peer, lost_copies, "a link is down");
+                self.counts.copies_lost += lost_copies as u64;
+                if let Some(protocol) = self.peers.get_mut(&peer) {
+                    *protocol = None;
+                }
+            }
+            Event::Cut { peer, copies } => {
+                tracing::info!(%peer, copies, "a stream broke");
+                self.counts.copies_cut += copies as u64;
+            }
+            Event::Malformed { peer, error } => {
+                tracing::warn!(%peer, %error, "what came is no frame");
+                self.counts.malformed += 1;
+            }
+            Event::NotSupported { peer } => {
+                tracing::info!(%peer, "no common protocol");
+                self.counts.not_supported += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Status(answer) => drop(answer.send(self.status())),
+            Command::Metrics(answer) => drop(answer.send(Box::new(self.snapshot()))),
+            Command::Batch(id, answer) => drop(answer.send(self.batch(id))),
+            Command::Planned(answer) => drop(answer.send(self.plan.report())),
+            Command::Dial(address, answer) => drop(answer.send(self.dial(address))),
+            Command::Subscribe(topic, answer) => drop(answer.send(self.subscribe(&topic))),
+            Command::Unsubscribe(topic, answer) => drop(answer.send(self.unsubscribe(&topic))),
+            Command::Publish { messages, schedule, answer } => {
+                drop(answer.send(self.publish_now(messages, schedule)));
+            }
+            Command::Plan(planned, answer) => drop(answer.send(self.add_planned(planned))),
+            // Taken by the loop where it means something.
+            Command::Stop => {}
+        }
+    }
+
+    fn unless_stopping(&self) -> Result<(), Refusal> {
+        if self.stopping { Err(Refusal::Stopping) } else { Ok(()) }
+    }
+
+    fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
+        self.unless_stopping()?;
+        self.swarm.dial(address).map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
+    }
+
+    fn subscribe(&mut self, topic: &Topic) -> Result<bool, Refusal> {
+        self.unless_stopping()?;
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let fresh = !gossip.engine().is_subscribed(topic);
+        gossip.subscribe(topic);
+        Ok(fresh)
+    }
+
+    fn unsubscribe(&mut self, topic: &Topic) -> Result<bool, Refusal> {
+        self.unless_stopping()?;
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let joined = gossip.engine().is_subscribed(topic);
+        gossip.unsubscribe(topic);
+        Ok(joined)
+    }
+
+    fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
+        self.unless_stopping()?;
+        self.plan.add(planned).map_err(Refusal::Wrong)
+    }
+
+    fn publish_now(
+        &mut self,
+        messages: Vec<(String, Payload)>,
+        schedule: Option<Schedule>,
+    ) -> Result<BatchReport, Refusal> {
+        self.unless_stopping()?;
+        let messages = messages.into_iter().map(|(topic, payload)| (topic, payload.make())).collect();
+        let id = self.publish(messages, schedule.as_ref()).batch;
+        self.batch(id).ok_or_else(|| Refusal::Wrong("the batch has more messages than are kept".to_owned()))
+    }
+
+    fn publish_due(&mut self, due: Due) {
+        let Done { batch, at_unix_ns, took_ns } = self.publish(due.messages, due.schedule.as_ref());
+        self.plan.done(due.number, at_unix_ns, took_ns, batch);
+        tracing::info!(publication = due.number, batch, "published as planned");
+    }
+
+    fn publish(&mut self, messages: Vec<(String, Bytes)>, schedule: Option<&Schedule>) -> Done {
+        let at_unix_ns = unix_ns();
+        let (topics, messages): (Vec<String>, Vec<_>) = messages
+            .into_iter()
+            .map(|(name, data)| {
+                let topic = Topic::new(&name);
+                (name, (topic, data))
+            })
+            .unzip();
+        let schedule = schedule.unwrap_or(&self.config.engine.schedule_publish);
+        let receipt = self.swarm.behaviour_mut().gossip.publish_batch(messages, schedule);
+        let took_ns = unix_ns().saturating_sub(at_unix_ns);
+        if let Some(tracer) = &self.tracer {
+            receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
+        }
+        Done { batch: self.batches.add(at_unix_ns, topics, receipt.messages), at_unix_ns, took_ns }
+    }
+
+    fn batch(&mut self, id: u64) -> Option<BatchReport> {
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        self.batches.report(id, |key| gossip.owed_to(key))
+    }
+}
+
+/// A batch that was published.
+struct Done {
+    batch: u64,
+    at_unix_ns: u64,
+    took_ns: u64,
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

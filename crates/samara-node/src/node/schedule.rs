@@ -1,0 +1,212 @@
+//! Publications at given times.
+//!
+//! The timers of tokio count milliseconds, so that they are not used here: the wait is by a timer of its own thread, and the last
+//! stretch is spent looking at the clock. Payloads are made before that, ahead of time.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_timer::Delay;
+use samara_engine::outbox::Schedule;
+
+use crate::clock::unix_ns;
+use crate::model::{PlannedReport, PlannedState};
+use crate::node::payload::Payload;
+
+/// So long before its time the payloads of a publication are made.
+const PREPARE_NS: u64 = 50_000_000;
+/// So long before its time the node does nothing else any more. Threads wake up late by some 60 us (`PR_GET_TIMERSLACK` is
+/// 50 us on Linux).
+const SPIN_NS: u64 = 200_000;
+/// The clock is looked at again at least so often, since it can be set.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Publications that are kept at most, those that are over included.
+pub(crate) const PLANNED_MAX: usize = 10_000;
+
+/// A publication to come.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) at_unix_ns: u64,
+    pub(crate) messages: Vec<(String, Payload)>,
+    /// `None` for the configuration's.
+    pub(crate) schedule: Option<Schedule>,
+}
+
+/// A publication that is due.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) number: u64,
+    pub(crate) messages: Vec<(String, Bytes)>,
+    pub(crate) schedule: Option<Schedule>,
+}
+
+/// All publications that were asked for, with what became of them.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    waiting: BTreeMap<(u64, u64), Planned>,
+    /// The first one, with its payloads made.
+    prepared: Option<(u64, Due)>,
+    reports: BTreeMap<u64, PlannedReport>,
+    next: u64,
+    delay: Delay,
+    /// When the timer fires, if it is set.
+    wake: Option<u64>,
+}
+
+impl Plan {
+    pub(crate) fn new() -> Self {
+        let (waiting, reports) = (BTreeMap::new(), BTreeMap::new());
+        Self { waiting, prepared: None, reports, next: 0, delay: Delay::new(LOOK_AGAIN), wake: None }
+    }
+
+    /// Adds publications, all or none.
+    ///
+    /// # Errors
+    /// A text: one is in the past, or there are too many.
+    pub(crate) fn add(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, String> {
+        let now = unix_ns();
+        for (at, planned) in planned.iter().enumerate() {
+            let found = planned.at_unix_ns;
+            if found <= now {
+                let late = (now - found) as f64 / 1e6;
+                return Err(format!(
+                    "publications[{at}].at_unix_ns: found {found}, which is {late:.3} ms ago; expected a time after {now}"
+                ));
+            }
+        }
+        let waiting = self.waiting.len() + usize::from(self.prepared.is_some());
+        if waiting + planned.len() > PLANNED_MAX {
+            return Err(format!(
+                "found {} publications while {waiting} wait; expected at most {PLANNED_MAX} together",
+                planned.len()
+            ));
+        }
+        let mut numbers = Vec::with_capacity(planned.len());
+        for planned in planned {
+            let number = self.next;
+            self.next += 1;
+            let report = PlannedReport {
+                number,
+                at_unix_ns: planned.at_unix_ns,
+                state: PlannedState::Waiting,
+                messages: planned.messages.len(),
+                actual_unix_ns: None,
+                late_ns: None,
+                took_ns: None,
+                batch: None,
+            };
+            self.reports.insert(number, report);
+            self.waiting.insert((planned.at_unix_ns, number), planned);
+            numbers.push(number);
+        }
+        self.put_back();
+        self.forget_old();
+        Ok(numbers)
+    }
+
+    /// What was prepared is not the first one any more, if an earlier one has come.
+    fn put_back(&mut self) {
+        let first = self.waiting.keys().next().map(|(at, _)| *at);
+        let Some((at, due)) = self.prepared.take_if(|(at, _)| first.is_some_and(|first| first < *at)) else {
+            return;
+        };
+        let messages = due.messages.into_iter().map(|(topic, data)| (topic, Payload::Data(data))).collect();
+        let planned = Planned { at_unix_ns: at, messages, schedule: due.schedule };
+        self.waiting.insert((at, due.number), planned);
+    }
+
+    fn forget_old(&mut self) {
+        while self.reports.len() > PLANNED_MAX {
+            let over = self.reports.iter().find(|(_, report)| report.state != PlannedState::Waiting);
+            let Some(number) = over.map(|(number, _)| *number) else { return };
+            self.reports.remove(&number);
+        }
+    }
+
+    /// What became of a publication.
+    pub(crate) fn done(&mut self, number: u64, actual_unix_ns: u64, took_ns: u64, batch: u64) {
+        if let Some(report) = self.reports.get_mut(&number) {
+            report.state = PlannedState::Published;
+            report.actual_unix_ns = Some(actual_unix_ns);
+            report.late_ns = Some(actual_unix_ns as i64 - report.at_unix_ns as i64);
+            report.took_ns = Some(took_ns);
+            report.batch = Some(batch);
+        }
+    }
+
+    /// Takes back what has not been published. Returns how many publications that were.
+    pub(crate) fn cancel(&mut self) -> usize {
+        self.waiting.clear();
+        self.prepared = None;
+        let waiting = self.reports.values_mut().filter(|report| report.state == PlannedState::Waiting);
+        waiting.map(|report| report.state = PlannedState::Cancelled).count()
+    }
+
+    /// All that is known, in the order in which it was asked for.
+    pub(crate) fn report(&self) -> Vec<PlannedReport> {
+        self.reports.values().cloned().collect()
+    }
+
+    fn first(&self) -> Option<u64> {
+        let prepared = self.prepared.as_ref().map(|(at, _)| *at);
+        prepared.or_else(|| self.waiting.keys().next().map(|(at, _)| *at))
+    }
+
+    fn prepare(&mut self) {
+        if self.prepared.is_none()
+            && let Some(((at, number), planned)) = self.waiting.pop_first()
+        {
+            let messages = planned.messages.into_iter().map(|(topic, payload)| (topic, payload.make()));
+            let due = Due { number, messages: messages.collect(), schedule: planned.schedule };
+            self.prepared = Some((at, due));
+        }
+    }
+
+    /// The next publication, at its time. Never ready while there is none.
+    pub(crate) fn due(&mut self) -> DueFuture<'_> {
+        DueFuture(self)
+    }
+}
+
+/// See [`Plan::due`]. Nothing is lost if it is dropped before it is ready.
+#[derive(Debug)]
+pub(crate) struct DueFuture<'a>(&'a mut Plan);
+
+impl Future for DueFuture<'_> {
+    type Output = Due;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Due> {
+        let plan = &mut *self.0;
+        loop {
+            let Some(at) = plan.first() else { return Poll::Pending };
+            if at.saturating_sub(unix_ns()) <= PREPARE_NS {
+                plan.prepare();
+            }
+            let now = unix_ns();
+            let left = at.saturating_sub(now);
+            if left <= SPIN_NS
+                && let Some((_, due)) = plan.prepared.take()
+            {
+                while unix_ns() < at {
+                    std::hint::spin_loop();
+                }
+                return Poll::Ready(due);
+            }
+            let until = if plan.prepared.is_some() { SPIN_NS } else { PREPARE_NS };
+            let wait = Duration::from_nanos(left.saturating_sub(until)).min(LOOK_AGAIN);
+            let wake = now + wait.as_nanos() as u64;
+            if plan.wake.is_none_or(|known| wake < known) {
+                plan.delay.reset(wait);
+                plan.wake = Some(wake);
+            }
+            match Pin::new(&mut plan.delay).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => plan.wake = None,
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! From a configuration to a node that runs, and to its end.
+
+use std::io::Write;
+use std::path::Path;
+
+use libp2p::multiaddr::Protocol;
+use samara_trace::{Format, TraceWriter};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
+use crate::control::{self, Api};
+use crate::model::{Ready, Stopped};
+use crate::node::{Node, Tracer};
+use crate::{identity, log, swarm};
+
+/// Requests of the control API that wait for the node.
+const COMMANDS_MAX: usize = 64;
+
+/// A node that runs in a task of its own, with its servers. It is stopped, without draining, when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    ready: Ready,
+    stop: mpsc::Sender<()>,
+    node: JoinHandle<Stopped>,
+    /// Aborts the servers when it is dropped.
+    _servers: JoinSet<()>,
+}
+
+impl Running {
+    /// Starts a node: opens its sockets and its trace, joins its topics and begins to dial.
+    ///
+    /// # Errors
+    /// A text that names the key and what to do.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and sockets.
+    pub async fn start(config: Checked) -> Result<Self, String> {
+        let key = identity::key_pair(&config.written.identity)?;
+        let swarm = swarm::build(key, &config)?;
+        // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
+        let mut servers = Vec::new();
+        for (section, server) in [("control", config.written.control), ("metrics", config.written.metrics)] {
+            servers.push(match server {
+                None => None,
+                Some(Server { address, allow_remote }) => {
+                    Some((control::bind(section, address).await?, allow_remote))
+                }
+            });
+        }
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let tracer = tracer(&config, swarm.local_peer_id())?;
+        let topic_bytes = config.options.limits.topic_bytes;
+        let mut node = Node::new(swarm, config, inbox, tracer);
+        let peer_id = node.peer_id();
+        let listen = node.listen().await?;
+        let listen = listen.into_iter().map(|address| match address.iter().last() {
+            Some(Protocol::P2p(_)) => address.to_string(),
+            _ => address.with(Protocol::P2p(peer_id)).to_string(),
+        });
+        let mut ready = Ready {
+            ready: true,
+            peer_id: peer_id.to_string(),
+            listen: listen.collect(),
+            control: None,
+            metrics: None,
+        };
+        let mut tasks = JoinSet::new();
+        for (at, server) in servers.into_iter().enumerate() {
+            let Some(((listener, address), allow_remote)) = server else { continue };
+            let api = Api { commands: commands.clone(), topic_bytes, allow_remote };
+            if at == 0 {
+                ready.control = Some(address);
+                tasks.spawn(control::serve_control(listener, api));
+            } else {
+                ready.metrics = Some(address);
+                tasks.spawn(control::serve_metrics(listener, api));
+            }
+        }
+        let (stop, mut stopped) = mpsc::channel(2);
+        let node = tokio::spawn(async move {
+            // Without a server nobody else keeps the channel open.
+            let _commands = commands;
+            node.run(&mut stopped).await;
+            node.drain(&mut stopped).await
+        });
+        Ok(Self { ready, stop, node, _servers: tasks })
+    }
+
+    /// What the first line on standard output says.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Lets what is owed leave, and stops the node.
+    ///
+    /// # Errors
+    /// The node's task has panicked.
+    pub async fn stop(self) -> Result<Stopped, String> {
+        // Fails only if it has stopped already.
+        let _ = self.stop.send(()).await;
+        self.stopped().await
+    }
+
+    /// Waits until the node was stopped by its control API.
+    ///
+    /// # Errors
+    /// The node's task has panicked.
+    pub async fn stopped(mut self) -> Result<Stopped, String> {
+        (&mut self.node).await.map_err(|error| format!("the node has failed: {error}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.node.abort();
+    }
+}
+
+fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
+    let Some(trace) = &config.written.trace else { return Ok(None) };
+    let format = match trace.format {
+        TraceFormat::Protobuf => Format::Protobuf,
+        TraceFormat::Json => Format::Json,
+    };
+    let when_full = match trace.when_full {
+        WhenFull::Drop => samara_trace::WhenFull::Drop,
+        WhenFull::Wait => samara_trace::WhenFull::Wait,
+    };
+    let writer = TraceWriter::create(&trace.file, format, trace.queue, when_full)
+        .map_err(|error| format!("trace.file: {} cannot be created: {error}", trace.file.display()))?;
+    Ok(Some(Tracer::new(writer, me, config.engine.clone())))
+}
+
+/// How a node has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All copies that were owed have left.
+    Drained,
+    /// Some have not.
+    CopiesLeft,
+}
+
+/// Runs the node of a configuration file until it is stopped by a signal (SIGTERM, SIGINT) or by its control API: the
+/// verb `samara node`. Prints one line of JSON on standard output when it is ready, and one at its end.
+///
+/// # Errors
+/// A text that names the file and the key, and says what to do.
+pub fn run(path: &Path) -> Result<Outcome, String> {
+    let config = NodeConfig::load(path).map_err(|error| error.to_string())?;
+    let in_file = |message: String| format!("{}: {message}", path.display());
+    log::start(&config.written.log).map_err(in_file)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    runtime.block_on(async {
+        let mut signals = signals::Signals::new()?;
+        let mut running = Running::start(config).await.map_err(in_file)?;
+        print_line(running.ready())?;
+        let stopped = loop {
+            tokio::select! {
+                // A second signal is one of hurry. Nobody waits for what the channel has no room for.
+                () = signals.next() => drop(running.stop.try_send(())),
+                stopped = &mut running.node => {
+                    break stopped.map_err(|error| format!("the node has failed: {error}"))?;
+                }
+            }
+        };
+        print_line(&stopped)?;
+        Ok(if stopped.drained { Outcome::Drained } else { Outcome::CopiesLeft })
+    })
+}
+
+fn print_line(line: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string(line).map_err(|error| error.to_string())? + "\n";
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader that has gone away is no reason to stop a node.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+mod signals {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    /// SIGTERM and SIGINT.
+    pub(super) struct Signals(Signal, Signal);
+
+    impl Signals {
+        pub(super) fn new() -> Result<Self, String> {
+            let listen =
+                |kind| signal(kind).map_err(|error| format!("signals cannot be listened for: {error}"));
+            Ok(Self(listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?))
+        }
+
+        pub(super) async fn next(&mut self) {
+            tokio::select! {
+                _ = self.0.recv() => {}
+                _ = self.1.recv() => {}
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod signals {
+    /// Ctrl-C.
+    pub(super) struct Signals;
+
+    impl Signals {
+        pub(super) fn new() -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        pub(super) async fn next(&mut self) {
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

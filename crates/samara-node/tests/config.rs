@@ -1,0 +1,99 @@
+//! What a configuration can say, and how mistakes in it are told.
+
+use std::path::Path;
+
+use samara_gossipsub::signature::SignaturePolicy;
+use samara_node::NodeConfig;
+
+const SEED: &str = "[identity]\nseed = 1\n";
+
+#[test]
+fn the_documented_file_is_a_configuration() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/node.toml");
+    let config = NodeConfig::load(&path).unwrap();
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.topics.len(), 2);
+    assert_eq!(config.engine.mesh.d, 8);
+    assert_eq!(config.engine.max_message_bytes, 4 << 20);
+    assert!(config.options.limits.frame_bytes > 4 << 20);
+    assert!(config.written.identity.key_file.unwrap().ends_with("docs/node.key"), "relative to the file");
+}
+
+#[test]
+fn messages_are_like_those_of_the_preset() {
+    let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();
+    assert_eq!(parse("").engine.authenticity.policy, SignaturePolicy::StrictNoSign);
+    let go = parse("[gossipsub]\npreset = \"go-libp2p-pubsub\"\n");
+    assert_eq!(go.engine.authenticity.policy, SignaturePolicy::StrictSign);
+    assert_eq!(go.engine.max_message_bytes, 1 << 20);
+    let unsigned = parse("[messages]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
+    assert_eq!(unsigned.engine.authenticity.policy, SignaturePolicy::LaxNoSign);
+    assert!(parse("[control]\naddress = \"0.0.0.0:1\"\nallow_remote = true\n").written.control.is_some());
+    assert!(parse("[control]\naddress = \"[::1]:0\"\n").written.control.is_some());
+}
+
+/// What is written after a valid start, the beginning of the error, and words that must be in it.
+const MISTAKES: &[(&str, &str, &[&str])] = &[
+    ("topics = 5", "node.toml:3: identity.topics: ", &["unknown field `topics`", "key_file"]),
+    ("[netwrok]", "node.toml:3: netwrok: ", &["unknown field `netwrok`", "`network`"]),
+    ("[network]\nlisen = []", "node.toml:4: network.lisen: ", &["unknown field `lisen`", "`listen`"]),
+    ("[network]\nlisten = 5", "node.toml:4: network.listen: ", &["invalid type: integer `5`"]),
+    ("[network]\nlisten = [\"here\"]", "node.toml:4: network.listen.0: ", &["\"here\"", "/quic-v1"]),
+    ("[network]\nlisten = [\"/ip4/1.2.3.4/udp/1\"]", "node.toml:4: network.listen.0: ", &["/udp/1\"", "/tcp/"]),
+    ("[network]\ndial = [\"/dns4/a/tcp/1\"]", "node.toml:4: network.dial.0: ", &["/dns4/a", "/ip4/"]),
+    ("[network]\nredial_first = \"2\"", "node.toml:4: network.redial_first: ", &["\"2\" has no unit", "ms"]),
+    ("[network]\nredial_max = \"1 ms\"", "node.toml:4: network.redial_max: ", &["1 ms", "redial_first = 1 s"]),
+    ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
+    ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
+    ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most d = 2"]),
+    ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
+    (
+        "[gossipsub]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
+        "node.toml:4: gossipsub.schedule_publish.source: ",
+        &["observer", "peers"],
+    ),
+    ("[messages]\nid = \"from-seqno\"", "node.toml:4: messages.id: ", &["anonymous", "sha256"]),
+    ("[messages]\nmax_size = \"1 GiB\"", "node.toml:4: messages.max_size: ", &["1 GiB", "64 MiB"]),
+    (
+        "[control]\naddress = \"0.0.0.0:7000\"",
+        "node.toml:4: control.address: ",
+        &["0.0.0.0:7000", "127.0.0.1:7000", "allow_remote = true"],
+    ),
+    ("[metrics]\naddress = \"[::]:9\"", "node.toml:4: metrics.address: ", &["[::]:9", "allow_remote = true"]),
+    ("[control]\naddress = \"localhost\"", "node.toml:4: control.address: ", &["socket address"]),
+    ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
+    ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
+    ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
+    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["5 s", "integer `5`"]),
+    ("= 5", "node.toml:3: ", &["key"]),
+];
+
+#[test]
+fn mistakes_are_told_with_line_and_key() {
+    for (text, start, words) in MISTAKES {
+        let error = NodeConfig::parse(&format!("{SEED}{text}\n"), Path::new("node.toml")).unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with(start), "{text:?}: {error}");
+        for word in *words {
+            assert!(error.contains(word), "{text:?}: {error} does not say {word:?}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_before_the_first_section_too() {
+    let cases = [
+        ("", "node.toml: ", "missing field `identity`"),
+        ("[identity]\n", "node.toml: identity: ", "neither"),
+        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml: identity: ", "both"),
+        ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),
+        ("topics = [\"\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.0: ", "0 bytes"),
+        ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "twice"),
+    ];
+    for (text, start, word) in cases {
+        let error = NodeConfig::parse(text, Path::new("node.toml")).unwrap_err().to_string();
+        assert!(error.starts_with(start) && error.contains(word), "{text:?}: {error}");
+    }
+    let error = NodeConfig::load(Path::new("no/node.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("no/node.toml: cannot be read: ") && error.contains("docs/node.toml"), "{error}");
+}

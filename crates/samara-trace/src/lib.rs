@@ -1,0 +1,40 @@
+//! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`, `tracer.go` of v0.15).
+//!
+//! What reads traces of go nodes reads these, and the other way round. [`TraceWriter`] writes events of a running node without
+//! ever making it wait; [`TraceReader`] reads files of either [`Format`].
+//!
+//! ```
+//! use samara_trace::{Body, Format, Join, TraceEvent, TraceReader, TraceWriter, WhenFull};
+//!
+//! let path = std::env::temp_dir().join(format!("samara-trace-{}.pb", std::process::id()));
+//! let writer = TraceWriter::create(&path, Format::Protobuf, 1024, WhenFull::Drop)?;
+//! writer.record(TraceEvent::new(b"me", 1_700_000_000_000_000_000, Body::Join(Join { topic: Some("t".into()) })));
+//! let (counts, error) = writer.finish();
+//! error?;
+//! assert_eq!(counts.written, 1);
+//!
+//! let events = TraceReader::open(&path)?.collect::<Result<Vec<_>, _>>()?;
+//! assert_eq!(events[0].body(), Some(Body::Join(Join { topic: Some("t".into()) })));
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod base64;
+mod body;
+mod event;
+mod format;
+mod kind;
+mod reader;
+pub mod reason;
+mod writer;
+
+pub use body::Body;
+pub use event::{
+    AddPeer, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
+    ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
+    PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent,
+    TraceEventBatch, Type,
+};
+pub use format::Format;
+pub use reader::{EVENT_BYTES_MAX, Place, TraceError, TraceReader};
+pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};
