@@ -7,7 +7,13 @@ use samara_lab::results::{ColumnsResult, RunResult};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threads: usize) -> Vec<ColumnsResult> {
+fn results(
+    scenario: &str,
+    set: &[(&str, &str)],
+    only: &[&str],
+    seed: u64,
+    threads: usize,
+) -> Vec<ColumnsResult> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
@@ -16,9 +22,11 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], seed: u64, threa
     loaded
         .points
         .iter()
-        .map(|point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
-            RunResult::Columns(result) => result,
-            RunResult::Messages(_) => panic!("the scenario has blocks"),
+        .map(|point| {
+            match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
+                RunResult::Columns(result) => result,
+                RunResult::Messages(_) => panic!("the scenario has blocks"),
+            }
         })
         .collect()
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::scenario::{Scenario, load};
 use samara_lab::data;
+use samara_lab::scenario::{Scenario, load};
 use samara_lab::topology::{PythonRandom, barabasi_albert, build, custody, full_mesh, random_regular, ring};
 use samara_lab::units::{Rate, Share, Size, Span};
 
@@ -80,7 +80,10 @@ fn degrees_follow_the_power_law() {
         let found = degrees.iter().filter(|degree| **degree == k).count() as f64;
         let k = f64::from(k);
         let expected = n * 2.0 * m * (m + 1.0) / (k * (k + 1.0) * (k + 2.0));
-        assert!((found - expected).abs() < 5.0 * expected.sqrt() + 0.01 * expected, "k {k}: {found} of {expected}");
+        assert!(
+            (found - expected).abs() < 5.0 * expected.sqrt() + 0.01 * expected,
+            "k {k}: {found} of {expected}"
+        );
     }
     // The tail: P(degree >= k) = m (m + 1) / (k (k + 1)).
     let hubs = degrees.iter().filter(|degree| **degree >= 100).count() as f64;

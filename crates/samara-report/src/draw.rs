@@ -38,7 +38,10 @@ pub fn png(svg: &str) -> Result<Vec<u8>, String> {
 }
 
 /// The key of a chart.
-pub(crate) fn draw_key<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, position: SeriesLabelPosition) -> Drawn
+pub(crate) fn draw_key<'a, 'b: 'a, X, Y>(
+    chart: &mut Chart<'a, 'b, X, Y>,
+    position: SeriesLabelPosition,
+) -> Drawn
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,

@@ -73,6 +73,13 @@ pub(crate) struct RunOptions {
     /// Threads to use; results do not depend on it. All processors, if not given.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}
+
+/// What becomes of the results.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutputOptions {
     /// The results directory; results/SCENARIO-seedSEED (and -2, -3, ... where there is one), if not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod run;
+mod session;
 mod usage;
 
 use std::io::Write;

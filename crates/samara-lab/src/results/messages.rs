@@ -88,7 +88,8 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let size = measured.point.scenario.messages.clone().unwrap_or_default().size.bytes();
     let payload = delivered as f64 * size as f64;
     let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
-    let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
+    let busy =
+        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let dissemination = Statistics::of(&times);
     MessageMetrics {
         messages: rows.len() as u64,

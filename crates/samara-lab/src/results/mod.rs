@@ -9,7 +9,7 @@ mod tables;
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
 pub use messages::{MessageMetrics, message_metrics};
-pub use summary::{Metrics, Run, Summary, combined_digest};
+pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
 
 use std::collections::BTreeMap;
@@ -83,6 +83,17 @@ impl RunResult {
             Measured::Columns(measured) => Self::Columns(ColumnsResult::of(run, measured)),
             Measured::Messages(measured) => Self::Messages(MessagesResult::of(run, measured)),
         }
+    }
+
+    /// The result of a run on real nodes.
+    pub fn of_real(measured: &Measured, real: RealRun) -> Self {
+        let mut result = Self::of(measured);
+        let run = match &mut result {
+            Self::Columns(result) => &mut result.run,
+            Self::Messages(result) => &mut result.run,
+        };
+        run.real = Some(real);
+        result
     }
 
     /// The entry in the summary.

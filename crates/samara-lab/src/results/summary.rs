@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{ColumnMetrics, MessageMetrics, column_metrics, message_metrics};
+use crate::measure::Statistics;
 use crate::run::Measured;
 use crate::scenario::Point;
 
@@ -32,6 +33,29 @@ pub struct Summary {
     pub runs: Vec<Run>,
 }
 
+/// What is known of a run on real nodes beyond its figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RealRun {
+    /// The programs that the nodes were, in turn.
+    pub programs: Vec<String>,
+    /// From the last dial until links and meshes were there.
+    pub ready_s: f64,
+    /// How much later than planned publications were made.
+    pub publish_error_ms: Option<Statistics>,
+    /// Processor time of a node's process, from its start to its end.
+    pub node_cpu_s: Option<Statistics>,
+    /// The most memory of a node's process.
+    pub node_peak_rss_bytes: Option<Statistics>,
+    /// The most open files and sockets of a node's process.
+    pub node_open_fds: Option<Statistics>,
+    /// The share of one processor that emulating links took.
+    pub relay_cpu_share: Option<f64>,
+    /// How late emulated links were, of 99 in 100 packets at most.
+    pub relay_late_p99_ms: Option<f64>,
+    /// Reasons to distrust the figures.
+    pub doubts: Vec<String>,
+}
+
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
@@ -39,12 +63,15 @@ pub struct Run {
     pub name: String,
     /// What sets it apart: its seed, the values of the sweep, and what the variant changes.
     pub parameters: Map<String, Value>,
-    /// A digest of every packet that every host received.
+    /// A digest of every packet that every host received; zero for real nodes.
     pub digest: String,
-    /// Steps of the simulation.
+    /// Steps of the simulation; zero for real nodes.
     pub steps: u64,
     /// The figures.
     pub metrics: Metrics,
+    /// What is known beyond that of a run on real nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub real: Option<RealRun>,
 }
 
 /// The figures of a run, by what was published.
@@ -90,6 +117,7 @@ impl Run {
             digest: format!("{digest:016x}"),
             steps,
             metrics,
+            real: None,
         }
     }
 

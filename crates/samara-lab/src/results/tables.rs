@@ -134,12 +134,7 @@ fn deliveries(path: &Path, result: &ColumnsResult) -> Result<(), TableError> {
 }
 
 /// Writes all copies of a run in the order of arrival.
-fn copies(
-    path: &Path,
-    rows: &[CopyRow],
-    columns: u32,
-    published: &[u64],
-) -> Result<(), TableError> {
+fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Result<(), TableError> {
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
     write(
@@ -163,32 +158,32 @@ fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Vec<(&'st
         Arc::new(UInt64Array::from_iter_values(stats.iter().map(value))) as ArrayRef
     };
     vec![
-            ("node", Arc::new(UInt32Array::from_iter_values(0..stats.len() as u32)) as ArrayRef),
-            ("class", Arc::new(StringArray::from_iter(class))),
-            (
-                "uplink_bps",
-                Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.uplink_bps))),
-            ),
-            (
-                "downlink_bps",
-                Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.downlink_bps))),
-            ),
-            ("bytes_up", count(|stats| stats.sent.bytes)),
-            ("bytes_down", count(|stats| stats.received.bytes)),
-            ("packets_up", count(|stats| stats.sent.packets)),
-            ("packets_down", count(|stats| stats.received.packets)),
-            ("payload_bytes_up", count(|stats| stats.frames_sent.payload_bytes)),
-            ("payload_bytes_down", count(|stats| stats.frames_received.payload_bytes)),
-            ("control_bytes_up", count(|stats| stats.frames_sent.control_bytes)),
-            ("control_bytes_down", count(|stats| stats.frames_received.control_bytes)),
-            ("retransmissions", count(|stats| stats.retransmitted.packets)),
-            ("timeouts", count(|stats| stats.timeouts)),
-            ("dropped_downlink_full", count(|stats| stats.drops.downlink_full.packets)),
-            ("dropped_downlink_codel", count(|stats| stats.drops.downlink_codel.packets)),
-            ("dropped_random", count(|stats| stats.drops.random.packets)),
-            ("dropped_partition", count(|stats| stats.drops.partition.packets)),
-            ("dropped_stale", count(|stats| stats.drops.stale.packets)),
-            ("uplink_busy_ns", count(|stats| stats.uplink_busy_nanos)),
+        ("node", Arc::new(UInt32Array::from_iter_values(0..stats.len() as u32)) as ArrayRef),
+        ("class", Arc::new(StringArray::from_iter(class))),
+        (
+            "uplink_bps",
+            Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.uplink_bps))),
+        ),
+        (
+            "downlink_bps",
+            Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.downlink_bps))),
+        ),
+        ("bytes_up", count(|stats| stats.sent.bytes)),
+        ("bytes_down", count(|stats| stats.received.bytes)),
+        ("packets_up", count(|stats| stats.sent.packets)),
+        ("packets_down", count(|stats| stats.received.packets)),
+        ("payload_bytes_up", count(|stats| stats.frames_sent.payload_bytes)),
+        ("payload_bytes_down", count(|stats| stats.frames_received.payload_bytes)),
+        ("control_bytes_up", count(|stats| stats.frames_sent.control_bytes)),
+        ("control_bytes_down", count(|stats| stats.frames_received.control_bytes)),
+        ("retransmissions", count(|stats| stats.retransmitted.packets)),
+        ("timeouts", count(|stats| stats.timeouts)),
+        ("dropped_downlink_full", count(|stats| stats.drops.downlink_full.packets)),
+        ("dropped_downlink_codel", count(|stats| stats.drops.downlink_codel.packets)),
+        ("dropped_random", count(|stats| stats.drops.random.packets)),
+        ("dropped_partition", count(|stats| stats.drops.partition.packets)),
+        ("dropped_stale", count(|stats| stats.drops.stale.packets)),
+        ("uplink_busy_ns", count(|stats| stats.uplink_busy_nanos)),
     ]
 }
 

@@ -8,7 +8,7 @@ use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{HostStats, SimConfig, Simulation, identity_of};
 
-use super::{RunError, RunOptions, SLICE_NANOS, QUIET_NANOS, since};
+use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
 use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
 use crate::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
@@ -109,7 +109,13 @@ pub(super) fn run(
         point: point.clone(),
         measured_nanos: now - published.first().copied().unwrap_or(0).min(now),
         traffic,
-        lower_bound_ms: setup.lower_bound_ms(collector.missing_until(workload.slots) == 0),
+        lower_bound_ms: columns_bound_ms(
+            scenario,
+            &setup.custody,
+            &setup.hosts,
+            &setup.shared,
+            collector.missing_until(workload.slots) == 0,
+        ),
         withdrawn: setup.withdrawn(&sim),
         mesh_size,
         publisher_windows,
@@ -274,33 +280,38 @@ impl<'a> Setup<'a> {
             .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
             .sum()
     }
+}
 
-    /// Of the mean over all nodes if everything arrived, otherwise of the mean over whichever nodes were done: slow ones that
-    /// are cut off make that mean as small as chance will have it.
-    fn lower_bound_ms(&self, everything_arrived: bool) -> f64 {
-        let workload = &self.scenario.workload;
-        let transport = network::transport(self.scenario);
-        // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
-        let frame = samara_gossipsub::rpc::RpcFrame::new(samara_gossipsub::rpc::Rpc {
-            publish: [Arc::clone(&self.shared.messages[0])].into_iter().collect(),
-            ..Default::default()
-        });
-        let publisher = workload.publisher as usize;
-        let waiting: Vec<usize> =
-            (0..self.scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
-        let hosts = &self.hosts.configs;
-        // Observers forward, too.
-        let relays = hosts.iter().enumerate().filter(|(host, _)| *host != publisher);
-        let validation = self.hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0);
-        let limits = bounds::Limits {
-            custody: waiting.iter().map(|host| self.custody[*host].as_slice()).collect(),
-            downlink_bps: waiting.iter().map(|host| hosts[*host].downlink_bps).collect(),
-            copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
-            publisher_uplink_bps: hosts[publisher].uplink_bps,
-            relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
-            latency_nanos: network::least_latency_nanos(self.scenario),
-            validation_nanos: validation,
-        };
-        if everything_arrived { bounds::mean_custody_ms(&limits) } else { bounds::any_node_ms(&limits) }
-    }
+/// A lower bound of the mean time to custody: over all nodes if everything arrived, otherwise over whichever nodes were
+/// done, since slow ones that are cut off make that mean as small as chance will have it.
+pub fn columns_bound_ms(
+    scenario: &Scenario,
+    custody: &[Vec<u32>],
+    hosts: &Hosts,
+    columns: &Columns,
+    everything_arrived: bool,
+) -> f64 {
+    let workload = &scenario.workload;
+    let transport = network::transport(scenario);
+    // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
+    let frame = samara_gossipsub::rpc::RpcFrame::new(samara_gossipsub::rpc::Rpc {
+        publish: [Arc::clone(&columns.messages[0])].into_iter().collect(),
+        ..Default::default()
+    });
+    let publisher = workload.publisher as usize;
+    let waiting: Vec<usize> =
+        (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
+    let rates = &hosts.configs;
+    // Observers forward, too.
+    let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
+    let limits = bounds::Limits {
+        custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
+        downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
+        copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
+        publisher_uplink_bps: rates[publisher].uplink_bps,
+        relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
+        latency_nanos: network::least_latency_nanos(scenario),
+        validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
+    };
+    if everything_arrived { bounds::mean_custody_ms(&limits) } else { bounds::any_node_ms(&limits) }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use samara_engine::outbox::Lane;
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
@@ -70,9 +71,7 @@ impl Plan {
         for number in 0..messages.count() {
             publishers.push(rng.below(u64::from(nodes)) as u32);
             times.push(match messages.arrivals {
-                Arrivals::Even => {
-                    messages.warm_up.nanos() + (f64::from(number) * interval).round() as u64
-                }
+                Arrivals::Even => messages.warm_up.nanos() + (f64::from(number) * interval).round() as u64,
                 Arrivals::Poisson => at as u64,
             });
             at += rng.exponential(interval);
@@ -92,8 +91,7 @@ pub(super) fn run(
     let nodes = scenario.network.nodes;
     let graph = topology::build(scenario, &[], options.directory, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::new(&messages, nodes, point.seed);
-    let stream =
-        Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
+    let stream = Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
     let hosts = network::hosts(scenario, nodes, point.seed);
     let mut config = scenario.gossipsub.build(None);
     if hosts.validation.iter().any(|time| !time.is_zero()) {
@@ -148,7 +146,13 @@ impl World<'_> {
     ) -> Result<MessagesMeasured, RunError> {
         let (scenario, nodes) = (self.scenario(), self.scenario().network.nodes);
         let transport = network::transport(scenario);
-        let lower_bound_ms = self.lower_bound_ms(transport.wire_bytes(frame_bytes));
+        let latency = Duration::from_nanos(network::least_latency_nanos(scenario));
+        let lower_bound_ms = message_bounds_ms(
+            self.graph,
+            &self.hosts,
+            transport.wire_bytes(frame_bytes),
+            latency.max(LATENCY_FLOOR),
+        );
         let mut sim = self.simulation(factory)?;
         let mut rng = NodeRng::new(self.point.seed, 2, Purpose::Topology);
         super::schedule_links(&mut sim, scenario, &mut rng, self.graph.edges.iter().copied());
@@ -245,23 +249,22 @@ impl World<'_> {
         progress(1.0);
         Ok(watched)
     }
+}
 
-    /// For each node: hops to the farthest other one, each of which takes at least the least latency, the time of a frame
-    /// on the fastest interfaces, and a validation.
-    fn lower_bound_ms(&self, wire_bytes: u64) -> Vec<f64> {
-        let fastest = |rate: fn(&samara_sim::HostConfig) -> u64| {
-            self.hosts.configs.iter().map(rate).max().unwrap_or(1) as f64
-        };
-        let bits = wire_bytes as f64 * 8.0;
-        let latency = network::least_latency_nanos(self.scenario()).max(LATENCY_FLOOR.as_nanos() as u64);
-        let validation = self.hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
-        let hop = latency as f64 / 1e6
-            + validation
-            + bits / fastest(|host| host.uplink_bps) * 1e3
-            + bits / fastest(|host| host.downlink_bps) * 1e3;
-        let neighbours = self.graph.neighbours();
-        (0..self.graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
-    }
+/// For each node, the least time in which a message of its own can reach everybody, in milliseconds: hops to the farthest
+/// other node, each of which takes at least the least latency, the time of a frame on the fastest interfaces, and a
+/// validation.
+pub fn message_bounds_ms(graph: &Graph, hosts: &Hosts, wire_bytes: u64, latency: Duration) -> Vec<f64> {
+    let fastest =
+        |rate: fn(&samara_sim::HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
+    let bits = wire_bytes as f64 * 8.0;
+    let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
+    let hop = latency.as_secs_f64() * 1e3
+        + validation
+        + bits / fastest(|host| host.uplink_bps) * 1e3
+        + bits / fastest(|host| host.downlink_bps) * 1e3;
+    let neighbours = graph.neighbours();
+    (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
 }
 
 /// What was seen while a simulation ran.

@@ -13,8 +13,8 @@ use thiserror::Error;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
-pub use columns::ColumnsMeasured;
-pub use messages::{MessagesMeasured, Plan};
+pub use columns::{ColumnsMeasured, columns_bound_ms};
+pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
 
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]

@@ -2,9 +2,7 @@
 
 use super::error::{Problem, line_of};
 use super::protocol;
-use super::{
-    FaultKind, Messages, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind, Workload,
-};
+use super::{FaultKind, Messages, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind, Workload};
 use crate::jobs::messages::PAYLOAD_MIN;
 use crate::units::Span;
 
@@ -209,7 +207,10 @@ impl Checks<'_> {
             );
         }
         if !(messages.rate > 0.0 && messages.rate.is_finite()) {
-            self.wrong("messages.rate", format!("is {}; it must be above 0 messages a second", messages.rate));
+            self.wrong(
+                "messages.rate",
+                format!("is {}; it must be above 0 messages a second", messages.rate),
+            );
         } else if !(1..=MESSAGES_MAX).contains(&messages.count()) {
             self.wrong(
                 "messages.duration",

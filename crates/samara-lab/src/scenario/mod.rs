@@ -22,7 +22,9 @@ pub use expect::{Expectation, Outcome};
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
 pub use messages::{Arrivals, Messages};
-pub use protocol::{DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind, Version};
+pub use protocol::{
+    DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind, Version,
+};
 
 use crate::units::{Rate, Share, Size, Span};
 

@@ -226,7 +226,8 @@ pub fn build(
     seed: u64,
 ) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
-    let Topology { kind, degree, attachments, seed: own_seed, topic_peers_min, file } = &scenario.network.topology;
+    let Topology { kind, degree, attachments, seed: own_seed, topic_peers_min, file } =
+        &scenario.network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut graph = match kind {
         TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),

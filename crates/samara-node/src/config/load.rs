@@ -43,7 +43,9 @@ impl NodeConfig {
             file: path.to_owned(),
             line: None,
             key: None,
-            message: format!("cannot be read: {error}; expected the configuration of a node, see docs/node.toml"),
+            message: format!(
+                "cannot be read: {error}; expected the configuration of a node, see docs/node.toml"
+            ),
         })?;
         Self::parse(&text, path)
     }

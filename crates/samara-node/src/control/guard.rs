@@ -43,10 +43,14 @@ mod tests {
 
     #[test]
     fn names_of_others_are_refused() {
-        for host in ["127.0.0.1:7000", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:7000", "[::1]", "10.0.0.1:1"] {
+        for host in
+            ["127.0.0.1:7000", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:7000", "[::1]", "10.0.0.1:1"]
+        {
             assert!(is_local_name(host), "{host}");
         }
-        for host in ["", "evil.example:7000", "localhost.evil.example", "127.0.0.1.evil.example:7000", "[x]:1"] {
+        for host in
+            ["", "evil.example:7000", "localhost.evil.example", "127.0.0.1.evil.example:7000", "[x]:1"]
+        {
             assert!(!is_local_name(host), "{host}");
         }
     }

@@ -247,7 +247,9 @@ impl Node {
 
     fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
         self.unless_stopping()?;
-        self.swarm.dial(address).map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
+        self.swarm
+            .dial(address)
+            .map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
     }
 
     fn subscribe(&mut self, topic: &Topic) -> Result<bool, Refusal> {

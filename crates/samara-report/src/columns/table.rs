@@ -46,4 +46,3 @@ pub(super) fn table(report: &ColumnsReport) -> String {
     text += &draw(&header, &rows, 1 + report.axes.len());
     text
 }
-

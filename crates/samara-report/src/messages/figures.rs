@@ -38,7 +38,11 @@ pub(super) fn of_series(series: &Series<'_>) -> Vec<(String, &'static str, Strin
         .join("-");
     let name = |what: &str| if prefix.is_empty() { what.to_owned() } else { format!("{prefix}-{what}") };
     vec![
-        (name("dissemination"), "How many messages took how long until the last node had them.", histogram(series)),
+        (
+            name("dissemination"),
+            "How many messages took how long until the last node had them.",
+            histogram(series),
+        ),
         (
             name("cumulative"),
             "The share of messages that every node had after a time; dots at 50 % and 99 %.",
@@ -122,7 +126,9 @@ fn histogram(series: &Series<'_>) -> String {
                 [(from, *count), (from + width, *count)]
             });
             chart
-                .draw_series(AreaSeries::new(corners, 0.0, colour.mix(0.12)).border_style(colour.stroke_width(2)))?
+                .draw_series(
+                    AreaSeries::new(corners, 0.0, colour.mix(0.12)).border_style(colour.stroke_width(2)),
+                )?
                 .label(result.label.clone())
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         }
@@ -220,7 +226,8 @@ fn hops(series: &Series<'_>) -> String {
         })
         .collect();
     let most = counts.iter().map(Vec::len).max().unwrap_or(1).max(2);
-    let least = (0..most).find(|hop| counts.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0)));
+    let least =
+        (0..most).find(|hop| counts.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0)));
     let least = least.unwrap_or(1) as f64;
     let runs = counts.len() as f64;
     drawn(|area| {
@@ -235,7 +242,9 @@ fn hops(series: &Series<'_>) -> String {
             .disable_x_mesh()
             .light_line_style(WHITE)
             .x_labels(most)
-            .x_label_formatter(&|hop| if hop.fract().abs() < 0.01 { format!("{hop:.0}") } else { String::new() })
+            .x_label_formatter(&|hop| {
+                if hop.fract().abs() < 0.01 { format!("{hop:.0}") } else { String::new() }
+            })
             .x_desc("hops")
             .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
             .label_style(("sans-serif", 15))
@@ -286,7 +295,14 @@ pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
     figures
 }
 
-fn lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usize, value: fn(&Row) -> f64) -> Drawn {
+fn lines(
+    area: &Area<'_>,
+    title: &str,
+    axis: &str,
+    rows: &[&Row],
+    last: usize,
+    value: fn(&Row) -> f64,
+) -> Drawn {
     let x_of = |row: &Row| leading_number(&row.point[last]);
     let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
     let (low, high) =

@@ -96,7 +96,16 @@ fn times(report: &MessagesReport, body: &mut String) {
          farthest node, each with the least latency and the time of one frame. Hops are those of the last delivery.</p>",
     );
     let columns = [
-        "Mean", "p50", "p99", "Max", "Bound", "Hops, mean", "Hops, most", "Incomplete", "Delivered", "Mean to one node",
+        "Mean",
+        "p50",
+        "p99",
+        "Max",
+        "Bound",
+        "Hops, mean",
+        "Hops, most",
+        "Incomplete",
+        "Delivered",
+        "Mean to one node",
     ];
     head(report, &columns, body);
     rows(report, columns.len(), body, |row| {
@@ -131,8 +140,18 @@ fn traffic(report: &MessagesReport, body: &mut String) {
          and between deliveries at a node.</p>",
     );
     let columns = [
-        "Copies", "Asked for", "MB up per node", "Needed", "Duplicates", "Control", "Busiest uplink", "Sent again",
-        "Queue drops", "Interval", "Inter-arrival", "p99",
+        "Copies",
+        "Asked for",
+        "MB up per node",
+        "Needed",
+        "Duplicates",
+        "Control",
+        "Busiest uplink",
+        "Sent again",
+        "Queue drops",
+        "Interval",
+        "Inter-arrival",
+        "p99",
     ];
     head(report, &columns, body);
     rows(report, columns.len(), body, |row| {
@@ -156,7 +175,8 @@ fn traffic(report: &MessagesReport, body: &mut String) {
 
 /// Where queues overflowed, by node and link.
 fn overflows(report: &MessagesReport, body: &mut String) {
-    let lossy: Vec<&MessagesResult> = report.results.iter().filter(|result| !result.lost.is_empty()).collect();
+    let lossy: Vec<&MessagesResult> =
+        report.results.iter().filter(|result| !result.lost.is_empty()).collect();
     if lossy.is_empty() {
         return;
     }

@@ -8,8 +8,20 @@ pub(super) fn table(report: &MessagesReport) -> String {
     let mut header: Vec<String> = vec!["run".to_owned()];
     header.extend(report.axes.iter().map(|(_, label)| label.clone()));
     header.extend(
-        ["mean", "p50", "p99", "max", "bound", "hops", "most", "incomplete", "copies", "MB up", "queue drops"]
-            .map(str::to_owned),
+        [
+            "mean",
+            "p50",
+            "p99",
+            "max",
+            "bound",
+            "hops",
+            "most",
+            "incomplete",
+            "copies",
+            "MB up",
+            "queue drops",
+        ]
+        .map(str::to_owned),
     );
     let rows: Vec<Vec<String>> = report
         .rows

@@ -25,7 +25,9 @@ pub(super) fn headline(report: &MessagesReport) -> Vec<String> {
         let some: Vec<String> = worst
             .iter()
             .take(4)
-            .map(|row| format!("{} ({}, {:.2} %)", name(row), number(row.incomplete), (1.0 - row.ratio()) * 100.0))
+            .map(|row| {
+                format!("{} ({}, {:.2} %)", name(row), number(row.incomplete), (1.0 - row.ratio()) * 100.0)
+            })
             .collect();
         sentences.push(format!(
             "{} of {} messages did not reach every node. Most of them in: {}.",
@@ -36,10 +38,9 @@ pub(super) fn headline(report: &MessagesReport) -> Vec<String> {
         let clean = report.rows.iter().filter(|row| row.incomplete == 0.0 && row.lost == 0.0).count();
         sentences.push(format!("In {clean} of {runs} runs nothing was lost, and no queue was ever full."));
     }
-    if let (Some(fast), Some(slow)) = (
-        timed().min_by(|a, b| a.mean.total_cmp(&b.mean)),
-        timed().max_by(|a, b| a.mean.total_cmp(&b.mean)),
-    ) && runs > 1
+    if let (Some(fast), Some(slow)) =
+        (timed().min_by(|a, b| a.mean.total_cmp(&b.mean)), timed().max_by(|a, b| a.mean.total_cmp(&b.mean)))
+        && runs > 1
     {
         sentences.push(format!(
             "Mean dissemination times go from {} ({}) to {} ({}).",
@@ -50,11 +51,7 @@ pub(super) fn headline(report: &MessagesReport) -> Vec<String> {
         ));
     }
     if let Some(worst) = timed().max_by(|a, b| a.max.total_cmp(&b.max)) {
-        sentences.push(format!(
-            "The slowest message of all took {} ({}).",
-            short_ms(worst.max),
-            name(worst)
-        ));
+        sentences.push(format!("The slowest message of all took {} ({}).", short_ms(worst.max), name(worst)));
     }
     sentences
 }

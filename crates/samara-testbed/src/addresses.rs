@@ -1,0 +1,103 @@
+//! Where nodes listen, and where others reach them.
+
+use std::net::Ipv4Addr;
+
+use samara_emulation::{
+    DownlinkQueue, EmulationConfig, HostConfig, Latency, NicDiscipline, Relay, RelayConfig, UplinkQueue,
+};
+use samara_lab::network::{self, Hosts};
+use samara_lab::scenario::{Scenario, TransportKind};
+
+use crate::TestbedError;
+
+/// Every node has an address of its own, and so they can all have the same port.
+const PORT: u16 = 4001;
+
+/// The network that nodes talk over.
+pub(crate) enum Wire {
+    /// The loopback device as it is: no latency, no rates.
+    Loopback,
+    /// A relay that emulates the scenario's links.
+    Relay(Box<Relay>),
+}
+
+impl Wire {
+    /// Starts the relay, if the scenario has anything to emulate.
+    pub(crate) fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Result<Self, TestbedError> {
+        let network = &scenario.network;
+        let latency = network::least_latency_nanos(scenario) > 0 || network.regions.is_some();
+        let impaired = latency || network.loss.fraction() > 0.0 || network.jitter.nanos() > 0;
+        // Loopback and the processors of one machine are no faster than this anyhow.
+        let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
+        if !impaired && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
+            return Ok(Self::Loopback);
+        }
+        let relay = Relay::start(RelayConfig::new(emulation(scenario, hosts, seed)))?;
+        Ok(Self::Relay(Box::new(relay)))
+    }
+
+    /// The address that a node's sockets are bound to.
+    pub(crate) fn own(&self, node: u32) -> Ipv4Addr {
+        match self {
+            // All of 127.0.0.0/8 is local; host 0 is at 127.77.0.1.
+            Self::Loopback => {
+                let [high, low] = (node as u16 + 1).to_be_bytes();
+                Ipv4Addr::new(127, 77, high, low)
+            }
+            Self::Relay(relay) => relay.bind_address(node),
+        }
+    }
+
+    /// The address that others dial.
+    pub(crate) fn dialled(&self, node: u32) -> Ipv4Addr {
+        match self {
+            Self::Loopback => self.own(node),
+            Self::Relay(relay) => relay.dial_address(node),
+        }
+    }
+}
+
+/// Rates from here on are not emulated: a relay of one thread would be the bottleneck.
+const UNLIMITED_BPS: u64 = 1_000_000_000;
+
+/// A multiaddress on the port of all nodes.
+pub(crate) fn multiaddr(address: Ipv4Addr, transport: TransportKind) -> String {
+    match transport {
+        TransportKind::Tcp | TransportKind::Ideal => format!("/ip4/{address}/tcp/{PORT}"),
+    }
+}
+
+/// The scenario's network in the words of the emulation.
+fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
+    let simulated = network::network(scenario, hosts.configs.len() as u32, seed);
+    EmulationConfig {
+        seed,
+        hosts: hosts
+            .configs
+            .iter()
+            .map(|host| HostConfig {
+                uplink_bps: host.uplink_bps,
+                downlink_bps: host.downlink_bps,
+                region: host.region,
+            })
+            .collect(),
+        latency: match simulated.latency {
+            samara_sim::Latency::Constant(latency) => Latency::Constant(latency),
+            samara_sim::Latency::Uniform { min, max } => Latency::Uniform { min, max },
+            samara_sim::Latency::Regions(matrix) => Latency::Regions(matrix),
+        },
+        jitter: simulated.jitter,
+        loss: simulated.loss,
+        nic: match network::nic(scenario) {
+            samara_sim::NicDiscipline::RoundRobin => NicDiscipline::RoundRobin,
+            samara_sim::NicDiscipline::Fifo => NicDiscipline::Fifo,
+        },
+        uplink_queue: UplinkQueue::default(),
+        downlink_queue: match network::downlink_queue(scenario) {
+            samara_sim::DownlinkQueue::DropTail { bytes } => DownlinkQueue::DropTail { bytes },
+            samara_sim::DownlinkQueue::CoDel { target, interval } => {
+                DownlinkQueue::CoDel { target, interval }
+            }
+        },
+    }
+}

@@ -1,0 +1,135 @@
+//! The control API of a node, from outside.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// How long a node may take for an answer: its thread is busy with messages at times, not for so long.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What the testbed wants to know of `GET /v1/status`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) peers: Vec<PeerStatus>,
+    pub(crate) topics: Vec<TopicStatus>,
+}
+
+/// A peer.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct PeerStatus {
+    /// Null until the link can carry messages.
+    pub(crate) protocol: Option<String>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct TopicStatus {
+    pub(crate) topic: String,
+    pub(crate) subscribers: Vec<String>,
+    pub(crate) mesh: Vec<String>,
+}
+
+/// A publication that a node makes by itself at its time.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Publication {
+    pub(crate) at_unix_ns: u64,
+    /// Several messages are a batch.
+    pub(crate) batch: Vec<Payload>,
+}
+
+/// A message of random bytes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Payload {
+    pub(crate) topic: String,
+    pub(crate) random_bytes: u64,
+}
+
+/// A publication as it was made.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) actual_unix_ns: Option<u64>,
+    pub(crate) late_ns: Option<i64>,
+}
+
+/// Names with their labels, and values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metrics(Vec<(String, f64)>);
+
+impl Metrics {
+    /// The values of a name, added up over all labels that contain `label`.
+    pub(crate) fn sum(&self, name: &str, label: &str) -> f64 {
+        let named = |key: &str| {
+            let (found, labels) = key.split_once('{').unwrap_or((key, ""));
+            found == name && labels.contains(label)
+        };
+        self.0.iter().filter(|(key, _)| named(key)).map(|(_, value)| value).sum()
+    }
+}
+
+/// A node's control API.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            .http_status_as_error(false)
+            .build();
+        Self { agent: config.into(), base: format!("http://{address}") }
+    }
+
+    pub(crate) fn status(&self) -> Result<Status, String> {
+        self.get("/v1/status")
+    }
+
+    pub(crate) fn dial(&self, address: &str) -> Result<(), String> {
+        self.post("/v1/dial", &serde_json::json!({ "address": address }))
+    }
+
+    pub(crate) fn schedule(&self, publications: &[Publication]) -> Result<(), String> {
+        self.post("/v1/schedule", &serde_json::json!({ "publications": publications }))
+    }
+
+    pub(crate) fn made(&self) -> Result<Vec<Made>, String> {
+        self.get("/v1/schedule")
+    }
+
+    /// All values of `/metrics`.
+    pub(crate) fn metrics(&self) -> Result<Metrics, String> {
+        let mut answer = self.agent.get(format!("{}/metrics", self.base)).call().map_err(text)?;
+        let body = answer.body_mut().read_to_string().map_err(text)?;
+        let values = body.lines().filter_map(|line| {
+            let (key, value) = line.rsplit_once(' ')?;
+            Some((key.to_owned(), value.parse().ok()?))
+        });
+        Ok(Metrics(values.collect()))
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let mut answer = self.agent.get(format!("{}{path}", self.base)).call().map_err(text)?;
+        let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(text)?;
+        if !answer.status().is_success() {
+            return Err(format!("GET {path}: {}: {body}", answer.status()));
+        }
+        serde_json::from_str(&body).map_err(|error| format!("GET {path}: {error}"))
+    }
+
+    fn post(&self, path: &str, body: &impl Serialize) -> Result<(), String> {
+        let mut answer = self.agent.post(format!("{}{path}", self.base)).send_json(body).map_err(text)?;
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        let body = answer.body_mut().read_to_string().unwrap_or_default();
+        Err(format!("POST {path}: {}: {body}", answer.status()))
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,141 @@
+//! What nodes join and publish, and when: that of the simulation with the same seed.
+
+use std::path::Path;
+
+use samara_lab::jobs::columns::Columns;
+use samara_lab::jobs::messages::TOPIC;
+use samara_lab::network::{self, Hosts};
+use samara_lab::run::Plan;
+use samara_lab::scenario::{Point, Scenario, TransportKind};
+use samara_lab::topology::{self, Graph};
+
+use crate::client::{Payload, Publication};
+
+/// Everything that a run is to do.
+pub(crate) struct Wanted {
+    pub(crate) hosts: Hosts,
+    pub(crate) graph: Graph,
+    /// By node.
+    pub(crate) topics: Vec<Vec<String>>,
+    pub(crate) job: Job,
+}
+
+/// What is published.
+pub(crate) enum Job {
+    /// Blocks of columns, and who keeps which.
+    Columns { custody: Vec<Vec<u32>>, columns: Columns },
+    /// A stream of messages.
+    Messages { plan: Plan, size: u64 },
+}
+
+impl Wanted {
+    pub(crate) fn new(point: &Point, directory: &Path) -> Result<Self, String> {
+        let scenario = &point.scenario;
+        possible(scenario)?;
+        let nodes = scenario.network.nodes;
+        let hosts = network::hosts(scenario, nodes, point.seed);
+        if let Some(messages) = &scenario.messages {
+            let graph = topology::build(scenario, &[], directory, point.seed)?;
+            let plan = Plan::new(messages, nodes, point.seed);
+            let topics = vec![vec![TOPIC.to_owned()]; nodes as usize];
+            let size = messages.size.bytes();
+            return Ok(Self { hosts, graph, topics, job: Job::Messages { plan, size } });
+        }
+        let workload = &scenario.workload;
+        let custody = topology::custody(scenario, directory, point.seed)?;
+        let graph = topology::build(scenario, &custody, directory, point.seed)?;
+        let columns = Columns::new(workload.columns, workload.slots, workload.column_bytes(), point.seed);
+        let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
+        let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
+        Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
+    }
+
+    /// Nanoseconds from the start of the run to the first publication.
+    pub(crate) fn warm_up(&self, scenario: &Scenario) -> u64 {
+        match &scenario.messages {
+            Some(messages) => messages.warm_up.nanos(),
+            None => scenario.workload.warm_up.nanos(),
+        }
+    }
+
+    /// Nanoseconds from the first publication to the last.
+    pub(crate) fn duration(&self, scenario: &Scenario) -> u64 {
+        match &self.job {
+            Job::Messages { plan, .. } => {
+                plan.times.last().copied().unwrap_or(0) - plan.times.first().copied().unwrap_or(0)
+            }
+            Job::Columns { .. } => {
+                u64::from(scenario.workload.slots - 1) * scenario.workload.slot_interval.nanos()
+            }
+        }
+    }
+
+    /// Deliveries that are to happen.
+    pub(crate) fn deliveries(&self, scenario: &Scenario) -> u64 {
+        match &self.job {
+            Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),
+            Job::Columns { custody, .. } => {
+                let publisher = scenario.workload.publisher as usize;
+                let waiting = custody.iter().enumerate().filter(|(node, _)| *node != publisher);
+                let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
+                kept as u64 * u64::from(scenario.workload.slots)
+            }
+        }
+    }
+
+    /// What each node publishes, in the order of time, if the first publication is at `first_unix_ns`.
+    pub(crate) fn publications(&self, scenario: &Scenario, first_unix_ns: u64) -> Vec<Vec<Publication>> {
+        let mut all = vec![Vec::new(); scenario.network.nodes as usize];
+        match &self.job {
+            Job::Messages { plan, size } => {
+                let first = plan.times.first().copied().unwrap_or(0);
+                for (publisher, at) in plan.publishers.iter().zip(&plan.times) {
+                    let payload = Payload { topic: TOPIC.to_owned(), random_bytes: *size };
+                    all[*publisher as usize]
+                        .push(Publication { at_unix_ns: first_unix_ns + (at - first), batch: vec![payload] });
+                }
+            }
+            Job::Columns { columns, .. } => {
+                let workload = &scenario.workload;
+                let bytes = workload.column_bytes();
+                let payload = |topic: &samara_gossipsub::rpc::Topic| Payload {
+                    topic: topic.as_str().to_owned(),
+                    random_bytes: bytes,
+                };
+                let own = &mut all[workload.publisher as usize];
+                for slot in 0..u64::from(workload.slots) {
+                    let at_unix_ns = first_unix_ns + slot * workload.slot_interval.nanos();
+                    let payloads = columns.topics.iter().map(payload);
+                    if workload.batch {
+                        own.push(Publication { at_unix_ns, batch: payloads.collect() });
+                    } else {
+                        own.extend(payloads.map(|payload| Publication { at_unix_ns, batch: vec![payload] }));
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What only a simulation can do is refused, never left out.
+fn possible(scenario: &Scenario) -> Result<(), String> {
+    let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
+    if !scenario.faults.is_empty() {
+        return refuse("fault", "faults exist in the simulator only; remove them for the testbed");
+    }
+    if scenario.transport.kind == TransportKind::Ideal {
+        return refuse("transport.kind", "found \"ideal\"; on real sockets there are \"tcp\" and \"quic\"");
+    }
+    if scenario.workload.observer {
+        return refuse("workload.observer", "hidden observers exist in the simulator only; set it to false");
+    }
+    let classes = scenario.network.classes.iter().any(|class| class.validation_time.is_some());
+    if scenario.network.validation_time.nanos() > 0 || classes {
+        return refuse(
+            "network.validation_time",
+            "real nodes take the time that they take; remove it for the testbed",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! A node's process.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+
+use crate::client::Client;
+use crate::launch::NodeProgram;
+use crate::{TestbedError, resources};
+
+/// Bytes at the end of a log that an error shows.
+const TAIL_BYTES: u64 = 2000;
+
+/// The first line of a node's standard output.
+#[derive(Debug, Deserialize)]
+struct Ready {
+    peer_id: String,
+    control: SocketAddr,
+}
+
+/// The last line of a node's standard output.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Stopped {
+    pub(crate) left_copies: u64,
+    pub(crate) trace: Option<TraceReport>,
+}
+
+/// What became of a trace.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct TraceReport {
+    pub(crate) dropped: u64,
+    pub(crate) failed: u64,
+    pub(crate) error: Option<String>,
+}
+
+/// A running node. It is killed when this is dropped.
+pub(crate) struct NodeProcess {
+    number: u32,
+    child: Child,
+    /// Whoever has the other end: a node ends when it is closed.
+    _stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    log: PathBuf,
+    pub(crate) trace: PathBuf,
+    pub(crate) peer_id: String,
+    pub(crate) client: Option<Client>,
+    pub(crate) usage: resources::Usage,
+}
+
+impl NodeProcess {
+    /// Starts a node in its directory.
+    pub(crate) fn spawn(
+        number: u32,
+        program: &NodeProgram,
+        directory: &Path,
+        config: &Path,
+        trace: PathBuf,
+    ) -> Result<Self, TestbedError> {
+        let log = directory.join("log.txt");
+        let file = File::create(&log).map_err(TestbedError::io(log.display().to_string()))?;
+        let mut child = Command::new(&program.program)
+            .args(&program.arguments)
+            .arg(config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .spawn()
+            .map_err(TestbedError::io(format!("starting {}", program.program.display())))?;
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            // It ends with the process.
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            number,
+            _stdin: child.stdin.take(),
+            child,
+            lines,
+            log,
+            trace,
+            peer_id: String::new(),
+            client: None,
+            usage: resources::Usage::default(),
+        })
+    }
+
+    /// Waits until the node says that it listens.
+    pub(crate) fn wait_ready(&mut self, timeout: Duration) -> Result<(), TestbedError> {
+        match self.lines.recv_timeout(timeout) {
+            Ok(line) => {
+                let ready: Ready = serde_json::from_str(&line)
+                    .map_err(|error| self.silent("start", format!("its first line is {line:?}: {error}")))?;
+                self.peer_id = ready.peer_id;
+                self.client = Some(Client::new(ready.control));
+                Ok(())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended("start")),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(self.silent("start", format!("it did not say within {timeout:?} that it listens")))
+            }
+        }
+    }
+
+    /// The control API.
+    pub(crate) fn ask<T>(
+        &mut self,
+        phase: &'static str,
+        ask: impl FnOnce(&Client) -> Result<T, String>,
+    ) -> Result<T, TestbedError> {
+        let Some(client) = &self.client else {
+            return Err(self.silent(phase, "it has no control API".to_owned()));
+        };
+        match ask(client) {
+            Ok(answer) => Ok(answer),
+            Err(reason) => {
+                self.check(phase)?;
+                Err(self.silent(phase, reason))
+            }
+        }
+    }
+
+    /// Fails if the process has ended.
+    pub(crate) fn check(&mut self, phase: &'static str) -> Result<(), TestbedError> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            _ => Err(self.ended(phase)),
+        }
+    }
+
+    /// Looks at what the process uses.
+    pub(crate) fn sample(&mut self) {
+        self.usage.sample(self.child.id());
+    }
+
+    /// Asks the process to end.
+    pub(crate) fn terminate(&self) {
+        // That it has ended already shows when it is waited for.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+    }
+
+    /// Waits for the end of the process after [`terminate`](Self::terminate).
+    pub(crate) fn wait_stopped(&mut self, timeout: Duration) -> Result<Stopped, TestbedError> {
+        let mut last = None;
+        loop {
+            match self.lines.recv_timeout(timeout) {
+                Ok(line) => last = Some(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.silent("stop", format!("it did not end within {timeout:?}")));
+                }
+            }
+        }
+        let status =
+            self.child.wait().map_err(TestbedError::io(format!("waiting for node {}", self.number)))?;
+        // A node that leaves copies behind says so and ends with 3: the run is over, nobody waits for them.
+        if !matches!(status.code(), Some(0 | 3)) {
+            return Err(self.ended_with("stop", status));
+        }
+        let stopped = last.and_then(|line| serde_json::from_str(&line).ok());
+        stopped.ok_or_else(|| self.silent("stop", "it did not say what it left".to_owned()))
+    }
+
+    fn ended(&mut self, phase: &'static str) -> TestbedError {
+        match self.child.wait() {
+            Ok(status) => self.ended_with(phase, status),
+            Err(source) => TestbedError::Io { what: format!("waiting for node {}", self.number), source },
+        }
+    }
+
+    fn ended_with(&self, phase: &'static str, status: ExitStatus) -> TestbedError {
+        let (node, log, tail) = (self.number, self.log.clone(), self.tail());
+        TestbedError::Ended { node, phase, status: status.to_string(), log, tail }
+    }
+
+    fn silent(&self, phase: &'static str, reason: String) -> TestbedError {
+        TestbedError::Silent { node: self.number, phase, reason, log: self.log.clone(), tail: self.tail() }
+    }
+
+    /// The end of the log.
+    fn tail(&self) -> String {
+        let read = || -> std::io::Result<String> {
+            let mut file = File::open(&self.log)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        match read() {
+            Ok(tail) if tail.is_empty() => "(it is empty)".to_owned(),
+            Ok(tail) => tail,
+            Err(error) => format!("(it cannot be read: {error})"),
+        }
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

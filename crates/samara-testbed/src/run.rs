@@ -1,0 +1,397 @@
+//! One run of a testbed, from the first process to the figures.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustc_hash::FxHashMap;
+use samara_emulation::RelayReport;
+use samara_lab::jobs::messages::Counts;
+use samara_lab::measure::messages::MessageCollector;
+use samara_lab::measure::{Collector, Statistics};
+use samara_lab::network;
+use samara_lab::results::RealRun;
+use samara_lab::run::{ColumnsMeasured, Measured, MessagesMeasured, columns_bound_ms, message_bounds_ms};
+use samara_lab::scenario::Point;
+use samara_sim::HostStats;
+
+use crate::addresses::{Wire, multiaddr};
+use crate::client::Metrics;
+use crate::collect::{self, Events};
+use crate::plan::{Job, Wanted};
+use crate::process::NodeProcess;
+use crate::{NodeProgram, TestbedError, nodefile, readiness};
+
+/// How a testbed is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Where relative paths of the scenario start.
+    pub directory: &'a Path,
+    /// Where configurations, logs and traces of nodes are kept.
+    pub nodes: &'a Path,
+    /// What the nodes are: the first takes the first node, the second the second, and so on in turn.
+    pub programs: &'a [NodeProgram],
+    /// How long the network may take to be ready.
+    pub ready_timeout: Duration,
+    /// Set from elsewhere to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// Whether the run was interrupted.
+pub(crate) struct Stop<'a>(&'a AtomicBool);
+
+impl Stop<'_> {
+    pub(crate) fn check(&self) -> Result<(), TestbedError> {
+        if self.0.load(Ordering::Relaxed) { Err(TestbedError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// How long a process may take to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a process may take to end once it was asked to.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// From the moment when publications are handed out to the first of them: every node must have its own by then.
+const LEAD: Duration = Duration::from_secs(2);
+/// Between two looks at how much has been delivered.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long after everything was delivered late copies are counted.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Runs a point on real nodes. `progress` is told what is being done, and how much of it (0 to 1).
+///
+/// # Errors
+/// The scenario cannot be run for real, links cannot be emulated, or a node ended, hung or misbehaved.
+pub fn run(
+    point: &Point,
+    options: Options<'_>,
+    mut progress: impl FnMut(&str, f64),
+) -> Result<(Measured, RealRun), TestbedError> {
+    let stop = Stop(options.stop);
+    let scenario = &point.scenario;
+    let wanted = Wanted::new(point, options.directory).map_err(TestbedError::Scenario)?;
+    let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
+    progress("starting nodes", 0.0);
+    let mut nodes = start(point, options, &wanted, &wire)?;
+    for (dialler, listener) in &wanted.graph.edges {
+        stop.check()?;
+        let address = multiaddr(wire.dialled(*listener), scenario.transport.kind);
+        let address = format!("{address}/p2p/{}", nodes[*listener as usize].peer_id);
+        nodes[*dialler as usize].ask("set-up", |client| client.dial(&address))?;
+    }
+    progress("waiting for links and meshes", 0.0);
+    let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
+    let before = Looks::new(&mut nodes, &mut wire)?;
+    let first = unix_ns() + LEAD.as_nanos() as u64;
+    let planned = wanted.publications(scenario, first);
+    for (node, publications) in nodes.iter_mut().zip(&planned) {
+        if !publications.is_empty() {
+            node.ask("hand-out of publications", |client| client.schedule(publications))?;
+        }
+    }
+    watch(&mut nodes, point, &wanted, first, &stop, &mut progress)?;
+    let mut errors = Vec::new();
+    for (node, publications) in nodes.iter_mut().zip(&planned).filter(|(_, planned)| !planned.is_empty()) {
+        let made = node.ask("collection", |client| client.made())?;
+        let missed = made.iter().filter(|made| made.actual_unix_ns.is_none()).count();
+        if missed > 0 || made.len() != publications.len() {
+            let all = publications.len();
+            return Err(TestbedError::Scenario(format!(
+                "{missed} of {all} publications of a node were not made in time; give the scenario more time"
+            )));
+        }
+        errors.extend(made.iter().filter_map(|made| made.late_ns).map(|late| late as f64 / 1e6));
+    }
+    progress("stopping nodes", 1.0);
+    let after = Looks::new(&mut nodes, &mut wire)?;
+    let mut doubts = end(&mut nodes)?;
+    progress("reading traces", 1.0);
+    let events = collect::events(&nodes)?;
+    let looks = (&before, &after);
+    let measured = match &wanted.job {
+        Job::Messages { plan, .. } => {
+            Measured::Messages(Box::new(messages(point, &wanted, &plan.publishers, &events, looks, first)))
+        }
+        Job::Columns { .. } => Measured::Columns(Box::new(columns(point, &wanted, &events, looks, first))),
+    };
+    doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
+    let usage = |value: fn(&NodeProcess) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
+    let real = RealRun {
+        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
+        ready_s: ready.as_secs_f64(),
+        publish_error_ms: Statistics::of(&errors),
+        node_cpu_s: usage(|node| node.usage.cpu_s),
+        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
+        node_open_fds: usage(|node| node.usage.fds_max as f64),
+        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
+        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
+        doubts,
+    };
+    Ok((measured, real))
+}
+
+/// Starts all processes and waits until they listen.
+fn start(
+    point: &Point,
+    options: Options<'_>,
+    wanted: &Wanted,
+    wire: &Wire,
+) -> Result<Vec<NodeProcess>, TestbedError> {
+    let mut nodes = Vec::new();
+    for node in 0..point.scenario.network.nodes {
+        let directory = options.nodes.join(format!("node-{node}"));
+        let at = |path: &Path| TestbedError::io(path.display().to_string());
+        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        let directory = directory.canonicalize().map_err(at(&directory))?;
+        let (config, trace): (PathBuf, PathBuf) = (directory.join("node.toml"), directory.join("trace.pb"));
+        let text = nodefile::text(&point.scenario, wanted, node, wire.own(node), &trace)
+            .map_err(TestbedError::Scenario)?;
+        fs::write(&config, text).map_err(at(&config))?;
+        let program = &options.programs[node as usize % options.programs.len()];
+        nodes.push(NodeProcess::spawn(node, program, &directory, &config, trace)?);
+    }
+    for node in &mut nodes {
+        node.wait_ready(START_TIMEOUT)?;
+    }
+    Ok(nodes)
+}
+
+/// Waits until everything has been delivered, or its time is over.
+fn watch(
+    nodes: &mut [NodeProcess],
+    point: &Point,
+    wanted: &Wanted,
+    first_unix_ns: u64,
+    stop: &Stop<'_>,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<(), TestbedError> {
+    let scenario = &point.scenario;
+    let expected = wanted.deliveries(scenario);
+    let patience = match &scenario.messages {
+        Some(messages) => messages.cool_down,
+        None => scenario.workload.deadline,
+    };
+    let last = first_unix_ns + wanted.duration(scenario);
+    let end = last + patience.nanos();
+    let mut complete_since = None;
+    loop {
+        stop.check()?;
+        std::thread::sleep(LOOK_EVERY);
+        let mut delivered = 0.0;
+        for node in nodes.iter_mut() {
+            node.check("run")?;
+            node.sample();
+            let metrics = node.ask("run", |client| client.metrics())?;
+            delivered += metrics.sum("samara_messages_delivered_total", "");
+        }
+        progress("publishing", (delivered / expected as f64).min(1.0));
+        let now = unix_ns();
+        if now > last && delivered >= expected as f64 {
+            let since = *complete_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > QUIET {
+                return Ok(());
+            }
+        }
+        if now > end {
+            return Ok(());
+        }
+    }
+}
+
+/// Ends all processes in an orderly way; what they lost of their traces is told.
+fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
+    nodes.iter_mut().for_each(NodeProcess::sample);
+    nodes.iter().for_each(NodeProcess::terminate);
+    let mut doubts = Vec::new();
+    for (number, node) in nodes.iter_mut().enumerate() {
+        let stopped = node.wait_stopped(END_TIMEOUT)?;
+        if stopped.left_copies > 0 {
+            doubts.push(format!("node {number} still owed {} copies at the end", stopped.left_copies));
+        }
+        if let Some(trace) = stopped.trace.filter(|trace| trace.dropped + trace.failed > 0) {
+            let error = trace.error.map(|error| format!(" ({error})")).unwrap_or_default();
+            doubts.push(format!(
+                "{} events are missing from the trace of node {number}{error}",
+                trace.dropped + trace.failed
+            ));
+        }
+    }
+    Ok(doubts)
+}
+
+/// What nodes and relay have counted at a time.
+struct Looks {
+    metrics: Vec<Metrics>,
+    relay: Option<RelayReport>,
+}
+
+impl Looks {
+    fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
+        let metrics = nodes.iter_mut().map(|node| node.ask("measurement", |client| client.metrics()));
+        let metrics = metrics.collect::<Result<_, _>>()?;
+        let relay = match wire {
+            Wire::Loopback => None,
+            Wire::Relay(relay) => Some(relay.report()?),
+        };
+        Ok(Self { metrics, relay })
+    }
+}
+
+/// Traffic of each node between two looks. Packets and their loss are known where links are emulated; on plain loopback
+/// bytes are those of frames.
+fn traffic((before, after): (&Looks, &Looks)) -> Vec<HostStats> {
+    (0..after.metrics.len())
+        .map(|node| {
+            let since = |name: &str, label: &str| {
+                let value = |looks: &Looks| looks.metrics[node].sum(name, label);
+                (value(after) - value(before)).max(0.0) as u64
+            };
+            let mut stats = HostStats::default();
+            stats.frames_sent.payload_bytes = since("samara_bytes_up_total", "payload");
+            stats.frames_sent.control_bytes = since("samara_bytes_up_total", "control");
+            stats.frames_received.payload_bytes = since("samara_bytes_down_total", "payload");
+            stats.frames_received.control_bytes = since("samara_bytes_down_total", "control");
+            stats.frames_received.frames = since("samara_rpcs_received_total", "");
+            match (&before.relay, &after.relay) {
+                (Some(before), Some(after)) => emulated(&mut stats, &before.hosts[node], &after.hosts[node]),
+                _ => {
+                    stats.sent.bytes = stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes;
+                    stats.received.bytes =
+                        stats.frames_received.payload_bytes + stats.frames_received.control_bytes;
+                }
+            }
+            stats
+        })
+        .collect()
+}
+
+fn emulated(
+    stats: &mut HostStats,
+    before: &samara_emulation::HostCounters,
+    after: &samara_emulation::HostCounters,
+) {
+    let count = |after: samara_emulation::Count, before: samara_emulation::Count| samara_sim::Count {
+        packets: after.packets - before.packets,
+        bytes: after.bytes - before.bytes,
+    };
+    stats.sent = count(after.sent, before.sent);
+    stats.received = count(after.received, before.received);
+    stats.drops.random = count(after.drops.random, before.drops.random);
+    stats.drops.downlink_full = count(after.drops.downlink_full, before.drops.downlink_full);
+    stats.drops.downlink_codel = count(after.drops.downlink_codel, before.drops.downlink_codel);
+}
+
+fn messages(
+    point: &Point,
+    wanted: &Wanted,
+    publishers: &[u32],
+    events: &Events,
+    looks: (&Looks, &Looks),
+    first: u64,
+) -> MessagesMeasured {
+    let scenario = &point.scenario;
+    let nodes = scenario.network.nodes;
+    let start = first - wanted.warm_up(scenario);
+    let mut collector = MessageCollector::new(publishers, nodes);
+    let numbers = events.numbers(publishers);
+    for (message, number) in events.published.iter().zip(&numbers) {
+        if let Some(number) = number {
+            collector.published(*number, message.at.saturating_sub(start));
+        }
+    }
+    let mut counts = vec![Counts::default(); nodes as usize];
+    let mut last = 0;
+    for row in &events.received {
+        let at = row.at.saturating_sub(start);
+        last = at;
+        match numbers[row.message] {
+            Some(number) if row.first => {
+                collector.delivered(number, row.node, row.from, at);
+            }
+            _ => counts[row.node as usize].duplicates += 1,
+        }
+    }
+    let mut mesh = 0.0;
+    for (node, counts) in counts.iter_mut().enumerate() {
+        let of = |looks: &Looks, name, label| looks.metrics[node].sum(name, label);
+        counts.answered = of(looks.1, "samara_copies_owed_total", "answer") as u64;
+        mesh += of(looks.0, "samara_mesh_size", "");
+    }
+    let mut lost: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for link in &events.dropped {
+        *lost.entry(*link).or_default() += 1;
+    }
+    let size = scenario.messages.clone().unwrap_or_default().size.bytes();
+    let wire_bytes = network::transport(scenario).wire_bytes(size as u32);
+    let latency = Duration::from_nanos(network::least_latency_nanos(scenario));
+    MessagesMeasured {
+        point: point.clone(),
+        measured_nanos: last.saturating_sub(wanted.warm_up(scenario)),
+        lower_bound_ms: message_bounds_ms(&wanted.graph, &wanted.hosts, wire_bytes, latency),
+        withdrawn: withdrawn(looks),
+        degrees: wanted.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+        mesh_size: mesh / f64::from(nodes),
+        traffic: traffic(looks),
+        hosts: wanted.hosts.clone(),
+        digest: 0,
+        steps: 0,
+        collector,
+        counts,
+        lost,
+    }
+}
+
+fn columns(
+    point: &Point,
+    wanted: &Wanted,
+    events: &Events,
+    looks: (&Looks, &Looks),
+    first: u64,
+) -> ColumnsMeasured {
+    let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
+    let scenario = &point.scenario;
+    let workload = &scenario.workload;
+    let start = first - wanted.warm_up(scenario);
+    let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
+    let numbers = events.columns(&topics);
+    let mut published = vec![u64::MAX; workload.slots as usize];
+    for (message, column) in events.published.iter().zip(&numbers) {
+        if let Some(at) = column.and_then(|column| published.get_mut((column / workload.columns) as usize)) {
+            *at = (*at).min(message.at.saturating_sub(start));
+        }
+    }
+    let mut collector =
+        Collector::new(workload.columns, workload.slots, custody, workload.publisher, scenario.network.nodes);
+    events.copies(&numbers, start).into_iter().for_each(|row| collector.copy(row));
+    events.dropped.iter().for_each(|_| collector.lost());
+    let meshes: f64 = looks.0.metrics.iter().map(|metrics| metrics.sum("samara_mesh_size", "")).sum();
+    let joined: usize = wanted.topics.iter().map(Vec::len).sum();
+    let everything = collector.missing_until(workload.slots) == 0;
+    ColumnsMeasured {
+        point: point.clone(),
+        measured_nanos: collector.last_copy_at().saturating_sub(wanted.warm_up(scenario)),
+        lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns, everything),
+        withdrawn: withdrawn(looks),
+        mesh_size: meshes / joined.max(1) as f64,
+        publisher_windows: Vec::new(),
+        traffic: traffic(looks),
+        hosts: wanted.hosts.clone(),
+        digest: 0,
+        steps: 0,
+        latency_raised: false,
+        collector,
+        published,
+    }
+}
+
+fn withdrawn((before, after): (&Looks, &Looks)) -> u64 {
+    let all = |looks: &Looks| -> f64 {
+        looks.metrics.iter().map(|metrics| metrics.sum("samara_withdrawn_copies_total", "")).sum()
+    };
+    (all(after) - all(before)).max(0.0) as u64
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,200 @@
+//! What `samara run` and `samara testbed` share: from a scenario to a results directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use samara_lab::reference::{self, Comparison};
+use samara_lab::results::{ResultsDirectory, RunResult, Summary, combined_digest};
+use samara_lab::scenario::{Expectation, Loaded, Outcome};
+use samara_report::{Report, terminal};
+
+use crate::args::{Format, OutputOptions, ScenarioOptions};
+use crate::usage;
+
+/// An expectation was not met.
+const NOT_MET: u8 = 1;
+/// As shells report an interrupt (128 + SIGINT).
+const INTERRUPTED: u8 = 130;
+/// Steps of the progress bar for each run.
+pub(crate) const BAR_STEPS: u64 = 1000;
+
+/// A scenario that is being run into a results directory.
+pub(crate) struct Session {
+    pub(crate) loaded: Loaded,
+    pub(crate) directory: ResultsDirectory,
+    expectations: Vec<Expectation>,
+    format: Format,
+    stop: Arc<AtomicBool>,
+    start: Instant,
+}
+
+impl Session {
+    /// Loads a scenario, starts its results directory, and listens for interrupts.
+    pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
+        let start = Instant::now();
+        let loaded = scenario.load()?;
+        let expectations = expectations(&loaded)?;
+        let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
+        let directory =
+            ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::SeqCst) {
+                // The second time there is no waiting.
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        })
+        .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+        Ok(Self { loaded, directory, expectations, format: output.format, stop, start })
+    }
+
+    /// Set when the run is to end.
+    pub(crate) fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
+    pub(crate) fn finish(self, results: Vec<Option<RunResult>>) -> Result<ExitCode, String> {
+        let loaded = &self.loaded;
+        let finished: Vec<RunResult> = results.into_iter().flatten().collect();
+        let complete = finished.len() == loaded.points.len();
+        let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
+        let outcomes = check(&self.expectations, &finished);
+        let summary = summary(loaded, &finished, self.start);
+        let report = Report::new(loaded, &summary, &finished, &comparisons, &outcomes);
+        write_report(&self.directory, &report)?;
+        self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
+        show(self.format, &summary, &report, &comparisons, &outcomes, self.directory.path())?;
+        Ok(if !complete {
+            eprintln!(
+                "samara: interrupted; {} of {} runs are in {}",
+                finished.len(),
+                loaded.points.len(),
+                self.directory.path().display()
+            );
+            ExitCode::from(INTERRUPTED)
+        } else if outcomes.iter().any(|outcome| !outcome.holds) {
+            ExitCode::from(NOT_MET)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.
+fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
+    let seed = loaded.points.first().map_or(1, |point| point.seed);
+    let name = format!("{}-seed{seed}", loaded.scenario.scenario.name);
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut paths = std::iter::once(name.clone()).chain(numbered).map(|name| Path::new("results").join(name));
+    let free = paths.find(|path| force || !ResultsDirectory::is_finished(path));
+    free.unwrap_or_else(|| Path::new("results").join(&name))
+}
+
+fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
+    let parse = |(key, text): (&String, &String)| {
+        Expectation::parse(key, text).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+    };
+    loaded.scenario.expect.iter().map(parse).collect()
+}
+
+/// A bar over so many runs.
+pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(points as u64 * BAR_STEPS);
+    let template = "{elapsed:>4} [{bar:40}] {percent:>3} %  {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+fn check(expectations: &[Expectation], results: &[RunResult]) -> Vec<Outcome> {
+    let outcomes = results.iter().flat_map(|result| {
+        let metrics = result.run().metrics_value();
+        expectations
+            .iter()
+            .filter_map(|expectation| expectation.check(&result.run().name, &metrics))
+            .collect::<Vec<_>>()
+    });
+    outcomes.collect()
+}
+
+fn summary(loaded: &Loaded, results: &[RunResult], start: Instant) -> Summary {
+    let first = loaded.points.first();
+    Summary {
+        scenario: loaded.scenario.scenario.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: first.map_or(0, |point| point.seed),
+        nodes: first.map_or(0, |point| point.scenario.network.nodes),
+        digest: combined_digest(results.iter().map(|result| result.run().digest.as_str())),
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: usage::cpu_seconds(),
+        peak_rss_bytes: usage::peak_rss_bytes(),
+        steps: results.iter().map(|result| result.run().steps).sum(),
+        runs: results.iter().map(|result| result.run().clone()).collect(),
+    }
+}
+
+fn write_report(directory: &ResultsDirectory, report: &Report) -> Result<(), String> {
+    let write = |name: &str, bytes: &[u8]| directory.bytes(name, bytes).map_err(|error| error.to_string());
+    write("report.html", report.html().as_bytes())?;
+    for (name, svg) in report.figures() {
+        write(&format!("figures/{name}.svg"), svg.as_bytes())?;
+        write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
+    }
+    Ok(())
+}
+
+fn show(
+    format: Format,
+    summary: &Summary,
+    report: &Report,
+    comparisons: &[Comparison],
+    outcomes: &[Outcome],
+    path: &Path,
+) -> Result<(), String> {
+    if format == Format::Json {
+        let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
+        crate::print(&(json + "\n"))?;
+    } else {
+        let mut text = terminal::table(report);
+        if !comparisons.is_empty() {
+            text += &terminal::comparisons(comparisons);
+        }
+        text += &format!(
+            "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
+            summary.digest,
+            summary.wall_s,
+            summary.cpu_s,
+            summary.peak_rss_bytes / 1_000_000,
+            path.join("report.html").display()
+        );
+        crate::print(&text)?;
+    }
+    // Which expectations held, without repeating those of every seed and point.
+    let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
+    for outcome in outcomes {
+        let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
+        let line = if outcome.holds {
+            format!("✓ {}: {}", outcome.run, outcome.expected)
+        } else {
+            format!("✗ {}: {}, but it is {found}", outcome.run, outcome.expected)
+        };
+        *lines.entry((outcome.holds, line)).or_default() += 1;
+    }
+    for ((holds, line), count) in lines.iter().rev() {
+        if !holds || format == Format::Table {
+            eprintln!("{line}{}", if *count > 1 { format!(" ({count} runs)") } else { String::new() });
+        }
+    }
+    Ok(())
+}
