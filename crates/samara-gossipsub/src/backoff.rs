@@ -17,6 +17,7 @@ use crate::ids::TopicIdx;
 /// moment too early costs the sender score (rust-libp2p `backoff_slack`, go-libp2p-pubsub's lazy clearing).
 #[derive(Debug)]
 pub struct Backoffs {
+    kept: bool,
     slack: Duration,
     remote_max: Duration,
     until: HashMap<(PeerId, TopicIdx), Time, FxBuildHasher>,
@@ -25,9 +26,10 @@ pub struct Backoffs {
 }
 
 impl Backoffs {
-    /// A table whose entries linger for `slack`, and which believes at most `remote_max` of what peers ask for.
-    pub fn new(slack: Duration, remote_max: Duration) -> Self {
-        Self { slack, remote_max, until: HashMap::default(), due: BinaryHeap::new() }
+    /// A table whose entries linger for `slack`, and which believes at most `remote_max` of what peers ask for; where none are
+    /// `kept`, it stays empty.
+    pub fn new(kept: bool, slack: Duration, remote_max: Duration) -> Self {
+        Self { kept, slack, remote_max, until: HashMap::default(), due: BinaryHeap::new() }
     }
 
     /// The backoff to keep after a PRUNE that asks for `asked` (absent from v1.0 peers: then `default`).
@@ -43,6 +45,9 @@ impl Backoffs {
 
     /// Keeps `peer` from `topic`'s mesh for `span` from `now`. Never shortens a backoff that lasts longer.
     pub fn add(&mut self, now: Time, peer: PeerId, topic: TopicIdx, span: Duration) {
+        if !self.kept {
+            return;
+        }
         let until = now + span;
         match self.until.get_mut(&(peer, topic)) {
             Some(known) => *known = until.max(*known),

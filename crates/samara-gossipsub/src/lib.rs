@@ -51,6 +51,7 @@ pub mod promises;
 pub mod rpc;
 pub mod score;
 pub mod signature;
+mod turned_away;
 pub mod wire;
 
 pub use config::Config;

@@ -233,3 +233,38 @@ fn duplicates_are_counted_and_told_if_wanted() {
     assert_eq!(from, Some(peers[1]));
     assert_eq!(node.delivered().len(), 1);
 }
+
+/// A peer that is refused may have no other mesh: it is told of every message, at every heartbeat, until it may graft again.
+#[test]
+fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
+    for told in [true, false] {
+        let mut config = Config { gossip_to_turned_away: told, ..plain() };
+        config.mesh.gossip_factor = 0.0;
+        config.mesh.d_lazy = 1;
+        let (mut node, peers) = Node::on_topic(config, "t", 40, 0);
+        for peer in &peers {
+            node.rpc(*peer, graft(&["t"]));
+        }
+        let refused = node.ignored(Ignored::GraftMeshFull) as usize;
+        assert_eq!((node.mesh("t").len(), refused), (12, 28), "D_high are in, all others are refused");
+        for number in 0..5 {
+            node.rpc(peers[0], publish([message("t", number, 100)]));
+            node.sent();
+            node.heartbeat();
+            let sent = node.sent();
+            let announced: std::collections::BTreeSet<_> =
+                sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
+            if told {
+                // Those that the heartbeat took out of the mesh are told, too.
+                assert!(announced.len() >= refused, "{} of {refused}", announced.len());
+            } else {
+                assert_eq!(announced.len(), 1);
+            }
+        }
+        node.advance(Duration::from_secs(70));
+        node.rpc(peers[0], publish([message("t", 99, 100)]));
+        node.sent();
+        node.heartbeat();
+        assert!(node.sent().ihaves().len() <= 1, "they may graft again");
+    }
+}

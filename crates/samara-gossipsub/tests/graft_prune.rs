@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
+use samara_gossipsub::config::MeshRules;
 use samara_gossipsub::{Config, Ignored};
 
 #[test]
@@ -321,4 +322,22 @@ fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() 
     }
     assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 0);
     assert!(node.sent().0.is_empty());
+}
+
+/// Version 1.0 knew neither backoffs nor full meshes; heartbeats trim what has grown too large.
+#[test]
+fn open_meshes_take_everybody_at_any_time() {
+    let config = Config { mesh_rules: MeshRules::Open, ..plain() };
+    let (mut node, peers) = Node::on_topic(config, "t", 30, 0);
+    for peer in &peers {
+        node.rpc(*peer, graft(&["t"]));
+    }
+    assert_eq!(node.mesh("t").len(), 30);
+    node.sent();
+    node.heartbeat();
+    let pruned = node.sent().pruned("t");
+    assert_eq!((node.mesh("t").len(), pruned.len()), (6, 24));
+    node.rpc(pruned[0], graft(&["t"]));
+    assert!(node.mesh("t").contains(&pruned[0]), "at once, without a backoff");
+    assert!(node.sent().prunes("t").is_empty());
 }

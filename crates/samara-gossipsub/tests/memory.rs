@@ -108,7 +108,7 @@ proptest! {
         steps in prop::collection::vec((0u32..3, 0u32..3, 0u64..70, 0u64..10), 0..100),
     ) {
         let slack = Duration::from_secs(2);
-        let mut backoffs = Backoffs::new(slack, Duration::from_secs(3600));
+        let mut backoffs = Backoffs::new(true, slack, Duration::from_secs(3600));
         let mut model: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         let mut now = 0;
         for (peer, topic, span, pause) in steps {
@@ -214,7 +214,7 @@ fn one_promise_a_batch_drawn_at_random() {
 /// The arithmetic that two advisories of rust-libp2p's gossipsub (0.49.3, 0.49.4) were about.
 #[test]
 fn absurd_backoffs_do_not_overflow() {
-    let mut backoffs = Backoffs::new(Duration::from_secs(1), Duration::from_secs(3600));
+    let mut backoffs = Backoffs::new(true, Duration::from_secs(1), Duration::from_secs(3600));
     let (default, absurd) = (Duration::from_secs(60), Duration::from_secs(u64::MAX));
     assert_eq!(backoffs.accepted(Some(absurd), default), Duration::from_secs(3600));
     assert_eq!(backoffs.accepted(Some(Duration::from_secs(5)), default), Duration::from_secs(5));

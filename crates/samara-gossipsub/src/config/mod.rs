@@ -26,7 +26,7 @@ pub use authenticity::{Authenticity, SignerHook, VerifierHook};
 pub use hooks::{SubscriptionFilter, Validator, ValidatorHook, Verdict};
 pub use lanes::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
 pub use limits::{GossipLimits, IDontWantConfig, SubscriptionLimits, Withdraw};
-pub use topic::{MeshParams, TopicConfig};
+pub use topic::{MeshParams, MeshRules, TopicConfig};
 pub use validate::ConfigError;
 
 /// How a GossipSub node behaves. Start from a preset: [`Config::spec`], [`Config::ethereum`] or
@@ -36,6 +36,11 @@ pub struct Config {
     // ---- the mesh ----
     /// The size of meshes and of gossip, where a topic does not say otherwise.
     pub mesh: MeshParams,
+    /// Who may join a mesh, and how soon again.
+    pub mesh_rules: MeshRules,
+    /// Whether peers that were refused, or had to leave a mesh, are told of every message until they may graft again: no
+    /// node that is left without a mesh then misses one. The specification gossips to random peers only.
+    pub gossip_to_turned_away: bool,
     /// From one heartbeat to the next.
     pub heartbeat_interval: Duration,
     /// From the start to the first heartbeat.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use samara_engine::outbox::{Dispatch, Schedule};
 
 use super::{
-    Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, SendingConfig,
-    SubscriptionFilter, SubscriptionLimits, Withdraw,
+    Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, MeshRules,
+    SendingConfig, SubscriptionFilter, SubscriptionLimits, Withdraw,
 };
 use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;
@@ -35,6 +35,8 @@ impl Config {
                 d_lazy: 6,
                 gossip_factor: 0.25,
             },
+            mesh_rules: MeshRules::Guarded,
+            gossip_to_turned_away: true,
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
             heartbeat_random_phase: true,
@@ -127,6 +129,7 @@ impl Config {
     pub fn ethereum() -> Self {
         let spec = Self::spec();
         Self {
+            gossip_to_turned_away: false,
             mesh: MeshParams { d: 8, d_low: 6, ..spec.mesh },
             heartbeat_interval: Duration::from_millis(700),
             history_length: 6,
@@ -148,6 +151,7 @@ impl Config {
     pub fn go_libp2p_pubsub() -> Self {
         let spec = Self::spec();
         Self {
+            gossip_to_turned_away: false,
             mesh: MeshParams { d_low: 5, ..spec.mesh },
             heartbeat_random_phase: false,
             flood_publish: false,

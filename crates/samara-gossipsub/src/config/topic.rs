@@ -23,6 +23,18 @@ pub struct MeshParams {
     pub gossip_factor: f64,
 }
 
+/// Who may join a mesh, and how soon again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MeshRules {
+    /// Every GRAFT of a peer is accepted, and nobody waits after a PRUNE (specification v1.0). On sparse graphs nodes with few
+    /// links then always find a place; on the internet, attackers do.
+    Open,
+    /// A mesh at D_high takes only peers that this node has dialled, and both sides of a PRUNE wait (specification v1.1 and
+    /// go-libp2p-pubsub).
+    #[default]
+    Guarded,
+}
+
 /// What holds for one topic; what is `None` is as everywhere.
 #[derive(Clone, Debug, Default)]
 pub struct TopicConfig {

@@ -132,6 +132,7 @@ impl GossipSub {
     fn prune_later(&mut self, peer: PeerId, topic: TopicIdx, exchange: bool, cx: &mut Cx<'_>) {
         self.remove_from_mesh(peer, topic, false, cx);
         self.backoffs.add(cx.now(), peer, topic, self.config.prune_backoff);
+        self.remember_turned_away(peer, topic, cx.now());
         let prune = self.make_prune(peer, topic, exchange, false, cx);
         self.outgoing.entry(peer).or_default().prune.push(prune);
     }

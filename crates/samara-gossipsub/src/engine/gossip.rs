@@ -16,17 +16,23 @@ impl GossipSub {
         }
         let params = self.mesh_params(topic);
         let threshold = self.config.thresholds.gossip;
+        let turned_away = self.turned_away.of(topic, cx.now());
         let state = self.topics.get(topic);
         let pushed_to = if state.joined { &state.mesh } else { &state.fanout };
         let fit = |peer: &PeerId| {
-            !pushed_to.contains(*peer)
-                && !self.peers.is_direct(*peer)
+            !self.peers.is_direct(*peer)
                 && self.peers.has_mesh(*peer)
                 && self.scores.score(*peer) >= threshold
         };
-        let mut peers: Vec<PeerId> = state.subscribers.as_slice().iter().copied().filter(fit).collect();
+        // Also if they are in the mesh again: what came while they were not is missing.
+        let mut told = turned_away;
+        told.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
+        let outside =
+            |peer: &PeerId| !pushed_to.contains(*peer) && told.binary_search(peer).is_err() && fit(peer);
+        let mut peers: Vec<PeerId> = state.subscribers.as_slice().iter().copied().filter(outside).collect();
         let share = (params.gossip_factor * peers.len() as f64) as usize;
         draw(&mut peers, params.d_lazy.max(share), cx.rng());
+        peers.append(&mut told);
         if peers.is_empty() {
             return;
         }

@@ -1,11 +1,13 @@
 //! Meshes: JOIN and LEAVE, GRAFT and PRUNE (specification v1.0 "Topic mesh", v1.1 "Prune backoff").
 
-use samara_engine::{NodeRng, PeerId};
+use std::time::Duration;
+
+use samara_engine::{NodeRng, PeerId, Time};
 
 use super::peers::PeerTable;
 use super::topics::{PeerSet, TopicState};
 use super::{Cx, GossipSub, Ignored, Trace};
-use crate::config::MeshParams;
+use crate::config::{MeshParams, MeshRules};
 use crate::ids::TopicIdx;
 use crate::rpc::{Control, Prune, Topic};
 
@@ -55,6 +57,7 @@ impl GossipSub {
             self.send_control(*peer, Control { prune: vec![prune], ..Control::default() }, cx);
             self.backoffs.add(cx.now(), *peer, topic, backoff);
         }
+        self.turned_away.forget_topic(topic);
         self.trace(cx, || Trace::Left(name));
     }
 
@@ -152,12 +155,27 @@ impl GossipSub {
             return Err(Ignored::GraftScore);
         }
         // A full mesh takes only peers that this node has dialled: against sybils that dial in and graft.
-        let full = self.topics.get(topic).mesh.len() >= self.mesh_params(topic).d_high;
+        let guarded = self.config.mesh_rules == MeshRules::Guarded;
+        let full = guarded && self.topics.get(topic).mesh.len() >= self.mesh_params(topic).d_high;
         if full && !self.peers.is_outbound(from) {
             self.backoffs.add(now, from, topic, prune_backoff);
+            self.remember_turned_away(from, topic, now);
             return Err(Ignored::GraftMeshFull);
         }
         Ok(())
+    }
+
+    /// A peer that wants to be in the mesh is not: it is told of messages until it may graft again, and at least for as long
+    /// as those of this moment are gossiped about.
+    pub(super) fn remember_turned_away(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
+        if self.config.gossip_to_turned_away {
+            let gossip = self.config.heartbeat_interval * (self.config.history_gossip as u32 + 1);
+            let backoff = match self.config.mesh_rules {
+                MeshRules::Guarded => self.config.prune_backoff + self.config.backoff_slack,
+                MeshRules::Open => Duration::ZERO,
+            };
+            self.turned_away.add(peer, topic, now + gossip.max(backoff));
+        }
     }
 
     /// Peers that leave meshes.

@@ -45,10 +45,11 @@ use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerTok
 
 use crate::backoff::Backoffs;
 use crate::cache::{MessageCache, SeenCache};
-use crate::config::{Config, ConfigError, Lanes, SignerHook};
+use crate::config::{Config, ConfigError, Lanes, MeshRules, SignerHook};
 use crate::promises::Promises;
 use crate::rpc::{Control, RpcFrame, Topic};
 use crate::score::{PeerScores, ScoreBreakdown};
+use crate::turned_away::TurnedAway;
 
 pub use event::{Acceptance, BatchReceipt, Command, Event, PublishError, Receipt, Trace};
 pub use metrics::{Ignored, Metrics};
@@ -94,6 +95,7 @@ pub struct GossipSub {
     seen: SeenCache,
     mcache: MessageCache,
     promises: Promises,
+    turned_away: TurnedAway,
     backoffs: Backoffs,
     scores: PeerScores,
     unwanted: Unwanted,
@@ -136,7 +138,12 @@ impl GossipSub {
             seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, 0),
             mcache: MessageCache::new(config.history_length, config.history_gossip),
             promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max, 0),
-            backoffs: Backoffs::new(config.backoff_slack, config.remote_backoff_max),
+            turned_away: TurnedAway::default(),
+            backoffs: Backoffs::new(
+                config.mesh_rules == MeshRules::Guarded,
+                config.backoff_slack,
+                config.remote_backoff_max,
+            ),
             scores,
             unwanted: Unwanted::new(0),
             pending: PendingValidations::new(0),

@@ -3,7 +3,7 @@
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, FeedbackSource, MessageOrder, Overflow, PeerOrder, Schedule, Weight};
 use samara_gossipsub::Config;
-use samara_gossipsub::config::{Authenticity, LaneCapacity, Withdraw};
+use samara_gossipsub::config::{Authenticity, LaneCapacity, MeshRules, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,9 @@ pub struct Gossipsub {
     /// The least part of other peers that is told of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip_factor: Option<f64>,
+    /// Whether peers that a mesh has no room for are told of every message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gossip_to_turned_away: Option<bool>,
     /// Whether own messages go to all known subscribers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flood_publish: Option<bool>,
@@ -97,7 +100,8 @@ pub enum Preset {
 /// Versions of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Version {
-    /// Meshes and gossip.
+    /// Meshes and gossip: every GRAFT is accepted, there are no backoffs, and pruning spares nobody (`degree_score` and
+    /// `degree_out` are 0 unless given).
     #[serde(rename = "1.0")]
     V1_0,
     /// With scores, backoff and peer exchange.
@@ -270,6 +274,10 @@ impl Gossipsub {
         // Columns are anonymous, with an id from their payload, in every preset: what is measured is dissemination.
         config.authenticity = Authenticity::anonymous();
         config.message_id = MessageIdFn::ethereum(true, None);
+        if self.version == Version::V1_0 {
+            config.mesh_rules = MeshRules::Open;
+            (config.mesh.d_score, config.mesh.d_out) = (0, 0);
+        }
         let mesh = &mut config.mesh;
         set(&mut mesh.d, self.degree);
         set(&mut mesh.d_low, self.degree_low);
@@ -281,6 +289,7 @@ impl Gossipsub {
         set(&mut config.heartbeat_interval, self.heartbeat.map(Span::duration));
         set(&mut config.history_length, self.history_length);
         set(&mut config.history_gossip, self.history_gossip);
+        set(&mut config.gossip_to_turned_away, self.gossip_to_turned_away);
         set(&mut config.flood_publish, self.flood_publish);
         set(&mut config.idontwant.send, self.idontwant);
         set(&mut config.idontwant.on_publish, self.idontwant_on_publish);
