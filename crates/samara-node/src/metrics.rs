@@ -80,11 +80,19 @@ impl Scrape {
         out.counter("messages_published_to_nobody", "Of these, such that nobody was known to want", nobody)?;
         let received = engine.messages_received;
         out.counter("messages_received", "Copies of messages that came, duplicates included", received)?;
-        out.counter("messages_delivered", "Messages of others that were accepted", engine.messages_delivered)?;
+        out.counter(
+            "messages_delivered",
+            "Messages of others that were accepted",
+            engine.messages_delivered,
+        )?;
         let duplicates = engine.duplicates_received;
         out.counter("messages_duplicate", "Copies of messages that were known", duplicates)?;
         let ignored = engine.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
-        out.counters("ignored", "What came from peers and had no effect, messages by validation included", ignored)
+        out.counters(
+            "ignored",
+            "What came from peers and had no effect, messages by validation included",
+            ignored,
+        )
     }
 
     fn control(&self, out: &mut Out<'_>) -> Result<(), Error> {
@@ -120,7 +128,11 @@ impl Scrape {
         out.gauge("owed_copies", "Copies of messages that are owed, or on their way", *owed_copies as f64)?;
         let suppressed = engine.copies_suppressed;
         out.counter("copies_suppressed", "Copies not owed because of an IDONTWANT", suppressed)?;
-        out.counter("withdrawn_copies", "Copies that were taken back before they left", engine.copies_withdrawn)?;
+        out.counter(
+            "withdrawn_copies",
+            "Copies that were taken back before they left",
+            engine.copies_withdrawn,
+        )?;
         let sent = lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.sent.copies));
         out.counters("frames_sent", "Frames handed to streams", sent)?;
         let expired = lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.expired.copies));
@@ -134,9 +146,17 @@ impl Scrape {
         let causes = causes.map(|(name, cause)| ([("cause", name)], engine.lost(cause)));
         out.counters("queue_drops", "Frames that did not fit into queues", causes)?;
         let up = [("payload", traffic.payload_up), ("control", traffic.control_up)];
-        out.counters("bytes_up", "Bytes of frames written", up.map(|(kind, bytes)| ([("kind", kind)], bytes)))?;
+        out.counters(
+            "bytes_up",
+            "Bytes of frames written",
+            up.map(|(kind, bytes)| ([("kind", kind)], bytes)),
+        )?;
         let down = [("payload", traffic.payload_down), ("control", traffic.control_down)];
-        out.counters("bytes_down", "Bytes of frames read", down.map(|(kind, bytes)| ([("kind", kind)], bytes)))
+        out.counters(
+            "bytes_down",
+            "Bytes of frames read",
+            down.map(|(kind, bytes)| ([("kind", kind)], bytes)),
+        )
     }
 
     fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {

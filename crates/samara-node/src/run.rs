@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
 use crate::model::{Ready, Stopped};
-use crate::node::{Node, Tracer};
+use crate::node::{Node, Stopping, Tracer};
 use crate::{identity, log, swarm};
 
 /// Requests of the control API that wait for the node.
@@ -36,8 +36,10 @@ impl Running {
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and sockets.
-    pub async fn start(config: Checked) -> Result<Self, String> {
+    pub async fn start(mut config: Checked) -> Result<Self, String> {
         let key = identity::key_pair(&config.written.identity)?;
+        let stopping = Stopping::default();
+        config.engine.validator = Some(stopping.validator());
         let swarm = swarm::build(key, &config)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
         let mut servers = Vec::new();
@@ -52,7 +54,7 @@ impl Running {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let tracer = tracer(&config, swarm.local_peer_id())?;
         let topic_bytes = config.options.limits.topic_bytes;
-        let mut node = Node::new(swarm, config, inbox, tracer);
+        let mut node = Node::new(swarm, config, inbox, tracer, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
         let listen = listen.into_iter().map(|address| match address.iter().last() {
@@ -176,7 +178,9 @@ fn print_line(line: &impl Serialize) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader that has gone away is no reason to stop a node.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
         _ => Ok(()),
     }
 }

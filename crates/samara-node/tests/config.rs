@@ -39,10 +39,18 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[network]\nlisen = []", "node.toml:4: network.lisen: ", &["unknown field `lisen`", "`listen`"]),
     ("[network]\nlisten = 5", "node.toml:4: network.listen: ", &["invalid type: integer `5`"]),
     ("[network]\nlisten = [\"here\"]", "node.toml:4: network.listen.0: ", &["\"here\"", "/quic-v1"]),
-    ("[network]\nlisten = [\"/ip4/1.2.3.4/udp/1\"]", "node.toml:4: network.listen.0: ", &["/udp/1\"", "/tcp/"]),
+    (
+        "[network]\nlisten = [\"/ip4/1.2.3.4/udp/1\"]",
+        "node.toml:4: network.listen.0: ",
+        &["/udp/1\"", "/tcp/"],
+    ),
     ("[network]\ndial = [\"/dns4/a/tcp/1\"]", "node.toml:4: network.dial.0: ", &["/dns4/a", "/ip4/"]),
     ("[network]\nredial_first = \"2\"", "node.toml:4: network.redial_first: ", &["\"2\" has no unit", "ms"]),
-    ("[network]\nredial_max = \"1 ms\"", "node.toml:4: network.redial_max: ", &["1 ms", "redial_first = 1 s"]),
+    (
+        "[network]\nredial_max = \"1 ms\"",
+        "node.toml:4: network.redial_max: ",
+        &["1 ms", "redial_first = 1 s"],
+    ),
     ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
     ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
     ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most d = 2"]),
@@ -64,7 +72,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
-    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["5 s", "integer `5`"]),
+    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "integer `5`"]),
     ("= 5", "node.toml:3: ", &["key"]),
 ];
 
@@ -83,9 +91,9 @@ fn mistakes_are_told_with_line_and_key() {
 #[test]
 fn mistakes_before_the_first_section_too() {
     let cases = [
-        ("", "node.toml: ", "missing field `identity`"),
-        ("[identity]\n", "node.toml: identity: ", "neither"),
-        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml: identity: ", "both"),
+        ("", "node.toml:1: ", "missing field `identity`"),
+        ("[identity]\n", "node.toml:1: identity: ", "neither"),
+        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml:1: identity: ", "both"),
         ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),
         ("topics = [\"\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.0: ", "0 bytes"),
         ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "twice"),
@@ -95,5 +103,8 @@ fn mistakes_before_the_first_section_too() {
         assert!(error.starts_with(start) && error.contains(word), "{text:?}: {error}");
     }
     let error = NodeConfig::load(Path::new("no/node.toml")).unwrap_err().to_string();
-    assert!(error.starts_with("no/node.toml: cannot be read: ") && error.contains("docs/node.toml"), "{error}");
+    assert!(
+        error.starts_with("no/node.toml: cannot be read: ") && error.contains("docs/node.toml"),
+        "{error}"
+    );
 }

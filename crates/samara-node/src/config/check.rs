@@ -66,7 +66,8 @@ impl NodeConfig {
         }
         EnvFilter::try_new(&self.log.filter).map_err(|error| {
             let found = &self.log.filter;
-            let message = format!("found {found:?}: {error}; expected levels such as \"info,samara_node=debug\"");
+            let message =
+                format!("found {found:?}: {error}; expected levels such as \"info,samara_node=debug\"");
             ("log.filter".to_owned(), message)
         })?;
         let engine = self.engine()?;

@@ -69,7 +69,9 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
         Some(MessageReport::Published { topic, id, copies, lost, .. }) => Ok(Json(
             json!({ "batch": report.batch, "topic": topic, "id": id, "copies": copies, "lost": lost }),
         )),
-        Some(MessageReport::Failed { topic, error }) => Err(Failure::wrong(format!("topic {topic}: {error}"))),
+        Some(MessageReport::Failed { topic, error }) => {
+            Err(Failure::wrong(format!("topic {topic}: {error}")))
+        }
         None => Err(Failure::broken("nothing was published")),
     }
 }
