@@ -52,11 +52,11 @@ impl Running {
             });
         }
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let tracer = tracer(&config, swarm.local_peer_id())?;
         let topic_bytes = config.options.limits.topic_bytes;
-        let mut node = Node::new(swarm, config, inbox, tracer, stopping);
+        let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
+        node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
             _ => address.with(Protocol::P2p(peer_id)).to_string(),

@@ -93,7 +93,9 @@ impl Node {
     }
 
     fn meshed(&self) {
-        self.until("a mesh", |status, _| status["topics"][0]["mesh"].as_array().is_some_and(|mesh| !mesh.is_empty()));
+        self.until("a mesh", |status, _| {
+            status["topics"][0]["mesh"].as_array().is_some_and(|mesh| !mesh.is_empty())
+        });
     }
 
     fn publish(&self, messages: usize, bytes: usize) {
@@ -175,7 +177,10 @@ fn mistakes_of_the_configuration_end_the_process() {
     let cases = [
         ("[identity]\nsed = 1\n".to_owned(), "identity.sed: unknown field"),
         ("[identity]\nseed = 1\n[metrics]\naddress = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
-        (format!("[identity]\nseed = 1\n[control]\naddress = \"127.0.0.1:{port}\"\n"), "control.address: 127.0.0.1"),
+        (
+            format!("[identity]\nseed = 1\n[control]\naddress = \"127.0.0.1:{port}\"\n"),
+            "control.address: 127.0.0.1",
+        ),
         (
             format!("[identity]\nseed = 1\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
             "network.listen.0: /ip4/127.0.0.1/tcp/",

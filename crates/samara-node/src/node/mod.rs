@@ -64,18 +64,14 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(
-        mut swarm: Swarm<Host>,
+        swarm: Swarm<Host>,
         config: Checked,
         commands: mpsc::Receiver<Command>,
-        tracer: Option<Tracer>,
         stopping: Stopping,
     ) -> Self {
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
         let redial = Redial::new(config.dial.clone(), first, max, Instant::now());
-        for topic in &config.topics {
-            swarm.behaviour_mut().gossip.subscribe(topic);
-        }
         Self {
             swarm,
             config,
@@ -83,7 +79,7 @@ impl Node {
             redial,
             plan: Plan::new(),
             batches: Batches::default(),
-            tracer,
+            tracer: None,
             peers: BTreeMap::new(),
             counts: LinkCounts::default(),
             started_at_unix_ns: unix_ns(),
@@ -126,6 +122,13 @@ impl Node {
         others.sort();
         open.extend(others);
         Ok(open)
+    }
+
+    /// Joins the topics of the configuration, which is the first thing that is traced.
+    pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
+        self.tracer = tracer;
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        self.config.topics.iter().for_each(|topic| gossip.subscribe(topic));
     }
 
     pub(crate) fn peer_id(&self) -> PeerId {
