@@ -235,3 +235,13 @@ fn balanced_serves_the_peer_with_the_fewest_copies() {
         std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| copy.peer.0).collect();
     assert_eq!(peers, [0, 0, 1, 1, 0]);
 }
+
+#[test]
+fn pending_messages_are_counted_by_peer_without_other_frames() {
+    let mut outbox = outbox(Dispatch::PerLink, one_lane(), 3);
+    owe(&mut outbox, 2, 0, 9, 1).unwrap();
+    owe_all(&mut outbox, &[[0, 1].into(), [1].into()], &Schedule::Sequential);
+    assert_eq!(outbox.pending_messages(), [(PeerId(0), 1), (PeerId(1), 2)].into());
+    outbox.pop_for(Time::ZERO, PeerId(1)).unwrap();
+    assert_eq!(outbox.pending_messages(), [(PeerId(0), 1), (PeerId(1), 1)].into());
+}

@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
 use crate::model::{Ready, Stopped};
-use crate::node::{Node, Tracer};
+use crate::node::{Node, Stopping, Tracer};
 use crate::{identity, log, swarm};
 
 /// Requests of the control API that wait for the node.
@@ -36,8 +36,10 @@ impl Running {
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and sockets.
-    pub async fn start(config: Checked) -> Result<Self, String> {
+    pub async fn start(mut config: Checked) -> Result<Self, String> {
         let key = identity::key_pair(&config.written.identity)?;
+        let stopping = Stopping::default();
+        config.engine.validator = Some(stopping.validator());
         let swarm = swarm::build(key, &config)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
         let mut servers = Vec::new();
@@ -50,11 +52,11 @@ impl Running {
             });
         }
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let tracer = tracer(&config, swarm.local_peer_id())?;
         let topic_bytes = config.options.limits.topic_bytes;
-        let mut node = Node::new(swarm, config, inbox, tracer);
+        let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
+        node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
             _ => address.with(Protocol::P2p(peer_id)).to_string(),

@@ -72,7 +72,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
-    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["5 s", "integer `5`"]),
+    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "integer `5`"]),
     ("= 5", "node.toml:3: ", &["key"]),
 ];
 
@@ -91,9 +91,9 @@ fn mistakes_are_told_with_line_and_key() {
 #[test]
 fn mistakes_before_the_first_section_too() {
     let cases = [
-        ("", "node.toml: ", "missing field `identity`"),
-        ("[identity]\n", "node.toml: identity: ", "neither"),
-        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml: identity: ", "both"),
+        ("", "node.toml:1: ", "missing field `identity`"),
+        ("[identity]\n", "node.toml:1: identity: ", "neither"),
+        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml:1: identity: ", "both"),
         ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),
         ("topics = [\"\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.0: ", "0 bytes"),
         ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "twice"),

@@ -35,6 +35,16 @@ pub(crate) enum Verb {
         /// Another one.
         b: PathBuf,
     },
+    /// Run a GossipSub node on real sockets.
+    ///
+    /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT, or its
+    /// control API). The exit status is 0 if all copies that were owed have left, 3 if some have not, 2 if something is wrong
+    /// with the configuration. Needs a build with `--features net`.
+    Node {
+        /// The configuration; docs/node.toml shows every key.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
     /// Print completions for a shell.
     Completions {
         /// Which.

@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod node;
 mod run;
 mod session;
 mod usage;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare { a, b } => compare::compare(&a, &b),
+        Verb::Node { config } => node::run(&config),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

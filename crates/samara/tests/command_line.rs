@@ -227,3 +227,14 @@ fn an_interrupted_run_keeps_what_is_finished() {
     let args = ["run", "peerdas", "--only", "batch", "--out", "r", "--set", "network.nodes=100"];
     assert!(samara(&scratch, &args).status.success());
 }
+
+#[cfg(not(feature = "net"))]
+#[test]
+fn a_build_without_sockets_says_so() {
+    let scratch = Scratch::new("node");
+    let output = samara(&scratch, &["node", "--config", "node.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.contains("built without real sockets"), "{error}");
+    assert!(error.contains("cargo run --release --features net -- node --config node.toml"), "{error}");
+}

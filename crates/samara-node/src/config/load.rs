@@ -87,28 +87,26 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The line that sets `section.key` (what follows is within its value), for values that are wrong in what they mean.
+/// The line that sets `section.key` (what follows is within its value), for values that are wrong in what they mean; that of
+/// the section, if the value is a default.
 fn line_of_key(text: &str, key: &str) -> Option<usize> {
     let mut parts = key.split('.');
     let (first, second) = (parts.next()?, parts.next());
-    let mut section = "";
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
+    // A list outside of all sections: what follows is an index.
+    let second = second.filter(|second| second.parse::<usize>().is_err());
+    let (mut section, mut fallback) = ("", None);
+    for (line, number) in text.lines().map(str::trim).zip(1..) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             section = name.trim();
-            continue;
-        }
-        let Some((name, _)) = line.split_once('=') else { continue };
-        let name = name.trim();
-        let found = match second {
-            // A list outside of all sections: what follows is an index.
-            Some(index) if index.parse::<usize>().is_ok() => section.is_empty() && name == first,
-            Some(second) => section == first && name == second,
-            None => section.is_empty() && name == first,
-        };
-        if found {
-            return Some(number + 1);
+            if section == first {
+                fallback = Some(number);
+            }
+        } else if let Some((name, _)) = line.split_once('=') {
+            let wanted = second.map_or(("", first), |second| (first, second));
+            if (section, name.trim()) == wanted {
+                return Some(number);
+            }
         }
     }
-    None
+    fallback
 }

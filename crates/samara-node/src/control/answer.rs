@@ -29,6 +29,10 @@ impl Failure {
         Self(StatusCode::METHOD_NOT_ALLOWED, message.into())
     }
 
+    pub(super) fn too_long(message: impl Into<String>) -> Self {
+        Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
+    }
+
     pub(super) fn broken(message: impl Into<String>) -> Self {
         Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
     }

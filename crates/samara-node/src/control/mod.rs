@@ -70,7 +70,7 @@ async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
         .fallback(handlers::not_found)
         .method_not_allowed_fallback(handlers::not_allowed)
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::from_fn_with_state(api.clone(), guard::local_names_only))
+        .layer(middleware::from_fn_with_state(api.clone(), guard::check))
         .with_state(api);
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "a server has failed");

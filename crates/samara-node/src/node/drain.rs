@@ -1,10 +1,14 @@
 //! Stopping: what is owed leaves, nothing new is taken.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
 use libp2p::PeerId;
+use samara_gossipsub::config::{ValidatorHook, Verdict};
+use samara_gossipsub::rpc::{Message, Topic};
 use samara_trace::Counts;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -20,17 +24,35 @@ const LINGER: Duration = Duration::from_millis(250);
 /// How long peers have to take note that connections are closed.
 const CLOSE: Duration = Duration::from_secs(1);
 
+/// Whether a node is about to stop: the engine asks for it too.
+///
+/// A node that stops does not leave its topics. That would keep messages away as well, but every PRUNE comes with a backoff, and a node
+/// that is only started again would be in no mesh until it is over.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Accepts messages until the node stops; then they are neither delivered nor forwarded, so that nothing new is owed.
+    pub(crate) fn validator(&self) -> ValidatorHook {
+        let stopping = self.clone();
+        ValidatorHook::new(
+            move |_: samara_engine::PeerId, _: &Topic, _: &Message| {
+                if stopping.get() { Verdict::Ignore } else { Verdict::Accept }
+            },
+        )
+    }
+}
+
 impl Node {
     /// Lets what is owed leave until there is nothing, the time is over, or `stop` says a second time to stop; then closes
     /// all connections.
     pub(crate) async fn drain(&mut self, stop: &mut mpsc::Receiver<()>) -> Stopped {
-        self.stopping = true;
+        self.stopping.0.store(true, Ordering::Relaxed);
         let cancelled_publications = self.plan.cancel();
-        // Peers stop sending, so that nothing new is owed, and look for others for their meshes.
-        let gossip = &mut self.swarm.behaviour_mut().gossip;
-        let joined: Vec<_> = gossip.engine().subscriptions().cloned().collect();
-        joined.iter().for_each(|topic| gossip.unsubscribe(topic));
-
         let drain = self.config.written.stop.drain.duration();
         let lost_before = self.counts.copies_lost + self.counts.copies_cut;
         tracing::info!(copies = self.owed().values().sum::<usize>(), ?drain, "stopping");

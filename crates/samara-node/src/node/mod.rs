@@ -27,6 +27,7 @@ use crate::model::BatchReport;
 use crate::swarm::{Host, HostEvent};
 use batches::Batches;
 use command::{Command, Refusal};
+pub(crate) use drain::Stopping;
 use payload::Payload;
 use redial::Redial;
 use schedule::{Due, Plan, Planned};
@@ -58,22 +59,19 @@ pub(crate) struct Node {
     peers: BTreeMap<PeerId, Option<String>>,
     counts: LinkCounts,
     started_at_unix_ns: u64,
-    stopping: bool,
+    stopping: Stopping,
 }
 
 impl Node {
     pub(crate) fn new(
-        mut swarm: Swarm<Host>,
+        swarm: Swarm<Host>,
         config: Checked,
         commands: mpsc::Receiver<Command>,
-        tracer: Option<Tracer>,
+        stopping: Stopping,
     ) -> Self {
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
         let redial = Redial::new(config.dial.clone(), first, max, Instant::now());
-        for topic in &config.topics {
-            swarm.behaviour_mut().gossip.subscribe(topic);
-        }
         Self {
             swarm,
             config,
@@ -81,19 +79,20 @@ impl Node {
             redial,
             plan: Plan::new(),
             batches: Batches::default(),
-            tracer,
+            tracer: None,
             peers: BTreeMap::new(),
             counts: LinkCounts::default(),
             started_at_unix_ns: unix_ns(),
-            stopping: false,
+            stopping,
         }
     }
 
-    /// Opens the sockets. Returns the addresses, once each of them is open.
+    /// Opens the sockets. Returns their addresses in the order of the configuration, then those of further interfaces.
     ///
     /// # Errors
     /// A text: one cannot be listened on.
     pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
+        let mut open = Vec::new();
         for (at, address) in self.config.listen.clone().into_iter().enumerate() {
             let wrong = |error: &dyn std::fmt::Display| {
                 format!(
@@ -104,7 +103,11 @@ impl Node {
             let listener = self.swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
             loop {
                 match self.swarm.select_next_some().await {
-                    SwarmEvent::NewListenAddr { listener_id, .. } if listener_id == listener => break,
+                    SwarmEvent::NewListenAddr { listener_id, address } if listener_id == listener => {
+                        tracing::info!(%address, "listening");
+                        open.push(address);
+                        break;
+                    }
                     SwarmEvent::ListenerClosed { listener_id, reason: Err(error), .. }
                         if listener_id == listener =>
                     {
@@ -114,7 +117,18 @@ impl Node {
                 }
             }
         }
-        Ok(self.swarm.listeners().cloned().collect())
+        let mut others: Vec<_> =
+            self.swarm.listeners().filter(|other| !open.contains(other)).cloned().collect();
+        others.sort();
+        open.extend(others);
+        Ok(open)
+    }
+
+    /// Joins the topics of the configuration, which is the first thing that is traced.
+    pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
+        self.tracer = tracer;
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        self.config.topics.iter().for_each(|topic| gossip.subscribe(topic));
     }
 
     pub(crate) fn peer_id(&self) -> PeerId {
@@ -242,7 +256,7 @@ impl Node {
     }
 
     fn unless_stopping(&self) -> Result<(), Refusal> {
-        if self.stopping { Err(Refusal::Stopping) } else { Ok(()) }
+        if self.stopping.get() { Err(Refusal::Stopping) } else { Ok(()) }
     }
 
     fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {

@@ -37,7 +37,7 @@ impl Node {
             peer_id,
             listen,
             started_at_unix_ns: self.started_at_unix_ns,
-            stopping: self.stopping,
+            stopping: self.stopping.get(),
             peers: peers.collect(),
             topics,
             owed_copies: owed.values().sum(),

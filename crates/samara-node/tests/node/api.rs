@@ -1,0 +1,138 @@
+//! The control API: what it refuses, and how it says so; metrics.
+
+use serde_json::json;
+
+use crate::common::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_are_told() {
+    let node = node(41, &[], "", FAST).await;
+    let cases: &[(&str, &str, u16, &[&str])] = &[
+        ("/v1/dial", "{\"address\":\"nowhere\"}", 400, &["address: found \"nowhere\"", "/ip4/"]),
+        ("/v1/dial", "{\"addres\":\"x\"}", 422, &["unknown field `addres`", "`address`"]),
+        ("/v1/dial", "{\"address\":", 400, &["EOF"]),
+        ("/v1/subscribe", "{\"topic\":\"\"}", 400, &["topic: found a topic of 0 bytes"]),
+        ("/v1/publish", "{\"topic\":\"t\"}", 400, &["exactly one of data, text and random_bytes"]),
+        ("/v1/publish", "{\"topic\":\"t\",\"data\":\"%\"}", 400, &["message.data: expected base64"]),
+        ("/v1/publish", "{\"topic\":\"t\",\"random_bytes\":11000000}", 400, &["11000000 bytes", "10485760"]),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":99999999999}",
+            400,
+            &["expected at most 67108864"],
+        ),
+        ("/v1/publish-batch", "{\"messages\":[]}", 400, &["found 0 messages; expected 1 to 4096"]),
+        (
+            "/v1/publish-batch",
+            "{\"messages\":[{\"topic\":\"t\",\"text\":\"\"}],\"schedule\":{\"kind\":\"feedback\",\"source\":\"observer\"}}",
+            400,
+            &["schedule.source: found observer"],
+        ),
+        ("/v1/schedule", "{\"publications\":[{\"at_unix_ns\":9e18}]}", 422, &["at_unix_ns"]),
+        (
+            "/v1/schedule",
+            "{\"publications\":[{\"at_unix_ns\":9000000000000000000}]}",
+            400,
+            &["publications[0]: expected either batch, or topic"],
+        ),
+        ("/v1/stop", "", 400, &["EOF"]),
+        ("/v1/nothing", "{}", 404, &["there is no /v1/nothing"]),
+        ("/v1/status", "{}", 405, &["/v1/status cannot be asked by POST"]),
+    ];
+    for (path, body, expected, words) in cases {
+        let (status, answer) = node.try_post(path, body).await;
+        assert_eq!(status, *expected, "{path} {body}: {answer}");
+        let error = answer["error"].as_str().expect("an error");
+        for word in *words {
+            assert!(error.contains(word), "{path} {body}: {error} does not say {word:?}");
+        }
+    }
+    for (path, word) in [("/v1/batches/7", "batch 7 is not known"), ("/v1/batches/x", "expected a number")] {
+        let (status, body) = request(node.control, "GET", path, "").await;
+        assert!(status >= 400 && body.contains(word), "{path}: {status} {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_bodies_and_web_pages_are_refused() {
+    let node = node(42, &[], "", FAST).await;
+    let server = node.control;
+    let head = "POST /v1/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    let (status, body) = raw(server, &format!("{head}content-length: 17000000\r\n\r\n")).await;
+    assert_eq!(status, 413, "{body}");
+    assert!(body.contains("17000000 bytes; expected at most 16777216"), "{body}");
+    // One that does not say how long it is.
+    let chunk = format!("{:x}\r\n{}\r\n0\r\n\r\n", 17_000_000, " ".repeat(17_000_000));
+    let (status, body) = raw(server, &format!("{head}transfer-encoding: chunked\r\n\r\n{chunk}")).await;
+    assert_eq!(status, 413, "{body}");
+
+    // A name that resolves to this machine, as in DNS rebinding.
+    let (status, body) =
+        raw(server, "GET /v1/status HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await;
+    assert!(status == 403 && body.contains("evil.example"), "{status} {body}");
+    // What a page of another origin can send without being asked first.
+    let form = "POST /v1/stop HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\n\
+                content-length: 2\r\n\r\n{}";
+    let (status, body) = raw(server, form).await;
+    assert!(status == 415 && body.contains("application/json"), "{status} {body}");
+    node.get("/v1/status").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_are_joined_and_left_and_peers_dialled() {
+    let hub = node(43, &[], "", FAST).await;
+    let leaf = node(44, &[], "", FAST).await;
+    for node in [&hub, &leaf] {
+        assert_eq!(node.post("/v1/subscribe", json!({ "topic": "t" })).await["changed"], true);
+        assert_eq!(node.post("/v1/subscribe", json!({ "topic": "t" })).await["changed"], false);
+    }
+    leaf.post("/v1/dial", json!({ "address": hub.address })).await;
+    hub.mesh_of("t", 1).await;
+    assert_eq!(leaf.post("/v1/unsubscribe", json!({ "topic": "t" })).await["changed"], true);
+    assert_eq!(leaf.post("/v1/unsubscribe", json!({ "topic": "t" })).await["changed"], false);
+    assert_eq!(leaf.get("/v1/status").await["topics"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_count_what_happens() {
+    let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
+    let hub = node(45, &["t"], "", &format!("{metrics}{FAST}")).await;
+    let leaf = node(46, &["t"], &dial(&hub), FAST).await;
+    hub.mesh_of("t", 1).await;
+    let receipt = hub.post("/v1/publish", json!({ "topic": "t", "random_bytes": 30_000 })).await;
+    hub.complete(&receipt["batch"]).await;
+    leaf.counted("samara_messages_delivered_total", 1.0).await;
+    hub.counted("samara_heartbeats_total", 1.0).await;
+
+    let own = hub.running.ready().metrics.expect("a server for metrics");
+    let (status, text) = request(own, "GET", "/metrics", "").await;
+    assert_eq!(status, 200);
+    let hub = parse_metrics(&text);
+    let at_least = [
+        ("samara_messages_published_total", 1.0),
+        ("samara_copies_owed_total{reason=\"publish\"}", 1.0),
+        ("samara_bytes_up_total{kind=\"payload\"}", 30_000.0),
+        ("samara_bytes_up_total{kind=\"control\"}", 10.0),
+        ("samara_bytes_down_total{kind=\"control\"}", 10.0),
+        ("samara_peers{protocol=\"/meshsub/1.2.0\"}", 1.0),
+        ("samara_mesh_size{topic=\"t\"}", 1.0),
+        ("samara_topic_peers{topic=\"t\"}", 1.0),
+        ("samara_heartbeats_total", 1.0),
+        ("samara_cpu_seconds_total", 0.001),
+        ("samara_rss_bytes", 1e6),
+        ("samara_open_fds", 5.0),
+    ];
+    for (name, least) in at_least {
+        assert!(value(&hub, name) >= least, "{name}: {} in\n{text}", value(&hub, name));
+    }
+    for name in
+        ["samara_queue_drops_total{cause=\"newest\"}", "samara_ignored_total{cause=\"message_signature\"}"]
+    {
+        assert!(hub.iter().any(|(known, value)| known == name && *value == 0.0), "{name} in\n{text}");
+    }
+    assert_eq!(value(&hub, "samara_bytes_up_total{kind=\"payload\"}"), 30_000.0);
+    let leaf = leaf.metrics().await;
+    assert_eq!(value(&leaf, "samara_bytes_down_total{kind=\"payload\"}"), 30_000.0);
+    let (status, _) = request(own, "GET", "/v1/status", "").await;
+    assert_eq!(status, 404, "the server for metrics serves nothing else");
+}

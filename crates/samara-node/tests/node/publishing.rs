@@ -1,0 +1,142 @@
+//! What is published is delivered, at the time that was asked for, and its copies can be followed.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::common::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_reaches_everybody_over_tcp_and_quic() {
+    let listen = "listen = [\"/ip4/127.0.0.1/udp/0/quic-v1\", \"/ip4/127.0.0.1/tcp/0\"]\n";
+    let hub = node(1, &["t"], listen, FAST).await;
+    assert!(hub.address.contains("/quic-v1/p2p/"), "{}", hub.address);
+    let over_quic = node(2, &["t"], &dial(&hub), FAST).await;
+    let tcp = hub.running.ready().listen.iter().find(|address| address.contains("/tcp/")).expect("TCP");
+    let over_tcp = node(3, &["t"], &format!("dial = [\"{tcp}\"]\n"), FAST).await;
+    hub.mesh_of("t", 2).await;
+    over_quic.mesh_of("t", 1).await;
+    over_tcp.mesh_of("t", 1).await;
+
+    let receipt = over_quic.post("/v1/publish", text("t", "hello")).await;
+    assert_eq!(receipt["copies"], 1);
+    assert_eq!(receipt["id"].as_str().unwrap().len(), 40, "20 bytes in hexadecimal: {receipt}");
+    hub.counted("samara_messages_delivered_total", 1.0).await;
+    over_tcp.counted("samara_messages_delivered_total", 1.0).await;
+
+    let status = hub.get("/v1/status").await;
+    assert_eq!(status["peer_id"], hub.peer.as_str());
+    let peers = status["peers"].as_array().unwrap();
+    assert_eq!(peers.len(), 2);
+    assert!(peers.iter().all(|peer| peer["protocol"] == "/meshsub/1.2.0" && peer["score"] == 0.0));
+    assert_eq!(status["topics"][0]["subscribers"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_followed_until_its_last_copy() {
+    let hub = node(11, &["a", "b"], "", FAST).await;
+    let first = node(12, &["a", "b"], &dial(&hub), FAST).await;
+    let second = node(13, &["a", "b"], &dial(&hub), FAST).await;
+    for topic in ["a", "b"] {
+        hub.mesh_of(topic, 2).await;
+    }
+    let batch = json!({ "schedule": "interleaved", "messages": [
+        { "topic": "a", "random_bytes": 20_000 },
+        { "topic": "b", "data": "AAEC" },
+        { "topic": "b", "text": "once" },
+        { "topic": "b", "text": "once" },
+        { "topic": "nobody", "text": "x" },
+    ] });
+    let report = hub.post("/v1/publish-batch", batch).await;
+    assert_eq!(report["copies"], 6, "{report}");
+    let done = hub.complete(&report["batch"]).await;
+    assert_eq!(
+        (&done["sent"], &done["owed"], &done["not_sent"]),
+        (&json!(6), &json!(0), &json!(0)),
+        "{done}"
+    );
+    let mut to: Vec<&str> = (done["messages"][0]["sent_copies"].as_array().unwrap().iter())
+        .map(|copy| copy["peer"].as_str().unwrap())
+        .collect();
+    to.sort_unstable();
+    let mut expected = [first.peer.as_str(), second.peer.as_str()];
+    expected.sort_unstable();
+    assert_eq!(to, expected);
+    let copies = done["messages"][0]["sent_copies"].as_array().unwrap();
+    assert!(copies.iter().all(|copy| copy["at_unix_ns"].as_u64() >= done["published_at_unix_ns"].as_u64()));
+    // Which one is written first is the links' matter.
+    assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
+    assert!(done["messages"][3]["error"].as_str().unwrap().contains("not new"), "{done}");
+    assert_eq!(done["messages"][4]["copies"], 0);
+    for node in [&first, &second] {
+        node.counted("samara_messages_delivered_total", 3.0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn publications_are_made_at_their_time() {
+    let hub = node(21, &["t"], "", FAST).await;
+    let other = node(22, &["t"], &dial(&hub), FAST).await;
+    hub.mesh_of("t", 1).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    // Not in order, and the last two at the same time.
+    let at = [500, 300, 400, 400].map(|ms| now + ms * 1_000_000);
+    let asked = hub
+        .post(
+            "/v1/schedule",
+            json!({ "publications": [
+                { "at_unix_ns": at[0], "topic": "t", "random_bytes": 1000 },
+                { "at_unix_ns": at[1], "topic": "t", "text": "first" },
+                { "at_unix_ns": at[2], "batch": [{ "topic": "t", "random_bytes": 5 }, { "topic": "t", "text": "2" }],
+                  "schedule": { "kind": "interleaved", "peers": "random" } },
+                { "at_unix_ns": at[3], "topic": "t", "text": "same time" },
+            ] }),
+        )
+        .await;
+    assert_eq!(asked["planned"], json!([0, 1, 2, 3]));
+    other.counted("samara_messages_delivered_total", 5.0).await;
+    let done = async {
+        loop {
+            let plan = hub.get("/v1/schedule").await;
+            if plan.as_array().unwrap().iter().all(|planned| planned["state"] == "published") {
+                return plan;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let plan = timeout(PATIENCE, done).await.expect("all are published");
+    for (planned, at) in plan.as_array().unwrap().iter().zip(at) {
+        assert_eq!(planned["at_unix_ns"], at);
+        let actual = planned["actual_unix_ns"].as_u64().unwrap();
+        assert!(actual >= at, "{planned}: never too early");
+        assert_eq!(planned["late_ns"].as_u64().unwrap(), actual - at);
+        println!("late by {} us", planned["late_ns"].as_u64().unwrap() / 1000);
+        let batch = hub.get(&format!("/v1/batches/{}", planned["batch"])).await;
+        assert_eq!(batch["published_at_unix_ns"], actual);
+    }
+
+    let (status, answer) = hub
+        .try_post(
+            "/v1/schedule",
+            &json!({ "publications": [{ "at_unix_ns": at[0], "topic": "t", "text": "late" }] }).to_string(),
+        )
+        .await;
+    assert_eq!(status, 400);
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.starts_with("publications[0].at_unix_ns: found ") && error.contains("ms ago"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_are_dialled_again() {
+    let hub = node(31, &["t"], "", FAST).await;
+    let address = hub.address.clone();
+    let network = format!("{}redial_first = \"50 ms\"\nredial_max = \"200 ms\"\n", dial(&hub));
+    let leaf = node(32, &["t"], &network, FAST).await;
+    leaf.mesh_of("t", 1).await;
+    hub.running.stop().await.expect("stopped");
+    leaf.counted("samara_dials_failed_total", 2.0).await;
+    let listen = address.split("/p2p/").next().unwrap();
+    let again = node(31, &["t"], &format!("listen = [\"{listen}\"]\n"), FAST).await;
+    again.mesh_of("t", 1).await;
+}

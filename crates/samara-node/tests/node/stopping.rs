@@ -1,0 +1,63 @@
+//! A node that is told to stop lets what it owes leave first.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::common::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_owed_leaves_before_the_end() {
+    let hub = node(61, &["t"], "", FAST).await;
+    let leaf = node(62, &["t"], &dial(&hub), FAST).await;
+    hub.mesh_of("t", 1).await;
+    // More than the streams take at once.
+    let messages: Vec<_> = (0..32).map(|_| json!({ "topic": "t", "random_bytes": 300_000 })).collect();
+    let report = hub.post("/v1/publish-batch", json!({ "messages": messages })).await;
+    assert_eq!(report["copies"], 32);
+    let far = 9_000_000_000_000_000_000_u64;
+    hub.post(
+        "/v1/schedule",
+        json!({ "publications": [{ "at_unix_ns": far, "topic": "t", "text": "never" }] }),
+    )
+    .await;
+    hub.post("/v1/stop", json!({})).await;
+    let stopped = timeout(PATIENCE, hub.running.stopped()).await.expect("in time").expect("stopped");
+    assert!(stopped.drained, "{stopped:?}");
+    assert_eq!((stopped.left_copies, stopped.lost_copies, stopped.cancelled_publications), (0, 0, 1));
+    leaf.counted("samara_messages_delivered_total", 32.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_new_is_taken_while_a_node_stops() {
+    // A peer that has stopped reading: its task is never run again.
+    let (hub, stuck) = hub_with_stuck_peer(63, 64, "[stop]\ndrain = \"2 s\"\n").await;
+    hub.post("/v1/stop", json!({})).await;
+    let refused = async {
+        loop {
+            let (status, answer) = hub.try_post("/v1/publish", "{\"topic\":\"t\",\"text\":\"x\"}").await;
+            if status != 200 {
+                return (status, answer);
+            }
+        }
+    };
+    let (status, answer) = timeout(PATIENCE, refused).await.expect("in time");
+    assert_eq!((status, answer["error"].as_str().unwrap()), (503, "the node is about to stop"));
+    assert_eq!(hub.get("/v1/status").await["stopping"], true);
+    let stopped = timeout(PATIENCE, hub.running.stopped()).await.expect("in time").expect("stopped");
+    assert!(!stopped.drained && stopped.left_copies > 0, "{stopped:?}");
+    assert_eq!(stopped.left.keys().collect::<Vec<_>>(), [&stuck.peer]);
+    assert_eq!(stopped.left.values().sum::<usize>(), stopped.left_copies);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_told_twice_to_stop_does_not_wait() {
+    let (hub, _stuck) = hub_with_stuck_peer(65, 66, "[stop]\ndrain = \"10 min\"\n").await;
+    hub.post("/v1/stop", json!({})).await;
+    while hub.get("/v1/status").await["stopping"] != true {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let stopped = timeout(PATIENCE, hub.running.stop()).await.expect("in time").expect("stopped");
+    assert!(!stopped.drained, "{stopped:?}");
+}
