@@ -44,7 +44,16 @@ pub(crate) enum Verb {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+        /// Stop when standard input is closed, as when whoever started the node is gone.
+        #[arg(long)]
+        end_with_stdin: bool,
     },
+    /// Run a scenario on real nodes, each a process of its own, over emulated links.
+    ///
+    /// Takes what `run` takes and gives what `run` gives, so that `compare` sets both side by side. The directory of the results
+    /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
+    /// latency, rates and loss, Linux with /dev/net/tun.
+    Testbed(TestbedOptions),
     /// Print completions for a shell.
     Completions {
         /// Which.
@@ -85,6 +94,22 @@ pub(crate) struct RunOptions {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+}
+
+/// How to run it on real nodes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestbedOptions {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+    /// A program to use as a node instead of this one (docs/guides/testbed.md says what it has to do); of several, nodes take one
+    /// in turn. `samara` stands for this program.
+    #[arg(long = "node", value_name = "PROGRAM")]
+    pub(crate) nodes: Vec<PathBuf>,
+    /// Seconds that links and meshes may take to form.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub(crate) ready_timeout: u64,
 }
 
 /// What becomes of the results.

@@ -5,6 +5,7 @@ mod compare;
 mod node;
 mod run;
 mod session;
+mod testbed;
 mod usage;
 
 use std::io::Write;
@@ -31,7 +32,8 @@ fn main() -> ExitCode {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare { a, b } => compare::compare(&a, &b),
-        Verb::Node { config } => node::run(&config),
+        Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
+        Verb::Testbed(options) => testbed::run(&options),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

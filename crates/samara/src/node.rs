@@ -8,7 +8,14 @@ use std::process::ExitCode;
 const COPIES_LEFT: u8 = 3;
 
 #[cfg(feature = "net")]
-pub(crate) fn run(config: &Path) -> Result<ExitCode, String> {
+pub(crate) fn run(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
+    if end_with_stdin {
+        std::thread::spawn(|| {
+            // Whatever comes is thrown away, up to the end or an error.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
+        });
+    }
     Ok(match samara_node::run(config)? {
         samara_node::Outcome::Drained => ExitCode::SUCCESS,
         samara_node::Outcome::CopiesLeft => ExitCode::from(COPIES_LEFT),
@@ -16,7 +23,7 @@ pub(crate) fn run(config: &Path) -> Result<ExitCode, String> {
 }
 
 #[cfg(not(feature = "net"))]
-pub(crate) fn run(config: &Path) -> Result<ExitCode, String> {
+pub(crate) fn run(config: &Path, _: bool) -> Result<ExitCode, String> {
     Err(format!(
         "built without real sockets; use `cargo run --release --features net -- node --config {}`",
         config.display()

@@ -18,8 +18,8 @@ const COMPLETE: &str = "complete";
 /// The file whose presence says that something is missing.
 const UNFINISHED: &str = "unfinished";
 /// All that a result consists of.
-const PARTS: [&str; 7] =
-    [COMPLETE, UNFINISHED, "scenario.toml", "summary.json", "report.html", "figures", "runs"];
+const PARTS: [&str; 8] =
+    [COMPLETE, UNFINISHED, "scenario.toml", "summary.json", "report.html", "figures", "runs", "nodes"];
 
 /// Why a results directory cannot be used.
 #[derive(Debug, Error)]
@@ -105,6 +105,16 @@ impl ResultsDirectory {
         &self.path
     }
 
+    /// Makes the directory for what the real nodes of a run need and leave.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn nodes(&self, point: &Point) -> Result<PathBuf, DirectoryError> {
+        let directory = self.path.join("nodes").join(point_name(point));
+        io_at(&directory, fs::create_dir_all(&directory))?;
+        Ok(directory)
+    }
+
     /// Writes the tables of a run.
     ///
     /// # Errors
@@ -114,8 +124,7 @@ impl ResultsDirectory {
             Measured::Columns(measured) => &measured.point,
             Measured::Messages(measured) => &measured.point,
         };
-        let name = slug(&format!("{}-seed{}", point.name(), point.seed));
-        let directory = self.path.join("runs").join(name);
+        let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
         match (measured, result) {
             (Measured::Columns(measured), RunResult::Columns(result)) => {
@@ -167,6 +176,10 @@ impl ResultsDirectory {
 
 fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, DirectoryError> {
     result.map_err(|source| DirectoryError::Io { path: path.to_path_buf(), source })
+}
+
+fn point_name(point: &Point) -> String {
+    slug(&format!("{}-seed{}", point.name(), point.seed))
 }
 
 /// A name that every file system takes.
