@@ -31,7 +31,7 @@ pub struct PlumtreeConfig {
     pub cache_bytes_max: usize,
     /// Most messages that are known to be missing at a time.
     pub missing_max: usize,
-    /// Most announcements of one peer among them.
+    /// Most announcements of one peer among them that it was not asked for yet.
     pub missing_per_peer_max: usize,
     /// Most ids in an IHAVE: sent, and looked at.
     pub ihave_ids_max: usize,
