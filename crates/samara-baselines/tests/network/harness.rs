@@ -140,9 +140,10 @@ impl Setup {
 /// How a message came to a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
-    pub(crate) at: Time,
     /// From which host.
     pub(crate) from: Option<u32>,
+    /// Over how many links, where that is counted.
+    pub(crate) hops: Option<u32>,
 }
 
 /// A running network.
@@ -169,9 +170,9 @@ impl<B: Baseline + 'static> Net<B> {
         self.sim.run_until(until, |record| told.push(record));
         for record in told {
             match record.event {
-                Event::Message { message, from, .. } => {
+                Event::Message { message, from, hops, .. } => {
                     let from = from.map(|peer| self.sim.peer_of(record.host, peer));
-                    let delivery = Delivery { at: record.at, from };
+                    let delivery = Delivery { from, hops };
                     let deliveries = self.deliveries.entry(message.id()).or_default();
                     assert!(deliveries.insert(record.host, delivery).is_none(), "told of a message twice");
                 }

@@ -68,14 +68,26 @@ fn counts(net: &Net<Plumtree>) -> (u64, u64) {
     (net.sum(|metrics| metrics.duplicates_received), net.sum(|metrics| metrics.messages_delivered))
 }
 
-/// A network whose tree has settled.
-fn settled(setup: &Setup) -> Net<Plumtree> {
-    let mut net = build(setup, PlumtreeConfig::default());
+/// A network whose tree was formed by some messages one after another.
+fn settled(setup: &Setup, config: PlumtreeConfig) -> Net<Plumtree> {
+    let mut net = build(setup, config);
     let all = net.all();
-    let ids = publish(&mut net, &all, 1000.0, 100.0, 0..30);
+    let ids = publish(&mut net, &all, 1000.0, 500.0, 0..8);
     net.run_until(millis(5000.0));
     net.assert_delivered(&ids, &all, &format!("seed {}, while the tree forms", setup.seed));
     net
+}
+
+/// With one sender or a tree that is left alone, there is nothing to optimise.
+fn without_optimization() -> PlumtreeConfig {
+    PlumtreeConfig { optimization_threshold: None, ..PlumtreeConfig::default() }
+}
+
+fn assert_tree(net: &Net<Plumtree>, hosts: &[u32], label: &str) {
+    let links = eager(net);
+    assert!(is_symmetric(&links), "{label}: one end does not know");
+    assert_eq!(reached(&links, hosts[0]).len(), hosts.len(), "{label}: not connected");
+    assert_eq!(links.len(), 2 * (hosts.len() - 1), "{label}: not a tree");
 }
 
 proptest! {
@@ -100,120 +112,138 @@ proptest! {
 }
 
 #[test]
-fn after_the_first_messages_hardly_any_copy_is_redundant() {
-    for seed in 0..10 {
-        let mut net = settled(&Setup::new(100, random_graph(100, 8, seed), seed));
-        let first = redundancy(&net, (0, 0));
+fn with_one_sender_at_full_rate_a_tree_forms_and_no_copy_is_redundant() {
+    for seed in 0..6 {
+        let mut net = build(&Setup::new(100, random_graph(100, 8, seed), seed), PlumtreeConfig::default());
+        let (all, label) = (net.all(), format!("seed {seed}"));
+        let first = publish(&mut net, &[7], 1000.0, 5.0, 0..100);
+        net.run_until(millis(1500.0));
         let before = counts(&net);
-        let all = net.all();
+        let ids = publish(&mut net, &[7], 1500.0, 5.0, 100..500);
+        net.run_until(millis(5000.0));
+        net.assert_delivered(&first, &all, &label);
+        net.assert_delivered(&ids, &all, &label);
+        let rmr = redundancy(&net, before);
+        assert!(rmr < 0.05, "{label}: redundancy {rmr}");
+        assert_tree(&net, &all, &label);
+    }
+}
+
+#[test]
+fn a_settled_tree_carries_many_senders_at_full_rate_without_redundancy() {
+    for seed in 0..6 {
+        let mut net = settled(&Setup::new(100, random_graph(100, 8, seed), seed), without_optimization());
+        let (all, label) = (net.all(), format!("seed {seed}"));
+        let before = counts(&net);
         let ids = publish(&mut net, &all, 5000.0, 5.0, 100..500);
         net.run_until(millis(9000.0));
-        net.assert_delivered(&ids, &all, &format!("seed {seed}"));
+        net.assert_delivered(&ids, &all, &label);
         let rmr = redundancy(&net, before);
-        assert!(rmr < 0.05, "seed {seed}: redundancy {rmr}, {first} at first");
-        println!("seed {seed}: {first:.4} over the first 30 messages, {rmr:.4} after");
+        assert!(rmr < 0.05, "{label}: redundancy {rmr}");
+        assert_tree(&net, &all, &label);
     }
 }
 
 #[test]
-fn the_tree_is_one_and_both_ends_of_a_link_know() {
-    for seed in 0..10 {
-        let mut net = settled(&Setup::new(100, random_graph(100, 8, seed), seed));
-        let all = net.all();
-        publish(&mut net, &all, 5000.0, 50.0, 100..150);
-        net.run_until(millis(10_000.0));
-        let links = eager(&net);
-        assert!(is_symmetric(&links), "seed {seed}");
-        assert_eq!(reached(&links, 0).len(), 100, "seed {seed}");
-        assert_eq!(links.len(), 2 * 99, "seed {seed}: not a tree");
+fn many_senders_at_once_keep_the_tree_from_settling_but_nothing_is_lost() {
+    for (seed, config) in
+        (0..5).flat_map(|seed| [(seed, PlumtreeConfig::default()), (seed, without_optimization())])
+    {
+        let mut net = build(&Setup::new(100, random_graph(100, 8, seed), seed), config);
+        let (all, label) = (net.all(), format!("seed {seed}"));
+        let ids = publish(&mut net, &all, 1000.0, 5.0, 0..600);
+        net.run_until(millis(7000.0));
+        net.assert_delivered(&ids, &all, &label);
+        // Messages of different senders prune different links of the same cycle before either PRUNE is noticed. This pins
+        // what docs/protocols/baselines.md says of it: far from a tree, and far from the 7 - 1 of flooding.
+        let rmr = redundancy(&net, (0, 0));
+        assert!((0.3..1.5).contains(&rmr), "{label}: redundancy {rmr}");
     }
 }
 
 #[test]
-fn when_links_of_the_tree_break_nothing_is_lost() {
-    for seed in 0..10 {
-        let edges = random_graph(60, 8, seed);
-        let mut net = settled(&Setup::new(60, edges, seed));
-        let all = net.all();
-        let ids = publish(&mut net, &all, 5000.0, 5.0, 100..400);
-        // While messages travel, every fifth link of the tree is closed: half of them leave the network connected, since the
-        // ring and much else is left.
+fn one_message_after_another_the_tree_is_optimised_without_redundancy() {
+    for seed in 0..5 {
+        let mut net = settled(&Setup::new(100, random_graph(100, 8, seed), seed), PlumtreeConfig::default());
+        let (all, label) = (net.all(), format!("seed {seed}"));
+        let hops = |net: &Net<Plumtree>, ids: &[MessageId]| {
+            let of = |id: &MessageId| net.deliveries[id].values().filter_map(|delivery| delivery.hops).max();
+            ids.iter().filter_map(of).sum::<u32>() as f64 / ids.len() as f64
+        };
+        let first = publish(&mut net, &[7], 5000.0, 500.0, 100..104);
+        let rest = publish(&mut net, &[7], 7000.0, 500.0, 200..240);
+        net.run_until(millis(28_000.0));
+        net.assert_delivered(&rest, &all, &label);
+        assert!(net.sum(|metrics| metrics.optimizations) > 0, "{label}");
+        assert!(hops(&net, &rest[36..]) <= hops(&net, &first[..1]), "{label}: a deeper tree");
+        assert_tree(&net, &all, &label);
+    }
+}
+
+/// Asserts that the tree is whole again after some messages one after another, from `from_ms` on.
+fn assert_heals(net: &mut Net<Plumtree>, hosts: &[u32], from_ms: f64, label: &str) {
+    let first = publish(net, hosts, from_ms, 400.0, 1000..1010);
+    net.run_until(millis(from_ms + 4000.0));
+    net.assert_delivered(&first, hosts, label);
+    let before = counts(net);
+    let rest = publish(net, hosts, from_ms + 4000.0, 5.0, 2000..2200);
+    net.run_until(millis(from_ms + 6000.0));
+    net.assert_delivered(&rest, hosts, label);
+    let rmr = redundancy(net, before);
+    assert!(rmr < 0.05, "{label}: redundancy {rmr}");
+    assert_tree(net, hosts, label);
+}
+
+#[test]
+fn when_links_of_the_tree_break_nothing_is_lost_and_the_tree_heals() {
+    for seed in 0..8 {
+        let mut net = settled(&Setup::new(60, random_graph(60, 8, seed), seed), without_optimization());
+        let (all, label) = (net.all(), format!("seed {seed}"));
+        // 12 of some 240 links, while everybody or only one publishes; the network stays connected.
         let links: Edges = eager(&net).into_iter().filter(|(a, b)| a < b).collect();
         for (at, (a, b)) in links.iter().step_by(5).enumerate() {
             net.sim.command(millis(5100.0 + at as f64 * 100.0), *a, Say::Close(*b));
         }
-        net.run_until(millis(10_000.0));
-        net.assert_delivered(&ids, &all, &format!("seed {seed}"));
+        let authors = if seed % 2 == 0 { &all[..] } else { &all[7..8] };
+        let ids = publish(&mut net, authors, 5000.0, 5.0, 100..500);
+        net.run_until(millis(8000.0));
+        net.assert_delivered(&ids, &all, &label);
         assert!(net.sum(|metrics| metrics.grafts_sent) > 0);
-        // The new tree is as good as the old one.
-        let before = counts(&net);
-        let more = publish(&mut net, &all, 10_000.0, 5.0, 500..600);
-        net.run_until(millis(13_000.0));
-        net.assert_delivered(&more, &all, &format!("seed {seed}, healed"));
-        let rmr = redundancy(&net, before);
-        assert!(rmr < 0.05, "seed {seed}: {rmr}");
+        assert_heals(&mut net, &all, 8000.0, &label);
     }
 }
 
-/// Every eighth host crashes while messages travel.
-fn crash(seed: u64, silent: bool) {
+/// Every eighth host crashes while all others or one of them publish.
+fn hosts_crash(seed: u64, silent: bool) {
     let mut setup = Setup::new(64, random_graph(64, 10, seed), seed);
-    setup.dead_peer_timeout = Duration::from_secs(3);
-    let mut net = settled(&setup);
+    setup.dead_peer_timeout = Duration::from_secs(2);
+    let mut net = settled(&setup, without_optimization());
     let label = format!("seed {seed}, silent {silent}");
     let alive: Vec<u32> = (0..64).filter(|host| host % 8 != 0).collect();
-    let ids = publish(&mut net, &alive, 5000.0, 5.0, 100..500);
+    let authors = if seed % 2 == 0 { &alive[..] } else { &alive[..1] };
+    let ids = publish(&mut net, authors, 5000.0, 5.0, 100..500);
     for at in 0..8 {
         net.sim.crash(millis(5100.0 + f64::from(at) * 100.0), at * 8, silent);
     }
-    net.run_until(millis(12_000.0));
+    net.run_until(millis(9000.0));
     net.assert_delivered(&ids, &alive, &label);
-    let before = counts(&net);
-    let more = publish(&mut net, &alive, 12_000.0, 5.0, 600..700);
-    net.run_until(millis(15_000.0));
-    net.assert_delivered(&more, &alive, &label);
-    let rmr = redundancy(&net, before);
-    assert!(rmr < 0.05, "{label}: {rmr}");
-    let links = eager(&net);
-    assert_eq!(reached(&links, 1).len(), alive.len(), "{label}");
+    assert_heals(&mut net, &alive, 9000.0, &label);
 }
 
 #[test]
-fn when_processes_end_nothing_is_lost() {
-    (0..10).for_each(|seed| crash(seed, false));
+fn when_processes_end_nothing_is_lost_and_the_tree_heals() {
+    (0..8).for_each(|seed| hosts_crash(seed, false));
 }
 
 #[test]
-fn when_hosts_vanish_silently_nothing_is_lost() {
-    (0..10).for_each(|seed| crash(seed, true));
+fn when_hosts_vanish_silently_nothing_is_lost_and_the_tree_heals() {
+    (0..8).for_each(|seed| hosts_crash(seed, true));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let digest = |seed| settled(&Setup::new(50, random_graph(50, 6, 1), seed)).sim.digest();
+    let digest =
+        |seed| settled(&Setup::new(50, random_graph(50, 6, 1), seed), PlumtreeConfig::default()).sim.digest();
     assert_eq!(digest(7), digest(7));
     assert_ne!(digest(7), digest(8));
-}
-
-#[test]
-fn probe() {
-    for (threshold, timeout) in [(None, 80), (None, 500), (Some(7), 500)] {
-    for gap in [100.0, 20.0, 5.0] {
-        let setup = Setup::new(100, random_graph(100, 8, 1), 1);
-        let mut net = build(&setup, PlumtreeConfig { optimization_threshold: threshold, graft_timeout: Duration::from_millis(timeout), ..PlumtreeConfig::default() });
-        let all = net.all();
-        for round in 0..6u64 {
-            let before = counts(&net);
-            let g = net.sum(|m| m.grafts_sent);
-            let p = net.sum(|m| m.prunes_sent);
-            let o = net.sum(|m| m.optimizations);
-            let start = 1000.0 + round as f64 * (gap * 100.0 + 2000.0);
-            publish(&mut net, &all, start, gap, round * 100..round * 100 + 100);
-            net.run_until(millis(start + gap * 100.0 + 1990.0));
-            let links = eager(&net);
-            println!("threshold {threshold:?} timeout {timeout} gap {gap} round {round}: rmr {:.3} grafts {} prunes {} opt {} eager {} sym {} reach {}", redundancy(&net, before),
-                net.sum(|m| m.grafts_sent) - g, net.sum(|m| m.prunes_sent) - p, net.sum(|m|m.optimizations)-o, links.len(), is_symmetric(&links), reached(&links, 0).len());
-        }
-    }
-    }
 }
