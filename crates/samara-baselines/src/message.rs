@@ -75,7 +75,7 @@ impl Message {
     /// identity (8 bytes big endian), the identity, the number (the same), the length of the topic (the same), the topic,
     /// and the payload.
     ///
-    /// Plumtree's paper names messages by a hash of payload and author (SRDS 2007, algorithm 1, `Broadcast`); the number
+    /// Plumtree's paper names messages by a hash of payload and author (SRDS 2007, `Broadcast`); the number
     /// lets an author say the same thing twice. The payload is in it so that a forged message cannot take the place of the
     /// true one.
     pub fn new(author: PeerIdentity, seqno: u64, topic: Topic, data: Bytes) -> Self {

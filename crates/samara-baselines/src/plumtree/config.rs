@@ -21,7 +21,8 @@ pub struct PlumtreeConfig {
     /// How long announcements are collected before they leave. 0 sends them at once.
     pub dispatch_interval: Duration,
     /// By how many hops an announcement must be better than the copy that came for the tree to change; `None` never
-    /// changes it.
+    /// changes it. A tree is optimised for one sender: with many of them each pulls it its own way, which at high rates
+    /// keeps it from ever settling. `None` is for those.
     pub optimization_threshold: Option<u32>,
     /// How long a message is kept for GRAFT.
     pub cache_ttl: Duration,

@@ -1,4 +1,4 @@
-//! The way of a message, and the tree (algorithms 1 and 2 of the paper; the optimisation is its algorithm 3).
+//! The way of a message, and the tree. Names in code type are those of the procedures in the paper.
 
 use std::sync::Arc;
 

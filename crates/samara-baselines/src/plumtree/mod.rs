@@ -42,6 +42,10 @@ const DISPATCH: TimerToken = TimerToken(1);
 /// them take part. There is no membership protocol (the paper runs over HyParView), nothing is dialled and nothing is
 /// closed. All neighbours are eager when their links come up.
 ///
+/// As in the paper and in iroh-gossip all senders share one tree. It forms and heals while messages come one after another,
+/// or from one sender. Messages of several senders that are on their way at once prune different links of the same cycle, so
+/// that a tree that has not settled yet stays unsettled under such a load: nothing is lost, but copies are redundant.
+///
 /// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be made
 /// from [`PlumtreeConfig::outbox_config`]. A node passes messages on from the start; joining the topic only decides whether
 /// the application is told of them.

@@ -62,7 +62,8 @@ pub(crate) type Edges = Vec<(u32, u32)>;
 pub(crate) fn random_graph(nodes: u32, degree: u32, seed: u64) -> Edges {
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut edges: std::collections::BTreeSet<(u32, u32)> = ring(nodes).into_iter().map(sorted).collect();
-    while edges.len() < (nodes * degree / 2) as usize {
+    let wanted = (nodes * degree / 2).min(nodes * (nodes - 1) / 2);
+    while edges.len() < wanted as usize {
         let (a, b) = (rng.below(u64::from(nodes)) as u32, rng.below(u64::from(nodes)) as u32);
         if a != b {
             edges.insert(sorted((a, b)));

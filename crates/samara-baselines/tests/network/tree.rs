@@ -57,7 +57,7 @@ fn reached(links: &BTreeSet<(u32, u32)>, from: u32) -> BTreeSet<u32> {
     known
 }
 
-/// Copies beyond the first, per delivery (relative message redundancy: 0 is a tree, paper section 4.1).
+/// Copies beyond the first, per delivery (the relative message redundancy of the paper: 0 is a tree).
 fn redundancy(net: &Net<Plumtree>, before: (u64, u64)) -> f64 {
     let duplicates = net.sum(|metrics| metrics.duplicates_received) - before.0;
     let firsts = net.sum(|metrics| metrics.messages_delivered) - before.1;
@@ -204,7 +204,7 @@ fn when_links_of_the_tree_break_nothing_is_lost_and_the_tree_heals() {
         for (at, (a, b)) in links.iter().step_by(5).enumerate() {
             net.sim.command(millis(5100.0 + at as f64 * 100.0), *a, Say::Close(*b));
         }
-        let authors = if seed % 2 == 0 { &all[..] } else { &all[7..8] };
+        let authors = if seed.is_multiple_of(2) { &all[..] } else { &all[7..8] };
         let ids = publish(&mut net, authors, 5000.0, 5.0, 100..500);
         net.run_until(millis(8000.0));
         net.assert_delivered(&ids, &all, &label);
@@ -220,7 +220,7 @@ fn hosts_crash(seed: u64, silent: bool) {
     let mut net = settled(&setup, without_optimization());
     let label = format!("seed {seed}, silent {silent}");
     let alive: Vec<u32> = (0..64).filter(|host| host % 8 != 0).collect();
-    let authors = if seed % 2 == 0 { &alive[..] } else { &alive[..1] };
+    let authors = if seed.is_multiple_of(2) { &alive[..] } else { &alive[..1] };
     let ids = publish(&mut net, authors, 5000.0, 5.0, 100..500);
     for at in 0..8 {
         net.sim.crash(millis(5100.0 + f64::from(at) * 100.0), at * 8, silent);
