@@ -1,0 +1,55 @@
+//! Baselines beside GossipSub for studies of dissemination, as state machines without input and output: [`FloodSub`],
+//! [`RandomSub`] and [`Plumtree`].
+//!
+//! All three keep the contract of [`samara_engine::Engine`], take the same [`Command`]s and tell the same [`Event`]s, and
+//! have the methods of [`Baseline`], so that one wrapper serves them all.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use samara_baselines::{Baseline, FloodSub, PubSubConfig, RpcFrame, SubOpts, Topic};
+//! use samara_engine::{
+//!     Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose, Time,
+//! };
+//!
+//! let config = PubSubConfig::default();
+//! let mut outbox = Outbox::new(config.outbox_config());
+//! let mut node = FloodSub::new(config, PeerIdentity::new(b"me"))?;
+//! let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
+//! let mut cx = Context::new(Time::ZERO, &mut rng, &mut outbox, &mut effects);
+//!
+//! // A driver does this: the node starts, and a peer comes that has joined a topic.
+//! node.handle(Input::Start, &mut cx);
+//! cx.outbox().link_up(PeerId(0));
+//! let identity = PeerIdentity::new(b"you");
+//! let info = PeerInfo { identity, outbound: true, address: None, protocol: "".into() };
+//! node.handle(Input::LinkUp { peer: PeerId(0), info }, &mut cx);
+//! let topic = Topic::new("blocks");
+//! let joined = SubOpts { subscribe: true, topic: topic.clone() };
+//! let frame = RpcFrame::Subscriptions([joined].into());
+//! node.handle(Input::Frame { peer: PeerId(0), frame }, &mut cx);
+//!
+//! // An application does this.
+//! let receipt = node.publish(&topic, Bytes::from_static(b"a block"), &mut cx)?;
+//! assert_eq!(receipt.copies, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod app;
+mod common;
+mod core;
+mod message;
+mod metrics;
+mod peers;
+mod plumtree;
+mod pubsub;
+mod seen;
+mod wire;
+
+pub use app::{Baseline, Command, Cx, Event, Receipt, RequestError};
+pub use common::{Common, ConfigError, LaneCapacity, Sending};
+pub use message::{Message, MessageId, Topic};
+pub use metrics::{Ignored, Metrics};
+pub use plumtree::{Graft, IHave, Plumtree, PlumtreeConfig, PlumtreeFrame, Sizes};
+pub use pubsub::{AtRandom, Everybody, FloodSub, PubSub, PubSubConfig, RandomSub, Route, RpcFrame, SubOpts};
+pub use seen::SeenCache;
+pub use wire::{WireError, WireErrorKind};

@@ -1,0 +1,97 @@
+//! Parameters of Plumtree.
+
+use std::time::Duration;
+
+use samara_engine::outbox::OutboxConfig;
+
+use crate::common::{Common, ConfigError, check};
+
+/// How a [`Plumtree`](crate::Plumtree) node behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlumtreeConfig {
+    /// What all engines have in common.
+    pub common: Common,
+    /// From the first announcement of a message that has not come to the first GRAFT (`timeout1` of the paper). It should
+    /// cover the time by which the tree can be slower than a single announcement: with less, nodes ask for messages that
+    /// are on their way, and the tree never settles.
+    pub graft_timeout: Duration,
+    /// From one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an average round trip time to a
+    /// neighbor").
+    pub graft_retry: Duration,
+    /// How long announcements are collected before they leave. 0 sends them at once.
+    pub dispatch_interval: Duration,
+    /// By how many hops an announcement must be better than the copy that came for the tree to change; `None` never
+    /// changes it. A tree is optimised for one sender: with many of them each pulls it its own way, which at high rates
+    /// keeps it from ever settling. `None` is for those.
+    pub optimization_threshold: Option<u32>,
+    /// How long a message is kept for GRAFT.
+    pub cache_ttl: Duration,
+    /// Most messages kept; beyond, the oldest go.
+    pub cache_messages_max: usize,
+    /// Most bytes of payload kept; likewise.
+    pub cache_bytes_max: usize,
+    /// Most messages that are known to be missing at a time.
+    pub missing_max: usize,
+    /// Most announcements of one peer among them that it was not asked for yet.
+    pub missing_per_peer_max: usize,
+    /// Most ids in an IHAVE: sent, and looked at.
+    pub ihave_ids_max: usize,
+    /// Most ids that wait for the next dispatch to one peer.
+    pub ihave_queue_max: usize,
+    /// Most messages that a peer gets by GRAFT in a second.
+    pub grafts_per_second_max: u32,
+}
+
+impl Default for PlumtreeConfig {
+    /// The paper names the timeouts without values. These are the defaults of iroh-gossip (`Config` in
+    /// `src/proto/plumtree.rs`): 80 ms, 40 ms, 5 ms, a threshold of 7 hops (from the paper's experiments), messages kept for
+    /// 30 s and ids for 90 s. The limits are our own: several times what a study of 200 messages per second needs.
+    fn default() -> Self {
+        Self {
+            common: Common { seen_ttl: Duration::from_secs(90), ..Common::default() },
+            graft_timeout: Duration::from_millis(80),
+            graft_retry: Duration::from_millis(40),
+            dispatch_interval: Duration::from_millis(5),
+            optimization_threshold: Some(7),
+            cache_ttl: Duration::from_secs(30),
+            cache_messages_max: 1 << 16,
+            cache_bytes_max: 256 << 20,
+            missing_max: 1 << 14,
+            missing_per_peer_max: 1 << 12,
+            ihave_ids_max: 5000,
+            ihave_queue_max: 1 << 14,
+            grafts_per_second_max: 2000,
+        }
+    }
+}
+
+impl PlumtreeConfig {
+    /// The outbox that a node with this configuration needs.
+    pub fn outbox_config(&self) -> OutboxConfig {
+        self.common.outbox_config()
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.common.validate()?;
+        // With 0 a GRAFT would be followed by all others at the same moment.
+        check(!self.graft_retry.is_zero(), "graft_retry", self.graft_retry, "more than 0")?;
+        let (ttl, seen_ttl) = (self.cache_ttl, self.common.seen_ttl);
+        check(ttl <= seen_ttl, "cache_ttl", ttl, format!("at most common.seen_ttl = {seen_ttl:?}"))?;
+        for (field, found) in [
+            ("cache_messages_max", self.cache_messages_max),
+            ("cache_bytes_max", self.cache_bytes_max),
+            ("missing_max", self.missing_max),
+            ("missing_per_peer_max", self.missing_per_peer_max),
+            ("ihave_ids_max", self.ihave_ids_max),
+            ("ihave_queue_max", self.ihave_queue_max),
+        ] {
+            check(found >= 1, field, found, "at least 1")?;
+        }
+        // An IHAVE must fit into a frame; 21 bytes an id (16, and a varint of up to 5), and room for a topic.
+        let needed = self.ihave_ids_max.saturating_mul(21).saturating_add(1100);
+        let allowed = self.common.max_frame_bytes;
+        let expected =
+            format!("at most {} with common.max_frame_bytes = {allowed}", allowed.saturating_sub(1100) / 21);
+        check(needed <= allowed, "ihave_ids_max", self.ihave_ids_max, expected)
+    }
+}

@@ -1,0 +1,269 @@
+//! Messages that neighbours have announced and that have not come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use samara_engine::{PeerId, Time};
+use smallvec::SmallVec;
+
+use crate::message::MessageId;
+use crate::metrics::Ignored;
+
+/// Who announced a message, the first one first, and with which round.
+pub(super) type Announcers = SmallVec<[(PeerId, u32); 4]>;
+
+/// The messages that are missing (`missing` and the timers of the paper).
+///
+/// Instead of a timer for each message there are two queues of deadlines, one for each of the two timeouts, which are
+/// sorted because each timeout always has the same length.
+#[derive(Debug)]
+pub(super) struct Missing {
+    first_wait: Duration,
+    retry_wait: Duration,
+    ids_max: usize,
+    per_peer_max: u32,
+    entries: HashMap<MessageId, Entry, FixedState>,
+    /// Announcements in the table, by peer.
+    counts: Vec<u32>,
+    first: VecDeque<Deadline>,
+    retry: VecDeque<Deadline>,
+    next_serial: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    announcers: Announcers,
+    /// Of the one deadline that holds.
+    serial: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    at: Time,
+    id: MessageId,
+    serial: u32,
+}
+
+impl Missing {
+    pub(super) fn new(
+        first_wait: Duration,
+        retry_wait: Duration,
+        ids_max: usize,
+        per_peer_max: usize,
+        seed: u64,
+    ) -> Self {
+        Self {
+            first_wait,
+            retry_wait,
+            ids_max,
+            per_peer_max: u32::try_from(per_peer_max).unwrap_or(u32::MAX),
+            entries: HashMap::with_hasher(FixedState::with_seed(seed)),
+            counts: Vec::new(),
+            first: VecDeque::new(),
+            retry: VecDeque::new(),
+            next_serial: 0,
+        }
+    }
+
+    /// Takes note of an announcement of a message that has not come.
+    pub(super) fn announce(
+        &mut self,
+        now: Time,
+        id: MessageId,
+        from: PeerId,
+        round: u32,
+    ) -> Result<(), Ignored> {
+        if self.counts.get(from.index()).is_some_and(|count| *count >= self.per_peer_max) {
+            return Err(Ignored::IHavePeerFull);
+        }
+        if let Some(entry) = self.entries.get_mut(&id) {
+            if entry.announcers.iter().any(|(peer, _)| *peer == from) {
+                return Err(Ignored::IHaveRepeated);
+            }
+            entry.announcers.push((from, round));
+        } else {
+            if self.entries.len() >= self.ids_max {
+                return Err(Ignored::IHaveTableFull);
+            }
+            let serial = self.take_serial();
+            self.first.push_back(Deadline { at: now + self.first_wait, id, serial });
+            self.entries.insert(id, Entry { announcers: SmallVec::from_slice(&[(from, round)]), serial });
+            self.tidy();
+        }
+        if self.counts.len() <= from.index() {
+            self.counts.resize(from.index() + 1, 0);
+        }
+        self.counts[from.index()] += 1;
+        Ok(())
+    }
+
+    /// The message has come, or is given up. Returns who had announced it and was not asked.
+    pub(super) fn remove(&mut self, id: MessageId) -> Announcers {
+        let Some(entry) = self.entries.remove(&id) else { return Announcers::new() };
+        for (peer, _) in &entry.announcers {
+            self.counts[peer.index()] -= 1;
+        }
+        entry.announcers
+    }
+
+    /// Forgets what a peer has announced.
+    pub(super) fn forget_peer(&mut self, peer: PeerId) {
+        let Some(count) = self.counts.get_mut(peer.index()).filter(|count| **count > 0) else { return };
+        *count = 0;
+        // In no particular order, which shows nowhere. Entries that nobody is left to ask for go when their time comes.
+        self.entries.values_mut().for_each(|entry| entry.announcers.retain(|(known, _)| *known != peer));
+    }
+
+    /// When to call [`next_due`](Self::next_due).
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        let fronts = [self.first.front(), self.retry.front()];
+        fronts.into_iter().flatten().map(|deadline| deadline.at).min()
+    }
+
+    /// The next message whose time is over.
+    pub(super) fn next_due(&mut self, now: Time) -> Option<MessageId> {
+        loop {
+            let due =
+                |queue: &VecDeque<Deadline>| queue.front().map(|front| front.at).filter(|at| *at <= now);
+            let queue = match (due(&self.first), due(&self.retry)) {
+                (Some(first), Some(retry)) if retry < first => &mut self.retry,
+                (Some(_), _) => &mut self.first,
+                (None, Some(_)) => &mut self.retry,
+                (None, None) => return None,
+            };
+            let deadline = queue.pop_front()?;
+            if self.holds(&deadline) {
+                return Some(deadline.id);
+            }
+        }
+    }
+
+    /// The peer to ask for a message now; it is asked once.
+    pub(super) fn take_announcer(&mut self, id: MessageId) -> Option<(PeerId, u32)> {
+        let entry = self.entries.get_mut(&id).filter(|entry| !entry.announcers.is_empty())?;
+        let (peer, round) = entry.announcers.remove(0);
+        self.counts[peer.index()] -= 1;
+        Some((peer, round))
+    }
+
+    /// Puts a peer back that could not be asked, behind the others.
+    pub(super) fn put_back(&mut self, id: MessageId, peer: PeerId, round: u32) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.announcers.push((peer, round));
+            self.counts[peer.index()] += 1;
+        }
+    }
+
+    /// Sets the deadline for the next peer to be asked.
+    pub(super) fn wait_for_retry(&mut self, now: Time, id: MessageId) {
+        let serial = self.take_serial();
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.serial = serial;
+            self.retry.push_back(Deadline { at: now + self.retry_wait, id, serial });
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Deadlines in the queues, those that do not hold any more included.
+    pub(super) fn deadlines(&self) -> usize {
+        self.first.len() + self.retry.len()
+    }
+
+    fn take_serial(&mut self) -> u32 {
+        self.next_serial = self.next_serial.wrapping_add(1);
+        self.next_serial
+    }
+
+    fn holds(&self, deadline: &Deadline) -> bool {
+        self.entries.get(&deadline.id).is_some_and(|entry| entry.serial == deadline.serial)
+    }
+
+    /// Throws deadlines away that do not hold any more, once there are many: announcements whose messages come at once
+    /// would fill the queues otherwise.
+    fn tidy(&mut self) {
+        if self.deadlines() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            let holds = |deadline: &Deadline| {
+                entries.get(&deadline.id).is_some_and(|entry| entry.serial == deadline.serial)
+            };
+            self.first.retain(holds);
+            self.retry.retain(holds);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> MessageId {
+        MessageId::from_bytes(u128::from(number).to_be_bytes())
+    }
+
+    fn table() -> Missing {
+        Missing::new(Duration::from_millis(80), Duration::from_millis(40), 100, 10, 7)
+    }
+
+    #[test]
+    fn deadlines_come_in_the_order_of_time() {
+        let mut missing = table();
+        let ms = Time::from_millis;
+        missing.announce(ms(0), id(1), PeerId(0), 1).unwrap();
+        missing.announce(ms(10), id(2), PeerId(0), 1).unwrap();
+        assert_eq!(missing.wake_at(), Some(ms(80)));
+        assert_eq!(missing.next_due(ms(79)), None);
+        assert_eq!(missing.next_due(ms(80)), Some(id(1)));
+        missing.wait_for_retry(ms(80), id(1));
+        missing.announce(ms(85), id(3), PeerId(0), 1).unwrap();
+        let due = |missing: &mut Missing| missing.next_due(ms(200));
+        assert_eq!([due(&mut missing), due(&mut missing), due(&mut missing)], [2, 1, 3].map(id).map(Some));
+        assert_eq!(due(&mut missing), None);
+    }
+
+    #[test]
+    fn a_message_that_came_has_no_deadline() {
+        let mut missing = table();
+        missing.announce(Time::ZERO, id(1), PeerId(0), 3).unwrap();
+        missing.announce(Time::ZERO, id(1), PeerId(1), 4).unwrap();
+        assert_eq!(missing.remove(id(1)).as_slice(), [(PeerId(0), 3), (PeerId(1), 4)]);
+        // Announced once more: only the new deadline holds.
+        missing.announce(Time::from_millis(50), id(1), PeerId(0), 3).unwrap();
+        assert_eq!(missing.next_due(Time::from_millis(80)), None);
+        assert_eq!(missing.next_due(Time::from_millis(130)), Some(id(1)));
+    }
+
+    #[test]
+    fn the_table_is_bounded_by_peer_and_in_all() {
+        let mut missing = table();
+        for number in 0..10 {
+            missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();
+        }
+        assert_eq!(missing.announce(Time::ZERO, id(10), PeerId(0), 0), Err(Ignored::IHavePeerFull));
+        assert_eq!(missing.announce(Time::ZERO, id(0), PeerId(1), 0), Ok(()));
+        assert_eq!(missing.announce(Time::ZERO, id(0), PeerId(1), 0), Err(Ignored::IHaveRepeated));
+        for number in 10..100 {
+            missing.announce(Time::ZERO, id(number), PeerId(number as u32), 0).unwrap();
+        }
+        assert_eq!(missing.announce(Time::ZERO, id(100), PeerId(200), 0), Err(Ignored::IHaveTableFull));
+        missing.forget_peer(PeerId(0));
+        assert_eq!(missing.take_announcer(id(0)), Some((PeerId(1), 0)));
+        assert_eq!(missing.take_announcer(id(1)), None);
+        missing.remove(id(50));
+        assert_eq!(missing.announce(Time::ZERO, id(100), PeerId(0), 0), Ok(()));
+    }
+
+    #[test]
+    fn deadlines_of_messages_that_came_do_not_pile_up() {
+        let mut missing = table();
+        for number in 0..100_000 {
+            missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();
+            missing.remove(id(number));
+            assert!(missing.deadlines() <= 70);
+        }
+    }
+}
