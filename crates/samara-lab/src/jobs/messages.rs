@@ -17,7 +17,7 @@ pub type MessageNumber = u32;
 /// The topic. Its name is on the wire with every message: that of the study's tools.
 pub const TOPIC: &str = "pubsub-benchmark";
 /// Bytes of the identity of an Ed25519 key on the wire of libp2p (peer-ids specification: multihash of 36 bytes).
-const AUTHOR_BYTES: usize = 38;
+pub(super) const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 /// The least payload: the number of the message.

@@ -1,5 +1,6 @@
 //! What nodes do: an application around a protocol engine, for each workload.
 
+pub mod baselines;
 pub mod columns;
 pub mod messages;
 mod processor;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use samara_baselines::{
+    Baseline, ConfigError, FloodSub, Plumtree, PlumtreeConfig, PubSubConfig, RandomSub, Topic,
+};
 use samara_engine::outbox::Lane;
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::GossipSub;
@@ -15,10 +18,11 @@ use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, SimConfig, Simulation, identity_of};
 
 use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use crate::jobs::baselines::{BaselineMember, BaselineStream};
 use crate::jobs::messages::{Counts, GossipMember, Member, Publish, Stream, Told};
 use crate::measure::messages::MessageCollector;
 use crate::network::{self, Hosts};
-use crate::scenario::{Arrivals, Messages, Point, Scenario};
+use crate::scenario::{Arrivals, Messages, Point, ProtocolKind, Scenario};
 use crate::topology::{self, Graph};
 
 /// What a stream of messages measured.
@@ -91,10 +95,42 @@ pub(super) fn run(
     let nodes = scenario.network.nodes;
     let graph = topology::build(scenario, &[], options.directory, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::new(&messages, nodes, point.seed);
-    let stream = Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
     let hosts = network::hosts(scenario, nodes, point.seed);
-    let mut config = scenario.gossipsub.build(None);
-    if hosts.validation.iter().any(|time| !time.is_zero()) {
+    let world = World { point, options, graph: &graph, plan: &plan, messages: &messages, hosts };
+    match scenario.protocol.kind {
+        ProtocolKind::Gossipsub => gossipsub(world, progress),
+        ProtocolKind::Floodsub => {
+            let config = Arc::new(PubSubConfig::default());
+            baseline(world, progress, move |host, _| FloodSub::new(Arc::clone(&config), identity_of(host)))
+        }
+        ProtocolKind::Randomsub => {
+            let config = Arc::new(PubSubConfig::default());
+            let size = nodes as usize;
+            baseline(world, progress, move |host, _| {
+                RandomSub::new(Arc::clone(&config), identity_of(host), size)
+            })
+        }
+        ProtocolKind::Plumtree => {
+            let mut config = PlumtreeConfig::default();
+            if let Some(hops) = scenario.protocol.optimization_threshold {
+                config.optimization_threshold = (hops > 0).then_some(hops);
+            }
+            if let Some(timeout) = scenario.protocol.graft_timeout {
+                config.graft_timeout = timeout.duration();
+            }
+            let config = Arc::new(config);
+            baseline(world, progress, move |host, topic| {
+                Plumtree::new(Arc::clone(&config), identity_of(host), topic)
+            })
+        }
+    }
+}
+
+fn gossipsub(world: World<'_>, progress: impl FnMut(f64)) -> Result<MessagesMeasured, RunError> {
+    let World { messages, plan, point, .. } = &world;
+    let stream = Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
+    let mut config = world.scenario().gossipsub.build(None);
+    if world.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
     }
     if messages.signed {
@@ -104,7 +140,6 @@ pub(super) fn run(
         config.message_id = MessageIdFn::FromSeqno;
     }
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
-    let world = World { point, options, graph: &graph, plan: &plan, messages: &messages, hosts };
     let frame = RpcFrame::new(Rpc {
         publish: stream.messages.first().cloned().into_iter().collect(),
         ..Default::default()
@@ -119,6 +154,25 @@ pub(super) fn run(
         (GossipMember::new(gossip, Arc::clone(&stream), validation[host as usize]), outbox)
     };
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
+}
+
+/// A baseline, on default parameters. Bounds take the payload as the whole frame.
+fn baseline<B: Baseline + 'static>(
+    world: World<'_>,
+    progress: impl FnMut(f64),
+    engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
+) -> Result<MessagesMeasured, RunError> {
+    let World { messages, plan, point, .. } = &world;
+    let bytes = messages.size.bytes();
+    let stream = Arc::new(BaselineStream::new(&plan.publishers, bytes, point.seed));
+    let sending = samara_baselines::Common::default();
+    let node = move |host: u32| match engine(host, stream.topic.clone()) {
+        Ok(engine) => {
+            (BaselineMember::new(engine, Arc::clone(&stream)), Outbox::new(sending.outbox_config()))
+        }
+        Err(error) => unreachable!("the configuration is a default: {error}"),
+    };
+    world.run(Arc::new(node), bytes as u32, progress)
 }
 
 /// Everything of a run but the protocol.

@@ -34,6 +34,8 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-mixed",
         "peerdas-reference",
         "gossip-study",
+        "gossip-baselines",
+        "gossip-parameters",
     )
 }
 

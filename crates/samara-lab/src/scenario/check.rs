@@ -2,7 +2,10 @@
 
 use super::error::{Problem, line_of};
 use super::protocol;
-use super::{FaultKind, Messages, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind, Workload};
+use super::{
+    FaultKind, Messages, Protocol, ProtocolKind, Scenario, ScheduleKind, SourceKind, TopologyKind,
+    TransportKind, Workload,
+};
 use crate::jobs::messages::PAYLOAD_MIN;
 use crate::units::Span;
 
@@ -249,6 +252,33 @@ impl Checks<'_> {
     }
 
     fn protocol(&mut self, scenario: &Scenario) {
+        let Protocol { kind, optimization_threshold, graft_timeout } = &scenario.protocol;
+        if *kind != ProtocolKind::Gossipsub && scenario.messages.is_none() {
+            self.wrong(
+                "protocol.kind",
+                "baselines disseminate streams of messages; use [messages] instead of [workload], or gossipsub".to_owned(),
+            );
+        }
+        if *kind != ProtocolKind::Gossipsub && scenario.network.validation_time.nanos() > 0 {
+            self.wrong(
+                "network.validation_time",
+                "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"".to_owned(),
+            );
+        }
+        if *kind != ProtocolKind::Plumtree {
+            for (key, given) in [
+                ("protocol.optimization_threshold", optimization_threshold.is_some()),
+                ("protocol.graft_timeout", graft_timeout.is_some()),
+            ] {
+                if given {
+                    self.wrong(key, "belongs to the kind plumtree".to_owned());
+                }
+            }
+        }
+        self.gossipsub(scenario);
+    }
+
+    fn gossipsub(&mut self, scenario: &Scenario) {
         let gossipsub = &scenario.gossipsub;
         for (key, spec) in [
             ("gossipsub.schedule_publish", &gossipsub.schedule_publish),

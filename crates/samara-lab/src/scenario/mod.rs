@@ -23,7 +23,8 @@ pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
 pub use messages::{Arrivals, Messages};
 pub use protocol::{
-    DispatchKind, Gossipsub, OverflowKind, Preset, ScheduleKind, ScheduleSpec, SourceKind, Version,
+    DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
+    SourceKind, Version,
 };
 
 use crate::units::{Rate, Share, Size, Span};
@@ -40,7 +41,10 @@ pub struct Scenario {
     /// How frames travel over a link.
     #[serde(default)]
     pub transport: TransportSpec,
-    /// The protocol's parameters.
+    /// Which protocol nodes speak.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The parameters of GossipSub.
     #[serde(default)]
     pub gossipsub: Gossipsub,
     /// The blocks that are published, unless there are `messages`.

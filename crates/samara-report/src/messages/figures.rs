@@ -303,7 +303,15 @@ fn lines(
     last: usize,
     value: fn(&Row) -> f64,
 ) -> Drawn {
-    let x_of = |row: &Row| leading_number(&row.point[last]);
+    let numbers: Vec<f64> = rows.iter().map(|row| leading_number(&row.point[last])).collect();
+    let (least, most) =
+        (numbers.iter().copied().fold(f64::INFINITY, f64::min), numbers.iter().copied().fold(0.0, f64::max));
+    // Sizes of networks go in steps of ten.
+    let by_powers = least > 0.0 && most / least >= 20.0;
+    let x_of = |row: &Row| {
+        let number = leading_number(&row.point[last]);
+        if by_powers { number.log10() } else { number }
+    };
     let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
     let (low, high) =
         (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
@@ -315,7 +323,13 @@ fn lines(
         .x_label_area_size(42)
         .y_label_area_size(64)
         .build_cartesian_2d(low - room..high + room, 0.0..top)?;
-    chart.configure_mesh().light_line_style(WHITE).x_desc(axis).label_style(("sans-serif", 15)).draw()?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_desc(axis)
+        .x_label_formatter(&|x| if by_powers { format!("{:.0}", 10_f64.powf(*x)) } else { format!("{x}") })
+        .label_style(("sans-serif", 15))
+        .draw()?;
     let mut runs: Vec<&str> = Vec::new();
     for row in rows {
         if !runs.contains(&row.run.as_str()) {
