@@ -2,13 +2,14 @@
 
 use super::error::{Problem, line_of};
 use super::protocol;
-use super::{FaultKind, Scenario, ScheduleKind, SourceKind, TopologyKind, TransportKind};
+use super::{FaultKind, Scenario, ScheduleKind, SourceKind, Stack, TopologyKind, TransportKind};
 
 /// Everything that is wrong with the values of a scenario.
 pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     checks.about(scenario);
     checks.network(scenario);
+    checks.transport(scenario);
     checks.workload(scenario);
     checks.protocol(scenario);
     checks.faults(scenario);
@@ -60,7 +61,7 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport never sends again; use kind = \"tcp\", or no loss".to_owned(),
+                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss".to_owned(),
             );
         }
         self.topology(scenario);
@@ -100,6 +101,38 @@ impl Checks<'_> {
                 self.wrong(
                     "network.regions.weights",
                     "weights are positive numbers, and one is not zero".to_owned(),
+                );
+            }
+        }
+    }
+
+    /// Keys that belong to another kind of transport, which would be silently ignored.
+    fn transport(&mut self, scenario: &Scenario) {
+        let spec = &scenario.transport;
+        if let Some(bytes) = spec.max_udp_payload {
+            // RFC 9000 sections 14.1 and 18.2.
+            self.range("transport.max_udp_payload", bytes, 1200, 65_527);
+        }
+        let of_quic = [
+            ("streams", spec.streams.is_some()),
+            ("max_ack_delay", spec.max_ack_delay.is_some()),
+            ("max_udp_payload", spec.max_udp_payload.is_some()),
+        ];
+        let of_tcp = [
+            ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
+            ("min_rto", spec.min_rto.is_some(), "is TCP's; QUIC has probe timeouts without a minimum"),
+            ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
+            ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
+        ];
+        if spec.kind == TransportKind::Quic {
+            for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
+                self.wrong(&format!("transport.{key}"), format!("{message}; remove it, or use kind = \"tcp\""));
+            }
+        } else {
+            for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {
+                self.wrong(
+                    &format!("transport.{key}"),
+                    "belongs to kind = \"quic\"; remove it, or set that kind".to_owned(),
                 );
             }
         }
