@@ -243,7 +243,6 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
         let heard = heard(&run(&mut sim, Time::from_secs(3600)));
         let seconds = heard[1].0.as_secs_f64() - heard[0].0.as_secs_f64();
         let ratio = 60_000.0 / seconds / (1.0 / 0.05 * (1.5f64 / loss).sqrt());
-        eprintln!("RATIO {loss} {ratio}");
         assert!((0.7..1.25).contains(&ratio), "loss {loss}: {ratio:.2} of the law");
     }
 }

@@ -116,13 +116,17 @@ impl<N: Engine> Host<N> {
             }
             Dispatch::Node => self.refresh(slot),
         }
-        self.bring_loss_timer_forward(slot);
+        if self.links[slot as usize].sender.timer_moves_back() {
+            self.start_loss_timer(slot);
+        }
     }
 
-    /// QUIC's timer: a packet that was overtaken is lost soon, while the running timer may wait for a probe.
-    fn bring_loss_timer_forward(&mut self, slot: u32) {
+    /// Sets the timer if none is running. One of QUIC's may also run for too long: a packet that was overtaken is lost soon,
+    /// while the running timer waits for a probe.
+    fn start_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
-        if link.sender.timer_moves_back() && link.sender.timer_at() < link.loss_timer {
+        let due = link.sender.timer_at();
+        if due < link.loss_timer && (link.loss_timer == u64::MAX || link.sender.timer_moves_back()) {
             self.set_loss_timer(slot);
         }
     }
@@ -194,7 +198,7 @@ impl<N: Engine> Host<N> {
                 let makes_room = match transport.control {
                     Control::Tcp(_) => false,
                     Control::Ideal => segment.frame.is_some(),
-                    Control::Quic(_) => !segment.again,
+                    Control::Quic(_) => !segment.again && self.dispatch == Dispatch::PerLink,
                 };
                 let body = Body::Data { seq: segment.seq, frame: segment.frame };
                 (body, segment.len, segment.stamp, makes_room)
@@ -210,10 +214,7 @@ impl<N: Engine> Host<N> {
                 self.offer_room(now, world);
             }
         }
-        let link = &self.links[slot as usize];
-        if link.loss_timer == u64::MAX && link.sender.timer_at() != u64::MAX {
-            self.set_loss_timer(slot);
-        }
+        self.start_loss_timer(slot);
     }
 
     /// Puts a packet on the uplink: so many bytes of payload, and what it says of itself.

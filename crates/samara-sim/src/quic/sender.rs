@@ -157,7 +157,7 @@ impl<F: Clone> Sender<F> {
                 sent.taken_over = true;
                 self.backlog.take(Some(sent.segment), stamp, transport)
             }
-            None => Segment { seq: PING, len: 0, frame: None, again: true, stamp },
+            None => Segment { seq: PING, len: 0, frame: None, again: false, stamp },
         }
     }
 
