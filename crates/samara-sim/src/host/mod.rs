@@ -308,6 +308,9 @@ impl<N: Engine> Host<N> {
                 self.links[slot as usize].nic = NicState::Idle;
                 self.outbox.link_down(PeerId(slot));
             }
+            // The timers of this process do not fire any more.
+            self.links[slot as usize].ack_timer = false;
+            self.links[slot as usize].loss_timer = u64::MAX;
         }
         self.nic.clear();
         self.links_with_data = 0;
