@@ -48,7 +48,9 @@ pub enum ConfigError {
     #[error("the loss probability is {0}; it must be in 0..1")]
     Loss(f64),
     /// Loss needs a transport that repairs it.
-    #[error("the ideal transport cannot lose packets, since it does not send again; use tcp or quic, or no loss")]
+    #[error(
+        "the ideal transport cannot lose packets, since it does not send again; use tcp or quic, or no loss"
+    )]
     LossWithoutRepair,
     /// A segment size that cannot carry anything.
     #[error("the segment size is {mss} bytes; it must be larger than the lead of the framing ({lead} bytes)")]

@@ -23,8 +23,8 @@ mod tcp;
 mod world;
 
 pub use config::{
-    Control, DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition, RtoFloor,
-    SendBuffer, SimConfig, TcpConfig, Transport,
+    Control, DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition,
+    RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};

@@ -77,7 +77,8 @@ fn threads_do_not_show() {
 
 #[test]
 fn seeds_do_show() {
-    let digests: Vec<u64> = (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, &Transport::tcp()).0).collect();
+    let digests: Vec<u64> =
+        (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, &Transport::tcp()).0).collect();
     let mut distinct = digests.clone();
     distinct.dedup();
     assert_eq!(digests, distinct);

@@ -251,8 +251,7 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
 fn a_vanished_peer_is_given_up_after_the_idle_timeout() {
     let mut config = config(50, Transport::quic());
     config.transport.dead_peer_timeout = Duration::from_secs(30);
-    config.network.partitions =
-        vec![Partition { from: START, until: Time::MAX, group_of: vec![0, 1] }];
+    config.network.partitions = vec![Partition { from: START, until: Time::MAX, group_of: vec![0, 1] }];
     let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
     sim.command(START, 0, Say::To { hosts: vec![1], id: 1, len: 1000 });
     let records = run(&mut sim, Time::from_secs(200));

@@ -61,7 +61,8 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss".to_owned(),
+                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss"
+                    .to_owned(),
             );
         }
         self.topology(scenario);
@@ -126,7 +127,10 @@ impl Checks<'_> {
         ];
         if spec.kind == TransportKind::Quic {
             for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
-                self.wrong(&format!("transport.{key}"), format!("{message}; remove it, or use kind = \"tcp\""));
+                self.wrong(
+                    &format!("transport.{key}"),
+                    format!("{message}; remove it, or use kind = \"tcp\""),
+                );
             }
         } else {
             for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {

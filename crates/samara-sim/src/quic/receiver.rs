@@ -73,7 +73,11 @@ impl<F: Frame> Receiver<F> {
             self.segment(seq, frame, transport, deliver);
         }
         // RFC 9000 section 13.2.1: at once what comes out of order, whether it opens a gap or fills one.
-        if number != expected || self.unacked >= self.config.ack_every { AckNeed::Now } else { AckNeed::Later }
+        if number != expected || self.unacked >= self.config.ack_every {
+            AckNeed::Now
+        } else {
+            AckNeed::Later
+        }
     }
 
     /// A segment is there that was not there before.

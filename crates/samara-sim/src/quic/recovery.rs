@@ -133,7 +133,13 @@ impl Recovery {
 
     /// Takes an acknowledgement of everything before `ack` or, if given, of some ranges (`OnAckReceived`). Returns `None` if
     /// nothing in it is news.
-    pub(super) fn acknowledged(&mut self, ack: u32, sack: Option<&Sack>, delay: u64, now: u64) -> Option<News> {
+    pub(super) fn acknowledged(
+        &mut self,
+        ack: u32,
+        sack: Option<&Sack>,
+        delay: u64,
+        now: u64,
+    ) -> Option<News> {
         let mut news = News::default();
         let mut largest_at = None;
         let ack = ack.min(self.next_number());

@@ -65,7 +65,11 @@ fn two_later_packets_are_no_loss_and_three_are() {
     assert!((sender.cwnd() - 7.0).abs() < 0.51, "{}", sender.cwnd());
     assert!(leave(&mut sender, 102 * MILLI, &transport).is_empty());
     assert!(sender.acknowledged(11, sack(&[(2, 11), (0, 1)]).as_deref(), 0, 103 * MILLI));
-    assert_eq!(leave(&mut sender, 103 * MILLI, &transport)[0], (16, 1), "what was lost goes first, under a new number");
+    assert_eq!(
+        leave(&mut sender, 103 * MILLI, &transport)[0],
+        (16, 1),
+        "what was lost goes first, under a new number"
+    );
 }
 
 #[test]

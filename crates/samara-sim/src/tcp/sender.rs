@@ -205,8 +205,11 @@ impl<F: Clone> Sender<F> {
             }
         }
         if advanced > 0 {
-            self.rto_at =
-                if self.una == self.backlog.nxt() { u64::MAX } else { now.saturating_add(self.rtt.timeout(config)) };
+            self.rto_at = if self.una == self.backlog.nxt() {
+                u64::MAX
+            } else {
+                now.saturating_add(self.rtt.timeout(config))
+            };
         }
         self.recover(news, in_flight, config);
         news > 0

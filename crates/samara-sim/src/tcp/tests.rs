@@ -39,8 +39,12 @@ impl Path {
             send_buffer: SendBuffer::Fixed { bytes: u64::MAX },
             ..TcpConfig::default()
         };
-        let transport =
-            Transport { mss: 1000, framing: Framing::PLAIN, control: Control::Tcp(config), ..Transport::tcp() };
+        let transport = Transport {
+            mss: 1000,
+            framing: Framing::PLAIN,
+            control: Control::Tcp(config),
+            ..Transport::tcp()
+        };
         let mut sender = Sender::new(Some(&config));
         for (id, len) in (0..).zip(frames) {
             sender.write(id, *len, u64::from(id), &transport);

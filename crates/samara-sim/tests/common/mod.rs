@@ -161,7 +161,13 @@ pub fn bare(tcp: Option<TcpConfig>) -> Transport {
 
 /// The same for QUIC.
 pub fn bare_quic(quic: QuicConfig) -> Transport {
-    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control: Control::Quic(quic), ..Transport::quic() }
+    Transport {
+        mss: 1000,
+        header: 0,
+        framing: Framing::PLAIN,
+        control: Control::Quic(quic),
+        ..Transport::quic()
+    }
 }
 
 pub fn config(latency_ms: u64, transport: Transport) -> SimConfig {
