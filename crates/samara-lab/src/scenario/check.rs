@@ -2,6 +2,7 @@
 
 use super::error::{Problem, line_of};
 use super::protocol;
+use crate::units::Span;
 use super::{FaultKind, Scenario, ScheduleKind, SourceKind, Stack, TopologyKind, TransportKind};
 
 /// Everything that is wrong with the values of a scenario.
@@ -113,6 +114,10 @@ impl Checks<'_> {
         if let Some(bytes) = spec.max_udp_payload {
             // RFC 9000 sections 14.1 and 18.2.
             self.range("transport.max_udp_payload", bytes, 1200, 65_527);
+        }
+        if let Some(delay) = spec.max_ack_delay {
+            // 2^14 ms: RFC 9000 section 18.2.
+            self.range("transport.max_ack_delay", delay, Span::from_millis(0), Span::from_millis((1 << 14) - 1));
         }
         let of_quic = [
             ("streams", spec.streams.is_some()),
