@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Control, DownlinkQueue, HostConfig, Latency, Network, NicDiscipline, Partition, QUIC_OVERHEAD, RtoFloor,
-    SendBuffer, StreamOrder, TcpConfig, Transport,
+    Control, DownlinkQueue, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
+    StreamOrder, TcpConfig, Transport, UDP_PAYLOAD,
 };
 
 use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, Streams, TransportKind};
@@ -116,7 +116,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
     let mut transport = match spec.kind {
         TransportKind::Ideal => Transport::ideal(),
         TransportKind::Tcp => Transport::tcp(),
-        TransportKind::Quic => Transport::quic(),
+        TransportKind::Quic => Transport::quic_with(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD)),
     };
     match &mut transport.control {
         Control::Ideal => {}
@@ -135,7 +135,6 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.receive_window, spec.receive_window);
             set(&mut quic.max_ack_delay, spec.max_ack_delay.map(Span::duration));
             set(&mut quic.streams, spec.streams.map(stream_order));
-            set(&mut transport.mss, spec.max_udp_payload.map(|bytes| bytes.saturating_sub(QUIC_OVERHEAD)));
         }
     }
     transport

@@ -121,7 +121,11 @@ fn quic_delivers_everything_too_and_streams_do_not_wait_for_each_other() {
         for result in &results {
             let metrics = &result.run.metrics;
             assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{}", result.run.name);
-            assert!(metrics.time_to_custody_ms.unwrap().mean >= metrics.lower_bound_ms, "{}", result.run.name);
+            assert!(
+                metrics.time_to_custody_ms.unwrap().mean >= metrics.lower_bound_ms,
+                "{}",
+                result.run.name
+            );
             assert!(metrics.retransmissions > 100, "{}", result.run.name);
         }
         results.iter().map(|result| result.run.metrics.time_to_custody_ms.unwrap().mean).sum::<f64>()

@@ -124,10 +124,7 @@ fn impossible_values_name_key_line_value_and_what_is_allowed() {
 fn keys_of_another_transport_are_refused() {
     let transport = |keys: &str| error(&format!("{HEAD}[transport]\n{keys}"), &[], &[]);
     let streams = transport("streams = \"per-frame\"\n");
-    assert_eq!(
-        streams,
-        "FILE:5: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind"
-    );
+    assert_eq!(streams, "FILE:5: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind");
     let tcp = transport("kind = \"quic\"\nmin_rto = \"1 s\"\ndelayed_ack = \"1 ms\"\nidle_restart = true\n");
     let lines: Vec<&str> = tcp.lines().collect();
     assert_eq!(lines.len(), 3, "{tcp}");
@@ -138,7 +135,7 @@ fn keys_of_another_transport_are_refused() {
     let size = transport("kind = \"quic\"\nmax_udp_payload = 1000\n");
     assert_eq!(size, "FILE:6: transport.max_udp_payload: is 1000; allowed is 1200 to 65527");
     let delay = transport("kind = \"quic\"\nmax_ack_delay = \"17 s\"\n");
-    assert!(delay.contains("transport.max_ack_delay: is 17 s; allowed is 0 s to 16.383 s"), "{delay}");
+    assert!(delay.contains("transport.max_ack_delay: is 17 s; allowed is at most 16.383 s"), "{delay}");
     let order = transport("kind = \"quic\"\nstreams = \"many\"\n");
     assert!(order.contains("unknown variant `many`, expected `single` or `per-frame`"), "{order}");
 }

@@ -159,12 +159,17 @@ impl Transport {
     /// ([`UDP_PAYLOAD`]) and the idle timeout of quic-go (`DefaultIdleTimeout` in `internal/protocol/params.go`) and quinn
     /// (`max_idle_timeout` in `quinn-proto/src/config/transport.rs`; RFC 9308 section 3.2): 30 s.
     pub fn quic() -> Self {
+        Self::quic_with(UDP_PAYLOAD)
+    }
+
+    /// The same with UDP payloads of up to so many bytes.
+    pub fn quic_with(udp_payload: u32) -> Self {
         Self {
-            mss: UDP_PAYLOAD - QUIC_OVERHEAD,
+            mss: udp_payload.saturating_sub(QUIC_OVERHEAD),
             header: IP_UDP_HEADER + QUIC_OVERHEAD,
             framing: Framing::PLAIN,
             handshake_round_trips: 2,
-            control: Control::Quic(QuicConfig::default()),
+            control: Control::Quic(QuicConfig::of(udp_payload)),
             dead_peer_timeout: Duration::from_secs(30),
         }
     }

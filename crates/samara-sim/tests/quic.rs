@@ -168,6 +168,19 @@ fn a_dial_takes_two_round_trips() {
     assert!(sent > 3 * 1228 && sent < 3 * 1228 + 1000, "{sent}");
 }
 
+#[test]
+fn packets_and_windows_are_those_of_the_payload() {
+    for (payload, mss, initial) in [(1200, 1169, 10), (1452, 1421, 10), (1500, 1469, 9), (9000, 8969, 2)] {
+        let transport = Transport::quic_with(payload);
+        let Control::Quic(quic) = transport.control else { panic!("{transport:?}") };
+        assert_eq!((transport.mss, quic.initial_window), (mss, initial), "{payload}");
+        assert_eq!(quic.receive_window, 10 * 1024 * 1024 / mss);
+        // IPv4 20 and UDP 8 around the payload.
+        assert_eq!(transport.wire_bytes(mss), u64::from(payload) + 28);
+        assert_eq!(transport.wire_bytes(mss + 1), u64::from(payload) + 28 + 59 + 1);
+    }
+}
+
 /// A hundred frames of mixed sizes, over a path that loses and delays.
 fn lossy(seed: u64, streams: StreamOrder, loss: f64) -> (SimConfig, Vec<u32>) {
     let quic = QuicConfig { streams, ..QuicConfig::default() };

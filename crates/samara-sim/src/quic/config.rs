@@ -21,11 +21,12 @@ pub const UDP_PAYLOAD: u32 = 1452;
 pub struct QuicConfig {
     /// What is delivered in order.
     pub streams: StreamOrder,
-    /// Initial congestion window in full packets (RFC 9002 section 7.2: 10, as long as packets have at most 1,472 bytes; so
-    /// does quinn; quic-go starts with 32).
+    /// Initial congestion window in full packets (RFC 9002 section 7.2: 10, or what fits in 14,720 bytes if that is less, but
+    /// 2; so does quinn; quic-go starts with 32).
     pub initial_window: u32,
     /// How far the receiver lets the sender run ahead, in full packets: 10 MiB in go-libp2p (`MaxStreamReceiveWindow` in
-    /// `p2p/transport/quicreuse/config.go`) and rust-libp2p (`max_stream_data` in `transports/quic/src/config.rs`).
+    /// `p2p/transport/quicreuse/config.go`), 10 MB in rust-libp2p (`max_stream_data` in
+    /// `transports/quic/src/config.rs`).
     pub receive_window: u32,
     /// How long an acknowledgement may wait (`max_ack_delay`, 25 ms: RFC 9000 section 18.2).
     pub max_ack_delay: Duration,
@@ -38,18 +39,32 @@ pub struct QuicConfig {
 }
 
 impl Default for QuicConfig {
+    /// For packets of [`UDP_PAYLOAD`] bytes.
     fn default() -> Self {
+        Self::of(UDP_PAYLOAD)
+    }
+}
+
+impl QuicConfig {
+    /// The defaults for packets of so many bytes of UDP payload.
+    pub fn of(udp_payload: u32) -> Self {
+        let payload = udp_payload.saturating_sub(QUIC_OVERHEAD).max(1);
         Self {
             streams: StreamOrder::Single,
-            initial_window: 10,
-            receive_window: 10 * 1024 * 1024 / (UDP_PAYLOAD - QUIC_OVERHEAD),
+            initial_window: (INITIAL_WINDOW_BYTES / udp_payload.max(1)).clamp(2, 10),
+            receive_window: (RECEIVE_WINDOW_BYTES / payload).max(1),
             max_ack_delay: Duration::from_millis(25),
             ack_every: 2,
             initial_rtt: Duration::from_millis(333),
-            send_buffer: QuicSendBuffer::Unsent { bytes: UDP_PAYLOAD as u64 },
+            send_buffer: QuicSendBuffer::Unsent { bytes: u64::from(udp_payload) },
         }
     }
 }
+
+/// RFC 9002 section 7.2.
+const INITIAL_WINDOW_BYTES: u32 = 14_720;
+/// See [`QuicConfig::receive_window`].
+const RECEIVE_WINDOW_BYTES: u32 = 10 * 1024 * 1024;
 
 /// How frames are laid on QUIC's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
