@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    DownlinkQueue, Framing, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
-    TcpConfig, Transport,
+    Control, DownlinkQueue, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
+    StreamOrder, TcpConfig, Transport, UDP_PAYLOAD,
 };
 
-use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, TransportKind};
+use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, Streams, TransportKind};
 use crate::units::Span;
 
 /// The hosts of a run, and how long each takes to validate a message.
@@ -124,19 +124,35 @@ pub fn transport(scenario: &Scenario) -> Transport {
     let mut transport = match spec.kind {
         TransportKind::Ideal => Transport::ideal(),
         TransportKind::Tcp => Transport::tcp(),
+        TransportKind::Quic => Transport::quic_with(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD)),
     };
-    if let Some(tcp) = &mut transport.tcp {
-        if spec.stack == Stack::Shadow {
-            *tcp = shadow();
+    match &mut transport.control {
+        Control::Ideal => {}
+        Control::Tcp(tcp) => {
+            if spec.stack == Stack::Shadow {
+                *tcp = shadow();
+            }
+            set(&mut tcp.initial_window, spec.initial_window);
+            set(&mut tcp.receive_window, spec.receive_window);
+            set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
+            set(&mut tcp.delayed_ack, spec.delayed_ack.map(Span::duration));
+            set(&mut tcp.idle_restart, spec.idle_restart);
         }
-        set(&mut tcp.initial_window, spec.initial_window);
-        set(&mut tcp.receive_window, spec.receive_window);
-        set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
-        set(&mut tcp.delayed_ack, spec.delayed_ack.map(Span::duration));
-        set(&mut tcp.idle_restart, spec.idle_restart);
+        Control::Quic(quic) => {
+            set(&mut quic.initial_window, spec.initial_window);
+            set(&mut quic.receive_window, spec.receive_window);
+            set(&mut quic.max_ack_delay, spec.max_ack_delay.map(Span::duration));
+            set(&mut quic.streams, spec.streams.map(stream_order));
+        }
     }
-    debug_assert_eq!(transport.framing, Framing::NOISE_YAMUX);
     transport
+}
+
+fn stream_order(streams: Streams) -> StreamOrder {
+    match streams {
+        Streams::Single => StreamOrder::Single,
+        Streams::PerFrame => StreamOrder::PerFrame,
+    }
 }
 
 /// TCP as Shadow 3.3 has it (read in its source, `src/main/host/descriptor/tcp.c`): the window counts packets and grows by

@@ -125,6 +125,31 @@ fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
 }
 
 #[test]
+fn quic_delivers_everything_too_and_is_not_slower_under_loss() {
+    let custody = |more: &[(&str, &str)]| {
+        let set = [SMALL, &[("network.loss", "1 %")], more].concat();
+        let results = results("peerdas", &set, &["batch", "node-wide"], 1, 2);
+        for result in &results {
+            let metrics = &result.run.metrics;
+            assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{}", result.run.name);
+            assert!(
+                metrics.time_to_custody_ms.unwrap().mean >= metrics.lower_bound_ms,
+                "{}",
+                result.run.name
+            );
+            assert!(metrics.retransmissions > 100, "{}", result.run.name);
+        }
+        results.iter().map(|result| result.run.metrics.time_to_custody_ms.unwrap().mean).sum::<f64>()
+    };
+    let tcp = custody(&[]);
+    let single = custody(&[("transport.kind", "quic")]);
+    let per_frame = custody(&[("transport.kind", "quic"), ("transport.streams", "per-frame")]);
+    // A few frames that need not wait are less than what chance does to meshes.
+    assert!(per_frame < 1.05 * tcp && single < 1.05 * tcp, "{per_frame} {single} {tcp}");
+    assert!(per_frame.to_bits() != single.to_bits(), "the order of frames shows");
+}
+
+#[test]
 fn threads_and_repetition_do_not_show() {
     let digest = |threads| {
         let results = results("peerdas-mixed", SMALL, &["node-wide"], 5, threads);

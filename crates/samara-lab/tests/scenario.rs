@@ -121,6 +121,26 @@ fn impossible_values_name_key_line_value_and_what_is_allowed() {
 }
 
 #[test]
+fn keys_of_another_transport_are_refused() {
+    let transport = |keys: &str| error(&format!("{HEAD}[transport]\n{keys}"), &[], &[]);
+    let streams = transport("streams = \"per-frame\"\n");
+    assert_eq!(streams, "FILE:5: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind");
+    let tcp = transport("kind = \"quic\"\nmin_rto = \"1 s\"\ndelayed_ack = \"1 ms\"\nidle_restart = true\n");
+    let lines: Vec<&str> = tcp.lines().collect();
+    assert_eq!(lines.len(), 3, "{tcp}");
+    assert!(lines[0].starts_with("FILE:6: transport.min_rto: is TCP's;"), "{tcp}");
+    assert!(lines[1].contains("with QUIC use max_ack_delay; remove it, or use kind = \"tcp\""), "{tcp}");
+    let stack = transport("kind = \"quic\"\nstack = \"shadow\"\n");
+    assert!(stack.contains("transport.stack: is \"shadow\", an implementation of TCP; remove it"), "{stack}");
+    let size = transport("kind = \"quic\"\nmax_udp_payload = 1000\n");
+    assert_eq!(size, "FILE:6: transport.max_udp_payload: is 1000; allowed is 1200 to 65527");
+    let delay = transport("kind = \"quic\"\nmax_ack_delay = \"17 s\"\n");
+    assert!(delay.contains("transport.max_ack_delay: is 17 s; allowed is at most 16.383 s"), "{delay}");
+    let order = transport("kind = \"quic\"\nstreams = \"many\"\n");
+    assert!(order.contains("unknown variant `many`, expected `single` or `per-frame`"), "{order}");
+}
+
+#[test]
 fn flags_are_named_in_their_mistakes() {
     let unknown = error(HEAD, &[("network.nodse", "5")], &[]);
     assert!(unknown.contains("--set network.nodse=5: unknown field `nodse`"), "{unknown}");

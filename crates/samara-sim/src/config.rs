@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, UDP_PAYLOAD};
+
 /// Latencies below this are raised to it, so that a window of the simulation always has a length.
 pub const LATENCY_FLOOR: Duration = Duration::from_micros(50);
 
@@ -128,11 +130,13 @@ pub struct Transport {
     pub header: u32,
     /// What security and multiplexing layers add to a frame.
     pub framing: Framing,
-    /// Round trips from the first packet of a dial until the link is up at the dialler (TCP, Noise and the negotiation
-    /// of protocols; 0 brings links up after one one-way trip).
+    /// Round trips from the first packet of a dial until the link is up at the dialler (0 brings links up after one
+    /// one-way trip). TCP needs four: TCP itself, the negotiation of Noise, Noise, and the negotiation of protocols (which
+    /// go-libp2p does by identify). QUIC needs two: its handshake brings security, identity and streams at once (RFC 9001
+    /// section 4; libp2p negotiates neither security nor a muxer on QUIC), and the negotiation of protocols.
     pub handshake_round_trips: u32,
-    /// Congestion control; without it packets are limited by rates and latency only, and nothing is acknowledged.
-    pub tcp: Option<TcpConfig>,
+    /// Acknowledgements, repair of losses, congestion control.
+    pub control: Control,
     /// How long a link stays up whose peer's host is silently gone (a dead host, not a closed process): keep-alive and
     /// retransmission give up then.
     pub dead_peer_timeout: Duration,
@@ -146,20 +150,84 @@ impl Transport {
             header: 40,
             framing: Framing::NOISE_YAMUX,
             handshake_round_trips: 4,
-            tcp: Some(TcpConfig::default()),
+            control: Control::Tcp(TcpConfig::default()),
             dead_peer_timeout: Duration::from_secs(40),
+        }
+    }
+
+    /// QUIC as RFC 9000 and RFC 9002 have it, with the UDP payloads that path MTU discovery ends at over Ethernet
+    /// ([`UDP_PAYLOAD`]) and the idle timeout of quic-go (`DefaultIdleTimeout` in `internal/protocol/params.go`) and quinn
+    /// (`max_idle_timeout` in `quinn-proto/src/config/transport.rs`; RFC 9308 section 3.2): 30 s.
+    pub fn quic() -> Self {
+        Self::quic_with(UDP_PAYLOAD)
+    }
+
+    /// The same with UDP payloads of up to so many bytes.
+    pub fn quic_with(udp_payload: u32) -> Self {
+        Self {
+            mss: udp_payload.saturating_sub(QUIC_OVERHEAD),
+            header: IP_UDP_HEADER + QUIC_OVERHEAD,
+            framing: Framing::PLAIN,
+            handshake_round_trips: 2,
+            control: Control::Quic(QuicConfig::of(udp_payload)),
+            dead_peer_timeout: Duration::from_secs(30),
         }
     }
 
     /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets.
     pub fn wire_bytes(&self, encoded_len: u32) -> u64 {
-        let (bytes, packets) = crate::tcp::cut(encoded_len, self.mss, self.framing);
+        let (bytes, packets) = crate::backlog::cut(encoded_len, self.mss, self.framing);
         u64::from(bytes) + u64::from(packets) * u64::from(self.header)
     }
 
     /// Latency and rates only.
     pub fn ideal() -> Self {
-        Self { tcp: None, ..Self::tcp() }
+        Self { control: Control::Ideal, ..Self::tcp() }
+    }
+
+    /// Bytes of a full packet as QUIC's congestion control counts them: without IP and UDP (RFC 9002 appendix A.1.1).
+    pub(crate) fn datagram(&self) -> u32 {
+        self.mss + self.packet_overhead()
+    }
+
+    /// What QUIC adds to the payload of a packet.
+    pub(crate) fn packet_overhead(&self) -> u32 {
+        self.header.saturating_sub(IP_UDP_HEADER)
+    }
+}
+
+/// What paces packets, and what becomes of lost ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Control {
+    /// Packets are limited by rates and latency only, and nothing is acknowledged.
+    Ideal,
+    /// One ordered stream of bytes.
+    Tcp(TcpConfig),
+    /// Numbered packets that carry streams.
+    Quic(QuicConfig),
+}
+
+impl Control {
+    /// TCP's configuration, if it is TCP.
+    pub(crate) const fn tcp(&self) -> Option<&TcpConfig> {
+        match self {
+            Self::Tcp(config) => Some(config),
+            Self::Ideal | Self::Quic(_) => None,
+        }
+    }
+
+    /// Whether acknowledgements are packets of their own.
+    pub(crate) fn separate_acks(&self) -> bool {
+        self.tcp().is_some_and(|tcp| tcp.separate_acks)
+    }
+
+    /// How long an acknowledgement may wait, in nanoseconds.
+    pub(crate) const fn ack_delay(&self) -> u64 {
+        match self {
+            Self::Ideal => 0,
+            Self::Tcp(config) => config.delayed_ack.as_nanos() as u64,
+            Self::Quic(config) => config.max_ack_delay.as_nanos() as u64,
+        }
     }
 }
 

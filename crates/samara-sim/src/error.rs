@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+use crate::config::{Control, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
 
 /// Why a simulation cannot be set up.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -48,8 +48,10 @@ pub enum ConfigError {
     #[error("the loss probability is {0}; it must be in 0..1")]
     Loss(f64),
     /// Loss needs a transport that repairs it.
-    #[error("the ideal transport cannot lose packets, since it does not send again; use tcp, or no loss")]
-    LossWithoutTcp,
+    #[error(
+        "the ideal transport cannot lose packets, since it does not send again; use tcp or quic, or no loss"
+    )]
+    LossWithoutRepair,
     /// A segment size that cannot carry anything.
     #[error("the segment size is {mss} bytes; it must be larger than the lead of the framing ({lead} bytes)")]
     SegmentSize {
@@ -90,14 +92,15 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
     if transport.mss == 0 || transport.mss <= transport.framing.lead {
         return Err(ConfigError::SegmentSize { mss: transport.mss, lead: transport.framing.lead });
     }
-    if let Some(tcp) = &transport.tcp {
-        for (name, window) in [("initial", tcp.initial_window), ("receive", tcp.receive_window)] {
-            if window == 0 {
-                return Err(ConfigError::NoWindow(name));
-            }
-        }
+    let windows = match &transport.control {
+        Control::Ideal => return Ok(()),
+        Control::Tcp(tcp) => [("initial", tcp.initial_window), ("receive", tcp.receive_window)],
+        Control::Quic(quic) => [("initial", quic.initial_window), ("receive", quic.receive_window)],
+    };
+    match windows.into_iter().find(|(_, window)| *window == 0) {
+        Some((name, _)) => Err(ConfigError::NoWindow(name)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
@@ -127,8 +130,8 @@ fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigE
     if !(0.0..1.0).contains(&network.loss) {
         return Err(ConfigError::Loss(network.loss));
     }
-    if network.loss > 0.0 && config.transport.tcp.is_none() {
-        return Err(ConfigError::LossWithoutTcp);
+    if network.loss > 0.0 && config.transport.control == Control::Ideal {
+        return Err(ConfigError::LossWithoutRepair);
     }
     for partition in &network.partitions {
         if partition.group_of.len() != hosts.len() {

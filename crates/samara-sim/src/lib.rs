@@ -6,24 +6,28 @@
 //! there is no global queue of events. Order is defined by (time, sender, count), never by threads: the results of 1, 2 or
 //! 16 threads are bit-identical.
 
+mod backlog;
 mod config;
 mod digest;
 mod downlink;
 mod error;
+mod half;
 mod host;
 mod link;
 mod nic;
 mod packet;
+mod quic;
 mod simulation;
 mod stats;
 mod tcp;
 mod world;
 
 pub use config::{
-    DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition, RtoFloor,
-    SendBuffer, SimConfig, TcpConfig, Transport,
+    Control, DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition,
+    RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
+pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
 pub use simulation::{Record, Simulation};
 pub use stats::{Count, Drops, FrameCount, HostStats};
 pub use world::{NodeFactory, host_of, identity_of};

@@ -2,9 +2,9 @@
 
 use samara_engine::Frame;
 
-use crate::config::TcpConfig;
+use crate::config::Transport;
+use crate::half::{Receiver, Sender};
 use crate::nic::NicState;
-use crate::tcp::{Receiver, Sender};
 
 /// How far a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +42,16 @@ pub(crate) struct Link<F> {
     pub(crate) acks_due: u32,
     /// When an acknowledgement must leave that waits for data to ride on; 0 if none does.
     pub(crate) ack_by: u64,
-    /// Whether a timer for `ack_by` or for the retransmission timeout is running.
+    /// Whether a timer for `ack_by` is running.
     pub(crate) ack_timer: bool,
-    pub(crate) rto_timer: bool,
+    /// When the timer for lost packets fires that was set to do so soonest; `u64::MAX` if none is running.
+    pub(crate) loss_timer: u64,
     /// Whether the link has data that the window lets out now.
     pub(crate) data_ready: bool,
 }
 
 impl<F: Frame> Link<F> {
-    pub(crate) fn new(peer: u32, latency: u64, tcp: Option<&TcpConfig>) -> Self {
+    pub(crate) fn new(peer: u32, latency: u64, transport: &Transport) -> Self {
         Self {
             peer,
             peer_slot: crate::packet::UNKNOWN_SLOT,
@@ -59,29 +60,29 @@ impl<F: Frame> Link<F> {
             outbound: false,
             latency,
             last_arrival: 0,
-            sender: Sender::new(tcp),
-            receiver: Receiver::new(),
+            sender: Sender::new(transport),
+            receiver: Receiver::new(transport),
             nic: NicState::Idle,
             acks_due: 0,
             ack_by: 0,
             ack_timer: false,
-            rto_timer: false,
+            loss_timer: u64::MAX,
             data_ready: false,
         }
     }
 
     /// Starts a new incarnation.
-    pub(crate) fn reset(&mut self, epoch: u32, tcp: Option<&TcpConfig>) {
+    pub(crate) fn reset(&mut self, epoch: u32, transport: &Transport) {
         self.epoch = epoch;
-        self.sender = Sender::new(tcp);
-        self.receiver = Receiver::new();
+        self.sender = Sender::new(transport);
+        self.receiver = Receiver::new(transport);
         self.acks_due = 0;
         self.ack_by = 0;
         self.data_ready = false;
     }
 
     /// An acknowledgement should leave, at the next turn of the link.
-    pub(crate) fn ack_is_due(&mut self, tcp: &TcpConfig) {
-        self.acks_due = if tcp.separate_acks { self.acks_due + 1 } else { 1 };
+    pub(crate) fn ack_is_due(&mut self, separate: bool) {
+        self.acks_due = if separate { self.acks_due + 1 } else { 1 };
     }
 }

@@ -1,5 +1,7 @@
 //! What crosses the network.
 
+use smallvec::SmallVec;
+
 /// A packet on its way, or waiting in a queue.
 #[derive(Debug)]
 pub(crate) struct Packet<F> {
@@ -17,12 +19,11 @@ pub(crate) struct Packet<F> {
     pub(crate) epoch: u32,
     /// Bytes on the wire.
     pub(crate) len: u32,
-    /// The next segment that the sender of this packet expects.
+    /// What it acknowledges: see [`Ack`](crate::half::Ack).
     pub(crate) ack: u32,
-    /// When it left, and the same of the packet that it acknowledges (RFC 7323), in microseconds modulo 2^32.
+    /// TCP: when it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
     pub(crate) stamp: u32,
     pub(crate) echo: u32,
-    /// Segments beyond `ack` that it has.
     pub(crate) sack: Option<Box<Sack>>,
     /// What it carries.
     pub(crate) body: Body<F>,
@@ -44,15 +45,15 @@ pub(crate) enum Body<F> {
     Close,
 }
 
-/// Up to four ranges of segments (from, to exclusive) that arrived beyond a gap, the newest first (RFC 2018).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Ranges (from, to exclusive) of what arrived. TCP: up to four beyond a gap, the newest first (RFC 2018). QUIC: all that
+/// the receiver remembers, the largest first (RFC 9000 section 19.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sack {
-    pub(crate) ranges: [(u32, u32); 4],
-    pub(crate) count: u8,
+    pub(crate) ranges: SmallVec<[(u32, u32); 4]>,
 }
 
 impl Sack {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.ranges[..usize::from(self.count)].iter().copied()
+        self.ranges.iter().copied()
     }
 }

@@ -60,7 +60,7 @@ pub struct HostStats {
     pub received: Count,
     /// Sent again.
     pub retransmitted: Count,
-    /// Retransmission timeouts.
+    /// Retransmission timeouts (TCP) and probe timeouts (QUIC).
     pub timeouts: u64,
     /// Lost packets.
     pub drops: Drops,

@@ -7,19 +7,23 @@ use std::time::Duration;
 use common::*;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{Latency, Record, TcpConfig, Transport};
+use samara_sim::{Control, Latency, QuicConfig, Record, StreamOrder, TcpConfig, Transport};
 
 /// Random traffic on a random network with jitter, loss, crashes and restarts.
-fn messy(seed: u64, threads: usize, dispatch: Dispatch, tcp: bool) -> (u64, u64, Vec<Record<Heard>>) {
+fn messy(
+    seed: u64,
+    threads: usize,
+    dispatch: Dispatch,
+    transport: &Transport,
+) -> (u64, u64, Vec<Record<Heard>>) {
     let n = 40;
-    let transport = if tcp { Transport::tcp() } else { Transport::ideal() };
-    let mut config = config(10, transport);
+    let mut config = config(10, transport.clone());
     config.seed = seed;
     config.threads = threads;
     config.network.latency =
         Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
     config.network.jitter = Duration::from_millis(4);
-    config.network.loss = if tcp { 0.01 } else { 0.0 };
+    config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut edges = Vec::new();
     for a in 0..n {
@@ -51,12 +55,19 @@ fn messy(seed: u64, threads: usize, dispatch: Dispatch, tcp: bool) -> (u64, u64,
 #[test]
 fn threads_do_not_show() {
     for seed in 0..6 {
-        for (dispatch, tcp) in [(Dispatch::PerLink, true), (Dispatch::Node, true), (Dispatch::PerLink, false)]
-        {
-            let one = messy(seed, 1, dispatch, tcp);
+        let quic = QuicConfig { streams: StreamOrder::PerFrame, ..QuicConfig::default() };
+        let streams = Transport { control: Control::Quic(quic), ..Transport::quic() };
+        for (dispatch, transport) in [
+            (Dispatch::PerLink, Transport::tcp()),
+            (Dispatch::Node, Transport::tcp()),
+            (Dispatch::PerLink, Transport::ideal()),
+            (Dispatch::PerLink, Transport::quic()),
+            (Dispatch::Node, streams),
+        ] {
+            let one = messy(seed, 1, dispatch, &transport);
             assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));
             for threads in [1, 2, 3, 7, 16] {
-                let many = messy(seed, threads, dispatch, tcp);
+                let many = messy(seed, threads, dispatch, &transport);
                 assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads} threads, {dispatch:?}");
                 assert_eq!(one.2, many.2, "seed {seed}, {threads} threads, {dispatch:?}");
             }
@@ -66,7 +77,8 @@ fn threads_do_not_show() {
 
 #[test]
 fn seeds_do_show() {
-    let digests: Vec<u64> = (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, true).0).collect();
+    let digests: Vec<u64> =
+        (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, &Transport::tcp()).0).collect();
     let mut distinct = digests.clone();
     distinct.dedup();
     assert_eq!(digests, distinct);

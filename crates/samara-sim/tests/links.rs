@@ -24,6 +24,26 @@ fn a_dial_takes_its_round_trips() {
     assert_eq!(events[1].2, Heard::Up { peer: 0, outbound: false });
 }
 
+/// The process before left timers behind that will never fire for the new one.
+#[test]
+fn a_restarted_host_repeats_what_is_lost() {
+    for transport in [samara_sim::Transport::tcp(), samara_sim::Transport::quic()] {
+        let mut config = config(50, transport);
+        let (from, until) = (Time::from_millis(4990), Time::from_millis(5200));
+        config.network.partitions = vec![samara_sim::Partition { from, until, group_of: vec![0, 1] }];
+        let mut sim = network(config, hosts(2, 1000 * MBIT), &[(0, 1)]);
+        for host in [0, 1] {
+            sim.command(Time::from_secs(1), host, Say::To { hosts: vec![1 - host], id: 1, len: 5000 });
+        }
+        sim.crash(Time::from_millis(1060), 0, false);
+        sim.restart(Time::from_secs(2), 0);
+        sim.command(Time::from_secs(5), 0, Say::To { hosts: vec![1], id: 2, len: 5000 });
+        let events = events(&mut sim, 30);
+        let again = events.iter().any(|(.., event)| *event == Heard::Blob { from: 0, id: 2 });
+        assert!(again, "{events:?}");
+    }
+}
+
 #[test]
 fn when_both_dial_one_link_comes_up() {
     for offset in [0, 10, 50, 99, 100, 101, 300] {

@@ -63,6 +63,7 @@ const UNLIMITED_BPS: u64 = 1_000_000_000;
 /// A multiaddress on the port of all nodes.
 pub(crate) fn multiaddr(address: Ipv4Addr, transport: TransportKind) -> String {
     match transport {
+        TransportKind::Quic => format!("/ip4/{address}/udp/{PORT}/quic-v1"),
         TransportKind::Tcp | TransportKind::Ideal => format!("/ip4/{address}/tcp/{PORT}"),
     }
 }

@@ -49,7 +49,7 @@ pub struct ColumnMetrics {
     pub withdrawn_copies: u64,
     /// Packets lost, by cause, over all hosts.
     pub packet_drops: PacketDrops,
-    /// Packets sent again by TCP.
+    /// Packets sent again by the transport.
     pub retransmissions: u64,
     /// The part of the time to the last first copy in which the publisher's uplink was busy.
     pub publisher_uplink_utilisation: f64,

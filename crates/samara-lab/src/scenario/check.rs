@@ -3,7 +3,7 @@
 use super::error::{Problem, line_of};
 use super::protocol;
 use super::{
-    FaultKind, Messages, Protocol, ProtocolKind, Scenario, ScheduleKind, SourceKind, TopologyKind,
+    FaultKind, Messages, Protocol, ProtocolKind, Scenario, ScheduleKind, SourceKind, Stack, TopologyKind,
     TransportKind, Workload,
 };
 use crate::jobs::messages::PAYLOAD_MIN;
@@ -17,6 +17,7 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     checks.about(scenario);
     checks.network(scenario);
+    checks.transport(scenario);
     match &scenario.messages {
         None => checks.workload(scenario),
         Some(messages) => checks.messages(scenario, messages),
@@ -71,7 +72,8 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport never sends again; use kind = \"tcp\", or no loss".to_owned(),
+                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss"
+                    .to_owned(),
             );
         }
         self.topology(scenario);
@@ -111,6 +113,46 @@ impl Checks<'_> {
                 self.wrong(
                     "network.regions.weights",
                     "weights are positive numbers, and one is not zero".to_owned(),
+                );
+            }
+        }
+    }
+
+    /// Keys that belong to another kind of transport, which would be silently ignored.
+    fn transport(&mut self, scenario: &Scenario) {
+        let spec = &scenario.transport;
+        if let Some(bytes) = spec.max_udp_payload {
+            // RFC 9000 sections 14.1 and 18.2.
+            self.range("transport.max_udp_payload", bytes, 1200, 65_527);
+        }
+        // Less than 2^14 ms: RFC 9000 section 18.2.
+        let most = Span::from_millis((1 << 14) - 1);
+        if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
+            self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
+        }
+        let of_quic = [
+            ("streams", spec.streams.is_some()),
+            ("max_ack_delay", spec.max_ack_delay.is_some()),
+            ("max_udp_payload", spec.max_udp_payload.is_some()),
+        ];
+        let of_tcp = [
+            ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
+            ("min_rto", spec.min_rto.is_some(), "is TCP's; QUIC has probe timeouts without a minimum"),
+            ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
+            ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
+        ];
+        if spec.kind == TransportKind::Quic {
+            for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
+                self.wrong(
+                    &format!("transport.{key}"),
+                    format!("{message}; remove it, or use kind = \"tcp\""),
+                );
+            }
+        } else {
+            for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {
+                self.wrong(
+                    &format!("transport.{key}"),
+                    "belongs to kind = \"quic\"; remove it, or set that kind".to_owned(),
                 );
             }
         }

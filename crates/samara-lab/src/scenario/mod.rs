@@ -294,6 +294,15 @@ pub struct TransportSpec {
     /// Whether the window shrinks in idle times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
+    /// Quic: how frames are laid on streams ("single", if not given).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Streams>,
+    /// Quic: how long an acknowledgement may wait ("25 ms", if not given).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ack_delay: Option<Span>,
+    /// Quic: bytes of the largest UDP payload (1452, if not given).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_udp_payload: Option<u32>,
     /// When links come up.
     pub links: LinkStart,
 }
@@ -308,6 +317,9 @@ impl Default for TransportSpec {
             min_rto: None,
             delayed_ack: None,
             idle_restart: None,
+            streams: None,
+            max_ack_delay: None,
+            max_udp_payload: None,
             links: LinkStart::default(),
         }
     }
@@ -321,6 +333,19 @@ pub enum TransportKind {
     Ideal,
     /// TCP below Noise and Yamux.
     Tcp,
+    /// QUIC.
+    Quic,
+}
+
+/// How frames are laid on QUIC's streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// All frames to a peer on one stream, in order, as implementations of libp2p have it for GossipSub: a lost packet
+    /// holds back what comes behind it.
+    Single,
+    /// A stream for every frame: it is delivered as soon as its own packets are there.
+    PerFrame,
 }
 
 /// Implementations of TCP that differ in ways that show.

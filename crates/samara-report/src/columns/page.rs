@@ -259,7 +259,7 @@ fn traffic(report: &ColumnsReport, body: &mut String) {
     for (_, label) in &report.axes {
         let _ = write!(body, "<th>{}</th>", text(label));
     }
-    body.push_str("<th class=\"n\">Copies</th><th class=\"n\">MB up per node</th><th class=\"n\">Withdrawn copies</th><th class=\"n\">Sent again (TCP)</th><th class=\"n\">Queue drops</th></tr></thead><tbody>");
+    body.push_str("<th class=\"n\">Copies</th><th class=\"n\">MB up per node</th><th class=\"n\">Withdrawn copies</th><th class=\"n\">Sent again</th><th class=\"n\">Queue drops</th></tr></thead><tbody>");
     for row in &report.rows {
         let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
         for value in &row.point {

@@ -3,6 +3,7 @@
 use samara_engine::{Engine, Input, PeerId, PeerInfo};
 
 use super::{Host, TimerKind};
+use crate::config::Control;
 use crate::link::{Link, LinkState};
 use crate::nic::NicState;
 use crate::packet::{Body, UNKNOWN_SLOT};
@@ -10,9 +11,13 @@ use crate::world::{World, address_of, identity_of};
 
 /// Payload of a step of the handshake: about what the messages of Noise XX take.
 const HELLO_BYTES: u32 = 100;
+/// The UDP payload that QUIC's first datagrams are filled up to at least, and how many steps that concerns: the client's
+/// Initial, the server's answer, the client's acknowledgement of it (RFC 9000 section 14.1).
+const INITIAL_BYTES: u32 = 1200;
+const INITIAL_STEPS: u32 = 3;
 /// How often a dial is tried before it has failed, as Linux does by default (`tcp_syn_retries`).
 const DIAL_TRIES: u32 = 6;
-/// How long the first answer is waited for; doubled with every try (RFC 6298).
+/// How long the first answer is waited for; doubled with every try (RFC 6298; RFC 9002 section 6.2.2 comes to 999 ms).
 const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
 
 impl<N: Engine> Host<N> {
@@ -21,7 +26,7 @@ impl<N: Engine> Host<N> {
         let links = &mut self.links;
         *self.slot_of.entry(peer).or_insert_with(|| {
             let latency = world.latency(self.id, peer);
-            links.push(Link::new(peer, latency, world.config.transport.tcp.as_ref()));
+            links.push(Link::new(peer, latency, &world.config.transport));
             links.len() as u32 - 1
         })
     }
@@ -35,7 +40,7 @@ impl<N: Engine> Host<N> {
         if link.state != LinkState::Down {
             return;
         }
-        link.reset(link.epoch + 1, world.config.transport.tcp.as_ref());
+        link.reset(link.epoch + 1, &world.config.transport);
         link.peer_slot = UNKNOWN_SLOT;
         link.outbound = true;
         self.say_hello(now, slot, 1, world);
@@ -46,7 +51,18 @@ impl<N: Engine> Host<N> {
         link.state = LinkState::Dialling { step: 0, tries };
         let epoch = link.epoch;
         self.set_timer(now + (DIAL_TIMEOUT_NANOS << (tries - 1)), TimerKind::Redial { slot, epoch, tries });
-        self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 0, slot }, world);
+        self.transmit_hello(now, slot, 0, world);
+    }
+
+    fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let payload = match transport.control {
+            Control::Quic(_) if step < INITIAL_STEPS => {
+                INITIAL_BYTES.saturating_sub(transport.packet_overhead())
+            }
+            Control::Ideal | Control::Tcp(_) | Control::Quic(_) => HELLO_BYTES,
+        };
+        self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }
 
     pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<N>) {
@@ -87,18 +103,18 @@ impl<N: Engine> Host<N> {
                 // Both have dialled: the lower number wins.
                 LinkState::Dialling { .. } if self.id < src => return,
                 LinkState::Answering if epoch <= link.epoch => {
-                    self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 1, slot }, world);
+                    self.transmit_hello(now, slot, 1, world);
                     return;
                 }
                 _ => {}
             }
             let link = &mut self.links[slot as usize];
             let epoch = epoch.max(link.epoch + 1);
-            link.reset(epoch, world.config.transport.tcp.as_ref());
+            link.reset(epoch, &world.config.transport);
             link.state = LinkState::Answering;
             link.outbound = false;
             link.peer_slot = peer_slot;
-            self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: 1, slot }, world);
+            self.transmit_hello(now, slot, 1, world);
             return;
         }
         if step.is_multiple_of(2) {
@@ -106,8 +122,7 @@ impl<N: Engine> Host<N> {
                 if step >= last {
                     self.bring_up(now, slot, world);
                 } else {
-                    let answer = Body::Hello { step: step + 1, slot };
-                    self.transmit_packet(now, slot, HELLO_BYTES, answer, world);
+                    self.transmit_hello(now, slot, step + 1, world);
                 }
             }
             return;
@@ -119,7 +134,7 @@ impl<N: Engine> Host<N> {
         link.epoch = epoch;
         link.peer_slot = peer_slot;
         link.state = LinkState::Dialling { step: step + 1, tries };
-        self.transmit_packet(now, slot, HELLO_BYTES, Body::Hello { step: step + 1, slot }, world);
+        self.transmit_hello(now, slot, step + 1, world);
         if step + 1 >= last {
             self.bring_up(now, slot, world);
         }
@@ -161,7 +176,7 @@ impl<N: Engine> Host<N> {
     pub(super) fn close(&mut self, now: u64, slot: u32, world: &World<N>) {
         let up = self.links.get(slot as usize).is_some_and(|link| link.state == LinkState::Up);
         if up {
-            self.transmit_packet(now, slot, 0, Body::Close, world);
+            self.transmit_packet(now, slot, (0, 0), Body::Close, world);
             self.take_down(now, slot, world);
         }
     }
@@ -170,7 +185,7 @@ impl<N: Engine> Host<N> {
     /// peer's keep-alive finds out.
     pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<N>) {
         let sent = self.outgoing.len();
-        self.transmit_packet(now, slot, 0, Body::Close, world);
+        self.transmit_packet(now, slot, (0, 0), Body::Close, world);
         if silent {
             let wait = world.config.transport.dead_peer_timeout.as_nanos() as u64;
             for packet in &mut self.outgoing[sent..] {

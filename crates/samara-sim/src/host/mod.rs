@@ -41,7 +41,7 @@ pub(crate) enum Action<C> {
 pub(crate) enum TimerKind {
     Action(u32),
     Engine(TimerToken),
-    Retransmit(u32),
+    Loss(u32),
     DelayedAck(u32),
     Redial { slot: u32, epoch: u32, tries: u32 },
     OutboxWake,
@@ -247,7 +247,7 @@ impl<N: Engine> Host<N> {
         match kind {
             TimerKind::Action(_) => {}
             TimerKind::Engine(token) => self.input(now, Input::Timer(token), world),
-            TimerKind::Retransmit(slot) => self.retransmission_timer(now, slot, world),
+            TimerKind::Loss(slot) => self.loss_timer(now, slot, world),
             TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot, world),
             TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
             TimerKind::OutboxWake => {
@@ -272,7 +272,7 @@ impl<N: Engine> Host<N> {
                 let link = &mut self.links[slot as usize];
                 link.peer_slot = peer_slot;
                 link.outbound = outbound;
-                link.reset(1, world.config.transport.tcp.as_ref());
+                link.reset(1, &world.config.transport);
                 self.bring_up(now, slot, world);
             }
             Action::Command(command) => {
@@ -308,6 +308,9 @@ impl<N: Engine> Host<N> {
                 self.links[slot as usize].nic = NicState::Idle;
                 self.outbox.link_down(PeerId(slot));
             }
+            // The timers of this process do not fire any more.
+            self.links[slot as usize].ack_timer = false;
+            self.links[slot as usize].loss_timer = u64::MAX;
         }
         self.nic.clear();
         self.links_with_data = 0;
@@ -403,7 +406,7 @@ impl<N: Engine> Host<N> {
         let transport = &world.config.transport;
         while let Some(link) = self.links.get(slot as usize)
             && link.state == LinkState::Up
-            && link.sender.has_buffer(transport.tcp.as_ref(), transport.mss)
+            && link.sender.has_buffer(transport)
             && let Some(copy) = pop(&mut self.outbox, Time::from_nanos(now), PeerId(slot))
         {
             self.write(slot, copy.frame, copy.len, world);
@@ -451,7 +454,7 @@ impl<N: Engine> Host<N> {
             let room = |peer: PeerId| {
                 let link = &links[peer.index()];
                 if link.state == LinkState::Up {
-                    link.sender.room(world.config.transport.mss)
+                    link.sender.room(&world.config.transport)
                 } else {
                     Room::NONE
                 }

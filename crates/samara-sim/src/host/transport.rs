@@ -1,12 +1,14 @@
-//! Packets in, packets out, and the timers of TCP.
+//! Packets in, packets out, and the timers of transports.
 
 use samara_engine::outbox::{Dispatch, Weight};
 use samara_engine::{Engine, Input, Outbox, PeerId};
 
 use super::{Host, TimerKind};
+use crate::config::Control;
+use crate::half::{Ack, AckNeed};
 use crate::link::LinkState;
 use crate::packet::{Body, Packet, Sack};
-use crate::tcp::{AckNeed, timestamp};
+use crate::tcp::timestamp;
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
@@ -51,19 +53,15 @@ impl<N: Engine> Host<N> {
         frame: Option<N::Frame>,
         world: &World<N>,
     ) {
-        let Some(tcp) = &world.config.transport.tcp else {
-            if let Some(frame) = frame {
-                self.deliver(now, slot, frame, world);
-            }
-            return;
-        };
+        let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
-        match link.receiver.segment(seq, stamp, frame, tcp, &mut delivered) {
-            AckNeed::Now => link.ack_is_due(tcp),
+        match link.receiver.segment(now, stamp, (seq, frame), transport, &mut delivered) {
+            AckNeed::None => {}
+            AckNeed::Now => link.ack_is_due(transport.control.separate_acks()),
             AckNeed::Later => {
                 if link.ack_by == 0 {
-                    link.ack_by = now + tcp.delayed_ack.as_nanos() as u64;
+                    link.ack_by = now + transport.control.ack_delay();
                     if !link.ack_timer {
                         link.ack_timer = true;
                         let at = link.ack_by;
@@ -99,10 +97,9 @@ impl<N: Engine> Host<N> {
         world: &World<N>,
     ) {
         let transport = &world.config.transport;
-        let Some(tcp) = &transport.tcp else { return };
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        if !sender.acknowledged(ack, sack, echo, now, tcp) {
+        if !sender.acknowledged(ack, sack, echo, now, transport) {
             return;
         }
         if sender.srtt() != srtt {
@@ -119,32 +116,54 @@ impl<N: Engine> Host<N> {
             }
             Dispatch::Node => self.refresh(slot),
         }
+        if self.links[slot as usize].sender.timer_moves_back() {
+            self.start_loss_timer(slot);
+        }
     }
 
-    pub(super) fn retransmission_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
-        let Some(tcp) = &world.config.transport.tcp else { return };
+    /// Sets the timer if none is running. One of QUIC's may also run for too long: a packet that was overtaken is lost soon,
+    /// while the running timer waits for a probe.
+    fn start_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
-        link.rto_timer = false;
-        if link.state != LinkState::Up || link.sender.rto_at() == u64::MAX {
+        let due = link.sender.timer_at();
+        if due < link.loss_timer && (link.loss_timer == u64::MAX || link.sender.timer_moves_back()) {
+            self.set_loss_timer(slot);
+        }
+    }
+
+    fn set_loss_timer(&mut self, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        link.loss_timer = link.sender.timer_at();
+        let at = link.loss_timer;
+        self.set_timer(at, TimerKind::Loss(slot));
+    }
+
+    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let link = &mut self.links[slot as usize];
+        if now < link.loss_timer {
+            // One that was set sooner has fired already.
             return;
         }
-        if link.sender.rto_at() <= now {
-            link.sender.timed_out(now, tcp);
+        link.loss_timer = u64::MAX;
+        if link.state != LinkState::Up || link.sender.timer_at() == u64::MAX {
+            return;
+        }
+        if link.sender.timer_at() <= now && link.sender.timed_out(now, transport) {
             self.stats.timeouts += 1;
-            if link.sender.stalled_for(now) > world.config.transport.dead_peer_timeout.as_nanos() as u64 {
+            if link.sender.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
                 self.take_down(now, slot, world);
                 return;
             }
         }
-        let link = &mut self.links[slot as usize];
-        link.rto_timer = true;
-        let at = link.sender.rto_at();
-        self.set_timer(at, TimerKind::Retransmit(slot));
+        let link = &self.links[slot as usize];
+        if link.sender.timer_at() != u64::MAX {
+            self.set_loss_timer(slot);
+        }
         self.refresh(slot);
     }
 
     pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
-        let Some(tcp) = &world.config.transport.tcp else { return };
         let link = &mut self.links[slot as usize];
         link.ack_timer = false;
         if link.state != LinkState::Up || link.ack_by == 0 {
@@ -157,7 +176,7 @@ impl<N: Engine> Host<N> {
             self.set_timer(at, TimerKind::DelayedAck(slot));
         } else {
             link.ack_by = 0;
-            link.ack_is_due(tcp);
+            link.ack_is_due(world.config.transport.control.separate_acks());
             self.refresh(slot);
         }
     }
@@ -169,42 +188,41 @@ impl<N: Engine> Host<N> {
         if link.state != LinkState::Up {
             return;
         }
-        let own_turn = link.acks_due > 0 && transport.tcp.is_some_and(|tcp| tcp.separate_acks);
-        let segment = if own_turn { None } else { link.sender.pop(now, transport.tcp.as_ref(), transport) };
-        let (body, payload, completes) = match segment {
+        let own_turn = link.acks_due > 0 && transport.control.separate_acks();
+        let segment = if own_turn { None } else { link.sender.pop(now, transport) };
+        let (body, payload, stamp, makes_room) = match segment {
             Some(segment) => {
                 if segment.again {
                     self.stats.retransmitted.add(segment.len + transport.header);
                 }
-                let completes = segment.frame.is_some();
-                (Body::Data { seq: segment.seq, frame: segment.frame }, segment.len, completes)
+                let makes_room = match transport.control {
+                    Control::Tcp(_) => false,
+                    Control::Ideal => segment.frame.is_some(),
+                    Control::Quic(_) => !segment.again && self.dispatch == Dispatch::PerLink,
+                };
+                let body = Body::Data { seq: segment.seq, frame: segment.frame };
+                (body, segment.len, segment.stamp, makes_room)
             }
-            None if link.acks_due > 0 => (Body::Ack, 0, false),
+            None if link.acks_due > 0 => (Body::Ack, 0, timestamp(now), false),
             None => return,
         };
-        self.transmit_packet(now, slot, payload, body, world);
-        let link = &mut self.links[slot as usize];
-        if transport.tcp.is_none() {
-            if completes {
-                self.outbox_dry = false;
-                if self.dispatch == Dispatch::PerLink {
-                    self.fill_link(now, slot, world, Outbox::pop_for);
-                    self.offer_room(now, world);
-                }
+        self.transmit_packet(now, slot, (payload, stamp), body, world);
+        if makes_room {
+            self.outbox_dry = false;
+            if self.dispatch == Dispatch::PerLink {
+                self.fill_link(now, slot, world, Outbox::pop_for);
+                self.offer_room(now, world);
             }
-        } else if !link.rto_timer && link.sender.rto_at() != u64::MAX {
-            link.rto_timer = true;
-            let at = link.sender.rto_at();
-            self.set_timer(at, TimerKind::Retransmit(slot));
         }
+        self.start_loss_timer(slot);
     }
 
-    /// Puts a packet on the uplink.
+    /// Puts a packet on the uplink: so many bytes of payload, and what it says of itself.
     pub(super) fn transmit_packet(
         &mut self,
         now: u64,
         slot: u32,
-        payload: u32,
+        (payload, stamp): (u32, u32),
         body: Body<N::Frame>,
         world: &World<N>,
     ) {
@@ -218,11 +236,12 @@ impl<N: Engine> Host<N> {
 
         let network = &world.config.network;
         let link = &mut self.links[slot as usize];
-        let (ack, echo) = (link.receiver.next(), link.receiver.echo());
-        let sack = link.receiver.acknowledge();
-        let separate = world.config.transport.tcp.is_some_and(|tcp| tcp.separate_acks);
-        link.acks_due =
-            if separate { link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack))) } else { 0 };
+        let Ack { ack, echo, sack } = link.receiver.acknowledge(now);
+        link.acks_due = if world.config.transport.control.separate_acks() {
+            link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack)))
+        } else {
+            0
+        };
         link.ack_by = 0;
         let mut arrive = self.uplink_free_at + link.latency;
         if !network.jitter.is_zero() {
@@ -234,7 +253,8 @@ impl<N: Engine> Host<N> {
             self.stats.drops.partition.add(len);
             return;
         }
-        // A closing segment is sent again by TCP until it arrives; the model lets it through.
+        // A closing segment is sent again by TCP until it arrives, QUIC's close in answer to whatever still comes (RFC 9000
+        // section 10.2); the model lets it through.
         let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
         if lossy && self.network_rng.chance(network.loss) {
             self.stats.drops.random.add(len);
@@ -249,7 +269,7 @@ impl<N: Engine> Host<N> {
             epoch: link.epoch,
             len,
             ack,
-            stamp: timestamp(now),
+            stamp,
             echo,
             sack,
             body,

@@ -8,8 +8,8 @@ mod rtt;
 mod scoreboard;
 mod sender;
 
-pub(crate) use receiver::{AckNeed, Receiver};
-pub(crate) use sender::{Sender, cut, timestamp};
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::{Sender, timestamp};
 
 #[cfg(test)]
 mod tests;

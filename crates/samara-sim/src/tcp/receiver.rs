@@ -1,16 +1,8 @@
 //! The receiving half: puts segments in order and decides when to acknowledge.
 
 use crate::config::TcpConfig;
+use crate::half::AckNeed;
 use crate::packet::Sack;
-
-/// What a received segment demands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AckNeed {
-    /// An acknowledgement at once.
-    Now,
-    /// One no later than the delay of the configuration.
-    Later,
-}
 
 /// One direction, at its receiver.
 #[derive(Debug)]
@@ -88,13 +80,9 @@ impl<F> Receiver<F> {
                 _ => ranges.push((*seq, seq + 1)),
             }
         }
-        let mut sack = Sack { ranges: [(0, 0); 4], count: 0 };
         let newest = ranges.iter().position(|(from, to)| (*from..*to).contains(&self.newest));
         let first = newest.map(|i| ranges.remove(i));
-        for range in first.into_iter().chain(ranges.into_iter().rev()).take(4) {
-            sack.ranges[usize::from(sack.count)] = range;
-            sack.count += 1;
-        }
-        Some(Box::new(sack))
+        let ranges = first.into_iter().chain(ranges.into_iter().rev()).take(4).collect();
+        Some(Box::new(Sack { ranges }))
     }
 }

@@ -1,49 +1,19 @@
 //! The sending half: frames in, segments out, as fast as the window allows.
 
-use std::collections::VecDeque;
-
 use samara_engine::outbox::Room;
 
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
-use crate::config::{Framing, SendBuffer, TcpConfig, Transport};
+use crate::backlog::{Backlog, Segment};
+use crate::config::{SendBuffer, TcpConfig, Transport};
 use crate::packet::Sack;
-
-/// A segment that leaves now.
-#[derive(Debug)]
-pub(crate) struct Segment<F> {
-    pub(crate) seq: u32,
-    /// Payload bytes.
-    pub(crate) len: u32,
-    /// The frame that it completes.
-    pub(crate) frame: Option<F>,
-    /// Whether it has been sent before.
-    pub(crate) again: bool,
-}
-
-#[derive(Debug)]
-struct Written<F> {
-    frame: F,
-    first: u32,
-    segments: u32,
-    /// Payload bytes with framing.
-    len: u32,
-    /// When it was written, among all frames of the host.
-    rank: u64,
-}
 
 /// One direction, at its sender. Times in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     /// Written and not wholly acknowledged.
-    written: VecDeque<Written<F>>,
-    /// The index in `written` of the frame that `nxt` belongs to.
-    cursor: usize,
+    backlog: Backlog<F>,
     una: u32,
-    nxt: u32,
-    end: u32,
-    /// Bytes of `written`.
-    buffered: u64,
     /// The receiver's window in packets.
     receive_window: u32,
     /// Packets, with a fraction for congestion avoidance.
@@ -73,12 +43,8 @@ struct Holes {
 impl<F: Clone> Sender<F> {
     pub(crate) fn new(config: Option<&TcpConfig>) -> Self {
         Self {
-            written: VecDeque::new(),
-            cursor: 0,
+            backlog: Backlog::new(),
             una: 0,
-            nxt: 0,
-            end: 0,
-            buffered: 0,
             receive_window: config.map_or(u32::MAX, |config| config.receive_window),
             cwnd: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
             cwnd_max: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
@@ -93,10 +59,7 @@ impl<F: Clone> Sender<F> {
 
     /// Takes a frame of `len` encoded bytes.
     pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
-        let (len, segments) = cut(len, transport.mss, transport.framing);
-        self.written.push_back(Written { frame, first: self.end, segments, len, rank });
-        self.end += segments;
-        self.buffered += u64::from(len);
+        self.backlog.write(frame, len, rank, transport);
     }
 
     /// Whether a per-link queue may hand over another frame.
@@ -108,30 +71,30 @@ impl<F: Clone> Sender<F> {
                 min.max((self.cwnd_max * f64::from(per_packet)) as u64)
             }
         };
-        self.buffered < limit
+        self.backlog.buffered() < limit
     }
 
     /// Bytes of a frame written now that would leave as soon as the uplink is free.
     pub(crate) fn room(&self, mss: u32) -> Room {
-        if self.nxt < self.end || !self.receiver_open() || !self.window_open() || self.lost_waiting() {
+        if self.backlog.has_new() || !self.receiver_open() || !self.window_open() || self.lost_waiting() {
             return Room::NONE;
         }
         let window = self.cwnd - f64::from(self.pipe());
-        let received = self.receive_window - (self.nxt - self.una);
+        let received = self.receive_window - (self.backlog.nxt() - self.una);
         Room(window.min(f64::from(received)) as u64 * u64::from(mss))
     }
 
     /// Whether a segment can leave now.
     pub(crate) fn can_send(&self) -> bool {
-        (self.lost_waiting() || (self.nxt < self.end && self.receiver_open())) && self.window_open()
+        (self.lost_waiting() || (self.backlog.has_new() && self.receiver_open())) && self.window_open()
     }
 
     /// The write rank of the segment that leaves next.
     pub(crate) fn next_rank(&self) -> u64 {
         if self.lost_waiting() {
-            return self.written.front().map_or(0, |written| written.rank);
+            return self.backlog.oldest_rank();
         }
-        self.written.get(self.cursor).map_or(u64::MAX, |written| written.rank)
+        self.backlog.new_rank()
     }
 
     /// The smoothed round trip time in nanoseconds, 0 if unknown.
@@ -159,7 +122,7 @@ impl<F: Clone> Sender<F> {
     }
 
     fn pipe(&self) -> u32 {
-        self.nxt - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
+        self.backlog.nxt() - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
     }
 
     fn window_open(&self) -> bool {
@@ -167,7 +130,7 @@ impl<F: Clone> Sender<F> {
     }
 
     fn receiver_open(&self) -> bool {
-        self.nxt - self.una < self.receive_window
+        self.backlog.nxt() - self.una < self.receive_window
     }
 
     /// The segment that leaves at `now`, if one can.
@@ -178,31 +141,14 @@ impl<F: Clone> Sender<F> {
         transport: &Transport,
     ) -> Option<Segment<F>> {
         let Some(config) = config else { return self.pop_ideal(transport) };
-        if config.idle_restart && self.nxt == self.una {
+        if config.idle_restart && self.backlog.nxt() == self.una {
             self.restart_after_idle(now, config);
         }
         if !self.can_send() {
             return None;
         }
         let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
-        let (seq, index) = match lost {
-            Some(seq) => (seq, self.written.partition_point(|written| written.first <= seq) - 1),
-            None => (self.nxt, self.cursor),
-        };
-        let written = &self.written[index];
-        let offset = seq - written.first;
-        let segment = Segment {
-            seq,
-            len: segment_len(written.len, offset, written.segments, transport.mss, transport.framing),
-            frame: (offset + 1 == written.segments).then(|| written.frame.clone()),
-            again: lost.is_some(),
-        };
-        if lost.is_none() {
-            self.nxt += 1;
-            if offset + 1 == written.segments {
-                self.cursor += 1;
-            }
-        }
+        let segment = self.backlog.take(lost, timestamp(now), transport);
         self.last_sent = now;
         if self.rto_at == u64::MAX {
             self.rto_at = now.saturating_add(self.rtt.timeout(config));
@@ -211,18 +157,9 @@ impl<F: Clone> Sender<F> {
     }
 
     fn pop_ideal(&mut self, transport: &Transport) -> Option<Segment<F>> {
-        let written = self.written.front()?;
-        let seq = self.nxt;
-        let offset = seq - written.first;
-        let len = segment_len(written.len, offset, written.segments, transport.mss, transport.framing);
-        self.nxt += 1;
-        self.una = self.nxt;
-        let mut frame = None;
-        if offset + 1 == written.segments {
-            self.buffered -= u64::from(written.len);
-            frame = self.written.pop_front().map(|written| written.frame);
-        }
-        Some(Segment { seq, len, frame, again: false })
+        let segment = self.backlog.take_and_forget(transport)?;
+        self.una = self.backlog.nxt();
+        Some(segment)
     }
 
     /// Linux's `tcp_cwnd_restart`: the window is halved for every timeout that the connection was idle, not below the
@@ -251,7 +188,7 @@ impl<F: Clone> Sender<F> {
         now: u64,
         config: &TcpConfig,
     ) -> bool {
-        let in_flight = self.nxt - self.una;
+        let in_flight = self.backlog.nxt() - self.una;
         let advanced = ack.saturating_sub(self.una).min(in_flight);
         if sack.is_some() && self.holes.is_none() {
             self.holes =
@@ -264,12 +201,15 @@ impl<F: Clone> Sender<F> {
         if let Some(holes) = &mut self.holes {
             news = holes.board.advance(self.una);
             for (from, to) in sack.into_iter().flat_map(Sack::iter) {
-                news += holes.board.sack(from, to.min(self.nxt));
+                news += holes.board.sack(from, to.min(self.backlog.nxt()));
             }
         }
         if advanced > 0 {
-            self.rto_at =
-                if self.una == self.nxt { u64::MAX } else { now.saturating_add(self.rtt.timeout(config)) };
+            self.rto_at = if self.una == self.backlog.nxt() {
+                u64::MAX
+            } else {
+                now.saturating_add(self.rtt.timeout(config))
+            };
         }
         self.recover(news, in_flight, config);
         news > 0
@@ -280,10 +220,7 @@ impl<F: Clone> Sender<F> {
         self.stalled_since = 0;
         self.rtt.progress();
         self.rtt.sample(u64::from(timestamp(now).wrapping_sub(echo)) * 1000);
-        while self.written.front().is_some_and(|written| written.first + written.segments <= una) {
-            self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
-            self.cursor -= 1;
-        }
+        self.backlog.release(una);
     }
 
     /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1).
@@ -308,7 +245,7 @@ impl<F: Clone> Sender<F> {
             if holes.recover.is_none() && holes.board.find_lost() {
                 self.ssthresh = f64::from((in_flight / 2).max(2));
                 self.cwnd = self.ssthresh;
-                holes.recover = Some(self.nxt);
+                holes.recover = Some(self.backlog.nxt());
                 grows = false;
             }
             if holes.recover.is_none() && holes.board.absent() == 0 {
@@ -335,13 +272,13 @@ impl<F: Clone> Sender<F> {
 
     /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
     pub(crate) fn timed_out(&mut self, now: u64, config: &TcpConfig) {
-        if self.nxt == self.una {
+        if self.backlog.nxt() == self.una {
             self.rto_at = u64::MAX;
             return;
         }
-        let in_flight = self.nxt - self.una;
+        let in_flight = self.backlog.nxt() - self.una;
         let una = self.una;
-        let nxt = self.nxt;
+        let nxt = self.backlog.nxt();
         let holes = self.holes.get_or_insert_with(|| {
             Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
         });
@@ -364,26 +301,4 @@ impl<F: Clone> Sender<F> {
 /// A time as packets carry it: in microseconds modulo 2^32.
 pub(crate) const fn timestamp(nanos: u64) -> u32 {
     (nanos / 1000) as u32
-}
-
-/// Bytes with framing, and segments, of a frame of `len` encoded bytes.
-pub(crate) fn cut(len: u32, mss: u32, framing: Framing) -> (u32, u32) {
-    let small = len + framing.small_overhead;
-    if small <= mss {
-        return (small, 1);
-    }
-    let large = len + framing.large_overhead;
-    let lead = u32::from(framing.lead > 0);
-    (large, lead + (large - framing.lead).div_ceil(mss))
-}
-
-pub(super) fn segment_len(len: u32, offset: u32, segments: u32, mss: u32, framing: Framing) -> u32 {
-    if segments == 1 {
-        return len;
-    }
-    if offset == 0 && framing.lead > 0 {
-        return framing.lead;
-    }
-    let before = if framing.lead > 0 { framing.lead + (offset - 1) * mss } else { offset * mss };
-    (len - before).min(mss)
 }

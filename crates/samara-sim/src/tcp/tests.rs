@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::sender::cut;
-use super::{AckNeed, Receiver, Sender, timestamp};
-use crate::config::{Framing, SendBuffer, TcpConfig, Transport};
+use super::{Receiver, Sender, timestamp};
+use crate::backlog::{cut, segment_len};
+use crate::config::{Control, Framing, SendBuffer, TcpConfig, Transport};
+use crate::half::AckNeed;
 use crate::packet::Sack;
 
 const MILLI: u64 = 1_000_000;
@@ -38,8 +39,12 @@ impl Path {
             send_buffer: SendBuffer::Fixed { bytes: u64::MAX },
             ..TcpConfig::default()
         };
-        let transport =
-            Transport { mss: 1000, framing: Framing::PLAIN, tcp: Some(config), ..Transport::tcp() };
+        let transport = Transport {
+            mss: 1000,
+            framing: Framing::PLAIN,
+            control: Control::Tcp(config),
+            ..Transport::tcp()
+        };
         let mut sender = Sender::new(Some(&config));
         for (id, len) in (0..).zip(frames) {
             sender.write(id, *len, u64::from(id), &transport);
@@ -145,7 +150,7 @@ proptest! {
         let framing = if noise { Framing::NOISE_YAMUX } else { Framing::PLAIN };
         let (bytes, segments) = cut(len, mss, framing);
         let lens: Vec<u32> =
-            (0..segments).map(|i| super::sender::segment_len(bytes, i, segments, mss, framing)).collect();
+            (0..segments).map(|i| segment_len(bytes, i, segments, mss, framing)).collect();
         prop_assert_eq!(lens.iter().sum::<u32>(), bytes);
         prop_assert!(lens.iter().all(|len| *len > 0 && *len <= mss));
         prop_assert!(bytes >= len);
@@ -157,7 +162,7 @@ fn a_column_leaves_as_it_was_captured() {
     // 57 + 11 x 1,460 + 414 bytes: a column of 16,442 bytes from go-libp2p.
     let (bytes, segments) = cut(16_442, 1460, Framing::NOISE_YAMUX);
     assert_eq!((bytes, segments), (57 + 11 * 1460 + 414, 13));
-    let len = |i| super::sender::segment_len(bytes, i, segments, 1460, Framing::NOISE_YAMUX);
+    let len = |i| segment_len(bytes, i, segments, 1460, Framing::NOISE_YAMUX);
     assert_eq!((len(0), len(1), len(11), len(12)), (57, 1460, 1460, 414));
 }
 

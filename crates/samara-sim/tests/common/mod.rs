@@ -10,8 +10,8 @@ use samara_engine::{
     Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, PeerIdentity, Time, TimerToken,
 };
 use samara_sim::{
-    DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, Record, SimConfig, Simulation, TcpConfig,
-    Transport, host_of,
+    Control, DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, QuicConfig, Record, SimConfig,
+    Simulation, TcpConfig, Transport, host_of,
 };
 
 pub const MBIT: u64 = 1_000_000;
@@ -155,7 +155,19 @@ pub fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
 
 /// No framing, no headers, no handshake cost worth the name: closed forms stay short.
 pub fn bare(tcp: Option<TcpConfig>) -> Transport {
-    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, tcp, ..Transport::tcp() }
+    let control = tcp.map_or(Control::Ideal, Control::Tcp);
+    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::tcp() }
+}
+
+/// The same for QUIC.
+pub fn bare_quic(quic: QuicConfig) -> Transport {
+    Transport {
+        mss: 1000,
+        header: 0,
+        framing: Framing::PLAIN,
+        control: Control::Quic(quic),
+        ..Transport::quic()
+    }
 }
 
 pub fn config(latency_ms: u64, transport: Transport) -> SimConfig {

@@ -1,0 +1,216 @@
+//! The two halves of a link's end, of whichever transport: one type, so that hosts need not ask.
+
+use samara_engine::Frame;
+use samara_engine::outbox::Room;
+
+use crate::backlog::Segment;
+use crate::config::{Control, Transport};
+use crate::packet::Sack;
+use crate::{quic, tcp};
+
+/// What a received packet demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckNeed {
+    /// Nothing: nothing is acknowledged.
+    None,
+    /// An acknowledgement at once.
+    Now,
+    /// One no later than the delay of the configuration.
+    Later,
+}
+
+/// What an outgoing packet says about those that came in. Numbers are of segments (TCP) or packets (QUIC).
+#[derive(Debug)]
+pub(crate) struct Ack {
+    /// TCP: the next segment that is expected. QUIC: one more than the largest packet that arrived, 0 for none.
+    pub(crate) ack: u32,
+    /// TCP: the timestamp of the packet that it acknowledges. QUIC: how long it was kept, in microseconds.
+    pub(crate) echo: u32,
+    /// TCP: what arrived beyond `ack`. QUIC: what arrived, if there is a gap.
+    pub(crate) sack: Option<Box<Sack>>,
+}
+
+/// One direction, at its sender. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) enum Sender<F> {
+    /// TCP, and the ideal transport, which has no control.
+    Tcp(tcp::Sender<F>),
+    /// QUIC.
+    Quic(Box<quic::Sender<F>>),
+}
+
+impl<F: Frame> Sender<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        match transport.control {
+            Control::Quic(config) => Self::Quic(Box::new(quic::Sender::new(config, transport))),
+            Control::Tcp(_) | Control::Ideal => Self::Tcp(tcp::Sender::new(transport.control.tcp())),
+        }
+    }
+
+    /// Takes a frame of `len` encoded bytes.
+    pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
+        match self {
+            Self::Tcp(sender) => sender.write(frame, len, rank, transport),
+            Self::Quic(sender) => sender.write(frame, len, rank, transport),
+        }
+    }
+
+    /// Whether a per-link queue may hand over another frame.
+    pub(crate) fn has_buffer(&self, transport: &Transport) -> bool {
+        match self {
+            Self::Tcp(sender) => sender.has_buffer(transport.control.tcp(), transport.mss),
+            Self::Quic(sender) => sender.has_buffer(),
+        }
+    }
+
+    /// Bytes of a frame written now that would leave as soon as the uplink is free.
+    pub(crate) fn room(&self, transport: &Transport) -> Room {
+        match self {
+            Self::Tcp(sender) => sender.room(transport.mss),
+            Self::Quic(sender) => sender.room(transport),
+        }
+    }
+
+    /// Whether a packet with data can leave now.
+    pub(crate) fn can_send(&self) -> bool {
+        match self {
+            Self::Tcp(sender) => sender.can_send(),
+            Self::Quic(sender) => sender.can_send(),
+        }
+    }
+
+    /// The write rank of the segment that leaves next.
+    pub(crate) fn next_rank(&self) -> u64 {
+        match self {
+            Self::Tcp(sender) => sender.next_rank(),
+            Self::Quic(sender) => sender.next_rank(),
+        }
+    }
+
+    /// The smoothed round trip time in nanoseconds, 0 if unknown.
+    pub(crate) fn srtt(&self) -> u64 {
+        match self {
+            Self::Tcp(sender) => sender.srtt(),
+            Self::Quic(sender) => sender.srtt(),
+        }
+    }
+
+    /// The congestion window in packets.
+    pub(crate) fn cwnd(&self) -> f64 {
+        match self {
+            Self::Tcp(sender) => sender.cwnd(),
+            Self::Quic(sender) => sender.cwnd(),
+        }
+    }
+
+    /// When the timer for lost packets expires; `u64::MAX` if it is off.
+    pub(crate) fn timer_at(&self) -> u64 {
+        match self {
+            Self::Tcp(sender) => sender.rto_at(),
+            Self::Quic(sender) => sender.timer_at(),
+        }
+    }
+
+    /// How long nothing new was acknowledged since a first timeout.
+    pub(crate) fn stalled_for(&self, now: u64) -> u64 {
+        match self {
+            Self::Tcp(sender) => sender.stalled_for(now),
+            Self::Quic(sender) => sender.stalled_for(now),
+        }
+    }
+
+    /// The segment that leaves at `now`, if one can.
+    pub(crate) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
+        match self {
+            Self::Tcp(sender) => sender.pop(now, transport.control.tcp(), transport),
+            Self::Quic(sender) => sender.pop(now, transport),
+        }
+    }
+
+    /// Whether the timer may have to expire sooner after an acknowledgement. TCP's only ever moves on, and one that expires
+    /// too soon is set again.
+    pub(crate) const fn timer_moves_back(&self) -> bool {
+        matches!(self, Self::Quic(_))
+    }
+
+    /// Takes an acknowledgement. Returns whether anything was news (there may be room now).
+    pub(crate) fn acknowledged(
+        &mut self,
+        ack: u32,
+        sack: Option<&Sack>,
+        echo: u32,
+        now: u64,
+        transport: &Transport,
+    ) -> bool {
+        match self {
+            Self::Tcp(sender) => match transport.control.tcp() {
+                Some(config) => sender.acknowledged(ack, sack, echo, now, config),
+                None => false,
+            },
+            Self::Quic(sender) => sender.acknowledged(ack, sack, echo, now),
+        }
+    }
+
+    /// The timer expired. Returns whether acknowledgements stayed out for too long.
+    pub(crate) fn timed_out(&mut self, now: u64, transport: &Transport) -> bool {
+        match self {
+            Self::Tcp(sender) => {
+                if let Some(config) = transport.control.tcp() {
+                    sender.timed_out(now, config);
+                }
+                true
+            }
+            Self::Quic(sender) => sender.timed_out(now),
+        }
+    }
+}
+
+/// One direction, at its receiver. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) enum Receiver<F> {
+    /// TCP, and the ideal transport, of which it learns nothing.
+    Tcp(tcp::Receiver<F>),
+    /// QUIC.
+    Quic(Box<quic::Receiver<F>>),
+}
+
+impl<F: Frame> Receiver<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        match transport.control {
+            Control::Quic(config) => Self::Quic(Box::new(quic::Receiver::new(config))),
+            Control::Tcp(_) | Control::Ideal => Self::Tcp(tcp::Receiver::new()),
+        }
+    }
+
+    /// Takes a segment and what its packet says of itself; frames that are complete now go to `deliver`.
+    pub(crate) fn segment(
+        &mut self,
+        now: u64,
+        stamp: u32,
+        (seq, frame): (u32, Option<F>),
+        transport: &Transport,
+        deliver: &mut Vec<F>,
+    ) -> AckNeed {
+        match self {
+            Self::Tcp(receiver) => match transport.control.tcp() {
+                Some(config) => receiver.segment(seq, stamp, frame, config, deliver),
+                None => {
+                    deliver.extend(frame);
+                    AckNeed::None
+                }
+            },
+            Self::Quic(receiver) => receiver.packet(now, stamp, (seq, frame), transport, deliver),
+        }
+    }
+
+    /// A packet leaves. Returns what it acknowledges.
+    pub(crate) fn acknowledge(&mut self, now: u64) -> Ack {
+        match self {
+            Self::Tcp(receiver) => {
+                let (ack, echo) = (receiver.next(), receiver.echo());
+                Ack { ack, echo, sack: receiver.acknowledge() }
+            }
+            Self::Quic(receiver) => receiver.acknowledge(now),
+        }
+    }
+}
