@@ -28,6 +28,18 @@ async fn mistakes_are_told() {
             400,
             &["schedule.source: found observer"],
         ),
+        (
+            "/v1/publish-batch",
+            "{\"messages\":[],\"schedule\":\"backwards\"}",
+            422,
+            &["unknown variant `backwards`", "`interleaved`"],
+        ),
+        (
+            "/v1/publish-batch",
+            "{\"messages\":[],\"schedule\":{\"sort\":1}}",
+            422,
+            &["unknown field `sort`", "`kind`"],
+        ),
         ("/v1/schedule", "{\"publications\":[{\"at_unix_ns\":9e18}]}", 422, &["at_unix_ns"]),
         (
             "/v1/schedule",
