@@ -1,14 +1,9 @@
 //! What else JSON from Go can look like.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 
-/// The type is a number in what Go's `encoding/json` writes; its reader also takes the name.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Number(i32),
-    Name(String),
-}
+use serde::de::Unexpected;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The names of the types in the protobuf, by number.
 const NAMES: [&str; 13] = [
@@ -38,15 +33,29 @@ pub(crate) fn serialize<S: Serializer>(kind: &Option<i32>, serializer: S) -> Res
     kind.serialize(serializer)
 }
 
+/// The type is a number in what Go's `encoding/json` writes; its reader also takes the name.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Option<i32>, D::Error> {
-    match Option::<Written>::deserialize(source)? {
-        None => Ok(None),
-        Some(Written::Number(number)) => Ok(Some(number)),
-        Some(Written::Name(name)) => match NAMES.iter().position(|known| *known == name) {
-            Some(at) => Ok(Some(at as i32)),
-            None => Err(serde::de::Error::custom(format!("\"{name}\" is not a type of event"))),
-        },
+    struct Visitor;
+    impl serde::de::Visitor<'_> for Visitor {
+        type Value = Option<i32>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the number or the name of a type of event, such as 3 or \"DELIVER_MESSAGE\"")
+        }
+        fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Self::Value, E> {
+            let unknown = || E::invalid_value(Unexpected::Unsigned(number), &self);
+            i32::try_from(number).map(Some).map_err(|_| unknown())
+        }
+        fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+            match NAMES.iter().position(|known| *known == name) {
+                Some(at) => Ok(Some(at as i32)),
+                None => Err(E::invalid_value(Unexpected::Str(name), &self)),
+            }
+        }
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
     }
+    source.deserialize_any(Visitor)
 }
 
 /// A nil slice is `null` in Go, where it is not left out.

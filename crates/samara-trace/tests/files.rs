@@ -95,7 +95,9 @@ fn errors_name_the_file_and_the_place() {
     let (_, text, _) = read(Format::Json, b"{\"type\":9,\"pe");
     assert!(text.contains("cut off"), "{text}");
     let (_, text, _) = read(Format::Json, b"{\"type\":\"DANCE\"}\n");
-    assert!(text.contains("DANCE"), "{text}");
+    assert!(text.contains("DANCE") && text.contains("DELIVER_MESSAGE"), "{text}");
+    let (_, text, _) = read(Format::Json, b"{\"type\":-1}\n");
+    assert!(text.contains("integer `-1`"), "{text}");
 
     let missing = TraceReader::open(Path::new("no/such.pb")).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.pb: cannot be read"), "{missing}");

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use samara_engine::outbox::Schedule;
 use samara_lab::scenario::{ScheduleKind, ScheduleSpec};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::config::{check_schedule, check_topic};
 use crate::node::payload::Payload;
@@ -50,11 +50,27 @@ pub(super) struct Batch {
 }
 
 /// A schedule: its kind alone, or the whole of what the configuration can say of one.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum ScheduleWord {
-    Kind(ScheduleKind),
-    Spec(ScheduleSpec),
+#[derive(Debug)]
+struct ScheduleWord(ScheduleSpec);
+
+impl<'de> Deserialize<'de> for ScheduleWord {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(source)?;
+        let spec = if value.is_string() {
+            let of_kind = |kind| ScheduleSpec {
+                kind,
+                shuffle: false,
+                peers: None,
+                timeout: None,
+                source: None,
+                cap: None,
+            };
+            ScheduleKind::deserialize(value).map(of_kind)
+        } else {
+            ScheduleSpec::deserialize(value)
+        };
+        spec.map(Self).map_err(serde::de::Error::custom)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,13 +167,7 @@ fn bounded(key: &str, messages: Messages) -> Result<Messages, String> {
 }
 
 fn schedule(key: &str, word: Option<ScheduleWord>) -> Result<Option<Schedule>, String> {
-    let spec = match word {
-        None => return Ok(None),
-        Some(ScheduleWord::Spec(spec)) => spec,
-        Some(ScheduleWord::Kind(kind)) => {
-            ScheduleSpec { kind, shuffle: false, peers: None, timeout: None, source: None, cap: None }
-        }
-    };
+    let Some(ScheduleWord(spec)) = word else { return Ok(None) };
     check_schedule(key, Some(&spec)).map_err(|(key, message)| format!("{key}: {message}"))?;
     Ok(Some(spec.build(None)))
 }

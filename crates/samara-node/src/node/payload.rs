@@ -20,6 +20,14 @@ impl Payload {
         }
     }
 
+    /// Bytes that it takes until it is made.
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Self::Data(data) => data.len(),
+            Self::Random(_) => 0,
+        }
+    }
+
     pub(crate) fn make(self) -> Bytes {
         match self {
             Self::Data(data) => data,

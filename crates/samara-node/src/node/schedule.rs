@@ -26,6 +26,8 @@ const SPIN_NS: u64 = 200_000;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Publications that are kept at most, those that are over included.
 pub(crate) const PLANNED_MAX: usize = 10_000;
+/// Bytes of payload that wait at most; random ones do not count before they are made.
+const HELD_MAX: usize = 256 << 20;
 
 /// A publication to come.
 #[derive(Debug)]
@@ -34,6 +36,12 @@ pub(crate) struct Planned {
     pub(crate) messages: Vec<(String, Payload)>,
     /// `None` for the configuration's.
     pub(crate) schedule: Option<Schedule>,
+}
+
+impl Planned {
+    fn held(&self) -> usize {
+        self.messages.iter().map(|(_, payload)| payload.held()).sum()
+    }
 }
 
 /// A publication that is due.
@@ -84,6 +92,10 @@ impl Plan {
                 "found {} publications while {waiting} wait; expected at most {PLANNED_MAX} together",
                 planned.len()
             ));
+        }
+        let held: usize = self.waiting.values().chain(&planned).map(Planned::held).sum();
+        if held > HELD_MAX {
+            return Err(format!("{held} bytes of payload would wait; expected at most {HELD_MAX}"));
         }
         let mut numbers = Vec::with_capacity(planned.len());
         for planned in planned {
