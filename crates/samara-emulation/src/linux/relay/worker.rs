@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
@@ -16,7 +15,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use samara_engine::Time;
 
-use super::report::{Lateness, RelayReport, Unrouted};
+use super::report::{LatenessRecorder, RelayReport, Unrouted};
 use crate::emulator::{Emulator, Packet};
 use crate::packet::{Refused, route, translate};
 use crate::subnets::Subnets;
@@ -50,7 +49,7 @@ pub(super) struct Worker {
     emulator: Emulator<Box<[u8]>>,
     start: Instant,
     buffer: Box<[u8]>,
-    lateness: Histogram<u64>,
+    lateness: LatenessRecorder,
     unrouted: Unrouted,
 }
 
@@ -63,7 +62,7 @@ impl Worker {
         emulator: Emulator<Box<[u8]>>,
     ) -> io::Result<Self> {
         let hosts = emulator.counters().count() as u32;
-        let lateness = Histogram::new(3).map_err(io::Error::other)?;
+        let lateness = LatenessRecorder::new()?;
         Ok(Self {
             tun,
             wake,
@@ -139,7 +138,7 @@ impl Worker {
         for _ in 0..BATCH {
             let now = self.now();
             let Some(delivery) = self.emulator.poll(now) else { return false };
-            self.lateness.saturating_record(now.since(delivery.due).as_nanos() as u64);
+            self.lateness.record(now.since(delivery.due));
             let packet = delivery.packet;
             if let Err(error) = self.tun.write(&packet.payload) {
                 self.unrouted.not_taken.add(packet.bytes);
@@ -181,7 +180,7 @@ impl Worker {
         RelayReport {
             running: self.start.elapsed(),
             cpu,
-            lateness: Lateness::of(&self.lateness),
+            lateness: self.lateness.summary(),
             hosts: self.emulator.counters().copied().collect(),
             unrouted: self.unrouted.clone(),
             // Filled in by the one who asks: only the kernel knows.
