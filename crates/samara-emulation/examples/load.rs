@@ -98,7 +98,8 @@ mod linux {
         println!("sent          {:.0} packets/s", sent as f64 / seconds.as_secs_f64());
         println!("carried       {:.0} packets/s", carried as f64 / seconds.as_secs_f64());
         println!("device drops  {} packets", report.device_drops);
-        println!("relay         {:.1} % of a processor", report.cpu_share() * 100.0);
+        let precedence = if report.realtime { "" } else { ", without precedence" };
+        println!("relay         {:.1} % of a processor{precedence}", report.cpu_share() * 100.0);
         println!(
             "              {:.0} packets for a second of processor time",
             carried as f64 / report.cpu.as_secs_f64()

@@ -137,7 +137,7 @@ impl Subnets {
     }
 
     /// Whether one of the subnets has an address in common with this one.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay adds routes"))]
     pub(crate) fn overlaps(&self, address: Ipv4Addr, prefix: u8) -> bool {
         let common = !host_mask(prefix.min(self.prefix));
         [self.own, self.peers].iter().any(|subnet| (subnet ^ address.to_bits()) & common == 0)

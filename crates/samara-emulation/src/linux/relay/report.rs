@@ -82,6 +82,8 @@ pub struct RelayReport {
     pub running: Duration,
     /// Processor time of its thread, including what the kernel's TCP did on its behalf.
     pub cpu: Duration,
+    /// Whether its thread runs before all ordinary threads: asked for, and allowed (`CAP_SYS_NICE`).
+    pub realtime: bool,
     /// How late it was.
     pub lateness: Lateness,
     /// By host.
@@ -126,8 +128,9 @@ impl RelayReport {
         }
         if self.lateness.p99 > LATE {
             doubts.push(format!(
-                "1 packet in 100 was delivered more than {:?} late; the machine is too busy for these rates",
-                self.lateness.p99
+                "1 packet in 100 was delivered more than {:?} late; the machine is too busy for these rates{}",
+                self.lateness.p99,
+                if self.realtime { "" } else { ", and the relay has no precedence (CAP_SYS_NICE, as root has it)" }
             ));
         }
         if self.cpu_share() > BUSY_SHARE {
@@ -161,6 +164,7 @@ mod tests {
         RelayReport {
             running: Duration::from_secs(10),
             cpu: Duration::from_secs(1),
+            realtime: true,
             lateness,
             hosts: Vec::new(),
             unrouted: Unrouted::default(),

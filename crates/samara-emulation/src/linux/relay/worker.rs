@@ -17,6 +17,7 @@ use samara_engine::Time;
 
 use super::report::{LatenessRecorder, RelayReport, Unrouted};
 use crate::emulator::{Emulator, Packet};
+use crate::linux::priority::take_precedence;
 use crate::packet::{Refused, route, translate};
 use crate::subnets::Subnets;
 
@@ -48,6 +49,7 @@ pub(super) struct Worker {
     hosts: u32,
     emulator: Emulator<Box<[u8]>>,
     start: Instant,
+    realtime: bool,
     buffer: Box<[u8]>,
     lateness: LatenessRecorder,
     unrouted: Unrouted,
@@ -71,15 +73,18 @@ impl Worker {
             hosts,
             emulator,
             start: Instant::now(),
+            realtime: false,
             buffer: vec![0; MAX_PACKET].into_boxed_slice(),
             lateness,
             unrouted: Unrouted::default(),
         })
     }
 
-    /// Carries packets until it is asked to stop.
-    pub(super) fn run(mut self) -> io::Result<()> {
+    /// Carries packets until it is asked to stop, before ordinary threads if `realtime`.
+    pub(super) fn run(mut self, realtime: bool) -> io::Result<()> {
         nix::sys::prctl::set_timerslack(TIMER_SLACK_NANOS)?;
+        // A refusal is no error: the report says so, and how late packets were.
+        self.realtime = realtime && take_precedence().is_ok();
         loop {
             let more_to_read = self.read()?;
             let more_to_write = self.deliver();
@@ -180,6 +185,7 @@ impl Worker {
         RelayReport {
             running: self.start.elapsed(),
             cpu,
+            realtime: self.realtime,
             lateness: self.lateness.summary(),
             hosts: self.emulator.counters().copied().collect(),
             unrouted: self.unrouted.clone(),
