@@ -46,7 +46,7 @@ mod linux {
         for host in 1..=RECEIVERS {
             let socket = UdpSocket::bind((relay.bind_address(host), 0))?;
             socket.set_read_timeout(Some(50 * TICK))?;
-            targets.push(SocketAddr::from((relay.dial_address(host), socket.local_addr()?.port())));
+            targets.push(SocketAddr::from((relay.dial_address(0, host), socket.local_addr()?.port())));
             sockets.push(socket);
         }
         let done = AtomicBool::new(false);

@@ -30,7 +30,7 @@ pub use error::ConfigError;
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
-pub use subnets::{Subnets, SubnetsError};
+pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 pub use unavailable::Unavailable;
 
 /// Whether a relay can be started by this process.

@@ -64,8 +64,8 @@ pub struct Unrouted {
     pub not_ipv4: Count,
     /// Lengths did not fit.
     pub malformed: Count,
-    /// From or to an address that is no host's; usually from sockets that dial without being bound to their host's
-    /// address.
+    /// From an address that is no host's, or to one at which its host sees nobody: of sockets that are bound to something
+    /// else than their host's address, or that dial what another host sees.
     pub unknown_host: Count,
     /// Source and destination of the first of them.
     pub first_unknown: Option<(Ipv4Addr, Ipv4Addr)>,
@@ -142,7 +142,7 @@ impl RelayReport {
         if let Some((source, destination)) = self.unrouted.first_unknown {
             doubts.push(format!(
                 "{} packets were from or to addresses of no host, the first one from {source} to {destination}; bind \
-                 sockets to the address of their host before they dial",
+                 sockets to the address of their host or to none, and have a host dial what itself sees of the others",
                 self.unrouted.unknown_host.packets
             ));
         }

@@ -122,7 +122,7 @@ impl Worker {
         let bytes = &mut self.buffer[..len];
         match route(bytes, &self.subnets, self.hosts) {
             Ok(route) => {
-                translate(bytes, &self.subnets);
+                translate(bytes, &self.subnets, route);
                 let packet =
                     Packet { from: route.from, to: route.to, bytes: len as u32, payload: Box::from(&*bytes) };
                 let now = Time::ZERO + self.start.elapsed();
