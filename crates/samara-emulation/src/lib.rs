@@ -14,7 +14,7 @@ mod emulator;
 mod error;
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay reads packets"))]
 mod packet;
 mod subnets;
 mod unavailable;
@@ -30,7 +30,7 @@ pub use error::ConfigError;
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
-pub use subnets::{Subnets, SubnetsError};
+pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 pub use unavailable::Unavailable;
 
 /// Whether a relay can be started by this process.

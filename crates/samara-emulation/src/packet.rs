@@ -32,11 +32,11 @@ pub(crate) enum Refused {
     NotIpv4,
     /// Lengths do not fit.
     Malformed,
-    /// From or to an address that is no host's.
+    /// From an address that is no host's, or to one at which its host sees nobody.
     UnknownHost { source: u32, destination: u32 },
 }
 
-/// Reads the route of a packet as a host has sent it: from an own address to a peer's.
+/// Reads the route of a packet as a host has sent it: from its own address to one at which it sees another.
 pub(crate) fn route(packet: &[u8], subnets: &Subnets, hosts: u32) -> Result<Route, Refused> {
     match packet.first() {
         None => return Err(Refused::Malformed),
@@ -49,9 +49,8 @@ pub(crate) fn route(packet: &[u8], subnets: &Subnets, hosts: u32) -> Result<Rout
         return Err(Refused::Malformed);
     }
     let (source, destination) = (u32_at(packet, 12), u32_at(packet, 16));
-    let from = subnets.host_of_own(source).filter(|host| *host < hosts);
-    let to = subnets.host_of_peer(destination).filter(|host| *host < hosts);
-    let (Some(from), Some(to)) = (from, to) else {
+    let pair = subnets.pair(source, destination).filter(|(from, to)| *from.max(to) < hosts);
+    let Some((from, to)) = pair else {
         return Err(Refused::UnknownHost { source, destination });
     };
     Ok(Route { from, to, flow: flow(packet, header, to) })
@@ -67,25 +66,27 @@ fn flow(packet: &[u8], header: usize, to: u32) -> u64 {
     u64::from(to) << 40 | u64::from(protocol) << 32 | u64::from(ports)
 }
 
-/// Makes a packet that [`route`] has accepted look to the receiver as it should: from a peer's address to its own.
-pub(crate) fn translate(packet: &mut [u8], subnets: &Subnets) {
-    exchange(packet, 12, subnets);
-    exchange(packet, 16, subnets);
-    // An error quotes a packet as its receiver saw it; its sender knows it with the subnets exchanged.
+/// Makes a packet look to the receiver as it should: from the address at which it sees the sender, to its own. `route` is
+/// what [`route`] has found.
+pub(crate) fn translate(packet: &mut [u8], subnets: &Subnets, route: Route) {
+    let Route { from, to, .. } = route;
+    set_addresses(packet, subnets.dial_address(to, from).to_bits(), subnets.bind_address(to).to_bits());
+    // An error quotes a packet as its receiver saw it. Its sender, the receiver of the error, knows it as it was.
     let Some(header) = header_len(packet) else { return };
     let whole = u16_at(packet, 6) & 0x1fff == 0;
-    if packet[9] == ICMP && whole && packet.get(header).is_some_and(|kind| ICMP_ERRORS.contains(kind)) {
-        let quoted = header + ICMP_HEADER;
-        if packet.len() >= quoted + HEADER && packet[quoted] >> 4 == 4 {
-            exchange(packet, quoted + 12, subnets);
-            exchange(packet, quoted + 16, subnets);
-        }
+    if packet[9] != ICMP || !whole || !packet.get(header).is_some_and(|kind| ICMP_ERRORS.contains(kind)) {
+        return;
+    }
+    let Some(quoted) = packet.get_mut(header + ICMP_HEADER..) else { return };
+    let arrived = (subnets.dial_address(from, to).to_bits(), subnets.bind_address(from).to_bits());
+    if quoted.len() >= HEADER && (u32_at(quoted, 12), u32_at(quoted, 16)) == arrived {
+        set_addresses(quoted, subnets.bind_address(to).to_bits(), subnets.dial_address(to, from).to_bits());
     }
 }
 
-fn exchange(packet: &mut [u8], at: usize, subnets: &Subnets) {
-    let address = subnets.exchange(u32_at(packet, at));
-    packet[at..at + 4].copy_from_slice(&address.to_be_bytes());
+fn set_addresses(packet: &mut [u8], source: u32, destination: u32) {
+    packet[12..16].copy_from_slice(&source.to_be_bytes());
+    packet[16..20].copy_from_slice(&destination.to_be_bytes());
 }
 
 /// The length of the IPv4 header, if all of it is there.
@@ -108,12 +109,12 @@ mod tests {
 
     use super::*;
 
-    fn subnets(own: [u8; 4], peers: [u8; 4], prefix: u8) -> Subnets {
-        Subnets::new(own.into(), peers.into(), prefix).unwrap()
+    fn subnets(own: [u8; 2], peers: [u8; 2]) -> Subnets {
+        Subnets::new([own[0], own[1], 0, 0].into(), [peers[0], peers[1], 0, 0].into()).unwrap()
     }
 
     fn default_subnets() -> Subnets {
-        subnets([10, 78, 0, 0], [10, 79, 0, 0], 16)
+        subnets([10, 78], [10, 79])
     }
 
     /// The internet checksum (RFC 1071) over some bytes and a start value.
@@ -138,7 +139,7 @@ mod tests {
     fn packet(subnets: &Subnets, from: u32, to: u32, protocol: u8, body: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 0, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0];
         packet.extend(subnets.bind_address(from).octets());
-        packet.extend(subnets.dial_address(to).octets());
+        packet.extend(subnets.dial_address(from, to).octets());
         packet.extend(body);
         let total = packet.len() as u16;
         packet[2..4].copy_from_slice(&total.to_be_bytes());
@@ -163,36 +164,35 @@ mod tests {
     proptest! {
         #[test]
         fn checksums_stay_valid(
-            (prefix, from, to) in (16..29u8).prop_flat_map(|prefix| {
-                let hosts = u32::MAX.checked_shr(prefix.into()).unwrap() - 1;
-                (Just(prefix), 0..hosts, 0..hosts)
-            }),
-            own in any::<u32>(),
-            peers in any::<u32>(),
+            (from, to) in (0..254u32, 0..254u32),
+            own in any::<[u8; 2]>(),
+            peers in any::<[u8; 2]>(),
             protocol in prop_oneof![Just(TCP), Just(UDP), Just(ICMP)],
             body in prop::collection::vec(any::<u8>(), 20..1480),
         ) {
-            let mask = !u32::MAX.checked_shr(prefix.into()).unwrap();
-            prop_assume!(own & mask != peers & mask);
-            let subnets = subnets((own & mask).to_be_bytes(), (peers & mask).to_be_bytes(), prefix);
+            prop_assume!(own != peers);
+            let subnets = subnets(own, peers);
             let mut packet = packet(&subnets, from, to, protocol, &body);
             prop_assert!(checksums_hold(&packet));
             let found = route(&packet, &subnets, u32::MAX).unwrap();
             prop_assert_eq!((found.from, found.to), (from, to));
-            translate(&mut packet, &subnets);
+            translate(&mut packet, &subnets, found);
             prop_assert!(checksums_hold(&packet));
-            prop_assert_eq!(u32_at(&packet, 12), subnets.dial_address(from).to_bits());
+            prop_assert_eq!(u32_at(&packet, 12), subnets.dial_address(to, from).to_bits());
             prop_assert_eq!(u32_at(&packet, 16), subnets.bind_address(to).to_bits());
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), ipv4 in any::<bool>()) {
+        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), ipv4 in any::<bool>(), addressed in any::<bool>()) {
             let subnets = default_subnets();
             if ipv4 && !bytes.is_empty() {
                 bytes[0] = 0x45 + (bytes[0] & 3);
             }
-            if route(&bytes, &subnets, 100).is_ok() {
-                translate(&mut bytes, &subnets);
+            if addressed && bytes.len() >= HEADER {
+                set_addresses(&mut bytes, subnets.bind_address(3).to_bits(), subnets.dial_address(3, 4).to_bits());
+            }
+            if let Ok(found) = route(&bytes, &subnets, 100) {
+                translate(&mut bytes, &subnets, found);
             }
         }
 
@@ -211,7 +211,7 @@ mod tests {
             match route(&packet, &subnets, 100) {
                 Ok(found) => {
                     prop_assert_eq!((found.from, found.to), (3, 4));
-                    translate(&mut packet, &subnets);
+                    translate(&mut packet, &subnets, found);
                 }
                 Err(refused) => {
                     let unknown = matches!(refused, Refused::UnknownHost { .. });
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(route(&ipv6, &subnets, 5), Err(Refused::NotIpv4));
         let mut foreign = good;
         foreign[12..16].copy_from_slice(&[192, 0, 2, 1]);
-        let refused = Refused::UnknownHost { source: 0xc000_0201, destination: 0x0a4f_0005 };
+        let refused = Refused::UnknownHost { source: 0xc000_0201, destination: 0x0a4f_0405 };
         assert_eq!(route(&foreign, &subnets, 5), Err(refused));
     }
 
@@ -270,12 +270,15 @@ mod tests {
         let subnets = default_subnets();
         let mut sent = packet(&subnets, 3, 4, UDP, &[9; 20]);
         let original = sent.clone();
-        translate(&mut sent, &subnets);
+        let there = route(&sent, &subnets, 10).unwrap();
+        translate(&mut sent, &subnets, there);
+        assert_ne!(sent, original);
         // Host 4 answers that the port is unreachable, quoting what it received.
         let mut body = vec![3, 3, 0, 0, 0, 0, 0, 0];
         body.extend(&sent);
         let mut error = packet(&subnets, 4, 3, ICMP, &body);
-        translate(&mut error, &subnets);
+        let back = route(&error, &subnets, 10).unwrap();
+        translate(&mut error, &subnets, back);
         assert!(checksums_hold(&error));
         assert_eq!(error[HEADER + ICMP_HEADER..], original);
     }

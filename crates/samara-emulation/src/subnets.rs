@@ -1,77 +1,72 @@
-//! The two subnets of a relay: addresses that hosts have, and addresses that others see them under.
+//! The two subnets of a relay: addresses that hosts have, and addresses that they see each other under.
 
 use std::net::Ipv4Addr;
 
 use thiserror::Error;
 
-/// The shortest prefix (the largest subnet) that makes sense: it holds all hosts that can be numbered.
-const SHORTEST_PREFIX: u8 = 16;
+/// Both subnets have 16 bits for hosts: one byte for each of a pair.
+const PREFIX: u8 = 16;
 
-/// The longest prefix: a subnet of two hosts, without its first and last address.
-const LONGEST_PREFIX: u8 = 30;
+/// What a host sees of the others: one byte for the other one.
+const VIEW_PREFIX: u8 = 24;
 
-/// Two subnets of the same size. Host *i* has the address *i* + 1 of `own`; others reach it by the address *i* + 1 of
-/// `peers`, and see it there.
+/// The most hosts: the values of a byte without 0 and 255, which end addresses of networks and broadcasts.
+pub const MAX_ADDRESSES: usize = 254;
+
+/// Two subnets with prefixes of 16 bits. With *n* the number of a host, counted from 1:
 ///
-/// Addresses of `own` are local to the machine: a packet to one of them never passes the relay. Those of `peers` are
-/// routed into the relay, which exchanges the subnets of source and destination. The sum of the 16-bit words of a packet
-/// stays the same, so that no checksum (IPv4, TCP, UDP, ICMP) has to be computed again.
+/// - host *n* has the address `own.(255 - n).n`, its sockets are bound to it;
+/// - host *n* sees host *m* at `peers.n.m`, and dials it there.
+///
+/// Each host has its own view of the others (`peers.n.0/24`), so that a route can tell the kernel which source address
+/// belongs to a destination: a program that does not bind its socket before it dials, or binds it to a port only, still
+/// dials from the address of its host.
+///
+/// A packet from `own.(255 - n).n` to `peers.n.m` arrives as one from `peers.m.n` to `own.(255 - m).m`. The sum of the 16-bit
+/// words of the addresses is `own + peers + 255 * 256 + n + m` either way, so that no checksum (IPv4, TCP, UDP, ICMP) has
+/// to be computed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnets {
     own: u32,
     peers: u32,
-    prefix: u8,
 }
 
 /// A pair of subnets that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SubnetsError {
-    /// The prefix is too long or too short.
-    #[error("subnets: found the prefix /{found}, expected /{SHORTEST_PREFIX} to /{LONGEST_PREFIX}")]
-    Prefix {
-        /// Its length.
-        found: u8,
-    },
     /// An address has bits outside of its prefix.
-    #[error("subnets: {address}/{prefix} has bits beyond its prefix; expected {expected}/{prefix}")]
+    #[error("subnets: {address}/{PREFIX} has bits beyond its prefix; expected {expected}/{PREFIX}")]
     Alignment {
         /// What was given.
         address: Ipv4Addr,
-        /// The length of the prefix.
-        prefix: u8,
         /// The first address of that subnet.
         expected: Ipv4Addr,
     },
     /// Both are the same.
-    #[error("subnets: own and peers are both {address}/{prefix}, expected two different ones")]
+    #[error("subnets: own and peers are both {address}/{PREFIX}, expected two different ones")]
     Same {
         /// The first address.
         address: Ipv4Addr,
-        /// The length of the prefix.
-        prefix: u8,
     },
 }
 
 impl Subnets {
-    /// The subnets that begin with these addresses.
+    /// The subnets that begin with these addresses, with prefixes of 16 bits.
     ///
     /// # Errors
-    /// If the prefix is shorter than 16 bits or longer than 30, an address is not the first one of its subnet, or both are
-    /// the same.
-    pub fn new(own: Ipv4Addr, peers: Ipv4Addr, prefix: u8) -> Result<Self, SubnetsError> {
-        if !(SHORTEST_PREFIX..=LONGEST_PREFIX).contains(&prefix) {
-            return Err(SubnetsError::Prefix { found: prefix });
-        }
+    /// If an address is not the first one of its subnet, or both are the same.
+    pub fn new(own: Ipv4Addr, peers: Ipv4Addr) -> Result<Self, SubnetsError> {
         for address in [own, peers] {
-            let expected = Ipv4Addr::from_bits(address.to_bits() & !host_mask(prefix));
+            let [a, b, _, _] = address.octets();
+            let expected = Ipv4Addr::new(a, b, 0, 0);
             if address != expected {
-                return Err(SubnetsError::Alignment { address, prefix, expected });
+                return Err(SubnetsError::Alignment { address, expected });
             }
         }
         if own == peers {
-            return Err(SubnetsError::Same { address: own, prefix });
+            return Err(SubnetsError::Same { address: own });
         }
-        Ok(Self { own: own.to_bits(), peers: peers.to_bits(), prefix })
+        Ok(Self { own: own.to_bits(), peers: peers.to_bits() })
     }
 
     /// Pairs in the private block 10.0.0.0/8 that are tried in turn where none is given: 10.78 and 10.79, 10.80 and
@@ -81,71 +76,67 @@ impl Subnets {
         (78..141u8).step_by(2).map(|second| Self {
             own: Ipv4Addr::new(10, second, 0, 0).to_bits(),
             peers: Ipv4Addr::new(10, second + 1, 0, 0).to_bits(),
-            prefix: 16,
         })
     }
 
-    /// The first address that hosts have, and the length of the prefix.
+    /// The first address of the subnet that hosts have their addresses in, and the length of its prefix.
     pub fn own(&self) -> (Ipv4Addr, u8) {
-        (Ipv4Addr::from_bits(self.own), self.prefix)
+        (Ipv4Addr::from_bits(self.own), PREFIX)
     }
 
-    /// The first address that hosts are seen under, and the length of the prefix.
+    /// The first address of the subnet that hosts see each other in, and the length of its prefix.
     pub fn peers(&self) -> (Ipv4Addr, u8) {
-        (Ipv4Addr::from_bits(self.peers), self.prefix)
+        (Ipv4Addr::from_bits(self.peers), PREFIX)
     }
 
-    /// How many hosts have an address.
-    pub fn capacity(&self) -> usize {
-        // Without the first and the last address, which are the network's and the broadcast's by convention.
-        host_mask(self.prefix) as usize - 1
+    /// The part of [`peers`](Self::peers) that a host sees the others in, and the length of its prefix.
+    ///
+    /// # Panics
+    /// If the host's number is not below [`MAX_ADDRESSES`].
+    pub fn view(&self, host: u32) -> (Ipv4Addr, u8) {
+        (Ipv4Addr::from_bits(self.peers | number(host) << 8), VIEW_PREFIX)
     }
 
-    /// The address that a host has: its sockets are bound to it, to listen and to dial.
+    /// The address that a host has.
+    ///
+    /// # Panics
+    /// If the host's number is not below [`MAX_ADDRESSES`].
     pub fn bind_address(&self, host: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.own | (host + 1))
+        let n = number(host);
+        Ipv4Addr::from_bits(self.own | (255 - n) << 8 | n)
     }
 
-    /// The address that a host is dialled at by others.
-    pub fn dial_address(&self, host: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.peers | (host + 1))
+    /// The address at which host `from` sees host `to`, and dials it.
+    ///
+    /// # Panics
+    /// If a host's number is not below [`MAX_ADDRESSES`].
+    pub fn dial_address(&self, from: u32, to: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.peers | number(from) << 8 | number(to))
     }
 
-    /// The host that has this address as its own.
-    pub(crate) fn host_of_own(&self, address: u32) -> Option<u32> {
-        self.host_in(self.own, address)
-    }
-
-    /// The host that is seen under this address.
-    pub(crate) fn host_of_peer(&self, address: u32) -> Option<u32> {
-        self.host_in(self.peers, address)
-    }
-
-    fn host_in(&self, subnet: u32, address: u32) -> Option<u32> {
-        let mask = host_mask(self.prefix);
-        if address & !mask == subnet { (address & mask).checked_sub(1) } else { None }
-    }
-
-    /// The same host's address in the other subnet; other addresses stay as they are.
-    pub(crate) fn exchange(&self, address: u32) -> u32 {
-        let mask = host_mask(self.prefix);
-        match address & !mask {
-            subnet if subnet == self.own => self.peers | (address & mask),
-            subnet if subnet == self.peers => self.own | (address & mask),
-            _ => address,
-        }
+    /// The sender and the receiver of a packet with these addresses, if a host sends it as it should.
+    pub(crate) fn pair(&self, source: u32, destination: u32) -> Option<(u32, u32)> {
+        let from = (source & 0xff).checked_sub(1)?;
+        let to = (destination & 0xff).checked_sub(1)?;
+        let hosts = from.max(to) < MAX_ADDRESSES as u32;
+        let sent = hosts
+            && self.bind_address(from).to_bits() == source
+            && self.dial_address(from, to).to_bits() == destination;
+        if sent { Some((from, to)) } else { None }
     }
 
     /// Whether one of the subnets has an address in common with this one.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay adds routes"))]
     pub(crate) fn overlaps(&self, address: Ipv4Addr, prefix: u8) -> bool {
-        let common = !host_mask(prefix.min(self.prefix));
+        let common = !u32::MAX.checked_shr(prefix.min(PREFIX).into()).unwrap_or(0);
         [self.own, self.peers].iter().any(|subnet| (subnet ^ address.to_bits()) & common == 0)
     }
 }
 
-fn host_mask(prefix: u8) -> u32 {
-    u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0)
+/// What stands for a host in addresses.
+fn number(host: u32) -> u32 {
+    assert!((host as usize) < MAX_ADDRESSES, "host {host} has no address, there are {MAX_ADDRESSES}");
+    host + 1
 }
 
 #[cfg(test)]
@@ -156,41 +147,53 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn subnets() -> Subnets {
+        Subnets::new(ip("10.78.0.0"), ip("10.79.0.0")).unwrap()
+    }
+
     #[test]
-    fn hosts_have_the_same_number_in_both() {
-        let subnets = Subnets::new(ip("10.78.0.0"), ip("10.79.0.0"), 16).unwrap();
-        for host in [0, 1, 254, 255, 256, 65_533] {
-            let (own, seen) = (subnets.bind_address(host), subnets.dial_address(host));
-            assert_eq!(subnets.host_of_own(own.to_bits()), Some(host));
-            assert_eq!(subnets.host_of_peer(seen.to_bits()), Some(host));
-            assert_eq!(subnets.host_of_own(seen.to_bits()), None);
-            assert_eq!(subnets.exchange(own.to_bits()), seen.to_bits());
-            assert_eq!(subnets.exchange(seen.to_bits()), own.to_bits());
+    fn addresses_are_those_of_the_documentation() {
+        assert_eq!(subnets().bind_address(0), ip("10.78.254.1"));
+        assert_eq!(subnets().bind_address(253), ip("10.78.1.254"));
+        assert_eq!(subnets().dial_address(0, 253), ip("10.79.1.254"));
+        assert_eq!(subnets().view(1), (ip("10.79.2.0"), 24));
+    }
+
+    #[test]
+    fn every_pair_is_found_again_and_no_other_one() {
+        let subnets = subnets();
+        for (from, to) in (0..254).flat_map(|from| (0..254).map(move |to| (from, to))) {
+            let source = subnets.bind_address(from).to_bits();
+            let destination = subnets.dial_address(from, to).to_bits();
+            assert_eq!(subnets.pair(source, destination), Some((from, to)));
+            // The address that another host would dial is nothing to this one.
+            let foreign = subnets.dial_address((from + 1) % 254, to).to_bits();
+            assert_eq!(subnets.pair(source, foreign), None);
         }
-        assert_eq!(subnets.bind_address(65_533), ip("10.78.255.254"));
-        assert_eq!(subnets.host_of_own(ip("10.78.0.0").to_bits()), None);
-        assert_eq!(subnets.capacity(), 65_534);
-        assert_eq!(Subnets::new(ip("10.0.0.4"), ip("10.0.0.0"), 30).unwrap().capacity(), 2);
+        let (own, seen) = (ip("10.78.254.1").to_bits(), ip("10.79.1.2").to_bits());
+        for (source, destination) in
+            [(own + 1, seen), (own, seen - 2), (own, seen + 253), (own - 1, seen), (seen, own), (own, own)]
+        {
+            assert_eq!(subnets.pair(source, destination), None, "{source:x} {destination:x}");
+        }
     }
 
     #[test]
     fn what_cannot_be_used_is_refused() {
-        let error = |own, peers, prefix| Subnets::new(ip(own), ip(peers), prefix).unwrap_err().to_string();
-        assert!(error("10.0.0.0", "10.1.0.0", 8).contains("found the prefix /8"));
-        assert!(error("10.1.0.0", "10.2.0.1", 16).contains("expected 10.2.0.0/16"));
-        assert!(error("10.1.0.0", "10.1.0.0", 16).contains("two different"));
+        let error = |own, peers| Subnets::new(ip(own), ip(peers)).unwrap_err().to_string();
+        assert!(error("10.1.0.0", "10.2.0.1").contains("expected 10.2.0.0/16"));
+        assert!(error("10.1.0.0", "10.1.0.0").contains("two different"));
     }
 
     #[test]
     fn overlaps_are_seen_from_both_sides() {
-        let subnets = Subnets::new(ip("10.78.0.0"), ip("10.79.0.0"), 16).unwrap();
         for (address, prefix) in
             [("10.0.0.0", 8), ("10.79.0.0", 16), ("10.78.3.0", 24), ("10.79.255.1", 32), ("0.0.0.0", 0)]
         {
-            assert!(subnets.overlaps(ip(address), prefix), "{address}/{prefix}");
+            assert!(subnets().overlaps(ip(address), prefix), "{address}/{prefix}");
         }
         for (address, prefix) in [("10.80.0.0", 16), ("192.168.0.0", 16), ("10.77.255.255", 32)] {
-            assert!(!subnets.overlaps(ip(address), prefix), "{address}/{prefix}");
+            assert!(!subnets().overlaps(ip(address), prefix), "{address}/{prefix}");
         }
     }
 
@@ -202,7 +205,7 @@ mod tests {
             for other in &all[..i] {
                 assert!(!one.overlaps(other.own().0, 16) && !one.overlaps(other.peers().0, 16));
             }
-            assert_eq!(Subnets::new(one.own().0, one.peers().0, 16), Ok(*one));
+            assert_eq!(Subnets::new(one.own().0, one.peers().0), Ok(*one));
         }
     }
 }

@@ -94,10 +94,10 @@ mod linux {
         };
         assert_eq!(relay.device(), "samara0", "the namespace had no devices");
         let ((one, _), (two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
-        one.send_to(b"hello", (relay.dial_address(1), port)).unwrap();
+        one.send_to(b"hello", (relay.dial_address(0, 1), port)).unwrap();
         let mut buffer = [0; 10];
         let (len, from) = two.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..len], from.ip()), (&b"hello"[..], relay.dial_address(0).into()));
+        assert_eq!((&buffer[..len], from.ip()), (&b"hello"[..], relay.dial_address(1, 0).into()));
         let report = relay.report().unwrap();
         assert_eq!((report.hosts[0].sent.packets, report.hosts[1].received.packets), (1, 1));
         // Loopback works as well: programs talk to themselves there.

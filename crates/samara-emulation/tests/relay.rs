@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::Write;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn transfer(relay: &Relay, len: usize) -> Duration {
     let (listener, port) = listen(relay, 1);
     let receiver = receive_all(listener);
     let mut stream = dial(relay, 0, 1, port).unwrap();
-    assert_eq!(stream.peer_addr().unwrap().ip(), relay.dial_address(1));
+    assert_eq!(stream.peer_addr().unwrap().ip(), relay.dial_address(0, 1));
     let sent = pattern(len);
     let start = Instant::now();
     stream.write_all(&sent).unwrap();
@@ -78,13 +78,13 @@ fn a_datagram_takes_the_latency_each_way() {
     for round in 0..10u8 {
         let start = Instant::now();
         let body = [round; 700];
-        one.send_to(&body, (relay.dial_address(2), port)).unwrap();
+        one.send_to(&body, (relay.dial_address(0, 2), port)).unwrap();
         let (len, from) = two.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(0).into()));
+        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(2, 0).into()));
         assert!(start.elapsed() >= 25 * MS);
         two.send_to(&buffer[..len], from).unwrap();
         let (len, from) = one.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(2).into()));
+        assert_eq!((&buffer[..len], from.ip()), (&body[..], relay.dial_address(0, 2).into()));
         assert!(start.elapsed() >= 50 * MS, "{:?}", start.elapsed());
     }
 }
@@ -94,7 +94,7 @@ fn a_large_datagram_is_cut_and_put_together() {
     let Some(mut relay) = start(config(2, 100 * MBIT, 5 * MS)) else { return };
     let ((one, _), (two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
     let body = pattern(20_000);
-    one.send_to(&body, (relay.dial_address(1), port)).unwrap();
+    one.send_to(&body, (relay.dial_address(0, 1), port)).unwrap();
     let mut buffer = vec![0; 65_535];
     let (len, _) = two.recv_from(&mut buffer).unwrap();
     assert!(buffer[..len] == body);
@@ -139,7 +139,7 @@ fn a_closed_port_is_reported_to_the_sender() {
     let Some(relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
     let (one, _) = datagrams(&relay, 0);
     let closed = datagrams(&relay, 1).1;
-    one.connect((relay.dial_address(1), closed)).unwrap();
+    one.connect((relay.dial_address(0, 1), closed)).unwrap();
     one.send(b"anybody there?").unwrap();
     // The kernel matches the packet that the ICMP error quotes with the socket.
     let error = one.recv(&mut [0; 10]).unwrap_err();
@@ -155,7 +155,7 @@ fn packets_of_nobody_are_counted_and_named() {
     let Some(mut relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
     // Host 7 has an address, but is not in the network.
     let stranger = UdpSocket::bind((relay.subnets().bind_address(7), 0)).unwrap();
-    stranger.send_to(b"hello", (relay.dial_address(1), 9)).unwrap();
+    stranger.send_to(b"hello", (relay.dial_address(0, 1), 9)).unwrap();
     let report = loop {
         let report = relay.report().unwrap();
         if report.unrouted.unknown_host.packets > 0 {
@@ -163,10 +163,42 @@ fn packets_of_nobody_are_counted_and_named() {
         }
         std::thread::sleep(MS);
     };
-    let addresses = (relay.subnets().bind_address(7), relay.dial_address(1));
+    let addresses = (relay.subnets().bind_address(7), relay.dial_address(0, 1));
     assert_eq!(report.unrouted.first_unknown, Some(addresses));
     let doubts = report.doubts();
     assert!(doubts.iter().any(|doubt| doubt.contains(&addresses.0.to_string())), "{doubts:?}");
+}
+
+#[test]
+fn programs_that_do_not_bind_dial_from_the_address_of_their_host() {
+    let Some(mut relay) = start(config(4, 50 * MBIT, 5 * MS)) else { return };
+    for (from, to) in [(0, 1), (1, 0), (2, 3), (3, 3)] {
+        let (listener, port) = listen(&relay, to);
+        // Bound to nothing, and to a port only, as libp2p dials that reuses the port it listens at.
+        let by_port = SocketAddrV4::new(relay.dial_address(from, to), port);
+        let unbound = TcpStream::connect_timeout(&by_port.into(), TIMEOUT / 4).unwrap();
+        let port_only = dial_address(Ipv4Addr::UNSPECIFIED, by_port).unwrap();
+        for stream in [unbound, port_only] {
+            assert_eq!(stream.local_addr().unwrap().ip(), relay.bind_address(from));
+            assert_eq!(listener.accept().unwrap().1.ip(), relay.dial_address(to, from));
+        }
+        let (socket, port) = datagrams(&relay, to);
+        let unbound = UdpSocket::bind("0.0.0.0:0").unwrap();
+        unbound.send_to(b"hi", (relay.dial_address(from, to), port)).unwrap();
+        assert_eq!(socket.recv_from(&mut [0; 9]).unwrap().1.ip(), relay.dial_address(to, from));
+    }
+    assert_eq!(relay.report().unwrap().unrouted.unknown_host.packets, 0);
+}
+
+#[test]
+fn as_many_hosts_as_there_are_addresses() {
+    let Some(relay) = start(config(254, 50 * MBIT, 5 * MS)) else { return };
+    let ((one, _), (two, port)) = (datagrams(&relay, 253), datagrams(&relay, 0));
+    one.send_to(b"hello", (relay.dial_address(253, 0), port)).unwrap();
+    assert_eq!(two.recv_from(&mut [0; 9]).unwrap().1.ip(), relay.dial_address(0, 253));
+    drop(relay);
+    let error = Relay::start(config(255, 50 * MBIT, 5 * MS)).unwrap_err().to_string();
+    assert!(error.contains("found 255, expected 254"), "{error}");
 }
 
 #[test]
@@ -177,7 +209,7 @@ fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
     let ((one, _), (_two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
     // 100 packets of 1,028 bytes at 1 Mbit/s would take 0.8 s; nine fit into the queue.
     for _ in 0..100 {
-        one.send_to(&[0; 1000], (relay.dial_address(1), port)).unwrap();
+        one.send_to(&[0; 1000], (relay.dial_address(0, 1), port)).unwrap();
     }
     let report = settled(&mut relay);
     let host = &report.hosts[0];
@@ -186,9 +218,10 @@ fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
     assert_eq!(host.drops.uplink_full.packets + report.hosts[1].received.packets, 100);
 }
 
-/// In a pair of subnets that no other test takes: of the block for benchmarks (RFC 2544).
+/// In a pair of subnets that no other test takes, beyond the candidates.
 fn config_in(pair: u8) -> RelayConfig {
-    let subnets = Subnets::new([198, 18, 2 * pair, 0].into(), [198, 18, 2 * pair + 1, 0].into(), 24).unwrap();
+    let own = 250 + 2 * pair;
+    let subnets = Subnets::new([10, own, 0, 0].into(), [10, own + 1, 0, 0].into()).unwrap();
     RelayConfig { subnets: Some(subnets), ..config(2, 50 * MBIT, 5 * MS) }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<D
     let mut receivers = Vec::new();
     for host in 1..=case.receivers {
         let listener = TcpListener::bind((relay.bind_address(host), 0))?;
-        let to = SocketAddrV4::new(relay.dial_address(host), listener.local_addr()?.port());
+        let to = SocketAddrV4::new(relay.dial_address(0, host), listener.local_addr()?.port());
         senders.push(dial(relay, to, congestion)?);
         receivers.push(listener.accept()?.0);
     }

@@ -2,6 +2,7 @@
 
 mod namespace;
 mod netlink;
+mod priority;
 mod relay;
 mod tun;
 

@@ -39,8 +39,8 @@ pub(crate) struct Destination {
 pub(crate) enum Treatment {
     /// They are for this machine. Sockets can be bound to all addresses of the destination.
     Local,
-    /// They leave through the device.
-    Device,
+    /// They leave through the device, from this address unless the socket is bound to another one.
+    Device { source: Ipv4Addr },
 }
 
 impl Netlink {
@@ -71,16 +71,6 @@ impl Netlink {
     pub(crate) fn add_route(&mut self, index: u32, to: Destination, treatment: Treatment) -> io::Result<()> {
         let message = RouteNetlinkMessage::NewRoute(route(index, to, treatment));
         self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
-    }
-
-    /// Removes a route that was added.
-    pub(crate) fn remove_route(
-        &mut self,
-        index: u32,
-        to: Destination,
-        treatment: Treatment,
-    ) -> io::Result<()> {
-        self.request(RouteNetlinkMessage::DelRoute(route(index, to, treatment)), NLM_F_ACK).map(drop)
     }
 
     /// The destinations of all IPv4 routes.
@@ -144,7 +134,7 @@ impl Netlink {
 fn route(index: u32, to: Destination, treatment: Treatment) -> RouteMessage {
     let (table, scope, kind) = match treatment {
         Treatment::Local => (RT_TABLE_LOCAL, RouteScope::Host, RouteType::Local),
-        Treatment::Device => (RouteHeader::RT_TABLE_MAIN, RouteScope::Link, RouteType::Unicast),
+        Treatment::Device { .. } => (RouteHeader::RT_TABLE_MAIN, RouteScope::Link, RouteType::Unicast),
     };
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
@@ -155,6 +145,9 @@ fn route(index: u32, to: Destination, treatment: Treatment) -> RouteMessage {
     message.header.kind = kind;
     message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(to.address)));
     message.attributes.push(RouteAttribute::Oif(index));
+    if let Treatment::Device { source } = treatment {
+        message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
+    }
     message
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn start(config: RelayConfig) -> Option<Relay> {
 
 /// Dials from the host's own address, with Reno, which every kernel has.
 pub(crate) fn dial(relay: &Relay, from: u32, to: u32, port: u16) -> io::Result<TcpStream> {
-    dial_address(relay.bind_address(from), SocketAddrV4::new(relay.dial_address(to), port))
+    dial_address(relay.bind_address(from), SocketAddrV4::new(relay.dial_address(from, to), port))
 }
 
 pub(crate) fn dial_address(from: Ipv4Addr, to: SocketAddrV4) -> io::Result<TcpStream> {

@@ -18,7 +18,7 @@ use super::tun::{TUN_FILE, Tun};
 use crate::config::EmulationConfig;
 use crate::emulator::Emulator;
 use crate::error::ConfigError;
-use crate::subnets::Subnets;
+use crate::subnets::{MAX_ADDRESSES, Subnets};
 use crate::unavailable::Unavailable;
 pub use report::{Lateness, RelayReport, Unrouted};
 use worker::{Request, Worker};
@@ -40,14 +40,17 @@ pub struct RelayConfig {
     /// How many packets the device keeps until the relay has read them; those beyond are lost
     /// ([`RelayReport::device_drops`]).
     pub queue_packets: u32,
+    /// Whether the relay's thread runs before all ordinary threads, if the system allows it
+    /// ([`RelayReport::realtime`]). On a busy machine it is some milliseconds late otherwise.
+    pub realtime: bool,
     /// The file that devices are made with.
     pub tun_file: PathBuf,
 }
 
 impl RelayConfig {
-    /// Free subnets, 10,000 packets, `/dev/net/tun`.
+    /// Free subnets, 10,000 packets, precedence over other threads, `/dev/net/tun`.
     pub fn new(emulation: EmulationConfig) -> Self {
-        Self { emulation, subnets: None, queue_packets: 10_000, tun_file: TUN_FILE.into() }
+        Self { emulation, subnets: None, queue_packets: 10_000, realtime: true, tun_file: TUN_FILE.into() }
     }
 }
 
@@ -61,14 +64,10 @@ pub enum RelayError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// More hosts than addresses.
-    #[error(
-        "hosts: {found} hosts need more addresses than the {expected} of the subnets; give a shorter prefix"
-    )]
+    #[error("hosts: found {found}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
     TooManyHosts {
         /// The number of hosts.
         found: usize,
-        /// The number of addresses.
-        expected: usize,
     },
     /// The subnets are in use.
     #[error(
@@ -136,6 +135,9 @@ impl Relay {
     pub fn start(config: RelayConfig) -> Result<Self, RelayError> {
         let emulator = Emulator::new(&config.emulation)?;
         let hosts = config.emulation.hosts.len();
+        if hosts > MAX_ADDRESSES {
+            return Err(RelayError::TooManyHosts { found: hosts });
+        }
         let tun = Tun::create(&config.tun_file)?;
         let mut netlink = Netlink::new().map_err(|source| system("connecting to rtnetlink", source))?;
         netlink
@@ -149,7 +151,7 @@ impl Relay {
             .map_err(|source| system("preparing the relay", source))?;
         let thread = std::thread::Builder::new()
             .name(tun.name.clone())
-            .spawn(move || worker.run())
+            .spawn(move || worker.run(config.realtime))
             .map_err(|source| system("starting the relay's thread", source))?;
         let (name, index) = (tun.name, tun.index);
         Ok(Self { name, index, subnets, hosts: hosts as u32, requests, wake, thread: Some(thread) })
@@ -165,7 +167,7 @@ impl Relay {
         &self.subnets
     }
 
-    /// The address of a host: its sockets are bound to it, to listen and to dial.
+    /// The address of a host: its listening sockets are bound to it. Sockets that dial need not be bound.
     ///
     /// # Panics
     /// If there is no such host.
@@ -174,15 +176,15 @@ impl Relay {
         self.subnets.bind_address(host)
     }
 
-    /// The address that a host is dialled at by the others, and under which they see it. Its [own
-    /// address](Self::bind_address) must not be used for that: it is local to the machine, so that packets to it pass by
-    /// the relay.
+    /// The address at which host `from` dials host `to`, and sees it. The [own address](Self::bind_address) of `to` must not
+    /// be used for that: it is local to the machine, so that packets to it pass by the relay. Nor must the address at which a
+    /// third host sees it: packets would count as that host's.
     ///
     /// # Panics
     /// If there is no such host.
-    pub fn dial_address(&self, host: u32) -> Ipv4Addr {
-        assert!(host < self.hosts, "host {host} of {}", self.hosts);
-        self.subnets.dial_address(host)
+    pub fn dial_address(&self, from: u32, to: u32) -> Ipv4Addr {
+        assert!(from.max(to) < self.hosts, "hosts {from} and {to} of {}", self.hosts);
+        self.subnets.dial_address(from, to)
     }
 
     /// What happened so far.
@@ -278,9 +280,6 @@ fn add_routes(
     hosts: usize,
     routes: &[Destination],
 ) -> Result<bool, RelayError> {
-    if hosts > subnets.capacity() {
-        return Err(RelayError::TooManyHosts { found: hosts, expected: subnets.capacity() });
-    }
     let overlaps = |route: &&Destination| {
         route.prefix >= SHORTEST_SPECIFIC_PREFIX && subnets.overlaps(route.address, route.prefix)
     };
@@ -288,22 +287,19 @@ fn add_routes(
         return Err(subnets_taken(subnets, *route));
     }
     let to = |(address, prefix)| Destination { address, prefix };
-    let (own, peers) = (to(subnets.own()), to(subnets.peers()));
-    let mut add = |destination, treatment| match netlink.add_route(index, destination, treatment) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(source) => Err(system("adding a route to the device", source)),
-    };
-    if !add(own, Treatment::Local)? {
-        return Ok(false);
+    match netlink.add_route(index, to(subnets.own()), Treatment::Local) {
+        Ok(()) => (),
+        // Relays that start at the same time contend for this route; views come with it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(source) => return Err(system("adding the route to the hosts' own addresses", source)),
     }
-    if add(peers, Treatment::Device)? {
-        return Ok(true);
+    for host in 0..hosts as u32 {
+        let treatment = Treatment::Device { source: subnets.bind_address(host) };
+        netlink
+            .add_route(index, to(subnets.view(host)), treatment)
+            .map_err(|source| system("adding the route to the addresses that a host sees", source))?;
     }
-    netlink
-        .remove_route(index, own, Treatment::Local)
-        .map_err(|source| system("removing a route from the device", source))?;
-    Ok(false)
+    Ok(true)
 }
 
 fn subnets_taken(subnets: Subnets, route: Destination) -> RelayError {

@@ -1,5 +1,6 @@
 //! What a relay reports: counters, and how well it kept time.
 
+use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -27,14 +28,31 @@ pub struct Lateness {
     pub max: Duration,
 }
 
-impl Lateness {
-    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
-        Self {
-            packets: histogram.len(),
+/// The longest lateness that is told apart from longer ones.
+const LATENESS_LIMIT: Duration = Duration::from_secs(60);
+
+/// Records how late each packet is.
+#[derive(Debug)]
+pub(super) struct LatenessRecorder(Histogram<u64>);
+
+impl LatenessRecorder {
+    pub(super) fn new() -> io::Result<Self> {
+        // With fixed bounds: one that resizes itself does not do so for values that saturate.
+        let bounds = Histogram::new_with_bounds(1, LATENESS_LIMIT.as_nanos() as u64, 3);
+        bounds.map(Self).map_err(io::Error::other)
+    }
+
+    pub(super) fn record(&mut self, lateness: Duration) {
+        self.0.saturating_record(lateness.as_nanos() as u64);
+    }
+
+    pub(super) fn summary(&self) -> Lateness {
+        let at = |quantile| Duration::from_nanos(self.0.value_at_quantile(quantile));
+        Lateness {
+            packets: self.0.len(),
             p50: at(0.5),
             p99: at(0.99),
-            max: Duration::from_nanos(histogram.max()),
+            max: Duration::from_nanos(self.0.max()),
         }
     }
 }
@@ -46,8 +64,8 @@ pub struct Unrouted {
     pub not_ipv4: Count,
     /// Lengths did not fit.
     pub malformed: Count,
-    /// From or to an address that is no host's; usually from sockets that dial without being bound to their host's
-    /// address.
+    /// From an address that is no host's, or to one at which its host sees nobody: of sockets that are bound to something
+    /// else than their host's address, or that dial what another host sees.
     pub unknown_host: Count,
     /// Source and destination of the first of them.
     pub first_unknown: Option<(Ipv4Addr, Ipv4Addr)>,
@@ -64,6 +82,8 @@ pub struct RelayReport {
     pub running: Duration,
     /// Processor time of its thread, including what the kernel's TCP did on its behalf.
     pub cpu: Duration,
+    /// Whether its thread runs before all ordinary threads: asked for, and allowed (`CAP_SYS_NICE`).
+    pub realtime: bool,
     /// How late it was.
     pub lateness: Lateness,
     /// By host.
@@ -108,8 +128,9 @@ impl RelayReport {
         }
         if self.lateness.p99 > LATE {
             doubts.push(format!(
-                "1 packet in 100 was delivered more than {:?} late; the machine is too busy for these rates",
-                self.lateness.p99
+                "1 packet in 100 was delivered more than {:?} late; the machine is too busy for these rates{}",
+                self.lateness.p99,
+                if self.realtime { "" } else { ", and the relay has no precedence (CAP_SYS_NICE, as root has it)" }
             ));
         }
         if self.cpu_share() > BUSY_SHARE {
@@ -121,7 +142,7 @@ impl RelayReport {
         if let Some((source, destination)) = self.unrouted.first_unknown {
             doubts.push(format!(
                 "{} packets were from or to addresses of no host, the first one from {source} to {destination}; bind \
-                 sockets to the address of their host before they dial",
+                 sockets to the address of their host or to none, and have a host dial what itself sees of the others",
                 self.unrouted.unknown_host.packets
             ));
         }
@@ -132,5 +153,53 @@ impl RelayReport {
             ));
         }
         doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lateness: Lateness) -> RelayReport {
+        RelayReport {
+            running: Duration::from_secs(10),
+            cpu: Duration::from_secs(1),
+            realtime: true,
+            lateness,
+            hosts: Vec::new(),
+            unrouted: Unrouted::default(),
+            device_drops: 0,
+        }
+    }
+
+    #[test]
+    fn lateness_is_told_within_a_thousandth() {
+        let mut recorder = LatenessRecorder::new().unwrap();
+        (1..=1_000).for_each(|micros| recorder.record(Duration::from_micros(micros)));
+        let lateness = recorder.summary();
+        let close = |found: Duration, micros: u64| {
+            found.as_nanos().abs_diff(u128::from(micros) * 1_000) <= u128::from(micros) * 2
+        };
+        assert!(
+            close(lateness.p50, 500) && close(lateness.p99, 990) && close(lateness.max, 1_000),
+            "{lateness:?}"
+        );
+        assert_eq!(lateness.packets, 1_000);
+        assert_eq!(report(lateness).doubts(), Vec::<String>::new());
+        // Longer than the limit is as long as the limit, not less.
+        recorder.record(2 * LATENESS_LIMIT);
+        assert!(recorder.summary().max >= LATENESS_LIMIT);
+    }
+
+    #[test]
+    fn each_reason_to_doubt_is_named() {
+        let mut recorder = LatenessRecorder::new().unwrap();
+        (0..50).for_each(|_| recorder.record(Duration::from_millis(3)));
+        let late = report(recorder.summary()).doubts();
+        assert!(late.len() == 1 && late[0].contains("3.0"), "{late:?}");
+        let dropped = RelayReport { device_drops: 7, ..report(Lateness::default()) }.doubts();
+        assert!(dropped.len() == 1 && dropped[0].contains("dropped 7 packets"), "{dropped:?}");
+        let busy = RelayReport { cpu: Duration::from_secs(8), ..report(Lateness::default()) }.doubts();
+        assert!(busy.len() == 1 && busy[0].contains("80 %"), "{busy:?}");
     }
 }

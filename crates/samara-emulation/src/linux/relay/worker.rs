@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
@@ -16,8 +15,9 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use samara_engine::Time;
 
-use super::report::{Lateness, RelayReport, Unrouted};
+use super::report::{LatenessRecorder, RelayReport, Unrouted};
 use crate::emulator::{Emulator, Packet};
+use crate::linux::priority::take_precedence;
 use crate::packet::{Refused, route, translate};
 use crate::subnets::Subnets;
 
@@ -49,8 +49,9 @@ pub(super) struct Worker {
     hosts: u32,
     emulator: Emulator<Box<[u8]>>,
     start: Instant,
+    realtime: bool,
     buffer: Box<[u8]>,
-    lateness: Histogram<u64>,
+    lateness: LatenessRecorder,
     unrouted: Unrouted,
 }
 
@@ -63,7 +64,7 @@ impl Worker {
         emulator: Emulator<Box<[u8]>>,
     ) -> io::Result<Self> {
         let hosts = emulator.counters().count() as u32;
-        let lateness = Histogram::new(3).map_err(io::Error::other)?;
+        let lateness = LatenessRecorder::new()?;
         Ok(Self {
             tun,
             wake,
@@ -72,15 +73,18 @@ impl Worker {
             hosts,
             emulator,
             start: Instant::now(),
+            realtime: false,
             buffer: vec![0; MAX_PACKET].into_boxed_slice(),
             lateness,
             unrouted: Unrouted::default(),
         })
     }
 
-    /// Carries packets until it is asked to stop.
-    pub(super) fn run(mut self) -> io::Result<()> {
+    /// Carries packets until it is asked to stop, before ordinary threads if `realtime`.
+    pub(super) fn run(mut self, realtime: bool) -> io::Result<()> {
         nix::sys::prctl::set_timerslack(TIMER_SLACK_NANOS)?;
+        // A refusal is no error: the report says so, and how late packets were.
+        self.realtime = realtime && take_precedence().is_ok();
         loop {
             let more_to_read = self.read()?;
             let more_to_write = self.deliver();
@@ -118,7 +122,7 @@ impl Worker {
         let bytes = &mut self.buffer[..len];
         match route(bytes, &self.subnets, self.hosts) {
             Ok(route) => {
-                translate(bytes, &self.subnets);
+                translate(bytes, &self.subnets, route);
                 let packet =
                     Packet { from: route.from, to: route.to, bytes: len as u32, payload: Box::from(&*bytes) };
                 let now = Time::ZERO + self.start.elapsed();
@@ -139,7 +143,7 @@ impl Worker {
         for _ in 0..BATCH {
             let now = self.now();
             let Some(delivery) = self.emulator.poll(now) else { return false };
-            self.lateness.saturating_record(now.since(delivery.due).as_nanos() as u64);
+            self.lateness.record(now.since(delivery.due));
             let packet = delivery.packet;
             if let Err(error) = self.tun.write(&packet.payload) {
                 self.unrouted.not_taken.add(packet.bytes);
@@ -181,7 +185,8 @@ impl Worker {
         RelayReport {
             running: self.start.elapsed(),
             cpu,
-            lateness: Lateness::of(&self.lateness),
+            realtime: self.realtime,
+            lateness: self.lateness.summary(),
             hosts: self.emulator.counters().copied().collect(),
             unrouted: self.unrouted.clone(),
             // Filled in by the one who asks: only the kernel knows.
