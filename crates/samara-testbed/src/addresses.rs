@@ -48,11 +48,11 @@ impl Wire {
         }
     }
 
-    /// The address that others dial.
-    pub(crate) fn dialled(&self, node: u32) -> Ipv4Addr {
+    /// The address at which a node dials another.
+    pub(crate) fn dialled(&self, from: u32, to: u32) -> Ipv4Addr {
         match self {
-            Self::Loopback => self.own(node),
-            Self::Relay(relay) => relay.dial_address(node),
+            Self::Loopback => self.own(to),
+            Self::Relay(relay) => relay.dial_address(from, to),
         }
     }
 }

@@ -12,6 +12,7 @@ mod addresses;
 mod client;
 mod collect;
 mod error;
+mod kernel;
 mod launch;
 mod nodefile;
 mod plan;

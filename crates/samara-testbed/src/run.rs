@@ -22,7 +22,7 @@ use crate::client::Metrics;
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, nodefile, readiness};
+use crate::{NodeProgram, TestbedError, kernel, nodefile, readiness};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,8 @@ pub struct Options<'a> {
     pub programs: &'a [NodeProgram],
     /// How long the network may take to be ready.
     pub ready_timeout: Duration,
+    /// Whether this process is in a network namespace of its own, whose settings it may change.
+    pub private_network: bool,
     /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }
@@ -69,6 +71,7 @@ pub fn run(
     mut progress: impl FnMut(&str, f64),
 ) -> Result<(Measured, RealRun), TestbedError> {
     let stop = Stop(options.stop);
+    let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.directory).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
@@ -76,7 +79,7 @@ pub fn run(
     let mut nodes = start(point, options, &wanted, &wire)?;
     for (dialler, listener) in &wanted.graph.edges {
         stop.check()?;
-        let address = multiaddr(wire.dialled(*listener), scenario.transport.kind);
+        let address = multiaddr(wire.dialled(*dialler, *listener), scenario.transport.kind);
         let address = format!("{address}/p2p/{}", nodes[*listener as usize].peer_id);
         nodes[*dialler as usize].ask("set-up", |client| client.dial(&address))?;
     }
@@ -105,7 +108,7 @@ pub fn run(
     }
     progress("stopping nodes", 1.0);
     let after = Looks::new(&mut nodes, &mut wire)?;
-    let mut doubts = end(&mut nodes)?;
+    doubts.extend(end(&mut nodes)?);
     progress("reading traces", 1.0);
     let events = collect::events(&nodes)?;
     let looks = (&before, &after);

@@ -16,9 +16,11 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
 pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
     use samara_testbed::TestbedError;
 
-    // Where devices cannot be made, a network of one's own may be possible; only before there are threads.
-    if let Err(missing) = samara_emulation::availability() {
-        samara_emulation::enter_private_network().map_err(|error| format!("{missing}\n{error}"))?;
+    // A network of one's own, where devices can be made, nothing clashes, and TCP can be chosen; only before there are threads.
+    // Without one, the machine's own network will do if it is allowed.
+    let private = samara_emulation::enter_private_network();
+    if let Err(error) = &private {
+        samara_emulation::availability().map_err(|missing| format!("{missing}\n{error}"))?;
     }
     let programs = programs(&options.nodes)?;
     let session = crate::session::Session::open(&options.scenario, &options.output)?;
@@ -31,6 +33,7 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
             nodes: &nodes,
             programs: &programs,
             ready_timeout: std::time::Duration::from_secs(options.ready_timeout),
+            private_network: private.is_ok(),
             stop: session.stop(),
         };
         let start = results.len() as u64 * crate::session::BAR_STEPS;
