@@ -33,6 +33,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-10k",
         "peerdas-mixed",
         "peerdas-reference",
+        "peerdas-small",
         "gossip-study",
         "gossip-baselines",
         "gossip-parameters",
