@@ -1,8 +1,14 @@
-//! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP, Noise and Yamux on loopback.
+//! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP (with Noise and Yamux) and QUIC on
+//! loopback.
 
+mod backoff;
 mod common;
 mod delivery;
 mod go;
 mod hostile;
+mod idontwant;
+mod nodes;
+mod process;
 mod protocols;
+mod quic;
 mod recovery;
