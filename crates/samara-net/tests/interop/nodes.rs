@@ -1,5 +1,7 @@
 //! Nodes in this process: ours, and those of rust-libp2p's own gossipsub, each in a task of its own.
 
+use std::time::Duration;
+
 use libp2p::futures::StreamExt;
 use libp2p::identity::Keypair;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
@@ -140,9 +142,12 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
     let peer = *swarm.local_peer_id();
     let (commands, mut inbox) = mpsc::unbounded_channel();
     let (outbox, told) = mpsc::unbounded_channel();
+    // Its behaviour sets the timer of the next heartbeat without polling it (0.50.1): where nothing else happens, there is none.
+    let mut nudge = tokio::time::interval(Duration::from_millis(50));
     tokio::spawn(async move {
         loop {
             tokio::select! {
+                _ = nudge.tick() => {}
                 command = inbox.recv() => match command {
                     None => return,
                     Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
