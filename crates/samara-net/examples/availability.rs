@@ -5,7 +5,6 @@
 mod columns;
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use columns::{COLUMNS, ORIGINAL, any_half, extend, hash, rebuild, some_blobs};
@@ -15,8 +14,7 @@ use samara_gossipsub::{Config, rpc::Topic};
 use samara_net::{Behaviour, Event, Options};
 use tokio::sync::mpsc;
 
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
-
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const NODES: usize = 8;
 
 fn swarm() -> Result<Swarm<Behaviour>> {
@@ -85,9 +83,8 @@ async fn disseminate(columns: BTreeMap<usize, Vec<u8>>) -> Result<BTreeMap<usize
 #[tokio::main]
 async fn main() -> Result<()> {
     let blobs = some_blobs();
-    let columns = extend(&blobs)?;
-    println!("blobs with hash {} make {COLUMNS} columns of {} bytes", hash(&blobs), columns[&0].len());
-    let arrived = tokio::time::timeout(Duration::from_secs(60), disseminate(columns)).await??;
+    println!("blobs with hash {} make {COLUMNS} columns", hash(&blobs));
+    let arrived = tokio::time::timeout(Duration::from_secs(60), disseminate(extend(&blobs)?)).await??;
     for _ in 0..4 {
         let half = any_half(&arrived);
         let rebuilt = hash(&rebuild(&half)?);
@@ -96,9 +93,7 @@ async fn main() -> Result<()> {
             half.len(),
             half.range(..ORIGINAL).count()
         );
-        if rebuilt != hash(&blobs) {
-            return Err("the data are not the same".into());
-        }
+        assert_eq!(rebuilt, hash(&blobs), "the data are not the same");
     }
     Ok(())
 }
