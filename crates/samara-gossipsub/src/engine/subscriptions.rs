@@ -139,6 +139,16 @@ impl GossipSub {
         self.scores.remove_peer(cx.now(), id);
     }
 
+    /// Forgets what outlives a link: score, backoffs, promises. For drivers that give the number of a peer that is gone to
+    /// another, which must not answer for it. Nothing happens as long as there is a link.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        if self.peers.get(peer).is_none() {
+            self.scores.forget_peer(peer);
+            self.backoffs.forget_peer(peer);
+            self.promises.forgive(peer);
+        }
+    }
+
     /// Takes note of what a peer joins and leaves.
     pub(super) fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts], cx: &mut Cx<'_>) {
         let limits = &self.config.subscriptions;

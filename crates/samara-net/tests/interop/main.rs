@@ -1,8 +1,10 @@
 //! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP (with Noise and Yamux) and QUIC on
 //! loopback.
 
+mod application;
 mod backoff;
 mod common;
+mod crowds;
 mod delivery;
 mod go;
 mod hostile;
@@ -11,4 +13,5 @@ mod nodes;
 mod process;
 mod protocols;
 mod quic;
+mod raw;
 mod recovery;
