@@ -1,4 +1,4 @@
-//! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP (with Noise and Yamux) and QUIC on
+//! Our runtime beside rust-libp2p's own gossipsub, go-libp2p-pubsub and js-libp2p's, over TCP (with Noise and Yamux) and QUIC on
 //! loopback.
 
 mod application;
@@ -9,6 +9,7 @@ mod delivery;
 mod go;
 mod hostile;
 mod idontwant;
+mod js;
 mod nodes;
 mod process;
 mod protocols;
