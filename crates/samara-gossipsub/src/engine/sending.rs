@@ -176,12 +176,13 @@ impl GossipSub {
 }
 
 fn is_empty(control: &Control) -> bool {
-    let Control { ihave, iwant, graft, prune, idontwant, unknown } = control;
+    let Control { ihave, iwant, graft, prune, idontwant, extensions, unknown } = control;
     ihave.is_empty()
         && iwant.is_empty()
         && graft.is_empty()
         && prune.is_empty()
         && idontwant.is_empty()
+        && extensions.is_none()
         && unknown.is_empty()
 }
 

@@ -90,6 +90,7 @@ impl GossipSub {
             direct: self.direct.contains(&info.identity),
             observer: self.observers.contains(&info.identity),
             topics: Vec::new(),
+            extensions: None,
             signed_record: None,
             retry: None,
             unannounced: Vec::new(),
@@ -97,13 +98,17 @@ impl GossipSub {
             counts: Counts::default(),
             info,
         };
+        let extended = peer.protocol.has_extensions();
         let reported_to = self.report_to.contains(&peer.info.identity);
         self.scores.add_peer(cx.now(), id, peer.info.address);
         self.peers.insert(id, peer);
         if reported_to {
             self.peers.reported_to.insert(id);
         }
-        if !self.topics.joined().is_empty() {
+        if extended {
+            let joined = self.topics.joined().to_vec();
+            self.announce_extensions(id, &joined, cx);
+        } else if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
             // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
             let frame = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
