@@ -49,6 +49,7 @@ type choices struct {
 	narrow             bool
 	unsigned           bool
 	hold               bool
+	testExtension      bool
 	pruneBackoff       time.Duration
 	unsubscribeBackoff time.Duration
 }
@@ -60,6 +61,7 @@ func chosen() choices {
 	flag.BoolVar(&c.narrow, "narrow", false, "meshes of two peers at most")
 	flag.BoolVar(&c.unsigned, "unsigned", false, "messages without author and signature")
 	flag.BoolVar(&c.hold, "hold", false, "messages wait for the command \"release\" before they are valid")
+	flag.BoolVar(&c.testExtension, "test-extension", false, "announce the test extension of v1.3")
 	flag.DurationVar(&c.pruneBackoff, "prune-backoff", pubsub.GossipSubPruneBackoff, "how long nobody is grafted again after a PRUNE")
 	flag.DurationVar(&c.unsubscribeBackoff, "unsubscribe-backoff", pubsub.GossipSubUnsubscribeBackoff, "the same after leaving a topic")
 	flag.Parse()
@@ -109,6 +111,10 @@ func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-c
 	if c.version != "" {
 		versions := []protocol.ID{protocol.ID(c.version)}
 		options = append(options, pubsub.WithGossipSubProtocols(versions, pubsub.GossipSubDefaultFeatures))
+	}
+	if c.testExtension {
+		received := func(from peer.ID) { log.Fatalf("%s sent a test extension that it never announced", from) }
+		options = append(options, pubsub.WithTestExtension(pubsub.TestExtensionConfig{OnReceiveTestExtension: received}))
 	}
 	return pubsub.NewGossipSub(ctx, h, options...)
 }

@@ -71,7 +71,8 @@ fn rust_like_go() -> gossipsub::Config {
 
 #[tokio::test]
 async fn every_version_speaks_to_go() {
-    let versions = ["/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"];
+    let versions =
+        ["/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"];
     for (version, unsigned) in versions.into_iter().flat_map(|version| [(version, false), (version, true)]) {
         let mut flags = vec!["-protocol", version];
         flags.extend(unsigned.then_some("-unsigned"));

@@ -6,6 +6,7 @@ mod backoff;
 mod common;
 mod crowds;
 mod delivery;
+mod extensions;
 mod go;
 mod hostile;
 mod idontwant;

@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 
 use crate::common::*;
 
-const PROTOCOL: StreamProtocol = StreamProtocol::new("/meshsub/1.2.0");
+/// What such peers speak where a test does not say otherwise.
+const VERSION: &str = "/meshsub/1.2.0";
 
 /// What becomes of the streams that others open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub(crate) enum Streams {
 /// Such a peer. It is gone when this is dropped.
 pub(crate) struct Raw {
     pub(crate) peer: PeerId,
+    protocol: StreamProtocol,
     control: raw::Control,
     accepted: Arc<AtomicUsize>,
     tasks: [JoinHandle<()>; 2],
@@ -47,9 +49,14 @@ impl Raw {
     }
 
     pub(crate) fn with(target: &Node, streams: Streams, key: Keypair) -> Self {
+        Self::speaking(target, VERSION, streams, key)
+    }
+
+    pub(crate) fn speaking(target: &Node, version: &'static str, streams: Streams, key: Keypair) -> Self {
+        let protocol = StreamProtocol::new(version);
         let behaviour = raw::Behaviour::new();
         let mut control = behaviour.new_control();
-        let mut incoming = control.accept(PROTOCOL).expect("nobody else accepts it");
+        let mut incoming = control.accept(protocol.clone()).expect("nobody else accepts it");
         let mut swarm = swarm(key, |_| behaviour);
         let peer = *swarm.local_peer_id();
         swarm.dial(target.full_address()).expect("an address");
@@ -69,7 +76,7 @@ impl Raw {
                 }
             }
         });
-        Self { peer, control, accepted, tasks: [alive, accepting] }
+        Self { peer, protocol, control, accepted, tasks: [alive, accepting] }
     }
 
     /// How many streams were opened to it.
@@ -79,7 +86,7 @@ impl Raw {
 
     pub(crate) async fn stream(&mut self, target: &Node) -> Stream {
         for _ in 0..500 {
-            if let Ok(stream) = self.control.open_stream(target.peer, PROTOCOL).await {
+            if let Ok(stream) = self.control.open_stream(target.peer, self.protocol.clone()).await {
                 return stream;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
