@@ -508,6 +508,9 @@ impl NetworkBehaviour for Behaviour {
                     connection.writable = false;
                 }
                 self.written(peer, id, count, false);
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.with(|engine, _| engine.stream_broke(handle));
+                }
             }
             FromHandler::GaveUp => {
                 let connection = CloseConnection::One(id);

@@ -131,6 +131,20 @@ impl GossipSub {
         }
     }
 
+    /// The stream to a peer broke, the link goes on: what was sent may never have been read. What is joined and who is in a mesh
+    /// is said again at the next heartbeat; it does no harm to hear it twice.
+    pub fn stream_broke(&mut self, peer: PeerId) {
+        let joined = self.topics.joined();
+        let meshes = joined.iter().map(|topic| self.topics.get(*topic));
+        let graft =
+            meshes.filter(|state| state.mesh.contains(peer)).map(|state| state.name.clone()).collect();
+        let control = Control { graft, ..Control::default() };
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.unannounced = joined.to_vec();
+        }
+        self.keep_for_retry(peer, &control);
+    }
+
     /// Puts what did not fit earlier to what leaves now, unless it has become wrong meanwhile.
     pub(super) fn retry(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };

@@ -229,3 +229,29 @@ async fn streams_that_keep_closing_are_told_and_end_the_connection() {
     let left = our.with(|behaviour| behaviour.sizes()).await;
     assert_eq!((left.peers, left.connections, left.in_flight_bytes), (0, 0, 0), "{left:?}");
 }
+
+/// The announcement was written, and never read: it is made again on the next stream.
+#[tokio::test]
+async fn what_a_broken_stream_has_swallowed_is_said_again() {
+    let our = ours(signed(), options()).await;
+    our.subscribe("t");
+    let mut raw = Raw::with(&our, Streams::FirstDropped, Keypair::generate_ed25519());
+    let mut stream = raw.stream(&our).await;
+    say(&mut stream, &joins("t")).await;
+    our.mesh_of("t", 1).await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let told = |rpc: &Rpc| {
+        let graft = rpc.control.as_ref().is_some_and(|control| control.graft.contains(&Topic::new("t")));
+        (rpc.subscriptions.iter().any(|change| change.subscribe && change.topic.as_str() == "t"), graft)
+    };
+    loop {
+        our.publish("t", &[7; 1 << 10]);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let heard = raw.heard();
+        if heard.iter().any(|rpc| told(rpc).0) && heard.iter().any(|rpc| told(rpc).1) {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "it is never said again; {} frames", heard.len());
+    }
+    assert_eq!(raw.accepted(), 2);
+}

@@ -157,14 +157,16 @@ impl Node {
 
     /// Waits until this many peers are in the mesh of a topic.
     pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
-        let grown = async {
-            while self.look(topic).await.0 < at_least {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let (size, metrics) = self.look(topic).await;
+            if size >= at_least {
+                return;
             }
-        };
-        timeout(PATIENCE, grown)
-            .await
-            .unwrap_or_else(|_| panic!("the mesh of {topic} stays below {at_least}"));
+            let in_time = tokio::time::Instant::now() < deadline;
+            assert!(in_time, "the mesh of {topic} stays at {size}, below {at_least}: {metrics:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The next thing told that is chosen.

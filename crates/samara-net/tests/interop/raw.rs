@@ -1,16 +1,16 @@
 //! Peers whose streams the test writes itself.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use libp2p::futures::{AsyncWriteExt, StreamExt};
+use libp2p::futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
 use libp2p::identity::Keypair;
 use libp2p::{PeerId, Stream, StreamProtocol};
 use libp2p_stream as raw;
 use samara_gossipsub::rpc::{Control, Rpc, SubOpts, Topic};
-use samara_gossipsub::wire::encode_frame;
+use samara_gossipsub::wire::{FrameDecoder, decode, encode_frame};
 use tokio::task::JoinHandle;
 
 use crate::common::*;
@@ -25,6 +25,8 @@ pub(crate) enum Streams {
     Kept,
     /// Closed at once.
     Dropped,
+    /// The first is closed at once, the others are read.
+    FirstDropped,
 }
 
 /// Such a peer. It is gone when this is dropped.
@@ -33,6 +35,7 @@ pub(crate) struct Raw {
     protocol: StreamProtocol,
     control: raw::Control,
     accepted: Arc<AtomicUsize>,
+    heard: Arc<Mutex<Vec<Rpc>>>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -66,22 +69,32 @@ impl Raw {
             }
         });
         let accepted = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&accepted);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (counter, hears) = (Arc::clone(&accepted), Arc::clone(&heard));
         let accepting = tokio::spawn(async move {
             let mut unread = Vec::new();
             while let Some((_, stream)) = incoming.next().await {
-                counter.fetch_add(1, Ordering::Relaxed);
-                if streams == Streams::Kept {
-                    unread.push(stream);
+                let before = counter.fetch_add(1, Ordering::Relaxed);
+                match streams {
+                    Streams::Kept => unread.push(stream),
+                    Streams::FirstDropped if before > 0 => {
+                        drop(tokio::spawn(read(stream, Arc::clone(&hears))))
+                    }
+                    Streams::Dropped | Streams::FirstDropped => {}
                 }
             }
         });
-        Self { peer, protocol, control, accepted, tasks: [alive, accepting] }
+        Self { peer, protocol, control, accepted, heard, tasks: [alive, accepting] }
     }
 
     /// How many streams were opened to it.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// What was read so far.
+    pub(crate) fn heard(&self) -> Vec<Rpc> {
+        self.heard.lock().expect("nobody panics").clone()
     }
 
     pub(crate) async fn stream(&mut self, target: &Node) -> Stream {
@@ -92,6 +105,19 @@ impl Raw {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         panic!("no stream to the target")
+    }
+}
+
+async fn read(mut stream: Stream, heard: Arc<Mutex<Vec<Rpc>>>) {
+    let limits = options().limits;
+    let (mut decoder, mut chunk) = (FrameDecoder::new(limits.frame_bytes), vec![0; 1 << 16]);
+    while let Ok(count) = stream.read(&mut chunk).await
+        && count > 0
+    {
+        let mut bytes = Bytes::copy_from_slice(&chunk[..count]);
+        while let Some(frame) = decoder.next(&mut bytes).expect("a frame") {
+            heard.lock().expect("nobody panics").push(decode(frame, &limits).expect("an RPC"));
+        }
     }
 }
 
