@@ -85,18 +85,29 @@ async fn verdicts_decide_what_is_forwarded_and_who_is_to_blame() {
 #[tokio::test]
 async fn direct_peers_are_dialled_again_and_get_everything_outside_of_meshes() {
     let mut config = signed();
-    // Every fifth heartbeat.
+    // Every fifth heartbeat, and every seventh of the other: two that dial each other at the same moment, each from the port that it
+    // listens on, meet in the middle and both fail.
     config.direct_connect_ticks = 5;
     let mut our = ours(config.clone(), options()).await;
+    config.direct_connect_ticks = 7;
     let mut other = ours(config, options()).await;
     let (us, them) = (our.peer, other.peer);
     our.with(move |behaviour| behaviour.add_direct_peer(&them)).await;
     other.with(move |behaviour| behaviour.add_direct_peer(&us)).await;
     our.subscribe("t");
     other.subscribe("t");
-    // Nobody knows an address before this one.
+    // Nobody knows an address before this one; identify remembers it.
     our.dial(&other);
-    our.joined(them).await;
+    let (mut joined, mut identified) = (false, false);
+    while !(joined && identified) {
+        let told = |told: &Told| match told {
+            Told::Joined(peer, _) if *peer == them => Some((true, false)),
+            Told::Identified(peer) if *peer == them => Some((false, true)),
+            _ => None,
+        };
+        let (now_joined, now_identified) = our.next("a link and an address", told).await;
+        (joined, identified) = (joined | now_joined, identified | now_identified);
+    }
     other.joined(us).await;
     other.tell(Command::Disconnect(us));
     our.next("the end of the link", |told| (*told == Told::Gone(them)).then_some(())).await;

@@ -69,6 +69,8 @@ pub(crate) enum Told {
     Duplicate(PeerId),
     /// A message waits for its verdict (ours only, as everything below).
     NeedsValidation(MessageId, Vec<u8>, PeerId),
+    /// Identify has brought a peer's addresses.
+    Identified(PeerId),
     Sent(PeerId),
     Cut(PeerId, usize),
     Malformed(PeerId),

@@ -74,10 +74,17 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
                     Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
                     Some(command) => obey_ours(&mut swarm.behaviour_mut().gossip, command),
                 },
-                event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event
-                    && let Some(told) = translate(event)
-                {
-                    let _ = outbox.send(told);
+                event = swarm.select_next_some() => {
+                    let told = match event {
+                        SwarmEvent::Behaviour(HostEvent::Gossip(event)) => translate(event),
+                        SwarmEvent::Behaviour(HostEvent::Identify(identify::Event::Received { peer_id, .. })) => {
+                            Some(Told::Identified(peer_id))
+                        }
+                        _ => None,
+                    };
+                    if let Some(told) = told {
+                        let _ = outbox.send(told);
+                    }
                 }
             }
         }
