@@ -17,7 +17,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/multiformats/go-multiaddr"
 )
 
 // A line in either direction; what it has depends on what it is.
@@ -43,57 +42,35 @@ func tell(what line) {
 	}
 }
 
-// Meshes as the router changes them.
-type meshes struct {
-	lock    sync.Mutex
-	members map[string]map[peer.ID]bool
+// What the command line chooses.
+type choices struct {
+	listen             string
+	version            string
+	narrow             bool
+	unsigned           bool
+	hold               bool
+	testExtension      bool
+	pruneBackoff       time.Duration
+	unsubscribeBackoff time.Duration
 }
 
-func (m *meshes) Graft(p peer.ID, topic string) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	if m.members[topic] == nil {
-		m.members[topic] = map[peer.ID]bool{}
-	}
-	m.members[topic][p] = true
+func chosen() choices {
+	var c choices
+	flag.StringVar(&c.listen, "listen", "/ip4/127.0.0.1/tcp/0", "the address to listen on; TCP and QUIC are dialled in any case")
+	flag.StringVar(&c.version, "protocol", "", "the only protocol to speak; all, if not given")
+	flag.BoolVar(&c.narrow, "narrow", false, "meshes of two peers at most")
+	flag.BoolVar(&c.unsigned, "unsigned", false, "messages without author and signature")
+	flag.BoolVar(&c.hold, "hold", false, "messages wait for the command \"release\" before they are valid")
+	flag.BoolVar(&c.testExtension, "test-extension", false, "announce the test extension of v1.3")
+	flag.DurationVar(&c.pruneBackoff, "prune-backoff", pubsub.GossipSubPruneBackoff, "how long nobody is grafted again after a PRUNE")
+	flag.DurationVar(&c.unsubscribeBackoff, "unsubscribe-backoff", pubsub.GossipSubUnsubscribeBackoff, "the same after leaving a topic")
+	flag.Parse()
+	return c
 }
 
-func (m *meshes) Prune(p peer.ID, topic string) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	delete(m.members[topic], p)
-}
-
-func (m *meshes) RemovePeer(p peer.ID) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	for _, members := range m.members {
-		delete(members, p)
-	}
-}
-
-func (m *meshes) size(topic string) int {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	return len(m.members[topic])
-}
-
-func (m *meshes) AddPeer(peer.ID, protocol.ID)          {}
-func (m *meshes) Join(string)                           {}
-func (m *meshes) Leave(string)                          {}
-func (m *meshes) ValidateMessage(*pubsub.Message)       {}
-func (m *meshes) DeliverMessage(*pubsub.Message)        {}
-func (m *meshes) RejectMessage(*pubsub.Message, string) {}
-func (m *meshes) DuplicateMessage(*pubsub.Message)      {}
-func (m *meshes) ThrottlePeer(peer.ID)                  {}
-func (m *meshes) RecvRPC(*pubsub.RPC)                   {}
-func (m *meshes) SendRPC(*pubsub.RPC, peer.ID)          {}
-func (m *meshes) DropRPC(*pubsub.RPC, peer.ID)          {}
-func (m *meshes) UndeliverableMessage(*pubsub.Message)  {}
-
-func router(ctx context.Context, h host.Host, version string, narrow, unsigned bool, m *meshes) (*pubsub.PubSub, error) {
+func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-chan struct{}) (*pubsub.PubSub, error) {
 	policy := pubsub.StrictSign
-	if unsigned {
+	if c.unsigned {
 		policy = pubsub.StrictNoSign
 	}
 	options := []pubsub.Option{
@@ -103,53 +80,60 @@ func router(ctx context.Context, h host.Host, version string, narrow, unsigned b
 		pubsub.WithValidateQueueSize(5000),
 		pubsub.WithRawTracer(m),
 	}
-	if unsigned {
+	if c.unsigned {
 		options = append(options, pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(contentID))
 	}
-	if version == "/floodsub/1.0.0" {
+	if c.hold {
+		wait := func(ctx context.Context, from peer.ID, message *pubsub.Message) bool {
+			if from == h.ID() {
+				return true
+			}
+			tell(line{Is: "held", Topic: message.GetTopic(), Data: message.Data})
+			select {
+			case <-released:
+			case <-ctx.Done():
+			}
+			return true
+		}
+		options = append(options, pubsub.WithDefaultValidator(wait))
+	}
+	if c.version == "/floodsub/1.0.0" {
 		return pubsub.NewFloodSub(ctx, h, options...)
 	}
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = 200 * time.Millisecond
-	if narrow {
+	params.PruneBackoff = c.pruneBackoff
+	params.UnsubscribeBackoff = c.unsubscribeBackoff
+	if c.narrow {
 		params.D, params.Dlo, params.Dhi, params.Dscore, params.Dout = 2, 1, 2, 0, 0
 	}
 	options = append(options, pubsub.WithGossipSubParams(params))
-	if version != "" {
-		versions := []protocol.ID{protocol.ID(version)}
+	if c.version != "" {
+		versions := []protocol.ID{protocol.ID(c.version)}
 		options = append(options, pubsub.WithGossipSubProtocols(versions, pubsub.GossipSubDefaultFeatures))
+	}
+	if c.testExtension {
+		received := func(from peer.ID) { log.Fatalf("%s sent a test extension that it never announced", from) }
+		options = append(options, pubsub.WithTestExtension(pubsub.TestExtensionConfig{OnReceiveTestExtension: received}))
 	}
 	return pubsub.NewGossipSub(ctx, h, options...)
 }
 
 func main() {
-	version := flag.String("protocol", "", "the only protocol to speak; all, if not given")
-	narrow := flag.Bool("narrow", false, "meshes of two peers at most")
-	unsigned := flag.Bool("unsigned", false, "messages without author and signature")
-	flag.Parse()
+	c := chosen()
 	ctx := context.Background()
-	h, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay())
+	h, err := libp2p.New(libp2p.ListenAddrStrings(c.listen), libp2p.DisableRelay())
 	if err != nil {
-		log.Fatalf("no host: %v", err)
+		log.Fatalf("no host that listens on %s: %v", c.listen, err)
 	}
 	m := &meshes{members: map[string]map[peer.ID]bool{}}
-	ps, err := router(ctx, h, *version, *narrow, *unsigned, m)
+	released := make(chan struct{})
+	ps, err := router(ctx, h, c, m, released)
 	if err != nil {
 		log.Fatalf("no router: %v", err)
 	}
+	n := node{ctx, h, ps, map[string]*pubsub.Topic{}, map[string]*pubsub.Subscription{}}
 	tell(line{Is: "listening", Peer: h.ID().String(), Address: h.Addrs()[0].String()})
-
-	topics := map[string]*pubsub.Topic{}
-	join := func(name string) *pubsub.Topic {
-		if topics[name] == nil {
-			topic, err := ps.Join(name)
-			if err != nil {
-				log.Fatalf("cannot join %s: %v", name, err)
-			}
-			topics[name] = topic
-		}
-		return topics[name]
-	}
 	commands := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for decoder := json.NewDecoder(commands); ; {
 		var command line
@@ -158,57 +142,24 @@ func main() {
 		}
 		switch command.Is {
 		case "dial":
-			address, err := multiaddr.NewMultiaddr(command.Address)
-			if err != nil {
-				log.Fatalf("%s is no address: %v", command.Address, err)
-			}
-			info, err := peer.AddrInfoFromP2pAddr(address)
-			if err != nil {
-				log.Fatalf("%s names no peer: %v", command.Address, err)
-			}
-			if err := h.Connect(ctx, *info); err != nil {
-				log.Fatalf("cannot connect to %s: %v", command.Address, err)
-			}
+			err = n.dial(command.Address)
+		case "disconnect":
+			err = n.disconnect(command.Peer)
 		case "subscribe":
-			topic := join(command.Topic)
-			events, err := topic.EventHandler()
-			if err != nil {
-				log.Fatalf("no events of %s: %v", command.Topic, err)
-			}
-			go func() {
-				for {
-					event, err := events.NextPeerEvent(ctx)
-					if err != nil {
-						return
-					}
-					if event.Type == pubsub.PeerJoin {
-						tell(line{Is: "joined", Topic: command.Topic, Peer: event.Peer.String()})
-					}
-				}
-			}()
-			subscription, err := topic.Subscribe(pubsub.WithBufferSize(5000))
-			if err != nil {
-				log.Fatalf("cannot subscribe to %s: %v", command.Topic, err)
-			}
-			go func() {
-				for {
-					message, err := subscription.Next(ctx)
-					if err != nil {
-						return
-					}
-					if message.ReceivedFrom != h.ID() {
-						tell(line{Is: "message", Topic: command.Topic, Data: message.Data})
-					}
-				}
-			}()
+			err = n.subscribe(command.Topic)
+		case "unsubscribe":
+			err = n.unsubscribe(command.Topic)
 		case "publish":
-			if err := join(command.Topic).Publish(ctx, command.Data); err != nil {
-				log.Fatalf("cannot publish: %v", err)
-			}
+			err = n.publish(command.Topic, command.Data)
+		case "release":
+			close(released)
 		case "mesh":
 			tell(line{Is: "mesh", Topic: command.Topic, Count: m.size(command.Topic)})
 		default:
 			log.Fatalf("%q is no command", command.Is)
+		}
+		if err != nil {
+			log.Fatalf("cannot %s %s%s%s: %v", command.Is, command.Topic, command.Peer, command.Address, err)
 		}
 	}
 }

@@ -89,6 +89,12 @@ impl Backoffs {
         }
     }
 
+    /// Forgets all backoffs of a peer: its number goes to another.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.until.retain(|(known, _), _| *known != peer);
+        self.due.retain(|Reverse((_, known, _))| *known != peer);
+    }
+
     /// How many entries there are, lingering ones included.
     pub fn len(&self) -> usize {
         self.until.len()

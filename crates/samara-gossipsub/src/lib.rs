@@ -56,5 +56,6 @@ pub mod wire;
 
 pub use config::Config;
 pub use engine::{
-    Acceptance, BatchReceipt, Command, Event, GossipSub, Ignored, Metrics, PublishError, Receipt, Trace,
+    Acceptance, BatchReceipt, Command, Event, GossipSub, Ignored, Metrics, PublishError, Receipt, Sizes,
+    Trace,
 };

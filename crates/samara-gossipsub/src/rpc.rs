@@ -163,7 +163,10 @@ pub struct Control {
     pub prune: Vec<Prune>,
     /// 5, the ids of all `ControlIDontWant` of the message.
     pub idontwant: Vec<MessageId>,
-    /// 6 (`ControlExtensions` of v1.3) and unknown fields, as they came.
+    /// 6: the extensions that the sender supports (`ControlExtensions` of v1.3), field by field as they came. This engine supports
+    /// none, and says so by an empty one.
+    pub extensions: Option<Bytes>,
+    /// Unknown fields, as they came.
     pub unknown: Bytes,
 }
 

@@ -341,3 +341,23 @@ fn open_meshes_take_everybody_at_any_time() {
     assert!(node.mesh("t").contains(&pruned[0]), "at once, without a backoff");
     assert!(node.sent().prunes("t").is_empty());
 }
+
+#[test]
+fn a_stream_that_broke_is_made_up_for() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
+    node.heartbeat();
+    node.sent();
+    node.heartbeat();
+    let sent = node.sent();
+    assert!(
+        sent.announced().is_empty() && sent.grafts("t").is_empty(),
+        "nothing is said twice without a reason"
+    );
+    node.with(|engine, _| engine.stream_broke(peers[1]));
+    node.heartbeat();
+    let sent = node.sent();
+    assert_eq!(sent.announced(), [(peers[1], true, topic("t"))]);
+    assert_eq!(sent.grafts("t"), [peers[1]]);
+    node.heartbeat();
+    assert!(node.sent().announced().is_empty());
+}

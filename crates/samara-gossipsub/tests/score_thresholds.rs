@@ -168,3 +168,18 @@ fn a_score_outlives_the_link() {
     node.connect_identity(peers[0], identity(0), V1_2, false);
     assert_eq!(node.engine.peer_score(peers[0]), -4.0);
 }
+
+#[test]
+fn a_peer_whose_number_goes_to_another_is_forgotten() {
+    let mut node = Node::new(scored());
+    node.subscribe("t");
+    let peer = node.connect();
+    node.set_score(peer, -1.0);
+    node.rpc(peer, prune("t", None));
+    node.with(|engine, _| engine.forget_peer(peer));
+    assert!(node.engine.peer_score(peer) < 0.0, "its link is up");
+    node.disconnect(peer);
+    assert!(node.engine.peer_score(peer) < 0.0 && node.engine.sizes().backoffs == 1);
+    node.with(|engine, _| engine.forget_peer(peer));
+    assert_eq!((node.engine.peer_score(peer), node.engine.sizes().backoffs), (0.0, 0));
+}

@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::channel::mpsc::unbounded;
 use futures_timer::Delay;
+use indexmap::IndexMap;
 use libp2p::core::transport::PortUse;
 use libp2p::core::{Endpoint, PeerRecord, SignedEnvelope};
 use libp2p::identity::Keypair;
@@ -33,54 +34,7 @@ use crate::event::{Event, Traffic};
 use crate::handler::{FromHandler, Handler};
 use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 use crate::options::Options;
-
-/// A connection of a peer.
-#[derive(Debug)]
-struct Connection {
-    id: ConnectionId,
-    frames: UnboundedSender<RpcFrame>,
-    outbound: bool,
-    address: Option<IpAddr>,
-    writable: bool,
-    /// Frames on their way, in order.
-    in_flight: VecDeque<InFlight>,
-    in_flight_bytes: usize,
-}
-
-/// A frame on its way into a stream.
-#[derive(Debug)]
-struct InFlight {
-    len: usize,
-    payload: usize,
-    /// The message and the rank, if it is a copy of one.
-    copy: Option<(MessageKey, u32)>,
-    /// The frame, if it is to be reported.
-    frame: Option<RpcFrame>,
-}
-
-/// A peer with at least one connection.
-#[derive(Debug)]
-struct Peer {
-    /// Its number in the engine, once it speaks a protocol.
-    handle: Option<Handle>,
-    connections: Vec<Connection>,
-}
-
-impl Peer {
-    /// The connection that frames are written to.
-    fn active(&mut self) -> Option<&mut Connection> {
-        self.connections.iter_mut().find(|connection| connection.writable)
-    }
-
-    /// What the link can take: what is left of the budget, and any one frame if nothing is on its way.
-    fn room(&self, budget: usize) -> Room {
-        match self.connections.iter().find(|connection| connection.writable) {
-            None => Room::NONE,
-            Some(connection) if connection.in_flight.is_empty() => Room(budget.max(1) as u64),
-            Some(connection) => Room(budget.saturating_sub(connection.in_flight_bytes) as u64),
-        }
-    }
-}
+use crate::peer::{Connection, InFlight, Peer, Sizes};
 
 /// A [`NetworkBehaviour`] around the GossipSub engine.
 ///
@@ -93,9 +47,10 @@ pub struct Behaviour {
     limits: Arc<samara_gossipsub::wire::Limits>,
     dispatch: Dispatch,
     peers: HashMap<PeerId, Peer>,
-    /// Who has which number; numbers are used again.
+    /// Who has which number.
     handles: Vec<Option<PeerId>>,
-    free: Vec<Handle>,
+    /// Peers whose link is gone, with their numbers: the engine remembers scores and backoffs by them. The oldest first.
+    departed: IndexMap<PeerId, Handle>,
     /// Addresses from signed records of recommended peers, until they are dialled.
     recommended: BTreeMap<PeerId, Vec<Multiaddr>>,
     /// Links to offer room to.
@@ -108,6 +63,10 @@ pub struct Behaviour {
 
 /// Recommended peers whose addresses are kept at most.
 const RECOMMENDED_MAX: usize = 256;
+
+/// Peers without a link that are remembered at most. Enough that whoever wants a bad score forgotten needs as many identities, and
+/// little enough that searching them costs nothing beside a handshake.
+const DEPARTED_MAX: usize = 1024;
 
 impl Behaviour {
     /// A behaviour for the identity of this key pair, which signs where the configuration asks for it.
@@ -133,7 +92,7 @@ impl Behaviour {
             dispatch,
             peers: HashMap::new(),
             handles: Vec::new(),
-            free: Vec::new(),
+            departed: IndexMap::new(),
             recommended: BTreeMap::new(),
             ready: Vec::new(),
             actions: VecDeque::new(),
@@ -182,6 +141,31 @@ impl Behaviour {
     pub fn add_direct_peer(&mut self, peer: &PeerId) {
         self.driver.input(Input::Command(samara_gossipsub::Command::AddDirectPeer(identity_of(peer))));
         self.after_call();
+    }
+
+    /// The signed record of a peer with a link, which identify brings
+    /// ([`Info::signed_peer_record`](https://docs.rs/libp2p-identify/latest/libp2p_identify/struct.Info.html)): peer exchange
+    /// passes it on, so that whoever is pruned knows an address. `false` if it is not about the one who signed it, or
+    /// there is no link.
+    pub fn set_signed_record(&mut self, record: &SignedEnvelope) -> bool {
+        let Ok(about) = PeerRecord::from_signed_envelope(record.clone()) else { return false };
+        let Some(handle) = self.handle(&about.peer_id()) else { return false };
+        let record = record.clone().into_protobuf_encoding();
+        self.call(|engine, _| engine.set_signed_record(handle, record.into()));
+        true
+    }
+
+    /// How much is kept here.
+    pub fn sizes(&self) -> Sizes {
+        let connections = || self.peers.values().flat_map(|peer| &peer.connections);
+        Sizes {
+            peers: self.peers.len(),
+            connections: connections().count(),
+            handles: self.handles.len(),
+            recommended: self.recommended.len(),
+            in_flight_bytes: connections().map(|connection| connection.in_flight_bytes).sum(),
+            actions: self.actions.len(),
+        }
     }
 
     /// The engine: topics, meshes, scores, metrics.
@@ -436,7 +420,7 @@ impl Behaviour {
             // As long as it is known whose number that was.
             self.tell_events();
             self.handles[handle.index()] = None;
-            self.free.push(handle);
+            self.departed.insert(peer_id, handle);
             let lost_copies = owed + on_the_way;
             self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkDown { peer: peer_id, lost_copies }));
         }
@@ -450,7 +434,7 @@ impl Behaviour {
     }
 
     fn speaks(&mut self, peer_id: PeerId, id: ConnectionId, protocol: StreamProtocol) {
-        let Some(peer) = self.peers.get_mut(&peer_id).filter(|peer| peer.handle.is_none()) else { return };
+        let Some(peer) = self.peers.get(&peer_id).filter(|peer| peer.handle.is_none()) else { return };
         let Some(connection) = peer.connections.iter().find(|connection| connection.id == id) else { return };
         let info = PeerInfo {
             identity: identity_of(&peer_id),
@@ -458,15 +442,30 @@ impl Behaviour {
             address: connection.address,
             protocol: protocol.as_ref().into(),
         };
-        let handle = self.free.pop().unwrap_or_else(|| {
-            self.handles.push(None);
-            Handle(self.handles.len() as u32 - 1)
-        });
+        let handle = self.number(&peer_id);
         self.handles[handle.index()] = Some(peer_id);
-        peer.handle = Some(handle);
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
+            peer.handle = Some(handle);
+        }
         self.driver.outbox().link_up(handle);
         self.driver.input(Input::LinkUp { peer: handle, info });
         self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkUp { peer: peer_id, protocol }));
+    }
+
+    /// The number of a peer whose link comes up: its own, if it was here before; else one that is new, or that of
+    /// whoever is gone for longest.
+    fn number(&mut self, peer: &PeerId) -> Handle {
+        if let Some(known) = self.departed.shift_remove(peer) {
+            return known;
+        }
+        if self.departed.len() >= DEPARTED_MAX
+            && let Some((_, oldest)) = self.departed.shift_remove_index(0)
+        {
+            self.driver.with(|engine, _| engine.forget_peer(oldest));
+            return oldest;
+        }
+        self.handles.push(None);
+        Handle(self.handles.len() as u32 - 1)
     }
 
     fn written(&mut self, peer_id: PeerId, id: ConnectionId, count: usize, arrived: bool) {
@@ -582,6 +581,9 @@ impl NetworkBehaviour for Behaviour {
                     connection.writable = false;
                 }
                 self.written(peer, id, count, false);
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.with(|engine, _| engine.stream_broke(handle));
+                }
             }
             FromHandler::GaveUp => {
                 let connection = CloseConnection::One(id);
@@ -632,6 +634,46 @@ mod tests {
     use libp2p::swarm::{ListenError, ListenFailure};
 
     use super::*;
+
+    /// A link comes up and goes down again. The number that it had.
+    fn visit(behaviour: &mut Behaviour, peer: PeerId, number: usize) -> Handle {
+        let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+        let id = ConnectionId::new_unchecked(number);
+        behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+        behaviour.on_connection_handler_event(peer, id, FromHandler::Protocol(crate::PROTOCOLS[0].clone()));
+        let handle = behaviour.handle(&peer).unwrap();
+        assert_eq!(behaviour.peer_id(handle), Some(peer));
+        behaviour.closed(peer, id);
+        handle
+    }
+
+    #[test]
+    fn a_peer_that_comes_back_has_its_number_and_nobody_else_has_it() {
+        let key = Keypair::generate_ed25519();
+        let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
+        let (known, other) = (PeerId::random(), PeerId::random());
+        let first = visit(&mut behaviour, known, 0);
+        assert_ne!(visit(&mut behaviour, other, 1), first);
+        assert_eq!(visit(&mut behaviour, known, 2), first);
+    }
+
+    #[test]
+    fn numbers_of_those_that_are_gone_for_longest_are_used_again() {
+        let key = Keypair::generate_ed25519();
+        let mut config = Config::spec();
+        config.peer_score.as_mut().unwrap().ip_colocation_weight = 0.0;
+        let mut behaviour = Behaviour::new(&key, config, Options::default()).unwrap();
+        let bad = visit(&mut behaviour, PeerId::random(), 0);
+        behaviour.call(|engine, _| engine.set_app_score(bad, -5.0));
+        assert!(behaviour.engine().peer_score(bad) < 0.0, "what is known of it outlives the link");
+        for number in 1..DEPARTED_MAX {
+            assert_ne!(visit(&mut behaviour, PeerId::random(), number), bad);
+        }
+        assert_eq!(visit(&mut behaviour, PeerId::random(), DEPARTED_MAX), bad);
+        // Whoever has it now does not answer for the other.
+        assert_eq!(behaviour.engine().peer_score(bad), 0.0);
+        assert_eq!(behaviour.sizes().handles, DEPARTED_MAX);
+    }
 
     /// Otherwise whoever is refused by a limit on connections would fill memory here.
     #[test]

@@ -35,6 +35,7 @@ mod event;
 mod handler;
 mod identity;
 mod options;
+mod peer;
 mod upgrade;
 
 pub use behaviour::Behaviour;
@@ -43,3 +44,4 @@ pub use event::{Event, Traffic};
 pub use handler::Handler;
 pub use identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 pub use options::{Options, PROTOCOLS};
+pub use peer::Sizes;

@@ -6,7 +6,8 @@ use libp2p::StreamProtocol;
 use samara_gossipsub::wire::Limits;
 
 /// The protocols that are offered, the preferred one first.
-pub const PROTOCOLS: [StreamProtocol; 4] = [
+pub const PROTOCOLS: [StreamProtocol; 5] = [
+    StreamProtocol::new("/meshsub/1.3.0"),
     StreamProtocol::new("/meshsub/1.2.0"),
     StreamProtocol::new("/meshsub/1.1.0"),
     StreamProtocol::new("/meshsub/1.0.0"),

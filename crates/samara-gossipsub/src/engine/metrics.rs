@@ -93,6 +93,10 @@ causes! {
     GraftRole = "graft_role",
     /// PRUNE for a topic that is not joined.
     PruneNotSubscribed = "prune_not_subscribed",
+    /// Extensions that a peer announced before; they are announced once.
+    ExtensionsAgain = "extensions_again",
+    /// Extensions of a peer that does not speak v1.3.
+    ExtensionsVersion = "extensions_version",
     /// Peers recommended by one below the accept-PX threshold, or while none are wanted (`prune_peers` of 0).
     ExchangeScore = "exchange_score",
     /// Peers recommended beyond the number that is dialled.

@@ -14,6 +14,7 @@
 //! | `fanout` | publishing to topics that are not joined |
 //! | `gossip` | IHAVE and IWANT |
 //! | `idontwant` | IDONTWANT, both ways |
+//! | `extensions` | extensions of v1.3, none of which there is |
 //! | `heartbeat`, `balance` | what happens at each heartbeat |
 //! | `sending` | lanes, losses, retries |
 //! | `topics`, `peers`, `metrics`, `event` | tables and types |
@@ -21,6 +22,7 @@
 mod balance;
 mod event;
 mod exchange;
+mod extensions;
 mod fanout;
 mod gossip;
 mod heartbeat;
@@ -71,7 +73,7 @@ const CONNECT_DIRECT: TimerToken = TimerToken(2);
 /// Stands for this node where a peer is asked for.
 const SELF: PeerId = PeerId(u32::MAX);
 
-/// A GossipSub router (v1.0 to v1.2) as a state machine.
+/// A GossipSub router (v1.0 to v1.3, without extensions) as a state machine.
 ///
 /// Driven through [`Engine::handle`]. An application either sends [`Command`]s as inputs, or (where it owns the engine)
 /// calls the methods of the same names, with the [`Context`] of its driver:

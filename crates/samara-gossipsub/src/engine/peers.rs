@@ -57,6 +57,11 @@ impl Protocol {
     pub fn has_idontwant(self) -> bool {
         self >= Self::V1_2
     }
+
+    /// Whether it announces extensions.
+    pub fn has_extensions(self) -> bool {
+        self >= Self::V1_3
+    }
 }
 
 /// A peer with a link.
@@ -70,6 +75,8 @@ pub(super) struct Peer {
     pub(super) observer: bool,
     /// Topics it has joined (and that are remembered), sorted.
     pub(super) topics: Vec<TopicIdx>,
+    /// The extensions that it has announced (v1.3).
+    pub(super) extensions: Option<Bytes>,
     /// Its signed record, for peer exchange.
     pub(super) signed_record: Option<Bytes>,
     /// GRAFT and PRUNE that did not fit into its queue.

@@ -56,6 +56,9 @@ impl GossipSub {
     }
 
     fn receive_control(&mut self, from: PeerId, control: &Control, cx: &mut Cx<'_>) {
+        if let Some(extensions) = &control.extensions {
+            self.receive_extensions(from, extensions);
+        }
         let iwant =
             if control.ihave.is_empty() { Vec::new() } else { self.receive_ihaves(from, &control.ihave, cx) };
         if !control.iwant.is_empty() {

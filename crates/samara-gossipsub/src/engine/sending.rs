@@ -140,6 +140,20 @@ impl GossipSub {
         }
     }
 
+    /// The stream to a peer broke, the link goes on: what was sent may never have been read. What is joined and who is in a mesh
+    /// is said again at the next heartbeat; it does no harm to hear it twice.
+    pub fn stream_broke(&mut self, peer: PeerId) {
+        let joined = self.topics.joined();
+        let meshes = joined.iter().map(|topic| self.topics.get(*topic));
+        let graft =
+            meshes.filter(|state| state.mesh.contains(peer)).map(|state| state.name.clone()).collect();
+        let control = Control { graft, ..Control::default() };
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.unannounced = joined.to_vec();
+        }
+        self.keep_for_retry(peer, &control);
+    }
+
     /// Puts what did not fit earlier to what leaves now, unless it has become wrong meanwhile.
     pub(super) fn retry(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };
@@ -185,12 +199,13 @@ impl GossipSub {
 }
 
 fn is_empty(control: &Control) -> bool {
-    let Control { ihave, iwant, graft, prune, idontwant, unknown } = control;
+    let Control { ihave, iwant, graft, prune, idontwant, extensions, unknown } = control;
     ihave.is_empty()
         && iwant.is_empty()
         && graft.is_empty()
         && prune.is_empty()
         && idontwant.is_empty()
+        && extensions.is_none()
         && unknown.is_empty()
 }
 

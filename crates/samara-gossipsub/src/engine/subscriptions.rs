@@ -90,6 +90,7 @@ impl GossipSub {
             direct: self.direct.contains(&info.identity),
             observer: self.observers.contains(&info.identity),
             topics: Vec::new(),
+            extensions: None,
             signed_record: None,
             retry: None,
             unannounced: Vec::new(),
@@ -97,13 +98,17 @@ impl GossipSub {
             counts: Counts::default(),
             info,
         };
+        let extended = peer.protocol.has_extensions();
         let reported_to = self.report_to.contains(&peer.info.identity);
         self.scores.add_peer(cx.now(), id, peer.info.address);
         self.peers.insert(id, peer);
         if reported_to {
             self.peers.reported_to.insert(id);
         }
-        if !self.topics.joined().is_empty() {
+        if extended {
+            let joined = self.topics.joined().to_vec();
+            self.announce_extensions(id, &joined, cx);
+        } else if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
             // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
             let frame = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
@@ -138,6 +143,16 @@ impl GossipSub {
         }
         self.outgoing.remove(&id);
         self.scores.remove_peer(cx.now(), id);
+    }
+
+    /// Forgets what outlives a link: score, backoffs, promises. For drivers that give the number of a peer that is gone to
+    /// another, which must not answer for it. Nothing happens as long as there is a link.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        if self.peers.get(peer).is_none() {
+            self.scores.forget_peer(peer);
+            self.backoffs.forget_peer(peer);
+            self.promises.forgive(peer);
+        }
     }
 
     /// Takes note of what a peer joins and leaves.

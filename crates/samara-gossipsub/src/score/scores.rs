@@ -162,6 +162,14 @@ impl PeerScores {
         stats.cached.set(f64::NAN);
     }
 
+    /// Nothing is known of a peer any more: its number goes to another.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.leave_addresses(peer);
+        if let Some(stats) = self.peers.get_mut(peer.index()) {
+            *stats = None;
+        }
+    }
+
     /// A peer joined the mesh of a topic.
     pub fn graft(&mut self, now: Time, peer: PeerId, topic: TopicIdx) {
         self.with_topic(peer, topic, |stats, _| stats.graft(now));

@@ -167,10 +167,27 @@ impl<'a> Decoder<'a> {
                     let (path, max) = ("control.idontwant.messageIDs", limits.idontwant_ids);
                     self.id_list(inner, path, "idontwant_ids", max, &mut control.idontwant)?;
                 }
+                field::CONTROL_EXTENSIONS => {
+                    let more = self.extensions(&mut reader, head)?;
+                    // A field that comes twice is one message, as everywhere in protobuf.
+                    control.extensions = Some(match control.extensions.take() {
+                        None => more,
+                        Some(first) => [first, more].concat().into(),
+                    });
+                }
                 _ => self.keep(&mut reader, head, unknown)?,
             }
         }
         Ok(())
+    }
+
+    /// Fields of which none is known, but all of which have to be some.
+    fn extensions(&mut self, reader: &mut Reader<'a>, head: Head) -> Result<Bytes, WireError> {
+        let (mut inner, mut unknown) = (reader.message(head, "control.extensions")?, Unknown::default());
+        while let Some(head) = inner.head()? {
+            self.keep(&mut inner, head, &mut unknown)?;
+        }
+        Ok(unknown.finish(self.frame))
     }
 
     fn ihave(&mut self, mut reader: Reader<'a>) -> Result<IHave, WireError> {

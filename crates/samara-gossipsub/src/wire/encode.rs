@@ -101,7 +101,7 @@ fn control_len(control: &Control) -> usize {
         .filter(|ids| !ids.is_empty())
         .map(|ids| nested(ids_len(ids)))
         .sum();
-    ihave + graft + prune + lists + control.unknown.len()
+    ihave + graft + prune + lists + optional_len(&control.extensions) + control.unknown.len()
 }
 
 fn write_control(control: &Control, out: &mut impl BufMut) {
@@ -129,6 +129,7 @@ fn write_control(control: &Control, out: &mut impl BufMut) {
         }
     }
     put_id_list(out, field::CONTROL_IDONTWANT, &control.idontwant);
+    put_optional(out, field::CONTROL_EXTENSIONS, &control.extensions);
     out.put_slice(&control.unknown);
 }
 

@@ -52,6 +52,7 @@ mod field {
     pub(super) const CONTROL_GRAFT: u32 = 3;
     pub(super) const CONTROL_PRUNE: u32 = 4;
     pub(super) const CONTROL_IDONTWANT: u32 = 5;
+    pub(super) const CONTROL_EXTENSIONS: u32 = 6;
     /// Of IHAVE, GRAFT and PRUNE.
     pub(super) const TOPIC: u32 = 1;
     pub(super) const IHAVE_IDS: u32 = 2;

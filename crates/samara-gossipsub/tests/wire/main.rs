@@ -117,9 +117,26 @@ fn fields_of_later_versions_are_kept() {
     .concat();
     let rpc = decode(bytes.clone().into(), &Limits::default()).unwrap();
     assert_eq!(rpc.subscriptions[0].unknown, [0x18, 1, 0x20, 1][..]);
-    assert_eq!(rpc.control.as_ref().unwrap().unknown, [0x32, 2, 0x50, 1][..]);
+    assert_eq!(rpc.control.as_ref().unwrap().extensions.as_deref(), Some(&[0x50, 1][..]));
     assert_eq!(rpc.unknown.len(), 9);
     assert_eq!(encoded(&rpc), bytes);
+}
+
+#[test]
+fn extensions_may_be_empty_come_in_parts_and_must_be_fields() {
+    let read = |bytes: &[u8]| decode(bytes.to_vec().into(), &Limits::default());
+    let extensions = |bytes: &[u8]| read(bytes).unwrap().control.unwrap().extensions;
+    assert_eq!(extensions(&[0x1a, 0]), None);
+    assert_eq!(extensions(&[0x1a, 2, 0x32, 0]).as_deref(), Some(&[][..]));
+    // Twice in one control message, and in two of them.
+    let whole = [0x50, 1, 0x58, 2];
+    assert_eq!(extensions(&[0x1a, 8, 0x32, 2, 0x50, 1, 0x32, 2, 0x58, 2]).as_deref(), Some(&whole[..]));
+    assert_eq!(
+        extensions(&[0x1a, 4, 0x32, 2, 0x50, 1, 0x1a, 4, 0x32, 2, 0x58, 2]).as_deref(),
+        Some(&whole[..])
+    );
+    assert_eq!(read(&[0x1a, 3, 0x32, 1, 0x50]).unwrap_err().path, "control.extensions");
+    assert_eq!(read(&[0x1a, 2, 0x30, 1]).unwrap_err().path, "control.extensions");
 }
 
 #[test]

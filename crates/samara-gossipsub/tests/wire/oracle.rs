@@ -54,6 +54,16 @@ struct OracleControl {
     prune: Vec<OraclePrune>,
     #[prost(message, repeated, tag = "5")]
     idontwant: Vec<OracleIds>,
+    #[prost(message, optional, tag = "6")]
+    extensions: Option<OracleExtensions>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct OracleExtensions {
+    #[prost(bool, optional, tag = "10")]
+    partial_messages: Option<bool>,
+    #[prost(bool, optional, tag = "6492434")]
+    test: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -129,6 +139,7 @@ fn control(control: &Control) -> OracleControl {
             })
             .collect(),
         idontwant: id_lists(&control.idontwant),
+        extensions: control.extensions.clone().map(|fields| OracleExtensions::decode(fields).unwrap()),
     }
 }
 

@@ -31,6 +31,7 @@ fn one_of_everything() {
         graft: vec![topic.clone()],
         prune: vec![prune],
         idontwant: vec![id],
+        extensions: None,
         unknown: Bytes::new(),
     };
     let rpc = Rpc {
@@ -117,6 +118,7 @@ fn random_rpc(rng: &mut NodeRng) -> Rpc {
             graft: (0..rng.below(3)).map(|_| random_topic(rng)).collect(),
             prune: (0..rng.below(3)).map(|_| random_prune(rng)).collect(),
             idontwant: random_ids(rng),
+            extensions: None,
             unknown: Bytes::new(),
         }));
     }

@@ -27,6 +27,16 @@ fn ids() -> impl Strategy<Value = Vec<MessageId>> {
 }
 
 /// Fields 20 to 30 as varints: known to nobody.
+/// None, partial messages, the test extension, and both.
+fn extensions() -> impl Strategy<Value = Bytes> {
+    const PARTIAL: [u8; 2] = [0x50, 1];
+    const TEST: [u8; 5] = [0x90, 0x91, 0xe2, 0x18, 1];
+    (any::<bool>(), any::<bool>()).prop_map(|(partial, test)| {
+        let of = |there: bool, bytes: &'static [u8]| if there { bytes } else { &[] };
+        [of(partial, &PARTIAL), of(test, &TEST)].concat().into()
+    })
+}
+
 fn unknown() -> impl Strategy<Value = Bytes> {
     vec((20u32..31, 0u8..128), 0..3).prop_map(|fields| {
         fields
@@ -63,13 +73,15 @@ fn prune() -> impl Strategy<Value = Prune> {
 
 fn control() -> impl Strategy<Value = Control> {
     let ihave = (topic(), ids()).prop_map(|(topic, ids)| IHave { topic, ids });
-    (vec(ihave, 0..3), ids(), vec(topic(), 0..3), vec(prune(), 0..3), ids(), unknown()).prop_map(
-        |(ihave, iwant, graft, prune, idontwant, unknown)| Control {
+    let lists = (vec(ihave, 0..3), ids(), vec(topic(), 0..3), vec(prune(), 0..3), ids());
+    (lists, option::of(extensions()), unknown()).prop_map(
+        |((ihave, iwant, graft, prune, idontwant), extensions, unknown)| Control {
             ihave,
             iwant,
             graft,
             prune,
             idontwant,
+            extensions,
             unknown,
         },
     )

@@ -1,33 +1,55 @@
-//! Nodes of both implementations on loopback, each in a task of its own.
+//! What all tests have in common: nodes seen from outside, and configurations that fit each other.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use libp2p::futures::StreamExt;
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
-use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, PeerId, Swarm, gossipsub, identify, noise, tcp, yamux};
+use libp2p::{Multiaddr, PeerId, gossipsub};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::config::{Authenticity, LaneCapacity};
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::rpc::Topic;
+use samara_gossipsub::rpc::{MessageId, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Config, Metrics};
-use samara_net::{Behaviour, Event, KeyVerifier, Options};
+use samara_net::{Behaviour, KeyVerifier, Options};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
+pub(crate) use crate::nodes::*;
 
 /// Nothing here takes this long unless it does not work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
+/// What a node listens on; all dial both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// TCP, Noise and Yamux.
+    Tcp,
+    Quic,
+}
+
+impl Transport {
+    /// Loopback, a port of the system's choice.
+    pub(crate) fn any_port(self) -> Multiaddr {
+        let address = match self {
+            Self::Tcp => "/ip4/127.0.0.1/tcp/0",
+            Self::Quic => "/ip4/127.0.0.1/udp/0/quic-v1",
+        };
+        address.parse().expect("an address")
+    }
+}
+
 pub(crate) enum Command {
     Dial(Multiaddr),
+    Disconnect(PeerId),
     Subscribe(String),
+    Unsubscribe(String),
     Publish(String, Vec<u8>),
     /// Ours only.
-    PublishBatch(Vec<(String, Vec<u8>)>, Schedule),
+    With(Box<dyn FnOnce(&mut Behaviour) + Send>),
+    /// What is held back is valid now (peers in processes of their own).
+    Release,
     /// The size of a topic's mesh, and the metrics of ours.
     Look(String, oneshot::Sender<(usize, Option<Metrics>)>),
 }
@@ -38,14 +60,27 @@ pub(crate) enum Told {
     Peer(PeerId, String),
     /// A peer has joined a topic.
     Joined(PeerId, String),
+    /// A peer has left a topic.
+    Left(PeerId, String),
     Message(String, Vec<u8>),
+    /// A message is held back until [`Command::Release`] (go only).
+    Held(Vec<u8>),
+    /// A copy of a known message came from a peer (go only).
+    Duplicate(PeerId),
+    /// A message waits for its verdict (ours only, as everything below).
+    NeedsValidation(MessageId, Vec<u8>, PeerId),
+    /// Identify has brought a peer's addresses.
+    Identified(PeerId),
     Sent(PeerId),
+    Cut(PeerId, usize),
     Malformed(PeerId),
     Gone(PeerId),
 }
 
 pub(crate) struct Node {
     pub(crate) peer: PeerId,
+    /// Known of our own nodes.
+    pub(crate) key: Option<Keypair>,
     pub(crate) address: Multiaddr,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     pub(crate) told: mpsc::UnboundedReceiver<Told>,
@@ -53,15 +88,28 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn tell(&self, command: Command) {
-        self.commands.send(command).expect("the node runs");
+        assert!(self.commands.send(command).is_ok(), "the node runs");
     }
 
     pub(crate) fn subscribe(&self, topic: &str) {
         self.tell(Command::Subscribe(topic.to_owned()));
     }
 
+    pub(crate) fn unsubscribe(&self, topic: &str) {
+        self.tell(Command::Unsubscribe(topic.to_owned()));
+    }
+
     pub(crate) fn publish(&self, topic: &str, data: &[u8]) {
         self.tell(Command::Publish(topic.to_owned(), data.to_vec()));
+    }
+
+    /// Publishes a batch (ours only).
+    pub(crate) fn publish_batch(&self, messages: Vec<(String, Vec<u8>)>, schedule: Schedule) {
+        self.tell(Command::With(Box::new(move |behaviour| {
+            let messages = messages.into_iter().map(|(topic, data)| (Topic::new(&topic), Bytes::from(data)));
+            let receipt = behaviour.publish_batch(messages, &schedule);
+            assert!(receipt.messages.iter().all(Result::is_ok), "{receipt:?}");
+        })));
     }
 
     pub(crate) fn dial(&self, other: &Node) {
@@ -79,16 +127,48 @@ impl Node {
         look.await.expect("the node runs")
     }
 
+    /// Asks the behaviour for something (ours only).
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Behaviour) -> T + Send + 'static,
+    ) -> T {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::With(Box::new(move |behaviour| {
+            let _ = answer.send(call(behaviour));
+        })));
+        answered.await.expect("the node runs")
+    }
+
+    /// The metrics (ours only).
+    pub(crate) async fn metrics(&self) -> Metrics {
+        self.with(|behaviour| behaviour.engine().metrics().clone()).await
+    }
+
+    /// Waits until the metrics are as wanted (ours only).
+    pub(crate) async fn counted(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.metrics().await;
+            if wanted(&metrics) {
+                return metrics;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "waited in vain for {what}: {metrics:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until this many peers are in the mesh of a topic.
     pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
-        let grown = async {
-            while self.look(topic).await.0 < at_least {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let (size, metrics) = self.look(topic).await;
+            if size >= at_least {
+                return;
             }
-        };
-        timeout(PATIENCE, grown)
-            .await
-            .unwrap_or_else(|_| panic!("the mesh of {topic} stays below {at_least}"));
+            let in_time = tokio::time::Instant::now() < deadline;
+            assert!(in_time, "the mesh of {topic} stays at {size}, below {at_least}: {metrics:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The next thing told that is chosen.
@@ -126,6 +206,35 @@ impl Node {
     }
 }
 
+/// Ours and another have joined a topic and are in each other's mesh; `dial` says who dials.
+pub(crate) async fn meet(our: &mut Node, other: &mut Node, topic: &str, dial: Dial) {
+    our.subscribe(topic);
+    other.subscribe(topic);
+    match dial {
+        Dial::Ours => our.dial(other),
+        Dial::Theirs => other.dial(our),
+    }
+    our.joined(other.peer).await;
+    other.joined(our.peer).await;
+    our.mesh_of(topic, 1).await;
+    other.mesh_of(topic, 1).await;
+}
+
+/// Who dials.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dial {
+    Ours,
+    Theirs,
+}
+
+/// Ids as go makes them.
+pub(crate) fn like_go(mut config: Config) -> Config {
+    if matches!(config.message_id, MessageIdFn::FromSeqnoBase58) {
+        config.message_id = MessageIdFn::FromSeqno;
+    }
+    config
+}
+
 /// Signed messages with the ids of rust-libp2p, heartbeats fast enough for a test.
 pub(crate) fn signed() -> Config {
     let mut config = Config::spec();
@@ -157,91 +266,6 @@ pub(crate) fn options() -> Options {
     Options { limits: Limits::with_frame_bytes((4 << 20) + 4096), report_sent: true, ..Options::default() }
 }
 
-/// go-libp2p-pubsub only speaks to peers whose protocols it has learnt from identify.
-#[derive(NetworkBehaviour)]
-pub(crate) struct Host<B: NetworkBehaviour> {
-    gossip: B,
-    identify: identify::Behaviour,
-}
-
-impl<B: NetworkBehaviour> Host<B> {
-    fn new(gossip: B, key: &Keypair) -> Self {
-        let config = identify::Config::new("/samara/test".to_owned(), key.public());
-        Self { gossip, identify: identify::Behaviour::new(config) }
-    }
-}
-
-pub(crate) fn swarm<B: NetworkBehaviour>(
-    key: Keypair,
-    behaviour: impl FnOnce(&Keypair) -> B,
-) -> Swarm<Host<B>> {
-    libp2p::SwarmBuilder::with_existing_identity(key)
-        .with_tokio()
-        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
-        .expect("TCP, Noise and Yamux")
-        .with_behaviour(|key| Ok(Host::new(behaviour(key), key)))
-        .expect("the behaviour")
-        .build()
-}
-
-async fn listen<B: NetworkBehaviour>(swarm: &mut Swarm<B>) -> Multiaddr {
-    swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse().expect("an address")).expect("loopback");
-    loop {
-        if let SwarmEvent::NewListenAddr { address, .. } = swarm.select_next_some().await {
-            return address;
-        }
-    }
-}
-
-/// A node of ours.
-pub(crate) async fn ours(config: Config, options: Options) -> Node {
-    let key = Keypair::generate_ed25519();
-    let mut swarm = swarm(key, |key| Behaviour::new(key, config, options).expect("the configuration"));
-    let address = listen(&mut swarm).await;
-    let peer = *swarm.local_peer_id();
-    let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                command = inbox.recv() => match command {
-                    None => return,
-                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
-                    Some(Command::Subscribe(topic)) => swarm.behaviour_mut().gossip.subscribe(&Topic::new(&topic)),
-                    Some(Command::Publish(topic, data)) => {
-                        swarm.behaviour_mut().gossip.publish(&Topic::new(&topic), data).expect("published");
-                    }
-                    Some(Command::PublishBatch(messages, schedule)) => {
-                        let messages = messages.into_iter().map(|(topic, data)| (Topic::new(&topic), Bytes::from(data)));
-                        let receipt = swarm.behaviour_mut().gossip.publish_batch(messages, &schedule);
-                        assert!(receipt.messages.iter().all(Result::is_ok), "{receipt:?}");
-                    }
-                    Some(Command::Look(topic, answer)) => {
-                        let behaviour = &swarm.behaviour().gossip;
-                        let mesh = behaviour.mesh_peers(&Topic::new(&topic)).len();
-                        let _ = answer.send((mesh, Some(behaviour.engine().metrics().clone())));
-                    }
-                },
-                event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
-                    let told = match event {
-                        Event::Message { topic, message, .. } => {
-                            Told::Message(topic.as_str().to_owned(), message.data.to_vec())
-                        }
-                        Event::LinkUp { peer, protocol } => Told::Peer(peer, protocol.to_string()),
-                        Event::Subscribed { peer, topic } => Told::Joined(peer, topic.as_str().to_owned()),
-                        Event::LinkDown { peer, .. } => Told::Gone(peer),
-                        Event::Sent { peer, .. } => Told::Sent(peer),
-                        Event::Malformed { peer, .. } => Told::Malformed(peer),
-                        _ => continue,
-                    };
-                    let _ = outbox.send(told);
-                }
-            }
-        }
-    });
-    Node { peer, address, commands, told }
-}
-
 /// What a node of rust-libp2p's own gossipsub is like.
 pub(crate) fn theirs_config() -> gossipsub::ConfigBuilder {
     let mut config = gossipsub::ConfigBuilder::default();
@@ -253,54 +277,4 @@ pub(crate) fn theirs_config() -> gossipsub::ConfigBuilder {
         .publish_queue_duration(PATIENCE)
         .forward_queue_duration(PATIENCE);
     config
-}
-
-/// A node of rust-libp2p's own gossipsub.
-pub(crate) async fn theirs(config: gossipsub::Config, signed: bool) -> Node {
-    let key = Keypair::generate_ed25519();
-    let mut swarm = swarm(key, |key| {
-        let authenticity = if signed {
-            gossipsub::MessageAuthenticity::Signed(key.clone())
-        } else {
-            gossipsub::MessageAuthenticity::Anonymous
-        };
-        gossipsub::Behaviour::<gossipsub::IdentityTransform>::new(authenticity, config)
-            .expect("the configuration")
-    });
-    let address = listen(&mut swarm).await;
-    let peer = *swarm.local_peer_id();
-    let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                command = inbox.recv() => match command {
-                    None => return,
-                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
-                    Some(Command::Subscribe(topic)) => {
-                        swarm.behaviour_mut().gossip.subscribe(&gossipsub::IdentTopic::new(topic)).expect("subscribed");
-                    }
-                    Some(Command::Publish(topic, data)) => {
-                        swarm.behaviour_mut().gossip.publish(gossipsub::IdentTopic::new(topic), data).expect("published");
-                    }
-                    Some(Command::PublishBatch(..)) => unreachable!("there is no batch publishing there"),
-                    Some(Command::Look(topic, answer)) => {
-                        let topic = gossipsub::IdentTopic::new(topic).hash();
-                        let _ = answer.send((swarm.behaviour().gossip.mesh_peers(&topic).count(), None));
-                    }
-                },
-                event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
-                    let told = match event {
-                        gossipsub::Event::Message { message, .. } => {
-                            Told::Message(message.topic.to_string(), message.data)
-                        }
-                        gossipsub::Event::Subscribed { peer_id, topic } => Told::Joined(peer_id, topic.to_string()),
-                        _ => continue,
-                    };
-                    let _ = outbox.send(told);
-                }
-            }
-        }
-    });
-    Node { peer, address, commands, told }
 }

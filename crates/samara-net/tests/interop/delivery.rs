@@ -9,12 +9,8 @@ use tokio::time::timeout;
 use crate::common::*;
 
 /// A large message from one to the other and back.
-pub(crate) async fn a_mebibyte_there_and_back(our: &mut Node, other: &mut Node) {
-    our.subscribe("t");
-    other.subscribe("t");
-    other.dial(our);
-    our.mesh_of("t", 1).await;
-    other.mesh_of("t", 1).await;
+pub(crate) async fn a_mebibyte_there_and_back(our: &mut Node, other: &mut Node, dial: Dial) {
+    meet(our, other, "t", dial).await;
     let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
     our.publish("t", &large);
     assert!(other.message().await.1 == large, "the other has something else");
@@ -26,7 +22,7 @@ pub(crate) async fn a_mebibyte_there_and_back(our: &mut Node, other: &mut Node) 
 async fn a_mebibyte_goes_both_ways() {
     let (mut our, mut their) =
         (ours(signed(), options()).await, theirs(theirs_config().build().unwrap(), true).await);
-    a_mebibyte_there_and_back(&mut our, &mut their).await;
+    a_mebibyte_there_and_back(&mut our, &mut their, Dial::Theirs).await;
 }
 
 #[tokio::test]
@@ -49,7 +45,7 @@ async fn a_batch_leaves_in_rounds_and_is_told() {
         our.mesh_of("t", 3).await;
         let columns: Vec<(String, Vec<u8>)> =
             (0..64_u8).map(|at| ("t".to_owned(), vec![at; 16 << 10])).collect();
-        our.tell(Command::PublishBatch(columns.clone(), Schedule::INTERLEAVED));
+        our.publish_batch(columns.clone(), Schedule::INTERLEAVED);
         let expected: BTreeSet<Vec<u8>> = columns.into_iter().map(|(_, data)| data).collect();
         for node in &mut their {
             let mut got = BTreeSet::new();

@@ -2,24 +2,15 @@
 //!
 //! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
 
-use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use libp2p::{StreamProtocol, gossipsub};
-use samara_gossipsub::Config;
-use samara_gossipsub::message_id::MessageIdFn;
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use crate::common::*;
+use crate::process::start;
 
 /// Builds the peer once; `None` if there is no Go.
 fn program() -> Option<&'static Path> {
@@ -57,77 +48,18 @@ fn program() -> Option<&'static Path> {
 }
 
 /// A node of go-libp2p-pubsub; `None` without Go.
-async fn golang(flags: &[&str]) -> Option<Node> {
-    let mut child = tokio::process::Command::new(program()?)
-        .args(flags)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("the peer starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let first =
-        timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("readable").expect("a line");
-    let first: Value = serde_json::from_str(&first).expect("JSON");
-    let peer = first["peer"].as_str().expect("a peer").parse().expect("a peer");
-    let address = first["address"].as_str().expect("an address").parse().expect("an address");
-    let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        let _child = child;
-        let mut looks = VecDeque::new();
-        loop {
-            tokio::select! {
-                command = inbox.recv() => {
-                    let line = match command {
-                        None => return,
-                        Some(Command::Dial(address)) => json!({ "is": "dial", "address": address.to_string() }),
-                        Some(Command::Subscribe(topic)) => json!({ "is": "subscribe", "topic": topic }),
-                        Some(Command::Publish(topic, data)) => {
-                            json!({ "is": "publish", "topic": topic, "data": STANDARD.encode(data) })
-                        }
-                        Some(Command::PublishBatch(..)) => unreachable!("not asked of this peer"),
-                        Some(Command::Look(topic, answer)) => {
-                            looks.push_back(answer);
-                            json!({ "is": "mesh", "topic": topic })
-                        }
-                    };
-                    input.write_all(format!("{line}\n").as_bytes()).await.expect("the peer runs");
-                }
-                line = lines.next_line() => {
-                    let Ok(Some(line)) = line else { return };
-                    let line: Value = serde_json::from_str(&line).expect("JSON");
-                    let topic = line["topic"].as_str().unwrap_or_default().to_owned();
-                    let told = match line["is"].as_str() {
-                        Some("joined") => Told::Joined(line["peer"].as_str().unwrap().parse().unwrap(), topic),
-                        Some("message") => {
-                            Told::Message(topic, STANDARD.decode(line["data"].as_str().unwrap_or_default()).unwrap())
-                        }
-                        Some("mesh") => {
-                            let size = line["count"].as_u64().unwrap_or(0) as usize;
-                            let _ = looks.pop_front().expect("somebody asked").send((size, None));
-                            continue;
-                        }
-                        other => panic!("the peer says {other:?}"),
-                    };
-                    let _ = outbox.send(told);
-                }
-            }
-        }
-    });
-    Some(Node { peer, address, commands, told })
+pub(crate) async fn golang(flags: &[&str]) -> Option<Node> {
+    golang_over(Transport::Tcp, flags).await
 }
 
-/// Ids as go makes them.
-fn like_go(mut config: Config) -> Config {
-    if matches!(config.message_id, MessageIdFn::FromSeqnoBase58) {
-        config.message_id = MessageIdFn::FromSeqno;
-    }
-    config
+/// The same over any transport.
+pub(crate) async fn golang_over(transport: Transport, flags: &[&str]) -> Option<Node> {
+    let mut command = tokio::process::Command::new(program()?);
+    command.arg("-listen").arg(transport.any_port().to_string()).args(flags);
+    Some(start(command).await)
 }
 
-/// The same of rust-libp2p.
+/// Ids of rust-libp2p as go makes them.
 fn rust_like_go() -> gossipsub::Config {
     let id = |message: &gossipsub::Message| {
         let mut id = message.source.map(|peer| peer.to_bytes()).unwrap_or_default();
@@ -139,7 +71,8 @@ fn rust_like_go() -> gossipsub::Config {
 
 #[tokio::test]
 async fn every_version_speaks_to_go() {
-    let versions = ["/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"];
+    let versions =
+        ["/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"];
     for (version, unsigned) in versions.into_iter().flat_map(|version| [(version, false), (version, true)]) {
         let mut flags = vec!["-protocol", version];
         flags.extend(unsigned.then_some("-unsigned"));
@@ -172,14 +105,9 @@ async fn every_version_speaks_to_go() {
 async fn a_mebibyte_goes_both_ways_and_is_told_not_to_be_wanted() {
     let Some(mut go) = golang(&[]).await else { return };
     let mut our = ours(like_go(signed()), options()).await;
-    crate::delivery::a_mebibyte_there_and_back(&mut our, &mut go).await;
+    crate::delivery::a_mebibyte_there_and_back(&mut our, &mut go, Dial::Theirs).await;
     // It speaks v1.2: it has told us that it has the first one.
-    let told = async {
-        while our.look("t").await.1.unwrap().idontwant_ids_received == 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(PATIENCE, told).await.expect("an IDONTWANT");
+    our.counted("an IDONTWANT", |metrics| metrics.idontwant_ids_received > 0).await;
 }
 
 #[tokio::test]

@@ -1,75 +1,14 @@
 //! Peers that mean harm: they are counted and left alone, and honest traffic goes on.
 
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use libp2p::futures::{AsyncWriteExt, StreamExt};
-use libp2p::identity::Keypair;
-use libp2p::{PeerId, Stream, StreamProtocol};
-use libp2p_stream as raw;
+use libp2p::futures::AsyncWriteExt;
 use samara_gossipsub::config::LaneCapacity;
-use samara_gossipsub::rpc::{Control, IHave, MessageId, Rpc, SubOpts, Topic};
-use samara_gossipsub::wire::encode_frame;
+use samara_gossipsub::rpc::{Control, IHave, MessageId, Rpc, Topic};
 
 use crate::common::*;
-
-const PROTOCOL: StreamProtocol = StreamProtocol::new("/meshsub/1.2.0");
-
-/// A peer whose streams the test writes itself. It accepts those of others, and reads nothing from them.
-struct Hostile {
-    peer: PeerId,
-    control: raw::Control,
-    /// Kept open, unread.
-    _streams: tokio::task::JoinHandle<()>,
-}
-
-impl Hostile {
-    async fn new(target: &Node) -> Self {
-        let behaviour = raw::Behaviour::new();
-        let mut control = behaviour.new_control();
-        let mut incoming = control.accept(PROTOCOL).expect("nobody else accepts it");
-        let mut swarm = swarm(Keypair::generate_ed25519(), |_| behaviour);
-        let peer = *swarm.local_peer_id();
-        swarm.dial(target.full_address()).expect("an address");
-        tokio::spawn(async move {
-            loop {
-                swarm.select_next_some().await;
-            }
-        });
-        let streams = tokio::spawn(async move {
-            let mut unread = Vec::new();
-            while let Some((_, stream)) = incoming.next().await {
-                unread.push(stream);
-            }
-        });
-        Self { peer, control, _streams: streams }
-    }
-
-    async fn stream(&mut self, target: &Node) -> Stream {
-        for _ in 0..500 {
-            if let Ok(stream) = self.control.open_stream(target.peer, PROTOCOL).await {
-                return stream;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("no stream to the target")
-    }
-}
-
-fn frame(rpc: &Rpc) -> BytesMut {
-    let mut out = BytesMut::new();
-    encode_frame(rpc, &mut out);
-    out
-}
-
-fn joins(topic: &str) -> Rpc {
-    let joined = SubOpts { subscribe: true, topic: Topic::new(topic), unknown: Bytes::new() };
-    let graft = Control { graft: vec![Topic::new(topic)], ..Control::default() };
-    Rpc { subscriptions: vec![joined], control: Some(Box::new(graft)), ..Rpc::default() }
-}
+use crate::raw::*;
 
 /// A node of ours and an honest neighbour of theirs.
-async fn neighbours() -> (Node, Node) {
+pub(crate) async fn neighbours() -> (Node, Node) {
     let mut config = signed();
     config.sending.publish = LaneCapacity::copies(200);
     let (our, their) = (ours(config, options()).await, theirs(theirs_config().build().unwrap(), true).await);
@@ -81,7 +20,7 @@ async fn neighbours() -> (Node, Node) {
     (our, their)
 }
 
-async fn honest_traffic_goes_on(our: &mut Node, their: &mut Node, text: &str) {
+pub(crate) async fn honest_traffic_goes_on(our: &mut Node, their: &mut Node, text: &str) {
     our.publish("t", format!("{text}, from us").as_bytes());
     assert_eq!(their.message().await.1, format!("{text}, from us").as_bytes());
     their.publish("t", format!("{text}, from them").as_bytes());
@@ -98,7 +37,7 @@ async fn what_is_no_frame_is_told_and_harms_nobody() {
         ("a message that is longer than its frame", vec![3, 0x12, 0x7f, 1]),
     ];
     for (what, bytes) in cases {
-        let mut hostile = Hostile::new(&our).await;
+        let mut hostile = Raw::new(&our);
         let mut stream = hostile.stream(&our).await;
         stream.write_all(&bytes).await.expect("written");
         stream.flush().await.expect("written");
@@ -111,7 +50,7 @@ async fn what_is_no_frame_is_told_and_harms_nobody() {
 #[tokio::test]
 async fn frames_that_never_end_and_streams_without_end_are_borne() {
     let (mut our, mut their) = neighbours().await;
-    let mut hostile = Hostile::new(&our).await;
+    let mut hostile = Raw::new(&our);
     // Half a frame, again and again, on streams that are opened over and over.
     for _ in 0..20 {
         let mut stream = hostile.stream(&our).await;
@@ -124,10 +63,10 @@ async fn frames_that_never_end_and_streams_without_end_are_borne() {
 #[tokio::test]
 async fn floods_of_control_are_limited_and_counted() {
     let (mut our, mut their) = neighbours().await;
-    let mut hostile = Hostile::new(&our).await;
+    let mut hostile = Raw::new(&our);
     let mut stream = hostile.stream(&our).await;
     let id = |number: u32| MessageId::new(&number.to_be_bytes());
-    stream.write_all(&frame(&joins("t"))).await.expect("written");
+    say(&mut stream, &joins("t")).await;
     for round in 0..200 {
         let ids: Vec<MessageId> = (0..1000).map(|at| id(round * 1000 + at)).collect();
         let control = Control {
@@ -137,13 +76,7 @@ async fn floods_of_control_are_limited_and_counted() {
             graft: (0..100).map(|at| Topic::new(&format!("unknown {at}"))).collect(),
             ..Control::default()
         };
-        let subscriptions = (0..100)
-            .map(|at| SubOpts {
-                subscribe: true,
-                topic: Topic::new(&format!("topic {round} {at}")),
-                unknown: Bytes::new(),
-            })
-            .collect();
+        let subscriptions = (0..100).map(|at| subscribes(&format!("topic {round} {at}"))).collect();
         let rpc = Rpc { subscriptions, control: Some(Box::new(control)), ..Rpc::default() };
         if stream.write_all(&frame(&rpc)).await.is_err() {
             break;
@@ -161,10 +94,9 @@ async fn floods_of_control_are_limited_and_counted() {
 #[tokio::test]
 async fn who_does_not_read_slows_nobody_down() {
     let (mut our, mut their) = neighbours().await;
-    let mut hostile = Hostile::new(&our).await;
+    let mut hostile = Raw::new(&our);
     let mut stream = hostile.stream(&our).await;
-    stream.write_all(&frame(&joins("t"))).await.expect("written");
-    stream.flush().await.expect("written");
+    say(&mut stream, &joins("t")).await;
     our.mesh_of("t", 2).await;
     // 64 MiB to somebody who reads none of it: what does not fit into its queue of 200 copies is lost, and said so.
     let message = |number: u32| [number.to_be_bytes().as_slice(), &[7; 32 << 10]].concat();

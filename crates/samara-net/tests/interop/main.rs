@@ -1,8 +1,19 @@
-//! Our runtime beside rust-libp2p's own gossipsub and go-libp2p-pubsub, over TCP, Noise and Yamux on loopback.
+//! Our runtime beside rust-libp2p's own gossipsub, go-libp2p-pubsub and js-libp2p's, over TCP (with Noise and Yamux) and QUIC on
+//! loopback.
 
+mod application;
+mod backoff;
 mod common;
+mod crowds;
 mod delivery;
+mod extensions;
 mod go;
 mod hostile;
+mod idontwant;
+mod js;
+mod nodes;
+mod process;
 mod protocols;
+mod quic;
+mod raw;
 mod recovery;

@@ -30,7 +30,8 @@ async fn both_ways(mut our: Node, mut their: Node, protocol: &str) {
 
 #[tokio::test]
 async fn every_version_speaks_to_theirs_signed() {
-    for version in ["/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"] {
+    for version in ["/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"]
+    {
         let mut options = options();
         options.protocols = [StreamProtocol::new(version)].into();
         let mut config = theirs_config();
@@ -44,7 +45,7 @@ async fn every_version_speaks_to_theirs_signed() {
 #[tokio::test]
 async fn the_newest_common_version_is_chosen() {
     let config = theirs_config().build().unwrap();
-    both_ways(ours(signed(), options()).await, theirs(config, true).await, "/meshsub/1.2.0").await;
+    both_ways(ours(signed(), options()).await, theirs(config, true).await, "/meshsub/1.3.0").await;
 }
 
 #[tokio::test]
@@ -53,7 +54,7 @@ async fn unsigned_messages_go_both_ways() {
         |message: &libp2p::gossipsub::Message| MessageId::from(Sha256::digest(&message.data)[..20].to_vec());
     let config =
         theirs_config().validation_mode(ValidationMode::Anonymous).message_id_fn(id).build().unwrap();
-    both_ways(ours(anonymous(), options()).await, theirs(config, false).await, "/meshsub/1.2.0").await;
+    both_ways(ours(anonymous(), options()).await, theirs(config, false).await, "/meshsub/1.3.0").await;
 }
 
 #[tokio::test]

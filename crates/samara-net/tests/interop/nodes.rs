@@ -1,0 +1,199 @@
+//! Nodes in this process: ours, and those of rust-libp2p's own gossipsub, each in a task of its own.
+
+use std::time::Duration;
+
+use libp2p::futures::StreamExt;
+use libp2p::identity::Keypair;
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
+use samara_gossipsub::Config;
+use samara_gossipsub::rpc::Topic;
+use samara_net::{Behaviour, Event, Options};
+use tokio::sync::mpsc;
+
+use crate::common::{Command, Node, Told, Transport};
+
+/// go-libp2p-pubsub only speaks to peers whose protocols it has learnt from identify.
+#[derive(NetworkBehaviour)]
+pub(crate) struct Host<B: NetworkBehaviour> {
+    pub(crate) gossip: B,
+    identify: identify::Behaviour,
+}
+
+impl<B: NetworkBehaviour> Host<B> {
+    fn new(gossip: B, key: &Keypair) -> Self {
+        let config = identify::Config::new("/samara/test".to_owned(), key.public());
+        Self { gossip, identify: identify::Behaviour::new(config) }
+    }
+}
+
+/// A swarm that dials over TCP and QUIC.
+pub(crate) fn swarm<B: NetworkBehaviour>(
+    key: Keypair,
+    behaviour: impl FnOnce(&Keypair) -> B,
+) -> Swarm<Host<B>> {
+    libp2p::SwarmBuilder::with_existing_identity(key)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .expect("TCP, Noise and Yamux")
+        .with_quic()
+        .with_behaviour(|key| Ok(Host::new(behaviour(key), key)))
+        .expect("the behaviour")
+        .build()
+}
+
+pub(crate) async fn listen<B: NetworkBehaviour>(swarm: &mut Swarm<B>, transport: Transport) -> Multiaddr {
+    swarm.listen_on(transport.any_port()).expect("loopback");
+    loop {
+        if let SwarmEvent::NewListenAddr { address, .. } = swarm.select_next_some().await {
+            return address;
+        }
+    }
+}
+
+/// A node of ours, over TCP.
+pub(crate) async fn ours(config: Config, options: Options) -> Node {
+    ours_over(Transport::Tcp, config, options).await
+}
+
+/// A node of ours.
+pub(crate) async fn ours_over(transport: Transport, config: Config, options: Options) -> Node {
+    let key = Keypair::generate_ed25519();
+    let mut swarm =
+        swarm(key.clone(), |key| Behaviour::new(key, config, options).expect("the configuration"));
+    let address = listen(&mut swarm, transport).await;
+    let peer = *swarm.local_peer_id();
+    let (commands, mut inbox) = mpsc::unbounded_channel();
+    let (outbox, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                command = inbox.recv() => match command {
+                    None => return,
+                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
+                    Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
+                    Some(command) => obey_ours(&mut swarm.behaviour_mut().gossip, command),
+                },
+                event = swarm.select_next_some() => {
+                    let told = match event {
+                        SwarmEvent::Behaviour(HostEvent::Gossip(event)) => translate(event),
+                        SwarmEvent::Behaviour(HostEvent::Identify(identify::Event::Received { peer_id, .. })) => {
+                            Some(Told::Identified(peer_id))
+                        }
+                        _ => None,
+                    };
+                    if let Some(told) = told {
+                        let _ = outbox.send(told);
+                    }
+                }
+            }
+        }
+    });
+    Node { peer, key: Some(key), address, commands, told }
+}
+
+fn obey_ours(behaviour: &mut Behaviour, command: Command) {
+    match command {
+        Command::Dial(_) | Command::Disconnect(_) => unreachable!("for the swarm"),
+        Command::Subscribe(topic) => behaviour.subscribe(&Topic::new(&topic)),
+        Command::Unsubscribe(topic) => behaviour.unsubscribe(&Topic::new(&topic)),
+        Command::Publish(topic, data) => {
+            behaviour.publish(&Topic::new(&topic), data).expect("published");
+        }
+        Command::With(call) => call(behaviour),
+        Command::Release => unreachable!("for peers in processes of their own"),
+        Command::Look(topic, answer) => {
+            let mesh = behaviour.mesh_peers(&Topic::new(&topic)).len();
+            let _ = answer.send((mesh, Some(behaviour.engine().metrics().clone())));
+        }
+    }
+}
+
+fn translate(event: Event) -> Option<Told> {
+    Some(match event {
+        Event::Message { topic, message, .. } => {
+            Told::Message(topic.as_str().to_owned(), message.data.to_vec())
+        }
+        Event::NeedsValidation { id, message, from, .. } => {
+            Told::NeedsValidation(id, message.data.to_vec(), from)
+        }
+        Event::LinkUp { peer, protocol } => Told::Peer(peer, protocol.to_string()),
+        Event::Subscribed { peer, topic } => Told::Joined(peer, topic.as_str().to_owned()),
+        Event::Unsubscribed { peer, topic } => Told::Left(peer, topic.as_str().to_owned()),
+        Event::LinkDown { peer, .. } => Told::Gone(peer),
+        Event::Sent { peer, .. } => Told::Sent(peer),
+        Event::Cut { peer, copies } => Told::Cut(peer, copies),
+        Event::Malformed { peer, .. } => Told::Malformed(peer),
+        _ => return None,
+    })
+}
+
+/// A node of rust-libp2p's own gossipsub, over TCP.
+pub(crate) async fn theirs(config: gossipsub::Config, signed: bool) -> Node {
+    theirs_over(Transport::Tcp, config, signed).await
+}
+
+/// A node of rust-libp2p's own gossipsub.
+pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config, signed: bool) -> Node {
+    let key = Keypair::generate_ed25519();
+    let mut swarm = swarm(key, |key| {
+        let authenticity = if signed {
+            gossipsub::MessageAuthenticity::Signed(key.clone())
+        } else {
+            gossipsub::MessageAuthenticity::Anonymous
+        };
+        gossipsub::Behaviour::<gossipsub::IdentityTransform>::new(authenticity, config)
+            .expect("the configuration")
+    });
+    let address = listen(&mut swarm, transport).await;
+    let peer = *swarm.local_peer_id();
+    let (commands, mut inbox) = mpsc::unbounded_channel();
+    let (outbox, told) = mpsc::unbounded_channel();
+    // Its behaviour sets the timer of the next heartbeat without polling it (0.50.1): where nothing else happens, there is none.
+    let mut nudge = tokio::time::interval(Duration::from_millis(50));
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = nudge.tick() => {}
+                command = inbox.recv() => match command {
+                    None => return,
+                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
+                    Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
+                    Some(command) => obey_theirs(&mut swarm.behaviour_mut().gossip, command),
+                },
+                event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
+                    let told = match event {
+                        gossipsub::Event::Message { message, .. } => {
+                            Told::Message(message.topic.to_string(), message.data)
+                        }
+                        gossipsub::Event::Subscribed { peer_id, topic } => Told::Joined(peer_id, topic.to_string()),
+                        gossipsub::Event::Unsubscribed { peer_id, topic } => Told::Left(peer_id, topic.to_string()),
+                        _ => continue,
+                    };
+                    let _ = outbox.send(told);
+                }
+            }
+        }
+    });
+    Node { peer, key: None, address, commands, told }
+}
+
+fn obey_theirs(behaviour: &mut gossipsub::Behaviour, command: Command) {
+    match command {
+        Command::Dial(_) | Command::Disconnect(_) => unreachable!("for the swarm"),
+        Command::Subscribe(topic) => {
+            behaviour.subscribe(&gossipsub::IdentTopic::new(topic)).expect("subscribed");
+        }
+        Command::Unsubscribe(topic) => {
+            behaviour.unsubscribe(&gossipsub::IdentTopic::new(topic));
+        }
+        Command::Publish(topic, data) => {
+            behaviour.publish(gossipsub::IdentTopic::new(topic), data).expect("published");
+        }
+        Command::With(_) | Command::Release => unreachable!("for others"),
+        Command::Look(topic, answer) => {
+            let topic = gossipsub::IdentTopic::new(topic).hash();
+            let _ = answer.send((behaviour.mesh_peers(&topic).count(), None));
+        }
+    }
+}

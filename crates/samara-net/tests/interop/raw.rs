@@ -1,0 +1,144 @@
+//! Peers whose streams the test writes itself.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use libp2p::futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
+use libp2p::identity::Keypair;
+use libp2p::{PeerId, Stream, StreamProtocol};
+use libp2p_stream as raw;
+use samara_gossipsub::rpc::{Control, Rpc, SubOpts, Topic};
+use samara_gossipsub::wire::{FrameDecoder, decode, encode_frame};
+use tokio::task::JoinHandle;
+
+use crate::common::*;
+
+/// What such peers speak where a test does not say otherwise.
+const VERSION: &str = "/meshsub/1.2.0";
+
+/// What becomes of the streams that others open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// Kept open, unread.
+    Kept,
+    /// Closed at once.
+    Dropped,
+    /// The first is closed at once, the others are read.
+    FirstDropped,
+}
+
+/// Such a peer. It is gone when this is dropped.
+pub(crate) struct Raw {
+    pub(crate) peer: PeerId,
+    protocol: StreamProtocol,
+    control: raw::Control,
+    accepted: Arc<AtomicUsize>,
+    heard: Arc<Mutex<Vec<Rpc>>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Raw {
+    /// Dials a node, and keeps the streams that it opens.
+    pub(crate) fn new(target: &Node) -> Self {
+        Self::with(target, Streams::Kept, Keypair::generate_ed25519())
+    }
+
+    pub(crate) fn with(target: &Node, streams: Streams, key: Keypair) -> Self {
+        Self::speaking(target, VERSION, streams, key)
+    }
+
+    pub(crate) fn speaking(target: &Node, version: &'static str, streams: Streams, key: Keypair) -> Self {
+        let protocol = StreamProtocol::new(version);
+        let behaviour = raw::Behaviour::new();
+        let mut control = behaviour.new_control();
+        let mut incoming = control.accept(protocol.clone()).expect("nobody else accepts it");
+        let mut swarm = swarm(key, |_| behaviour);
+        let peer = *swarm.local_peer_id();
+        swarm.dial(target.full_address()).expect("an address");
+        let alive = tokio::spawn(async move {
+            loop {
+                swarm.select_next_some().await;
+            }
+        });
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (counter, hears) = (Arc::clone(&accepted), Arc::clone(&heard));
+        let accepting = tokio::spawn(async move {
+            let mut unread = Vec::new();
+            while let Some((_, stream)) = incoming.next().await {
+                let before = counter.fetch_add(1, Ordering::Relaxed);
+                match streams {
+                    Streams::Kept => unread.push(stream),
+                    Streams::FirstDropped if before > 0 => {
+                        drop(tokio::spawn(read(stream, Arc::clone(&hears))))
+                    }
+                    Streams::Dropped | Streams::FirstDropped => {}
+                }
+            }
+        });
+        Self { peer, protocol, control, accepted, heard, tasks: [alive, accepting] }
+    }
+
+    /// How many streams were opened to it.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// What was read so far.
+    pub(crate) fn heard(&self) -> Vec<Rpc> {
+        self.heard.lock().expect("nobody panics").clone()
+    }
+
+    pub(crate) async fn stream(&mut self, target: &Node) -> Stream {
+        for _ in 0..500 {
+            if let Ok(stream) = self.control.open_stream(target.peer, self.protocol.clone()).await {
+                return stream;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("no stream to the target")
+    }
+}
+
+async fn read(mut stream: Stream, heard: Arc<Mutex<Vec<Rpc>>>) {
+    let limits = options().limits;
+    let (mut decoder, mut chunk) = (FrameDecoder::new(limits.frame_bytes), vec![0; 1 << 16]);
+    while let Ok(count) = stream.read(&mut chunk).await
+        && count > 0
+    {
+        let mut bytes = Bytes::copy_from_slice(&chunk[..count]);
+        while let Some(frame) = decoder.next(&mut bytes).expect("a frame") {
+            heard.lock().expect("nobody panics").push(decode(frame, &limits).expect("an RPC"));
+        }
+    }
+}
+
+/// Writes an RPC to the end.
+pub(crate) async fn say(stream: &mut Stream, rpc: &Rpc) {
+    stream.write_all(&frame(rpc)).await.expect("written");
+    stream.flush().await.expect("written");
+}
+
+pub(crate) fn frame(rpc: &Rpc) -> BytesMut {
+    let mut out = BytesMut::new();
+    encode_frame(rpc, &mut out);
+    out
+}
+
+pub(crate) fn subscribes(topic: &str) -> SubOpts {
+    SubOpts { subscribe: true, topic: Topic::new(topic), unknown: Bytes::new() }
+}
+
+/// A subscription and a GRAFT.
+pub(crate) fn joins(topic: &str) -> Rpc {
+    let graft = Control { graft: vec![Topic::new(topic)], ..Control::default() };
+    Rpc { subscriptions: vec![subscribes(topic)], control: Some(Box::new(graft)), ..Rpc::default() }
+}

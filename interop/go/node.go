@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// A node and what it has joined. Topics are joined once and for all; subscriptions come and go.
+type node struct {
+	ctx           context.Context
+	host          host.Host
+	pubsub        *pubsub.PubSub
+	topics        map[string]*pubsub.Topic
+	subscriptions map[string]*pubsub.Subscription
+}
+
+func (n *node) dial(address string) error {
+	info, err := peer.AddrInfoFromString(address)
+	if err != nil {
+		return err
+	}
+	return n.host.Connect(n.ctx, *info)
+}
+
+func (n *node) disconnect(name string) error {
+	id, err := peer.Decode(name)
+	if err != nil {
+		return err
+	}
+	return n.host.Network().ClosePeer(id)
+}
+
+// join returns a topic, and tells of its peers from the first time on.
+func (n *node) join(name string) (*pubsub.Topic, error) {
+	if topic := n.topics[name]; topic != nil {
+		return topic, nil
+	}
+	topic, err := n.pubsub.Join(name)
+	if err != nil {
+		return nil, err
+	}
+	events, err := topic.EventHandler()
+	if err != nil {
+		return nil, err
+	}
+	n.topics[name] = topic
+	go func() {
+		for {
+			event, err := events.NextPeerEvent(n.ctx)
+			if err != nil {
+				return
+			}
+			is := "joined"
+			if event.Type == pubsub.PeerLeave {
+				is = "left"
+			}
+			tell(line{Is: is, Topic: name, Peer: event.Peer.String()})
+		}
+	}()
+	return topic, nil
+}
+
+// subscribe does nothing where there is a subscription.
+func (n *node) subscribe(name string) error {
+	if n.subscriptions[name] != nil {
+		return nil
+	}
+	topic, err := n.join(name)
+	if err != nil {
+		return err
+	}
+	subscription, err := topic.Subscribe(pubsub.WithBufferSize(5000))
+	if err != nil {
+		return err
+	}
+	n.subscriptions[name] = subscription
+	go func() {
+		for {
+			message, err := subscription.Next(n.ctx)
+			if err != nil {
+				return
+			}
+			if message.ReceivedFrom != n.host.ID() {
+				tell(line{Is: "message", Topic: name, Data: message.Data})
+			}
+		}
+	}()
+	return nil
+}
+
+func (n *node) unsubscribe(name string) error {
+	subscription := n.subscriptions[name]
+	if subscription == nil {
+		return fmt.Errorf("there is no subscription")
+	}
+	delete(n.subscriptions, name)
+	subscription.Cancel()
+	return nil
+}
+
+func (n *node) publish(name string, data []byte) error {
+	topic, err := n.join(name)
+	if err != nil {
+		return err
+	}
+	return topic.Publish(n.ctx, data)
+}
