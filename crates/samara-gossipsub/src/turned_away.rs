@@ -1,8 +1,8 @@
-//! Peers that wanted to be in a mesh and were refused, or had to leave it.
+//! Peers that a mesh refused, or that entered or left it a moment ago.
 //!
 //! Such a peer may have no other place: on sparse graphs a node with few links whose neighbours all have full meshes gets
-//! messages by gossip alone, and gossip that goes to some random peers can pass it by for as long as a message is gossiped
-//! about. So these peers are told of every message.
+//! messages, and gets rid of its own, by gossip alone, and gossip that goes to some random peers outside of the mesh can pass it by
+//! for as long as a message is gossiped about. So these peers are told of every message.
 
 use std::collections::BTreeMap;
 

@@ -38,8 +38,9 @@ pub struct Config {
     pub mesh: MeshParams,
     /// Who may join a mesh, and how soon again.
     pub mesh_rules: MeshRules,
-    /// Whether peers that were refused, or had to leave a mesh, are told of every message until they may graft again: no
-    /// node that is left without a mesh then misses one. The specification gossips to random peers only.
+    /// Whether peers that a mesh refuses, or that enter or leave it, are told of every message that they may have missed: no node
+    /// that is left without a mesh then misses one, or cannot get its own out. The specification gossips to random peers
+    /// outside of the mesh only.
     pub gossip_to_turned_away: bool,
     /// From one heartbeat to the next.
     pub heartbeat_interval: Duration,

@@ -1,7 +1,5 @@
 //! Meshes: JOIN and LEAVE, GRAFT and PRUNE (specification v1.0 "Topic mesh", v1.1 "Prune backoff").
 
-use std::time::Duration;
-
 use samara_engine::{NodeRng, PeerId, Time};
 
 use super::peers::PeerTable;
@@ -84,6 +82,8 @@ impl GossipSub {
         if state.mesh.insert(peer) {
             let name = state.name.clone();
             self.scores.graft(cx.now(), peer, topic);
+            // It has not been sent what came before.
+            self.tell_for_now(peer, topic, cx.now());
             self.trace(cx, || Trace::Grafted { peer, topic: name, by_peer });
         }
     }
@@ -168,13 +168,19 @@ impl GossipSub {
     /// A peer that wants to be in the mesh is not: it is told of messages until it may graft again, and at least for as long
     /// as those of this moment are gossiped about.
     pub(super) fn remember_turned_away(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
+        self.tell_for_now(peer, topic, now);
+        if self.config.gossip_to_turned_away && self.config.mesh_rules == MeshRules::Guarded {
+            let backoff = self.config.prune_backoff + self.config.backoff_slack;
+            self.turned_away.add(peer, topic, now + backoff);
+        }
+    }
+
+    /// A peer was outside of the mesh just now: it is told of messages for as long as those of this moment are gossiped
+    /// about.
+    fn tell_for_now(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
         if self.config.gossip_to_turned_away {
             let gossip = self.config.heartbeat_interval * (self.config.history_gossip as u32 + 1);
-            let backoff = match self.config.mesh_rules {
-                MeshRules::Guarded => self.config.prune_backoff + self.config.backoff_slack,
-                MeshRules::Open => Duration::ZERO,
-            };
-            self.turned_away.add(peer, topic, now + gossip.max(backoff));
+            self.turned_away.add(peer, topic, now + gossip);
         }
     }
 
@@ -189,6 +195,7 @@ impl GossipSub {
             };
             self.remove_from_mesh(from, topic, true, cx);
             let backoff = self.backoffs.accepted(prune.backoff, self.config.prune_backoff);
+            self.tell_for_now(from, topic, cx.now());
             self.backoffs.add(cx.now(), from, topic, backoff);
             if !prune.peers.is_empty() {
                 self.receive_exchange(from, &prune.peers, cx);
