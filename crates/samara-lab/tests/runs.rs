@@ -130,7 +130,7 @@ fn quic_delivers_everything_too_and_is_not_slower_under_loss() {
         let set = [SMALL, &[("network.loss", "1 %")], more].concat();
         let results = results("peerdas", &set, &["batch", "node-wide"], 1, 2);
         for result in &results {
-            let metrics = &result.run.metrics;
+            let metrics = &result.metrics;
             assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{}", result.run.name);
             assert!(
                 metrics.time_to_custody_ms.unwrap().mean >= metrics.lower_bound_ms,
@@ -139,7 +139,7 @@ fn quic_delivers_everything_too_and_is_not_slower_under_loss() {
             );
             assert!(metrics.retransmissions > 100, "{}", result.run.name);
         }
-        results.iter().map(|result| result.run.metrics.time_to_custody_ms.unwrap().mean).sum::<f64>()
+        results.iter().map(|result| result.metrics.time_to_custody_ms.unwrap().mean).sum::<f64>()
     };
     let tcp = custody(&[]);
     let single = custody(&[("transport.kind", "quic")]);

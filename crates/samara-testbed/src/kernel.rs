@@ -5,9 +5,14 @@ use std::fs;
 use samara_lab::scenario::TransportKind;
 
 const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// How many bytes may wait in a socket that have not been sent for the first time; beyond, it is not writable.
+const NOTSENT_LOWAT: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
+/// One column of Ethereum, and the least send buffer of the simulator's TCP.
+const NOTSENT_LOWAT_BYTES: &str = "16384";
 
-/// The simulator's TCP is NewReno (RFC 6582); some systems come with CUBIC or BBR. In a network namespace of one's own that
-/// can be chosen without touching the machine's. Returns what could not be had.
+/// The simulator's TCP is NewReno (RFC 6582); some systems come with CUBIC or BBR. And the order of copies is the outbox's only
+/// as far as sockets do not take them ahead of time. In a network namespace of one's own both can be chosen without touching
+/// the machine's. Returns what could not be had.
 pub(crate) fn prepare(transport: TransportKind, private_network: bool) -> Vec<String> {
     if transport == TransportKind::Quic {
         return Vec::new();
@@ -15,6 +20,7 @@ pub(crate) fn prepare(transport: TransportKind, private_network: bool) -> Vec<St
     if private_network {
         // Where it cannot be written, what is found there is what counts.
         let _ = fs::write(CONGESTION_CONTROL, "reno");
+        let _ = fs::write(NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES);
     }
     let found = fs::read_to_string(CONGESTION_CONTROL).unwrap_or_default();
     match found.trim() {

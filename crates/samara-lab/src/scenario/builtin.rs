@@ -35,6 +35,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-reference",
         "peerdas-small",
         "gossip-study",
+        "gossip-study-real",
         "gossip-baselines",
         "gossip-parameters",
     )

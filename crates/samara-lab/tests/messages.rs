@@ -1,0 +1,141 @@
+//! Streams of messages, from the scenario to the figures, whatever the protocol.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::results::{MessagesResult, RunResult};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::load;
+
+fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<MessagesResult> {
+    let small = [
+        ("messages.duration", "3 s"),
+        ("messages.rate", "40"),
+        ("messages.warm_up", "6 s"),
+        ("messages.cool_down", "20 s"),
+    ];
+    let set: Vec<(String, String)> =
+        small.iter().chain(set).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    let loaded = load("gossip-baselines", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let result =
+        |point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
+            RunResult::Messages(result) => result,
+            RunResult::Columns(_) => panic!("the scenario has messages"),
+        };
+    loaded.points.iter().map(result).collect()
+}
+
+#[test]
+fn every_protocol_that_promises_it_delivers_everything() {
+    for result in results(&[], &[], 1) {
+        let (name, metrics) = (&result.run.name, &result.metrics);
+        assert_eq!(metrics.messages, 120, "{name}");
+        // RandomSub promises nothing.
+        if name != "randomsub" {
+            assert_eq!((metrics.incomplete, metrics.delivery_ratio), (0, 1.0), "{name}");
+        }
+        let times = metrics.dissemination_ms.unwrap();
+        assert!(metrics.lower_bound_ms > 0.0 && metrics.lower_bound_ms < times.mean, "{name}: {metrics:?}");
+        assert!(times.p50 <= times.p95 && times.p95 <= times.p99 && times.p99 <= times.max, "{name}");
+        let hops = metrics.last_delivery_hop.unwrap();
+        assert!(hops.mean >= 2.0 && hops.max < 20.0, "{name}: {hops:?}");
+        let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
+        assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
+        assert_eq!(metrics.queue_drops, 0, "{name}");
+        // 25 ms between publications, whoever makes them.
+        let interval = metrics.publish_interval_ms.unwrap();
+        assert!((interval.mean - 25.0).abs() < 1e-6 && (interval.max - 25.0).abs() < 1e-6, "{name}");
+    }
+}
+
+/// Flooding sends every message over every link once or twice: links x 2 - (nodes - 1) copies are received less those
+/// that cross on their way.
+#[test]
+fn flooding_costs_what_the_graph_says() {
+    let result = &results(&[], &["floodsub"], 1)[0];
+    let (links, nodes) = (f64::from(result.degrees.iter().sum::<u32>()) / 2.0, 95.0);
+    let (least, most) = (links / (nodes - 1.0), (2.0 * links - (nodes - 1.0)) / (nodes - 1.0));
+    let copies = result.metrics.duplication_factor;
+    assert!(copies >= least && copies <= most + 1e-9, "{copies}, between {least} and {most}");
+    let gossip = &results(&[], &["gossipsub"], 1)[0];
+    assert!(gossip.metrics.duplication_factor < copies, "meshes are there to save copies");
+}
+
+#[test]
+fn threads_do_not_show() {
+    let digests = |threads| -> Vec<String> {
+        results(&[], &["gossipsub", "plumtree"], threads)
+            .iter()
+            .map(|result| result.run.digest.clone())
+            .collect()
+    };
+    assert_eq!(digests(1), digests(3));
+}
+
+/// On a graph with hubs and leaves, today's rules leave some nodes without a mesh: whoever tells them of everything loses
+/// nothing, whoever gossips at random does.
+#[test]
+fn sparse_graphs_lose_nothing_if_those_without_a_mesh_are_told() {
+    let sparse = ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv");
+    for version in ["\"1.0\"", "\"1.2\""] {
+        let set = [sparse, ("gossipsub.version", version)];
+        let told = &results(&set, &["gossipsub"], 2)[0];
+        assert_eq!(told.metrics.incomplete, 0, "{version}");
+    }
+    let random = [
+        ("gossipsub.version", "\"1.0\""),
+        ("gossipsub.gossip_to_turned_away", "false"),
+        ("messages.rate", "150"),
+    ];
+    let set = [sparse, random[0], random[1], random[2]];
+    let random = &results(&set, &["gossipsub"], 2)[0];
+    assert!(random.metrics.incomplete > 0, "{:?}", random.metrics);
+}
+
+#[test]
+fn a_small_queue_s_losses_are_told_by_link() {
+    let set = [
+        ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv"),
+        ("gossipsub.queue", "2"),
+        ("gossipsub.overflow", "drop-newest"),
+    ];
+    let result = &results(&set, &["gossipsub-1.0"], 1)[0];
+    let lost: u64 = result.lost.values().sum();
+    assert!(lost > 0 && lost == result.metrics.queue_drops, "{lost}, {}", result.metrics.queue_drops);
+    assert!(result.lost.keys().all(|(node, peer)| node != peer && *node < 95 && *peer < 95));
+}
+
+#[test]
+fn a_busy_processor_shows() {
+    let slow = &results(&[("network.validation_time", "3 ms")], &["gossipsub"], 1)[0];
+    let fast = &results(&[], &["gossipsub"], 1)[0];
+    let mean = |result: &MessagesResult| result.metrics.dissemination_ms.unwrap().mean;
+    assert!(mean(slow) > mean(fast) + 6.0, "{} and {}", mean(slow), mean(fast));
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    for (set, expected) in [
+        (("workload.blobs", "3"), "keep one of them"),
+        (("messages.rate", "0"), "it must be above 0"),
+        (("messages.duration", "0 s"), "0 messages; allowed is 1 to"),
+        (("messages.size", "3 B"), "is 3; allowed is 4 to"),
+        (("messages.warm_up", "50 ms"), "must be later than transport.links.until"),
+        (("network.topology.topic_peers_min", "3"), "all nodes join the one topic"),
+        (("protocol.optimization_threshold", "3"), "belongs to the kind plumtree"),
+        (("network.topology.seed", "3"), "only used with kind = \"barabasi-albert\""),
+    ] {
+        let set = [(set.0.to_owned(), set.1.to_owned())];
+        let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
+        assert!(
+            error.contains(expected) && error.contains(&set[0].0.split('.').next().unwrap()[..]),
+            "{error}"
+        );
+    }
+    let set = [("protocol.kind".to_owned(), "floodsub".to_owned())];
+    let error = load("peerdas", &set, &[], None).unwrap_err().to_string();
+    assert!(error.contains("use [messages] instead of [workload]"), "{error}");
+}
