@@ -23,6 +23,9 @@ const RECEIVE_WINDOW: u32 = 10 << 20;
 /// The initial window of RFC 9002 section 7.2 in packets of [`UDP_PAYLOAD`] bytes, as in the simulator.
 const INITIAL_WINDOW: u64 = 10 * UDP_PAYLOAD as u64;
 
+/// How long an acknowledgement may wait (RFC 9000 section 18.2, and quinn).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
 /// Keys, and where the tasks run.
 pub(crate) struct Settings {
     runtime: Runtime,
@@ -86,10 +89,8 @@ impl Settings {
         self.runtime.block_on(async {
             let mut paths = Vec::new();
             for pair in &case.pairs {
-                paths.push(self.path(relay, *pair, transport.clone()).await?);
+                paths.push(self.fresh_path(relay, *pair, transport, case.latency).await?);
             }
-            // The last packets of the handshakes are gone.
-            tokio::time::sleep(3 * case.latency).await;
             let payload: Arc<[u8]> = vec![7; case.bytes].into();
             let start = Instant::now();
             let mut transfers = JoinSet::new();
@@ -104,6 +105,24 @@ impl Settings {
             }
             Ok(times)
         })
+    }
+
+    /// A connection whose handshake lost nothing: a loss there halves the window before the transfer has begun.
+    async fn fresh_path(
+        &self,
+        relay: &Relay,
+        pair: (u32, u32),
+        transport: &Arc<TransportConfig>,
+        latency: Duration,
+    ) -> Result<Path, Failure> {
+        loop {
+            let path = self.path(relay, pair, transport.clone()).await?;
+            // The last packets of the handshake are gone, and acknowledged.
+            tokio::time::sleep(4 * latency + MAX_ACK_DELAY).await;
+            if path.connections[0].stats().path.congestion_events == 0 {
+                return Ok(path);
+            }
+        }
     }
 
     async fn path(
