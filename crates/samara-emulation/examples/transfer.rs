@@ -1,19 +1,28 @@
-//! How long transfers take over emulated links with the kernel's own TCP, beside what the simulator says.
+//! How long transfers take over emulated links with the kernel's TCP and with quinn's QUIC, beside what the simulator says.
 //!
 //! ```sh
-//! cargo run --release -p samara-emulation --example transfer -- [RATE in Mbit/s] [LATENCY in ms] [FAN-OUT]
+//! cargo run --release -p samara-emulation --example transfer -- [RATE in Mbit/s] [LATENCY in ms] [COUNT] [LOSS in %]
 //! ```
 //!
-//! Every transfer is the first one on a new connection. Transfers go from host 0 to as many receivers at once as FAN-OUT
-//! says (1 if not given), and share its uplink. Times run from the first write to the last read of the last receiver; the
-//! median of five is printed. Sizes whose transfer takes 5 s or more are left out.
+//! Every transfer is the first one on a new connection, and is timed from the first write to the last read.
+//!
+//! Without loss, host 0 sends to COUNT receivers at once (1 if not given), which share its uplink; the time is that of the
+//! last one, and the median of five is printed. With loss, COUNT pairs of hosts transfer at once, each over links and with
+//! losses of its own; this is repeated with 16 seeds, and means and their standard errors are printed. More pairs than
+//! the processors can carry make times longer. Sizes whose transfer takes 8 s or more in any case are left out.
 
 #[cfg(target_os = "linux")]
 #[path = "transfer/kernel.rs"]
 mod kernel;
 #[cfg(target_os = "linux")]
+#[path = "transfer/quic.rs"]
+mod quic;
+#[cfg(target_os = "linux")]
 #[path = "transfer/simulated.rs"]
 mod simulated;
+#[cfg(target_os = "linux")]
+#[path = "transfer/summary.rs"]
+mod summary;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -36,86 +45,147 @@ mod linux {
 
     use samara_emulation::{EmulationConfig, Relay, RelayConfig, enter_private_network};
 
-    use super::{kernel, simulated};
+    use super::summary::{Summary, ms};
+    use super::{kernel, quic, simulated};
 
     /// What a segment carries, and what it costs on the wire: 1,500 bytes with the timestamp option (RFC 7323), which
     /// Linux always uses.
     pub(super) const MSS: u32 = 1448;
     pub(super) const HEADER: u32 = 52;
 
-    const RUNS: usize = 5;
+    /// Transfers whose median is taken, without loss.
+    const RUNS: u64 = 5;
+    /// Seeds of losses; more in the simulator, where they cost nothing.
+    const SEEDS: u64 = 16;
+    const SIMULATED_SEEDS: u64 = 400;
 
-    /// Sizes that take longer at the least are left out.
-    const LONGEST: Duration = Duration::from_secs(5);
+    /// Sizes that take longer in any case are left out.
+    const LONGEST: Duration = Duration::from_secs(8);
+
+    /// Crosses threads and tasks.
+    pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
     pub(super) struct Case {
         pub(super) rate_bps: u64,
         pub(super) latency: Duration,
-        pub(super) receivers: u32,
+        pub(super) loss: f64,
+        /// Who sends to whom.
+        pub(super) pairs: Vec<(u32, u32)>,
         pub(super) bytes: usize,
     }
 
     impl Case {
+        /// From one host to several; with loss, pairs that have nothing in common.
+        fn new(rate: u64, latency: u64, count: u32, loss: f64) -> Self {
+            let pair = |i| if loss > 0.0 { (2 * i, 2 * i + 1) } else { (0, i + 1) };
+            Self {
+                rate_bps: rate * 1_000_000,
+                latency: Duration::from_millis(latency),
+                loss,
+                pairs: (0..count).map(pair).collect(),
+                bytes: 0,
+            }
+        }
+
+        pub(super) fn hosts(&self) -> u32 {
+            self.pairs.iter().map(|(from, to)| from.max(to) + 1).max().unwrap_or(0)
+        }
+
         /// The last bit of the last packet leaves the uplink, and travels.
         fn least(&self) -> Duration {
             let wire = self.bytes + self.bytes.div_ceil(MSS as usize) * HEADER as usize;
-            let bits = (wire * self.receivers as usize * 8) as f64;
+            let shared = if self.loss > 0.0 { 1 } else { self.pairs.len() };
+            let bits = (wire * shared * 8) as f64;
             Duration::from_secs_f64(bits / self.rate_bps as f64) + self.latency
+        }
+
+        /// How long a transfer takes in any case, or in the mean with loss: at most so much passes in a round trip if every
+        /// `1 / loss`th packet halves the window (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
+        /// algorithm", 1997).
+        fn expected(&self) -> Duration {
+            if self.loss == 0.0 {
+                return self.least();
+            }
+            let round_trips = self.bytes as f64 / f64::from(MSS) / (1.5 / self.loss).sqrt();
+            self.least().max(Duration::from_secs_f64(round_trips * 2.0 * self.latency.as_secs_f64()))
+        }
+
+        fn relay(&self, seed: u64) -> Result<Relay, Failure> {
+            let mut emulation = EmulationConfig::uniform(self.hosts() as usize, self.rate_bps, self.latency);
+            emulation.seed = seed;
+            emulation.loss = self.loss;
+            Ok(Relay::start(RelayConfig::new(emulation))?)
+        }
+
+        /// Times of transfers, over several runs with a seed each.
+        fn measure(
+            &self,
+            seeds: u64,
+            mut transfer: impl FnMut(u64) -> Result<Vec<Duration>, Failure>,
+        ) -> Result<Summary, Failure> {
+            let runs = (1..=seeds).map(&mut transfer).collect::<Result<Vec<_>, _>>()?;
+            Ok(if self.loss > 0.0 { Summary::mean(&runs) } else { Summary::median(&runs) })
+        }
+
+        fn measure_real(
+            &self,
+            mut transfer: impl FnMut(&Relay, &Self) -> Result<Vec<Duration>, Failure>,
+        ) -> Result<Summary, Failure> {
+            self.measure(if self.loss > 0.0 { SEEDS } else { RUNS }, |seed| {
+                let mut relay = self.relay(seed)?;
+                let times = transfer(&relay, self)?;
+                relay.report()?.doubts().iter().for_each(|doubt| eprintln!("DOUBT: {doubt}"));
+                Ok(times)
+            })
         }
     }
 
-    pub(super) fn main() -> Result<(), Box<dyn Error>> {
+    pub(super) fn main() -> Result<(), Failure> {
         let rate = argument(1, "RATE", 20)?;
         let latency = argument(2, "LATENCY", 50)?;
-        let receivers = argument(3, "FAN-OUT", 1)?;
+        let count = argument(3, "COUNT", 1)?;
+        let loss = loss(4)?;
         enter_private_network()?;
         let settings = kernel::prepare()?;
         println!(
-            "{rate} Mbit/s up and down, {latency} ms one way, {receivers} receiver(s) at once; {settings}\n"
+            "{rate} Mbit/s up and down, {latency} ms one way, {count} at once, {:.1} % loss; {settings}\n",
+            loss * 100.0
         );
-        println!("| bytes | bound | kernel, reno | kernel, cubic | simulated | simulated / reno |");
-        println!("|--:|--:|--:|--:|--:|--:|");
-        let emulation = EmulationConfig::uniform(
-            receivers as usize + 1,
-            rate * 1_000_000,
-            Duration::from_millis(latency),
-        );
-        let mut relay = Relay::start(RelayConfig::new(emulation))?;
+        println!("| transport | bytes | bound | NewReno | CUBIC | simulated | simulated / NewReno |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        let mut case = Case::new(rate, latency, count as u32, loss);
+        let quic = quic::Settings::new()?;
         for kib in [16, 64, 256, 1024, 4096] {
-            let case = Case {
-                rate_bps: rate * 1_000_000,
-                latency: Duration::from_millis(latency),
-                receivers: receivers as u32,
-                bytes: kib << 10,
-            };
-            if case.least() >= LONGEST {
-                println!("| {} | {} | left out | | | |", case.bytes, ms(case.least()));
+            case.bytes = kib << 10;
+            if case.expected() >= LONGEST {
+                println!("| | {} | {} | left out | | | |", case.bytes, ms(case.expected()));
                 continue;
             }
-            let reno = median(RUNS, || kernel::transfer(&relay, &case, "reno"))?;
-            let cubic = median(RUNS, || kernel::transfer(&relay, &case, "cubic"))?;
-            let model = simulated::transfer(&case)?;
-            println!(
-                "| {} | {} | {} | {} | {} | {:.2} |",
-                case.bytes,
-                ms(case.least()),
-                ms(reno),
-                ms(cubic),
-                ms(model),
-                model.as_secs_f64() / reno.as_secs_f64()
-            );
+            let reno = case.measure_real(|relay, case| kernel::transfer(relay, case, "reno"))?;
+            let cubic = case.measure_real(|relay, case| kernel::transfer(relay, case, "cubic"))?;
+            row("TCP", &case, [reno, cubic], &simulated::tcp())?;
+            let reno =
+                case.measure_real(|relay, case| quic.transfer(relay, case, &quic::as_in_the_model()))?;
+            let cubic = case.measure_real(|relay, case| quic.transfer(relay, case, &quic::defaults()))?;
+            row("QUIC", &case, [reno, cubic], &simulated::quic())?;
         }
-        let report = relay.report()?;
+        Ok(())
+    }
+
+    fn row(
+        name: &str,
+        case: &Case,
+        [reno, cubic]: [Summary; 2],
+        transport: &samara_sim::Transport,
+    ) -> Result<(), Failure> {
+        let seeds = if case.loss > 0.0 { SIMULATED_SEEDS } else { 1 };
+        let model = case.measure(seeds, |seed| simulated::transfer(case, transport, seed))?;
         println!(
-            "\nrelay: {} packets, lateness p50 {:?}, p99 {:?}, max {:?}; {:.1} % of a processor; lost {:?}",
-            report.lateness.packets,
-            report.lateness.p50,
-            report.lateness.p99,
-            report.lateness.max,
-            report.cpu_share() * 100.0,
-            report.total().drops.total()
+            "| {name} | {} | {} | {reno} | {cubic} | {model} | {:.2} |",
+            case.bytes,
+            ms(case.least()),
+            model.time.as_secs_f64() / reno.time.as_secs_f64()
         );
-        report.doubts().iter().for_each(|doubt| println!("DOUBT: {doubt}"));
         Ok(())
     }
 
@@ -127,16 +197,12 @@ mod linux {
         }
     }
 
-    fn median(
-        runs: usize,
-        mut run: impl FnMut() -> Result<Duration, Box<dyn Error>>,
-    ) -> Result<Duration, Box<dyn Error>> {
-        let mut times = (0..runs).map(|_| run()).collect::<Result<Vec<_>, _>>()?;
-        times.sort();
-        Ok(times[runs / 2])
-    }
-
-    fn ms(duration: Duration) -> String {
-        format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+    /// A share, from a percentage.
+    fn loss(index: usize) -> Result<f64, String> {
+        let Some(text) = std::env::args().nth(index) else { return Ok(0.0) };
+        match text.parse::<f64>() {
+            Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent / 100.0),
+            _ => Err(format!("LOSS: found {text:?}, expected a percentage from 0 to 50")),
+        }
     }
 }

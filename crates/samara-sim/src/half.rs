@@ -103,7 +103,15 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// When the timer for lost packets expires; `u64::MAX` if it is off.
+    /// Whether the next packet waits for its time, not for the window: QUIC's pacing.
+    pub(crate) fn is_held(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Quic(sender) => sender.is_held(),
+        }
+    }
+
+    /// When the timer for lost packets expires, or that of the pacer; `u64::MAX` if neither runs.
     pub(crate) fn timer_at(&self) -> u64 {
         match self {
             Self::Tcp(sender) => sender.rto_at(),

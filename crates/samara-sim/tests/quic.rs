@@ -5,16 +5,18 @@ mod common;
 use std::time::Duration;
 
 use common::*;
+use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{Control, Partition, QuicConfig, QuicSendBuffer, SimConfig, StreamOrder, Transport};
 
 const START: Time = Time::from_secs(1);
 
-/// Acknowledges every packet at once, so that windows double exactly once a round trip.
+/// Acknowledges every packet at once, so that windows double exactly once a round trip, and does not pace.
 fn quic() -> QuicConfig {
     QuicConfig {
         ack_every: 1,
         max_ack_delay: Duration::from_millis(25),
+        pacing: false,
         send_buffer: QuicSendBuffer::Unacked { bytes: u64::MAX },
         ..QuicConfig::default()
     }
@@ -59,6 +61,39 @@ fn slow_start_doubles_each_round_trip() {
         assert!(close_to(heard[0].0, expected), "{packets} packets: {:?}, not {expected}", heard[0].0);
         assert_eq!(sim.stats(0).sent.packets, u64::from(packets));
     }
+}
+
+#[test]
+fn a_paced_window_leaves_at_five_quarters_of_its_rate() {
+    let quic = QuicConfig { pacing: true, ..quic() };
+    // Ten packets are acknowledged after a round trip, which makes room for twenty: ten leave at once, and ten more when
+    // the bucket is full again, after 10 / (1.25 * 20) of a round trip.
+    for (packets, expected) in [(10, 50.0), (20, 150.0), (30, 190.0)] {
+        let mut sim = network(config(50, bare_quic(quic)), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
+        sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: packets * 1000 });
+        let heard = heard(&run(&mut sim, Time::from_secs(3)));
+        assert!(
+            close_to(heard[0].0, 1000.0 + expected),
+            "{packets} packets: {:?}, not {expected}",
+            heard[0].0
+        );
+    }
+}
+
+#[test]
+fn a_held_link_takes_frames_again_when_its_time_has_come() {
+    // One order over all links: the second frame is asked for when there is room.
+    let quic = QuicConfig { pacing: true, ..quic() };
+    let hosts = hosts(2, 1_000_000 * MBIT);
+    let mut sim = network_with(config(50, bare_quic(quic)), hosts, &[(0, 1)], Dispatch::Node);
+    for id in 0..3 {
+        sim.command(START, 0, Say::To { hosts: vec![1], id, len: 10_000 });
+    }
+    let heard = heard(&run(&mut sim, Time::from_secs(3)));
+    for ((at, _, id), expected) in heard.iter().zip([50.0, 150.0, 190.0]) {
+        assert!(close_to(*at, 1000.0 + expected), "{id}: {at:?}, not {expected}");
+    }
+    assert_eq!(heard.len(), 3);
 }
 
 #[test]

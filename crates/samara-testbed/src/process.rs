@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,6 +18,9 @@ use crate::{TestbedError, resources};
 
 /// Bytes at the end of a log that an error shows.
 const TAIL_BYTES: u64 = 2000;
+
+/// How long a process whose control API breaks may take until it has ended.
+const DYING: Duration = Duration::from_secs(2);
 
 /// The first line of a node's standard output.
 #[derive(Debug, Deserialize)]
@@ -128,7 +131,12 @@ impl NodeProcess {
         match ask(client) {
             Ok(answer) => Ok(answer),
             Err(reason) => {
-                self.check(phase)?;
+                // The sockets of a dying process are closed before its end can be seen.
+                let asked = Instant::now();
+                while asked.elapsed() < DYING {
+                    self.check(phase)?;
+                    std::thread::sleep(DYING / 20);
+                }
                 Err(self.silent(phase, reason))
             }
         }

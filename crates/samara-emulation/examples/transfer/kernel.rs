@@ -1,9 +1,8 @@
 //! The transfer with the kernel's TCP.
 
-use std::error::Error;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,12 @@ use nix::sys::socket::{
 };
 use samara_emulation::Relay;
 
-use crate::linux::Case;
+use crate::linux::{Case, Failure};
 
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 
 /// Sets what would make transfers depend on earlier ones, in this namespace only. Returns the settings that matter.
-pub(crate) fn prepare() -> Result<String, Box<dyn Error>> {
+pub(crate) fn prepare() -> Result<String, Failure> {
     // Otherwise Linux starts a connection with the slow start threshold of the one before to the same address.
     fs::write(format!("{SETTINGS}/tcp_no_metrics_save"), "1")?;
     let values = ["tcp_slow_start_after_idle", "tcp_rmem", "tcp_wmem"].map(|name| {
@@ -28,39 +27,40 @@ pub(crate) fn prepare() -> Result<String, Box<dyn Error>> {
     Ok(format!("{}; initial window 10", values.join(", ")))
 }
 
-/// From the first write to the last read.
-pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<Duration, Box<dyn Error>> {
+/// From the first write to the last read, for each pair.
+pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<Vec<Duration>, Failure> {
     let mut senders = Vec::new();
     let mut receivers = Vec::new();
-    for host in 1..=case.receivers {
-        let listener = TcpListener::bind((relay.bind_address(host), 0))?;
-        let to = SocketAddrV4::new(relay.dial_address(0, host), listener.local_addr()?.port());
-        senders.push(dial(relay, to, congestion)?);
+    for &(from, to) in &case.pairs {
+        let listener = TcpListener::bind((relay.bind_address(to), 0))?;
+        let address = SocketAddrV4::new(relay.dial_address(from, to), listener.local_addr()?.port());
+        senders.push(dial(relay.bind_address(from), address, congestion)?);
         receivers.push(listener.accept()?.0);
     }
     // The last packets of the handshakes are gone.
     std::thread::sleep(3 * case.latency);
     let payload = vec![7; case.bytes];
     let start = Instant::now();
-    let end = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let receivers: Vec<_> =
             receivers.into_iter().map(|r| scope.spawn(move || receive(r, case.bytes))).collect();
         for mut sender in senders {
             let payload = &payload;
             scope.spawn(move || sender.write_all(payload));
         }
-        let mut ends = receivers.into_iter().map(|thread| thread.join().expect("no receiver panics"));
-        ends.try_fold(start, |last, end| end.map(|end| last.max(end)))
-    })?;
-    Ok(end - start)
+        receivers
+            .into_iter()
+            .map(|thread| Ok(thread.join().expect("no receiver panics")?.duration_since(start)))
+            .collect()
+    })
 }
 
-fn dial(relay: &Relay, to: SocketAddrV4, congestion: &str) -> Result<TcpStream, Box<dyn Error>> {
+fn dial(from: Ipv4Addr, to: SocketAddrV4, congestion: &str) -> Result<TcpStream, Failure> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, TcpCongestion, &congestion.into()).map_err(|errno| {
         format!("congestion control {congestion:?}: {errno}; load it (`modprobe tcp_{congestion}`)")
     })?;
-    bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(relay.bind_address(0), 0)))?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0)))?;
     connect(socket.as_raw_fd(), &SockaddrIn::from(to))?;
     Ok(TcpStream::from(socket))
 }

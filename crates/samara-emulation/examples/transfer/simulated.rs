@@ -1,17 +1,16 @@
 //! The same transfer in the simulator.
 
-use std::error::Error;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, PeerId, Time};
 use samara_sim::{
-    DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, Record, SimConfig, Simulation, TcpConfig,
-    Transport,
+    DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, Record, SimConfig, Simulation, Transport,
 };
 
-use crate::linux::{Case, HEADER, MSS};
+use crate::linux::{Case, Failure, HEADER, MSS};
 
 #[derive(Clone, Debug)]
 struct Blob(usize);
@@ -53,19 +52,23 @@ impl Engine for Node {
     }
 }
 
-/// From the command to the last arrival.
-pub(crate) fn transfer(case: &Case) -> Result<Duration, Box<dyn Error>> {
+/// TCP with the segments of the kernel's, and nothing above it.
+pub(crate) fn tcp() -> Transport {
+    Transport { mss: MSS, header: HEADER, framing: Framing::PLAIN, ..Transport::tcp() }
+}
+
+/// QUIC as it is by default.
+pub(crate) fn quic() -> Transport {
+    Transport::quic()
+}
+
+/// From the command to the arrival, for each pair.
+pub(crate) fn transfer(case: &Case, transport: &Transport, seed: u64) -> Result<Vec<Duration>, Failure> {
     let config = SimConfig {
-        seed: 1,
+        seed,
         threads: 1,
-        network: Network::uniform(case.latency),
-        transport: Transport {
-            mss: MSS,
-            header: HEADER,
-            framing: Framing::PLAIN,
-            tcp: Some(TcpConfig::default()),
-            ..Transport::tcp()
-        },
+        network: Network { loss: case.loss, ..Network::uniform(case.latency) },
+        transport: transport.clone(),
         nic: NicDiscipline::RoundRobin,
         downlink_queue: DownlinkQueue::default(),
     };
@@ -79,16 +82,17 @@ pub(crate) fn transfer(case: &Case) -> Result<Duration, Box<dyn Error>> {
             }),
         )
     });
-    let mut sim = Simulation::new(config, vec![host; case.receivers as usize + 1], factory)?;
+    let mut sim = Simulation::new(config, vec![host; case.hosts() as usize], factory)?;
     let start = Time::from_secs(5);
-    (1..=case.receivers).for_each(|receiver| sim.establish(Time::ZERO, 0, receiver));
-    sim.command(start, 0, case.bytes);
-    let mut arrivals = Vec::new();
-    sim.run_until(start + Duration::from_secs(600), |record: Record<()>| arrivals.push(record.at));
-    if arrivals.len() != case.receivers as usize {
+    case.pairs.iter().for_each(|(from, to)| sim.establish(Time::ZERO, *from, *to));
+    let senders: BTreeSet<u32> = case.pairs.iter().map(|(from, _)| *from).collect();
+    senders.into_iter().for_each(|sender| sim.command(start, sender, case.bytes));
+    let mut times = Vec::new();
+    sim.run_until(start + Duration::from_secs(600), |record: Record<()>| times.push(record.at.since(start)));
+    if times.len() != case.pairs.len() {
         return Err(
-            format!("{} of {} transfers ended in the simulator", arrivals.len(), case.receivers).into()
+            format!("{} of {} transfers ended in the simulator", times.len(), case.pairs.len()).into()
         );
     }
-    Ok(arrivals.into_iter().max().unwrap_or(start).since(start))
+    Ok(times)
 }

@@ -149,7 +149,13 @@ impl<N: Engine> Host<N> {
         if link.state != LinkState::Up || link.sender.timer_at() == u64::MAX {
             return;
         }
-        if link.sender.timer_at() <= now && link.sender.timed_out(now, transport) {
+        let held = link.sender.is_held();
+        let expired = link.sender.timer_at() <= now && link.sender.timed_out(now, transport);
+        if held && !link.sender.is_held() {
+            // There is room again.
+            self.outbox_dry = false;
+        }
+        if expired {
             self.stats.timeouts += 1;
             if link.sender.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
                 self.take_down(now, slot, world);

@@ -34,6 +34,8 @@ pub struct QuicConfig {
     pub ack_every: u32,
     /// The round trip time that is assumed before the first measurement (333 ms: RFC 9002 section 6.2.2).
     pub initial_rtt: Duration,
+    /// Whether windows are spread over a round trip (RFC 9002 section 7.7), as quinn and quic-go always do.
+    pub pacing: bool,
     /// How many bytes a link takes ahead.
     pub send_buffer: QuicSendBuffer,
 }
@@ -56,6 +58,7 @@ impl QuicConfig {
             max_ack_delay: Duration::from_millis(25),
             ack_every: 2,
             initial_rtt: Duration::from_millis(333),
+            pacing: true,
             send_buffer: QuicSendBuffer::Unsent { bytes: u64::from(udp_payload) },
         }
     }

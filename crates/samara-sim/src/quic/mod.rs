@@ -7,6 +7,7 @@
 
 mod config;
 mod congestion;
+mod pacer;
 mod ranges;
 mod receiver;
 mod recovery;

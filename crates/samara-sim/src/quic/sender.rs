@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use samara_engine::outbox::Room;
 
 use super::congestion::NewReno;
+use super::pacer::Pacer;
 use super::ranges::Ranges;
 use super::recovery::{News, Recovery, Sent};
 use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
@@ -30,6 +31,8 @@ pub(crate) struct Sender<F> {
     lost: BTreeSet<u32>,
     congestion: NewReno,
     recovery: Recovery,
+    /// `None` if windows leave as fast as the uplink takes them.
+    pacer: Option<Pacer>,
     /// Packets that may leave whatever the window says.
     probes: u32,
     /// When the first probe timeout since the last news expired; 0 if none did.
@@ -49,6 +52,7 @@ impl<F: Clone> Sender<F> {
             lost: BTreeSet::new(),
             congestion: NewReno::new(config.initial_window, datagram, most),
             recovery: Recovery::new(&config),
+            pacer: config.pacing.then(|| Pacer::new(datagram)),
             probes: 0,
             stalled_since: 0,
         }
@@ -69,7 +73,7 @@ impl<F: Clone> Sender<F> {
 
     /// Bytes of a frame written now that would leave as soon as the uplink is free.
     pub(crate) fn room(&self, transport: &Transport) -> Room {
-        if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.window_open() {
+        if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.may_leave() {
             return Room::NONE;
         }
         let window = self.congestion.window() - self.recovery.in_flight();
@@ -81,7 +85,7 @@ impl<F: Clone> Sender<F> {
     /// Whether a packet with data can leave now.
     pub(crate) fn can_send(&self) -> bool {
         let wanted = !self.lost.is_empty() || (self.backlog.has_new() && self.can_receive());
-        self.probes > 0 || (wanted && self.window_open())
+        self.probes > 0 || (wanted && self.may_leave())
     }
 
     /// The write rank of the segment that leaves next.
@@ -102,9 +106,20 @@ impl<F: Clone> Sender<F> {
         self.congestion.packets()
     }
 
-    /// When loss detection or a probe is due; `u64::MAX` if neither is.
+    /// When loss detection or a probe is due, or the pacer lets go; `u64::MAX` if nothing is.
     pub(crate) fn timer_at(&self) -> u64 {
-        self.recovery.timer_at()
+        self.recovery.timer_at().min(self.pacer.map_or(u64::MAX, |pacer| pacer.timer_at()))
+    }
+
+    /// Whether the pacer lets nothing leave.
+    pub(crate) fn is_held(&self) -> bool {
+        self.pacer.is_some_and(|pacer| pacer.holds())
+    }
+
+    fn pace(&mut self, now: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.update(now, self.congestion.window(), self.recovery.rtt().smoothed());
+        }
     }
 
     /// How long nothing new was acknowledged since a first probe timeout.
@@ -112,8 +127,9 @@ impl<F: Clone> Sender<F> {
         if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
     }
 
-    fn window_open(&self) -> bool {
-        self.congestion.admits(self.recovery.in_flight())
+    /// Whether window and pacer let a packet out.
+    fn may_leave(&self) -> bool {
+        self.congestion.admits(self.recovery.in_flight()) && !self.is_held()
     }
 
     /// Segments that the receiver keeps, or will: on a single stream also those behind a gap.
@@ -145,7 +161,12 @@ impl<F: Clone> Sender<F> {
             self.take_oldest(stamp, transport)
         };
         self.probes = self.probes.saturating_sub(1);
-        self.recovery.sent(segment.seq, segment.len + transport.packet_overhead(), now);
+        let bytes = segment.len + transport.packet_overhead();
+        self.recovery.sent(segment.seq, bytes, now);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(bytes);
+        }
+        self.pace(now);
         Some(segment)
     }
 
@@ -163,7 +184,8 @@ impl<F: Clone> Sender<F> {
 
     /// Takes an acknowledgement that the receiver kept for `delay` microseconds. Returns whether anything was news.
     pub(crate) fn acknowledged(&mut self, ack: u32, sack: Option<&Sack>, delay: u32, now: u64) -> bool {
-        let limited = self.congestion.limits(self.recovery.in_flight());
+        // RFC 9002 section 7.8: who would have used the window up but for the pacer is not limited by the application.
+        let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight());
         let Some(news) = self.recovery.acknowledged(ack, sack, u64::from(delay) * 1000, now) else {
             return false;
         };
@@ -180,6 +202,7 @@ impl<F: Clone> Sender<F> {
         for sent in &news.acknowledged {
             self.congestion.acknowledged(sent.bytes, sent.at, limited);
         }
+        self.pace(now);
         true
     }
 
@@ -199,6 +222,12 @@ impl<F: Clone> Sender<F> {
 
     /// The timer expired (`OnLossDetectionTimeout`). Returns whether it was a probe timeout.
     pub(crate) fn timed_out(&mut self, now: u64) -> bool {
+        if self.is_held() {
+            self.pace(now);
+        }
+        if self.recovery.timer_at() > now {
+            return false;
+        }
         if self.recovery.waits_for_loss() {
             let news = self.recovery.time_passed(now);
             self.repair(&news, now);

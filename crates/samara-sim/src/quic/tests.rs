@@ -32,7 +32,7 @@ impl Frame for Blob {
 
 fn transport(streams: StreamOrder) -> (QuicConfig, Transport) {
     let send_buffer = QuicSendBuffer::Unacked { bytes: u64::MAX };
-    let config = QuicConfig { streams, send_buffer, ..QuicConfig::default() };
+    let config = QuicConfig { streams, send_buffer, pacing: false, ..QuicConfig::default() };
     let control = Control::Quic(config);
     (config, Transport { mss: 1000, header: 28, framing: Framing::PLAIN, control, ..Transport::quic() })
 }

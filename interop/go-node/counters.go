@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"sync"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+)
+
+// What the router does, counted as it tells.
+type counters struct {
+	self peer.ID
+	id   func(*pb.Message) string
+
+	lock      sync.Mutex
+	protocols map[peer.ID]protocol.ID
+	meshes    map[string]map[peer.ID]bool
+	published, delivered, duplicates,
+	rejected, undeliverable, droppedRPCs,
+	receivedRPCs, answers uint64
+	up, down traffic
+	// The ids that the last RPC asked for. The router answers before it reads the next one.
+	asking peer.ID
+	asked  map[string]bool
+}
+
+// Bytes of RPCs: without lengths, Noise, Yamux, QUIC and TCP.
+type traffic struct{ payload, control uint64 }
+
+func (t *traffic) add(rpc *pubsub.RPC) {
+	payload := 0
+	for _, message := range rpc.Publish {
+		payload += len(message.Data)
+	}
+	t.payload += uint64(payload)
+	t.control += uint64(rpc.Size() - payload)
+}
+
+func newCounters(self peer.ID) *counters {
+	return &counters{
+		self:      self,
+		id:        pubsub.DefaultMsgIdFn,
+		protocols: map[peer.ID]protocol.ID{},
+		meshes:    map[string]map[peer.ID]bool{},
+	}
+}
+
+func (c *counters) OnNewOutboundStream(p peer.ID, proto protocol.ID) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.protocols[p] = proto
+}
+
+func (c *counters) OnClosedOutboundStream(p peer.ID) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	delete(c.protocols, p)
+	for _, mesh := range c.meshes {
+		delete(mesh, p)
+	}
+}
+
+func (c *counters) Graft(p peer.ID, topic string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.meshes[topic] == nil {
+		c.meshes[topic] = map[peer.ID]bool{}
+	}
+	c.meshes[topic][p] = true
+}
+
+func (c *counters) Prune(p peer.ID, topic string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	delete(c.meshes[topic], p)
+}
+
+// Own messages are told of, too.
+func (c *counters) DeliverMessage(message *pubsub.Message) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if message.ReceivedFrom == c.self {
+		c.published++
+	} else {
+		c.delivered++
+	}
+}
+
+func (c *counters) count(what *uint64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	*what++
+}
+
+func (c *counters) DuplicateMessage(*pubsub.Message)      { c.count(&c.duplicates) }
+func (c *counters) RejectMessage(*pubsub.Message, string) { c.count(&c.rejected) }
+func (c *counters) UndeliverableMessage(*pubsub.Message)  { c.count(&c.undeliverable) }
+func (c *counters) DropRPC(*pubsub.RPC, peer.ID)          { c.count(&c.droppedRPCs) }
+func (c *counters) Join(string)                           {}
+func (c *counters) Leave(string)                          {}
+func (c *counters) ValidateMessage(*pubsub.Message)       {}
+func (c *counters) ThrottlePeer(peer.ID)                  {}
+
+func (c *counters) RecvRPC(rpc *pubsub.RPC) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.receivedRPCs++
+	c.down.add(rpc)
+	c.asking, c.asked = rpc.From(), nil
+	for _, iwant := range rpc.GetControl().GetIwant() {
+		for _, id := range iwant.GetMessageIDs() {
+			if c.asked == nil {
+				c.asked = map[string]bool{}
+			}
+			c.asked[id] = true
+		}
+	}
+}
+
+// SendRPC is told when an RPC is queued.
+func (c *counters) SendRPC(rpc *pubsub.RPC, to peer.ID) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.up.add(rpc)
+	if len(c.asked) == 0 || to != c.asking {
+		return
+	}
+	for _, message := range rpc.Publish {
+		if c.asked[c.id(message)] {
+			c.answers++
+		}
+	}
+}
+
+// protocol is that of the stream to a peer, nil if there is none.
+func (c *counters) protocol(p peer.ID) *string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	proto, known := c.protocols[p]
+	if !known {
+		return nil
+	}
+	name := string(proto)
+	return &name
+}
+
+func (c *counters) mesh(topic string) []string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	members := []string{}
+	for member := range c.meshes[topic] {
+		members = append(members, member.String())
+	}
+	sort.Strings(members)
+	return members
+}
+
+// write tells everything under the names of samara's nodes, in the text format of Prometheus.
+func (c *counters) write(w io.Writer, topics []string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, row := range []struct {
+		name  string
+		value uint64
+	}{
+		{"messages_published_total", c.published},
+		{"messages_delivered_total", c.delivered},
+		{"messages_duplicate_total", c.duplicates},
+		{`ignored_total{cause="rejected"}`, c.rejected},
+		{`ignored_total{cause="undeliverable"}`, c.undeliverable},
+		{"rpcs_received_total", c.receivedRPCs},
+		{`copies_owed_total{reason="answer"}`, c.answers},
+		{`queue_drops_total{cause="newest"}`, c.droppedRPCs},
+		{"withdrawn_copies_total", 0},
+		{`bytes_up_total{kind="payload"}`, c.up.payload},
+		{`bytes_up_total{kind="control"}`, c.up.control},
+		{`bytes_down_total{kind="payload"}`, c.down.payload},
+		{`bytes_down_total{kind="control"}`, c.down.control},
+	} {
+		fmt.Fprintf(w, "samara_%s %d\n", row.name, row.value)
+	}
+	for _, topic := range topics {
+		fmt.Fprintf(w, "samara_mesh_size{topic=%q} %d\n", topic, len(c.meshes[topic]))
+	}
+	fmt.Fprintln(w, "# EOF")
+}

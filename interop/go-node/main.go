@@ -1,0 +1,152 @@
+// A node of go-libp2p-pubsub for `samara testbed --node`: it takes the node.toml of samara's own nodes and answers on the
+// same control API. docs/guides/testbed.md says what a testbed wants of a node.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+)
+
+const (
+	// How long queues may take to empty before connections are closed. go-libp2p-pubsub does not tell when they are.
+	drainTime = 500 * time.Millisecond
+	// How long the rest of the trace may take to be written.
+	traceTime = 20 * time.Second
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "go-node: expected the path of a node.toml as the only argument")
+		os.Exit(2)
+	}
+	c, err := readConfig(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "go-node:", err)
+		os.Exit(2)
+	}
+	if err := run(c); err != nil {
+		fmt.Fprintln(os.Stderr, "go-node:", err)
+		os.Exit(1)
+	}
+}
+
+func run(c *config) error {
+	stop := stopAsked()
+	h, err := newHost(c)
+	if err != nil {
+		return fmt.Errorf("network.listen: %v: %w", c.Network.Listen, err)
+	}
+	tracer, err := pubsub.NewPBTracer(c.Trace.File)
+	if err != nil {
+		return fmt.Errorf("trace.file: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	counts := newCounters(h.ID())
+	ps, err := newRouter(ctx, h, c, tracer, counts)
+	if err != nil {
+		return fmt.Errorf("gossipsub: %w", err)
+	}
+	n := &node{
+		ctx: ctx, host: h, pubsub: ps, counts: counts,
+		sequential: c.Gossipsub.sequential(), topics: map[string]*pubsub.Topic{},
+	}
+	if err := n.subscribe(c.Topics); err != nil {
+		return err
+	}
+	control, err := net.Listen("tcp", c.Control.Address)
+	if err != nil {
+		return fmt.Errorf("control.address: %w", err)
+	}
+	p := newPlan(n.publish)
+	go func() { log.Fatal(http.Serve(control, n.handlers(p))) }()
+	tell(map[string]any{
+		"ready": true, "peer_id": h.ID().String(), "listen": n.listen(), "control": control.Addr().String(), "metrics": nil,
+	})
+	<-stop
+	cancelled := p.cancel()
+	time.Sleep(drainTime)
+	cancel()
+	if err := h.Close(); err != nil {
+		log.Printf("closing: %v", err)
+	}
+	tracer.Close()
+	if err := written(c.Trace.File); err != nil {
+		return err
+	}
+	tell(map[string]any{
+		"stopped": true, "drained": nil, "left_copies": 0, "cancelled_publications": cancelled, "trace": nil,
+	})
+	return nil
+}
+
+// stopAsked is closed by SIGTERM, SIGINT, or the end of standard input: then whoever started the node is gone.
+func stopAsked() <-chan struct{} {
+	stop := make(chan struct{})
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	go func() {
+		select {
+		case <-signals:
+		case <-ended:
+		}
+		close(stop)
+	}()
+	return stop
+}
+
+func tell(line any) {
+	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+		log.Fatalf("cannot tell: %v", err)
+	}
+}
+
+// written waits until the tracer, which says nothing about it, has closed its file.
+func written(file string) error {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(traceTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		open, err := isOpen(path)
+		if err != nil {
+			return fmt.Errorf("trace.file: cannot find out whether %s is complete: %w", path, err)
+		}
+		if !open {
+			return nil
+		}
+	}
+	return fmt.Errorf("trace.file: %s was not complete after %s", path, traceTime)
+}
+
+// isOpen is whether this process has a file open (Linux).
+func isOpen(path string) (bool, error) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return false, err
+	}
+	for _, entry := range entries {
+		// One that is closed meanwhile has no name any more.
+		if name, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && name == path {
+			return true, nil
+		}
+	}
+	return false, nil
+}

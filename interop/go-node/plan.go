@@ -1,0 +1,183 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log"
+	"runtime"
+	"sort"
+	"sync"
+	"time"
+)
+
+const (
+	// So long before its time the payloads of a publication are made.
+	prepareAhead = 50 * time.Millisecond
+	// So long before its time the node looks at the clock instead of sleeping: threads wake up late.
+	spinAhead = 500 * time.Microsecond
+	// Publications that are kept at most, and messages of one: as samara's own node.
+	plannedMax = 10_000
+	batchMax   = 4096
+	// The most bytes of a message.
+	payloadMax = ethereumPayload
+)
+
+type payload struct {
+	Topic       string `json:"topic"`
+	RandomBytes int    `json:"random_bytes"`
+}
+
+// A publication as it is asked for: a message, or several in a batch.
+type publication struct {
+	AtUnixNs int64     `json:"at_unix_ns"`
+	Batch    []payload `json:"batch"`
+	payload
+}
+
+// A publication and what became of it.
+type planned struct {
+	Number       int    `json:"number"`
+	AtUnixNs     int64  `json:"at_unix_ns"`
+	State        string `json:"state"`
+	Messages     int    `json:"messages"`
+	ActualUnixNs *int64 `json:"actual_unix_ns"`
+	LateNs       *int64 `json:"late_ns"`
+	TookNs       *int64 `json:"took_ns"`
+
+	messages []payload
+}
+
+// What is to be published, by one goroutine in the order of time.
+type plan struct {
+	publish func([]payload, [][]byte) error
+
+	lock    sync.Mutex
+	all     []*planned
+	waiting []*planned
+	stopped bool
+	// Something earlier may have come.
+	changed chan struct{}
+}
+
+func newPlan(publish func([]payload, [][]byte) error) *plan {
+	p := &plan{publish: publish, changed: make(chan struct{}, 1)}
+	go p.run()
+	return p
+}
+
+// add takes all publications or none.
+func (p *plan) add(publications []publication) ([]int, error) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.stopped {
+		return nil, fmt.Errorf("the node is about to stop")
+	}
+	if found := len(p.all) + len(publications); found > plannedMax {
+		return nil, fmt.Errorf("found %d publications in all, expected at most %d", found, plannedMax)
+	}
+	now := time.Now().UnixNano()
+	added, numbers := []*planned{}, []int{}
+	for i, publication := range publications {
+		if publication.AtUnixNs <= now {
+			return nil, fmt.Errorf("publications[%d].at_unix_ns: found %d, expected a time after %d", i, publication.AtUnixNs, now)
+		}
+		messages := publication.Batch
+		if messages == nil {
+			messages = []payload{publication.payload}
+		}
+		if len(messages) == 0 || len(messages) > batchMax {
+			return nil, fmt.Errorf("publications[%d].batch: found %d messages, expected 1 to %d", i, len(messages), batchMax)
+		}
+		for _, message := range messages {
+			if message.Topic == "" || message.RandomBytes < 0 || message.RandomBytes > payloadMax {
+				return nil, fmt.Errorf("publications[%d]: found topic %q and random_bytes %d, expected a name and 0 to %d", i, message.Topic, message.RandomBytes, payloadMax)
+			}
+		}
+		number := len(p.all) + len(added)
+		added = append(added, &planned{Number: number, AtUnixNs: publication.AtUnixNs, State: "waiting", Messages: len(messages), messages: messages})
+		numbers = append(numbers, number)
+	}
+	p.all = append(p.all, added...)
+	p.waiting = append(p.waiting, added...)
+	sort.SliceStable(p.waiting, func(i, j int) bool { return p.waiting[i].AtUnixNs < p.waiting[j].AtUnixNs })
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+	return numbers, nil
+}
+
+// cancel takes back what has not been published, and returns how many publications that were.
+func (p *plan) cancel() int {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.stopped = true
+	cancelled := len(p.waiting)
+	for _, waiting := range p.waiting {
+		waiting.State = "cancelled"
+	}
+	p.waiting = nil
+	return cancelled
+}
+
+func (p *plan) report() []planned {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	report := make([]planned, len(p.all))
+	for i, planned := range p.all {
+		report[i] = *planned
+	}
+	return report
+}
+
+// take returns the first publication if its payloads are to be made now, or how long that is to be waited for.
+func (p *plan) take() (*planned, time.Duration) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if len(p.waiting) == 0 {
+		return nil, time.Hour
+	}
+	first := p.waiting[0]
+	if wait := time.Duration(first.AtUnixNs-time.Now().UnixNano()) - prepareAhead; wait > 0 {
+		return nil, wait
+	}
+	p.waiting = p.waiting[1:]
+	return first, 0
+}
+
+func (p *plan) run() {
+	runtime.LockOSThread()
+	for {
+		next, wait := p.take()
+		if next == nil {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-p.changed:
+			}
+			timer.Stop()
+			continue
+		}
+		data := make([][]byte, len(next.messages))
+		for i, message := range next.messages {
+			data[i] = make([]byte, message.RandomBytes)
+			rand.Read(data[i])
+		}
+		time.Sleep(time.Duration(next.AtUnixNs-time.Now().UnixNano()) - spinAhead)
+		for time.Now().UnixNano() < next.AtUnixNs {
+		}
+		p.make(next, data)
+	}
+}
+
+func (p *plan) make(next *planned, data [][]byte) {
+	actual := time.Now().UnixNano()
+	if err := p.publish(next.messages, data); err != nil {
+		// A run that lacks a message is worth nothing.
+		log.Fatalf("publication %d: %v", next.Number, err)
+	}
+	took, late := time.Now().UnixNano()-actual, actual-next.AtUnixNs
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	next.State, next.ActualUnixNs, next.LateNs, next.TookNs = "published", &actual, &late, &took
+}
