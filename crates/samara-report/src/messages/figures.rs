@@ -81,23 +81,56 @@ fn times(result: &MessagesResult) -> Vec<f64> {
     times
 }
 
-/// Where an axis of times ends: the last of almost all, so that a few stragglers do not squeeze the rest.
-fn horizon(all: &[Vec<f64>]) -> f64 {
-    let ends = all.iter().filter(|times| !times.is_empty());
-    let end = ends.map(|times| times[(times.len() - 1) * 999 / 1000]).fold(0.0, f64::max);
-    if end > 0.0 { end * 1.05 } else { 1.0 }
+/// An axis of times: from nothing to the last of almost all, so that a few stragglers do not squeeze the rest; by powers of
+/// ten where runs are so different that the fast ones would be one line at the edge.
+#[derive(Clone, Copy)]
+struct Times {
+    from: f64,
+    until: f64,
+    by_powers: bool,
+}
+
+impl Times {
+    /// The slowest run's 99.9th percentile is this much more than the fastest run's median.
+    const POWERS_FROM: f64 = 40.0;
+
+    fn of(all: &[Vec<f64>]) -> Self {
+        let at = |times: &Vec<f64>, share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        let timed = || all.iter().filter(|times| !times.is_empty());
+        let until = timed().map(|times| at(times, 0.999)).fold(0.0, f64::max).max(1e-3);
+        let median = timed().map(|times| at(times, 0.5)).fold(f64::INFINITY, f64::min).max(1e-3);
+        let by_powers = until / median > Self::POWERS_FROM;
+        if by_powers {
+            let from = timed().map(|times| times[0]).fold(f64::INFINITY, f64::min).max(1e-3);
+            Self { from: (from * 0.8).log10(), until: (until * 1.3).log10(), by_powers }
+        } else {
+            Self { from: 0.0, until: until * 1.05, by_powers }
+        }
+    }
+
+    fn place(self, ms: f64) -> f64 {
+        if self.by_powers { ms.max(1e-6).log10().max(self.from) } else { ms }
+    }
+
+    fn label(self, place: f64) -> String {
+        if self.by_powers { short_ms(10_f64.powf(place)) } else { format!("{place}") }
+    }
+
+    fn axis(self) -> &'static str {
+        if self.by_powers { "until the last node had it" } else { "ms until the last node had it" }
+    }
 }
 
 fn histogram(series: &Series<'_>) -> String {
     let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
-    let last = horizon(&all);
-    let width = last / BINS as f64;
+    let axis = Times::of(&all);
+    let width = (axis.until - axis.from) / BINS as f64;
     let counts: Vec<Vec<f64>> = all
         .iter()
         .map(|times| {
             let mut bins = vec![0.0; BINS];
             times.iter().for_each(|time| {
-                if let Some(bin) = bins.get_mut((time / width) as usize) {
+                if let Some(bin) = bins.get_mut(((axis.place(*time) - axis.from) / width) as usize) {
                     *bin += 1.0;
                 }
             });
@@ -110,19 +143,21 @@ fn histogram(series: &Series<'_>) -> String {
             .caption(title(series, "dissemination times"), ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..last, 0.0..top)?;
+            .y_label_area_size(72)
+            .build_cartesian_2d(axis.from..axis.until, 0.0..top)?;
         chart
             .configure_mesh()
             .light_line_style(WHITE)
-            .x_desc(format!("ms until the last node had it (bars of {})", short_ms(width)))
+            .x_desc(axis.axis())
             .y_desc("messages")
+            .x_label_formatter(&|place| axis.label(*place))
+            .y_label_formatter(&|count| format!("{count:.0}"))
             .label_style(("sans-serif", 15))
             .draw()?;
         for (i, (result, bins)) in series.results.iter().zip(&counts).enumerate() {
             let colour = colour(i);
             let corners = bins.iter().enumerate().flat_map(|(bin, count)| {
-                let from = bin as f64 * width;
+                let from = axis.from + bin as f64 * width;
                 [(from, *count), (from + width, *count)]
             });
             chart
@@ -138,6 +173,7 @@ fn histogram(series: &Series<'_>) -> String {
 
 fn cumulative(series: &Series<'_>) -> String {
     let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
+    let axis = Times::of(&all);
     let curves: Vec<Vec<(f64, f64)>> = series
         .results
         .iter()
@@ -145,15 +181,19 @@ fn cumulative(series: &Series<'_>) -> String {
         .map(|(result, times)| {
             let published = result.messages.len().max(1) as f64;
             let every = (times.len() / 400).max(1);
-            let mut points = vec![(0.0, 0.0)];
+            let mut points = vec![(axis.from, 0.0)];
             points.extend(
-                times.iter().enumerate().step_by(every).map(|(i, time)| (*time, (i + 1) as f64 / published)),
+                times
+                    .iter()
+                    .enumerate()
+                    .step_by(every)
+                    .map(|(i, time)| (axis.place(*time), (i + 1) as f64 / published)),
             );
-            points.extend(times.last().map(|time| (*time, times.len() as f64 / published)));
+            points.extend(times.last().map(|time| (axis.place(*time), times.len() as f64 / published)));
             points
         })
         .collect();
-    shares(series, "cumulative dissemination times", "ms until the last node had it", &curves, horizon(&all))
+    shares(series, "cumulative dissemination times", &curves, axis, axis.axis())
 }
 
 fn inter_arrival(series: &Series<'_>) -> String {
@@ -161,45 +201,42 @@ fn inter_arrival(series: &Series<'_>) -> String {
         series.results.iter().map(|result| result.inter_arrival.clone()).collect();
     let ends = curves.iter().filter_map(|curve| curve.iter().find(|(_, share)| *share >= 0.995));
     let last = ends.map(|(time, _)| *time).fold(0.0, f64::max);
-    shares(
-        series,
-        "between two deliveries at a node",
-        "ms since the one before",
-        &curves,
-        if last > 0.0 { last * 1.05 } else { 1.0 },
-    )
+    let until = if last > 0.0 { last * 1.05 } else { 1.0 };
+    let axis = Times { from: 0.0, until, by_powers: false };
+    shares(series, "between two deliveries at a node", &curves, axis, "ms since the one before")
 }
 
 /// Curves from nothing to all, with lines and dots at 50 and 99 %.
-fn shares(series: &Series<'_>, what: &str, axis: &str, curves: &[Vec<(f64, f64)>], last: f64) -> String {
+fn shares(series: &Series<'_>, what: &str, curves: &[Vec<(f64, f64)>], axis: Times, name: &str) -> String {
     drawn(|area| {
         let mut chart = ChartBuilder::on(area)
             .caption(title(series, what), ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(42)
             .y_label_area_size(56)
-            .build_cartesian_2d(0.0..last, 0.0..1.02)?;
+            .build_cartesian_2d(axis.from..axis.until, 0.0..1.02)?;
         chart
             .configure_mesh()
             .light_line_style(WHITE)
-            .x_desc(axis)
+            .x_desc(name)
+            .x_label_formatter(&|place| axis.label(*place))
             .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
             .label_style(("sans-serif", 15))
             .draw()?;
         for share in [0.5, 0.99] {
-            let line = [(0.0, share), (last, share)];
+            let line = [(axis.from, share), (axis.until, share)];
             chart.draw_series(DashedLineSeries::new(line, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
         }
         for (i, (result, curve)) in series.results.iter().zip(curves).enumerate() {
             let colour = colour(i);
-            let inside: Vec<(f64, f64)> = curve.iter().copied().filter(|(x, _)| *x <= last).collect();
+            let inside: Vec<(f64, f64)> = curve.iter().copied().filter(|(x, _)| *x <= axis.until).collect();
             chart
                 .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?
                 .label(result.label.clone())
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
             let dots = [0.5, 0.99].into_iter().filter_map(|share| {
                 let place = curve.iter().find(|(_, reached)| *reached >= share)?;
-                (place.0 <= last).then(|| Circle::new((place.0, share), 4, colour.filled()))
+                (place.0 <= axis.until).then(|| Circle::new((place.0, share), 4, colour.filled()))
             });
             chart.draw_series(dots)?;
         }
