@@ -12,6 +12,10 @@ use crate::plan::Wanted;
 /// Events that a node may be behind with its trace: a testbed rather makes a node wait than lose any.
 const TRACE_QUEUE: usize = 1 << 16;
 
+/// Bytes that leave the outbox ahead of each stream: the least send buffer of the simulator's TCP. What is in buffers cannot be
+/// withdrawn nor put in another order.
+const IN_FLIGHT: &str = "16 KiB";
+
 #[derive(Serialize)]
 struct NodeFile<'a> {
     topics: &'a [String],
@@ -34,6 +38,7 @@ struct Network {
     listen: Vec<String>,
     idle_timeout: &'static str,
     max_connections: u32,
+    in_flight: &'static str,
 }
 
 #[derive(Serialize)]
@@ -76,6 +81,7 @@ pub(crate) fn text(
             listen: vec![multiaddr(own, scenario.transport.kind)],
             idle_timeout: "1 h",
             max_connections: scenario.network.nodes.max(16) * 2,
+            in_flight: IN_FLIGHT,
         },
         gossipsub: toml::Value::try_from(&scenario.gossipsub).map_err(|error| error.to_string())?,
         messages: Messages {
