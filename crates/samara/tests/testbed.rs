@@ -247,6 +247,7 @@ fn go_has_the_same_identity_for_the_same_seed() {
             .arg(&config)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .expect("the node starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
