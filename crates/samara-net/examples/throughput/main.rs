@@ -1,0 +1,158 @@
+//! Throughput, latency and memory of samara-net beside rust-libp2p's gossipsub and go-libp2p-pubsub, alike in configuration and load:
+//! `cargo run --release -p samara-net --example throughput -- [ROUNDS [SECONDS [memory]]]`.
+//!
+//! Every node is a process of its own on loopback, over TCP, Noise and Yamux. A round goes over all lengths of messages, and each of its
+//! measurements over all implementations, whose order changes from round to round. Messages have no author and no signature,
+//! and ids of their content: the protocol is measured, not the cryptography of its messages. See docs/guides/sockets.md.
+
+mod cluster;
+mod histogram;
+mod implementation;
+mod node;
+
+use std::path::Path;
+use std::process::Command;
+
+use libp2p::gossipsub;
+
+use crate::cluster::{Cluster, Implementation, Node};
+use crate::implementation::Anyhow;
+
+const NODES: usize = 5;
+const LENGTHS: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
+
+/// How far a publisher may be ahead of the slowest of the others: 1 MiB, and 4 to 64 messages.
+fn window(bytes: usize) -> u64 {
+    ((1 << 20) / bytes as u64).clamp(4, 64)
+}
+
+/// For memory: connections of one process before and after, and what goes over them.
+const CONNECTIONS: (usize, usize) = (5, 45);
+const MEMORY_BYTES: usize = 16 << 10;
+const MEMORY_PER_SECOND: f64 = 40.0;
+/// Longer than messages are cached to answer IWANT, so that the caches are as full before as after.
+const MEMORY_SECONDS: f64 = 6.0;
+
+fn main() -> Anyhow<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["node", which, "-index", index, "-of", of] => node(which, index.parse()?, of.parse()?),
+        [] => compare(3, 3.0, true),
+        [rounds] => compare(rounds.parse()?, 3.0, true),
+        [rounds, seconds] => compare(rounds.parse()?, seconds.parse()?, true),
+        [rounds, seconds, "speed"] => compare(rounds.parse()?, seconds.parse()?, false),
+        _ => Err("expected: [ROUNDS [SECONDS [speed]]]".into()),
+    }
+}
+
+#[tokio::main]
+async fn node(which: &str, index: usize, of: usize) -> Anyhow<()> {
+    match which {
+        "samara-net" => node::run::<samara_net::Behaviour>(index, of).await,
+        _ => node::run::<gossipsub::Behaviour>(index, of).await,
+    }
+}
+
+fn implementations() -> Anyhow<Vec<Implementation>> {
+    let this = std::env::current_exe()?;
+    let rust = |name| Implementation { name, program: this.clone(), arguments: vec!["node", name] };
+    let mut all = vec![rust("samara-net"), rust("rust-libp2p")];
+    if Command::new("go").arg("version").output().is_err() {
+        println!("There is no Go, so go-libp2p-pubsub is SKIPPED.");
+        return Ok(all);
+    }
+    let program = this.with_file_name("throughput-go");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-bench");
+    let built =
+        Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(source).status()?;
+    if !built.success() {
+        return Err("interop/go-bench does not build: see above".into());
+    }
+    all.push(Implementation { name: "go-libp2p-pubsub", program, arguments: vec![] });
+    Ok(all)
+}
+
+fn compare(rounds: usize, seconds: f64, with_memory: bool) -> Anyhow<()> {
+    let all = implementations()?;
+    println!(
+        "{NODES} nodes in a full mesh, {rounds} rounds of {seconds} s for each load; ratios to samara-net of the same round"
+    );
+    for round in 0..rounds {
+        for bytes in LENGTHS {
+            speed(&all, round, bytes, seconds)?;
+        }
+        if with_memory {
+            memory(&all, round)?;
+        }
+    }
+    Ok(())
+}
+
+/// All indices, starting with another one each round.
+fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |at| (at + round) % count)
+}
+
+fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64) -> Anyhow<()> {
+    let clusters = all.iter().map(|implementation| Cluster::full_mesh(implementation, NODES));
+    let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
+    let mut rows: Vec<(f64, f64, Vec<f64>)> = vec![Default::default(); all.len()];
+    for at in order(all.len(), round) {
+        let done = clusters[at].fill(bytes, window(bytes), seconds)?;
+        rows[at].0 = done.copies as f64 / done.seconds;
+        rows[at].1 = done.copies as f64 / done.processor_seconds;
+    }
+    // Half of what the slowest can do, so that all have the same load.
+    let slowest = rows.iter().map(|row| row.0).fold(f64::INFINITY, f64::min);
+    let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
+    for at in order(all.len(), round) {
+        let latencies = clusters[at].pace(bytes, per_node, seconds, 0)?;
+        let quantile = |rank| latencies.quantile(rank).map(|micros| micros as f64 / 1000.0);
+        rows[at].2 = [0.5, 0.99].into_iter().filter_map(quantile).collect();
+    }
+    for (implementation, (rate, per_processor, latency)) in all.iter().zip(&rows) {
+        let [median, worst] = latency[..] else { return Err("no message was delivered".into()) };
+        println!(
+            "round {round} {bytes:>6} B  {:<16}  {rate:>7.0}/s  {per_processor:>7.0}/cpu-s ({:>4.2})  at {:>6.0}/s: \
+             median {median:>6.2} ms, p99 {worst:>6.2} ms ({:>4.2})",
+            implementation.name,
+            rows[0].1 / per_processor,
+            slowest / 2.0,
+            rows[0].2[1] / worst,
+        );
+    }
+    Ok(())
+}
+
+/// What a connection costs: the growth of a process that gets more of them.
+fn memory(all: &[Implementation], round: usize) -> Anyhow<()> {
+    let mut first = None;
+    for at in order(all.len(), 0) {
+        let (few, many) = CONNECTIONS;
+        let mut star = Cluster(vec![Node::start(&all[at], 0, many + 1)?]);
+        let before = grow(&mut star, &all[at], few)?;
+        let after = grow(&mut star, &all[at], many)?;
+        let each = after.saturating_sub(before) as f64 / (many - few) as f64 / 1024.0;
+        println!(
+            "round {round} memory    {:<16}  {:>5.1} MiB with {few} connections, {:>5.1} with {many}: {each:>6.1} KiB each ({:>4.2})",
+            all[at].name,
+            before as f64 / (1 << 20) as f64,
+            after as f64 / (1 << 20) as f64,
+            *first.get_or_insert(each) / each,
+        );
+    }
+    Ok(())
+}
+
+/// Connects more nodes with the first one, loads all, and returns the bytes that the first one has in memory.
+fn grow(star: &mut Cluster, implementation: &Implementation, connections: usize) -> Anyhow<u64> {
+    for index in star.0.len()..=connections {
+        let mut node = Node::start(implementation, index, CONNECTIONS.1 + 1)?;
+        node.dial(&star.0[0])?;
+        star.0.push(node);
+    }
+    star.0[0].wait_for_mesh(connections)?;
+    star.pace(MEMORY_BYTES, MEMORY_PER_SECOND / connections as f64, MEMORY_SECONDS, 1)?;
+    star.0[0].memory("VmRSS")
+}
