@@ -164,39 +164,44 @@ impl Cluster {
     }
 
     fn load(&mut self, command: &str, silent: usize) -> Anyhow<Delivered> {
-        let (start, processor, before) = (Instant::now(), self.processor_seconds()?, self.received()?);
+        let (start, processor, before) = (Instant::now(), self.processor_seconds()?, self.counts()?);
         self.0[silent..].iter_mut().try_for_each(|node| node.tell(command))?;
         self.0[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
-        self.wait_for_all()?;
         Ok(Delivered {
-            copies: self.received()? - before,
+            copies: self.wait_for_all(before)?,
             seconds: start.elapsed().as_secs_f64(),
             processor_seconds: self.processor_seconds()? - processor,
         })
     }
 
-    fn received(&mut self) -> Anyhow<u64> {
-        self.0.iter_mut().map(|node| Ok(node.counts()?.1)).sum()
+    /// Messages published and received, over all nodes.
+    fn counts(&mut self) -> Anyhow<(u64, u64)> {
+        let mut all = (0, 0);
+        for node in &mut self.0 {
+            let (published, received) = node.counts()?;
+            all = (all.0 + published, all.1 + received);
+        }
+        Ok(all)
     }
 
     fn processor_seconds(&self) -> Anyhow<f64> {
         self.0.iter().map(Node::processor_seconds).sum()
     }
 
-    /// Waits until every message is everywhere. A case in which one is missing is none.
-    fn wait_for_all(&mut self) -> Anyhow<()> {
+    /// Waits until every message since then is everywhere, and returns how many copies that were. A case in which one is missing
+    /// is none.
+    fn wait_for_all(&mut self, before: (u64, u64)) -> Anyhow<u64> {
         let start = Instant::now();
         loop {
-            let counts: Vec<_> = self.0.iter_mut().map(Node::counts).collect::<Result<_, _>>()?;
-            let published: u64 = counts.iter().map(|(published, _)| published).sum();
-            let received: u64 = counts.iter().map(|(_, received)| received).sum();
-            // Signed: what was delivered twice is as wrong.
-            let missing = (published * (counts.len() as u64 - 1)) as i64 - received as i64;
-            if missing == 0 {
-                return Ok(());
+            let (published, received) = self.counts()?;
+            let expected = (published - before.0) * (self.0.len() as u64 - 1);
+            let delivered = received - before.1;
+            if delivered == expected {
+                return Ok(delivered);
             }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("{missing} copies of {published} messages were lost").into());
+            // What is delivered twice is as wrong.
+            if delivered > expected || start.elapsed() > PATIENCE {
+                return Err(format!("{delivered} copies were delivered, expected {expected}").into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -1,5 +1,5 @@
 //! Throughput, latency and memory of samara-net beside rust-libp2p's gossipsub and go-libp2p-pubsub, alike in configuration and load:
-//! `cargo run --release -p samara-net --example throughput -- [ROUNDS [SECONDS [memory]]]`.
+//! `cargo run --release -p samara-net --example throughput -- [ROUNDS [SECONDS [speed | memory]]]`.
 //!
 //! Every node is a process of its own on loopback, over TCP, Noise and Yamux. A round goes over all lengths of messages, and each of its
 //! measurements over all implementations, whose order changes from round to round. Messages have no author and no signature,
@@ -38,11 +38,12 @@ fn main() -> Anyhow<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["node", which, "-index", index, "-of", of] => node(which, index.parse()?, of.parse()?),
-        [] => compare(3, 3.0, true),
-        [rounds] => compare(rounds.parse()?, 3.0, true),
-        [rounds, seconds] => compare(rounds.parse()?, seconds.parse()?, true),
-        [rounds, seconds, "speed"] => compare(rounds.parse()?, seconds.parse()?, false),
-        _ => Err("expected: [ROUNDS [SECONDS [speed]]]".into()),
+        [] => compare(3, 3.0, true, true),
+        [rounds] => compare(rounds.parse()?, 3.0, true, true),
+        [rounds, seconds] => compare(rounds.parse()?, seconds.parse()?, true, true),
+        [rounds, seconds, "speed"] => compare(rounds.parse()?, seconds.parse()?, true, false),
+        [rounds, seconds, "memory"] => compare(rounds.parse()?, seconds.parse()?, false, true),
+        _ => Err("expected: [ROUNDS [SECONDS [speed | memory]]]".into()),
     }
 }
 
@@ -73,13 +74,13 @@ fn implementations() -> Anyhow<Vec<Implementation>> {
     Ok(all)
 }
 
-fn compare(rounds: usize, seconds: f64, with_memory: bool) -> Anyhow<()> {
+fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> Anyhow<()> {
     let all = implementations()?;
     println!(
         "{NODES} nodes in a full mesh, {rounds} rounds of {seconds} s for each load; ratios to samara-net of the same round"
     );
     for round in 0..rounds {
-        for bytes in LENGTHS {
+        for bytes in LENGTHS.into_iter().filter(|_| with_speed) {
             speed(&all, round, bytes, seconds)?;
         }
         if with_memory {
