@@ -22,8 +22,10 @@ use crate::upgrade::Offer;
 
 /// So often at most a stream is opened or accepted on one connection: peers that keep closing theirs are left alone.
 const ATTEMPTS_MAX: u32 = 5;
-/// How much is read at a time, and how much of small frames is written together.
+/// How much is read at a time at most, and how much of small frames is written together.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How much is read at first: most wake-ups bring less, and a buffer has to be cleared before it is read into.
+const FIRST_CHUNK_BYTES: usize = 8 << 10;
 /// Bytes of the length before a frame, at most.
 const PREFIX_BYTES_MAX: usize = 10;
 
@@ -255,6 +257,8 @@ impl Writer {
                     self.taken += 1;
                 }
                 if self.buffer.is_empty() {
+                    // An idle connection keeps no buffer.
+                    self.buffer = BytesMut::new();
                     break;
                 }
             }
@@ -305,7 +309,7 @@ impl Reader {
                 Ok(None) => {}
             }
             if self.chunk.is_empty() {
-                self.chunk.resize(CHUNK_BYTES, 0);
+                self.chunk.resize(FIRST_CHUNK_BYTES, 0);
             }
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
                 Poll::Pending => {
@@ -320,7 +324,12 @@ impl Reader {
                         if self.decoder.is_between_frames() { "closed" } else { "closed inside a frame" };
                     return Poll::Ready(Err(ReadError::Closed(cut.to_owned())));
                 }
-                Poll::Ready(Ok(count)) => self.pending = Bytes::copy_from_slice(&self.chunk[..count]),
+                Poll::Ready(Ok(count)) => {
+                    self.pending = Bytes::copy_from_slice(&self.chunk[..count]);
+                    if count == self.chunk.len() && count < CHUNK_BYTES {
+                        self.chunk = vec![0; CHUNK_BYTES];
+                    }
+                }
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(ReadError::Closed(error.to_string())));
                 }

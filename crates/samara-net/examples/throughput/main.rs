@@ -9,6 +9,7 @@ mod cluster;
 mod histogram;
 mod implementation;
 mod node;
+mod table;
 
 use std::path::Path;
 use std::process::Command;
@@ -16,9 +17,13 @@ use std::process::Command;
 use libp2p::gossipsub;
 
 use crate::cluster::{Cluster, Implementation, Node};
+use crate::histogram::Histogram;
 use crate::implementation::Anyhow;
+use crate::table::Table;
 
 const NODES: usize = 5;
+/// Of each measurement of latency.
+const SLICES: usize = 4;
 const LENGTHS: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
 
 /// How far a publisher may be ahead of the slowest of the others: 1 MiB, and 4 to 64 messages.
@@ -76,72 +81,66 @@ fn implementations() -> Anyhow<Vec<Implementation>> {
 
 fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> Anyhow<()> {
     let all = implementations()?;
-    println!(
-        "{NODES} nodes in a full mesh, {rounds} rounds of {seconds} s for each load; ratios to samara-net of the same round"
-    );
+    println!("{NODES} nodes in a full mesh, {rounds} rounds, {seconds} s for each load");
+    let mut table = Table::new(all.iter().map(|implementation| implementation.name).collect());
     for round in 0..rounds {
         for bytes in LENGTHS.into_iter().filter(|_| with_speed) {
-            speed(&all, round, bytes, seconds)?;
+            speed(&all, round, bytes, seconds, &mut table)?;
         }
         if with_memory {
-            memory(&all, round)?;
+            memory(&all, round, &mut table)?;
         }
+        println!("round {} of {rounds} is over", round + 1);
     }
+    print!("{table}");
     Ok(())
 }
 
-/// All indices, starting with another one each round.
-fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |at| (at + round) % count)
+/// All indices, starting with another one each time.
+fn order(count: usize, time: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |at| (at + time) % count)
 }
 
-fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64) -> Anyhow<()> {
+/// First the rate at which each is saturated, then all at half the rate of the slowest: the same load for all, in slices that
+/// alternate, so that whatever else the machine does meets all of them.
+fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table: &mut Table) -> Anyhow<()> {
     let clusters = all.iter().map(|implementation| Cluster::full_mesh(implementation, NODES));
     let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
-    let mut rows: Vec<(f64, f64, Vec<f64>)> = vec![Default::default(); all.len()];
+    let mut slowest = f64::INFINITY;
     for at in order(all.len(), round) {
         let done = clusters[at].fill(bytes, window(bytes), seconds)?;
-        rows[at].0 = done.copies as f64 / done.seconds;
-        rows[at].1 = done.copies as f64 / done.processor_seconds;
+        let rate = done.copies as f64 / done.seconds;
+        slowest = slowest.min(rate);
+        table.add(&format!("{bytes} B: saturated, deliveries/s"), at, rate);
+        let per_processor = done.copies as f64 / done.processor_seconds;
+        table.add(&format!("{bytes} B: deliveries/s of processor"), at, per_processor);
     }
-    // Half of what the slowest can do, so that all have the same load.
-    let slowest = rows.iter().map(|row| row.0).fold(f64::INFINITY, f64::min);
     let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
-    for at in order(all.len(), round) {
-        let latencies = clusters[at].pace(bytes, per_node, seconds, 0)?;
-        let quantile = |rank| latencies.quantile(rank).map(|micros| micros as f64 / 1000.0);
-        rows[at].2 = [0.5, 0.99].into_iter().filter_map(quantile).collect();
+    let mut latencies: Vec<Histogram> = all.iter().map(|_| Histogram::default()).collect();
+    for slice in 0..SLICES {
+        for at in order(all.len(), round + slice) {
+            latencies[at].merge(&clusters[at].pace(bytes, per_node, seconds / 2.0, 0)?);
+        }
     }
-    for (implementation, (rate, per_processor, latency)) in all.iter().zip(&rows) {
-        let [median, worst] = latency[..] else { return Err("no message was delivered".into()) };
-        println!(
-            "round {round} {bytes:>6} B  {:<16}  {rate:>7.0}/s  {per_processor:>7.0}/cpu-s ({:>4.2})  at {:>6.0}/s: \
-             median {median:>6.2} ms, p99 {worst:>6.2} ms ({:>4.2})",
-            implementation.name,
-            rows[0].1 / per_processor,
-            slowest / 2.0,
-            rows[0].2[1] / worst,
-        );
+    for (at, latencies) in latencies.iter().enumerate() {
+        for (rank, name) in [(0.5, "median"), (0.99, "p99")] {
+            let micros = latencies.quantile(rank).ok_or("no message was delivered")?;
+            table.add(&format!("{bytes} B: latency, {name}, ms"), at, micros as f64 / 1000.0);
+        }
     }
     Ok(())
 }
 
 /// What a connection costs: the growth of a process that gets more of them.
-fn memory(all: &[Implementation], round: usize) -> Anyhow<()> {
-    let mut first = None;
-    for at in order(all.len(), 0) {
+fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()> {
+    for at in order(all.len(), round) {
         let (few, many) = CONNECTIONS;
         let mut star = Cluster(vec![Node::start(&all[at], 0, many + 1)?]);
         let before = grow(&mut star, &all[at], few)?;
         let after = grow(&mut star, &all[at], many)?;
-        let each = after.saturating_sub(before) as f64 / (many - few) as f64 / 1024.0;
-        println!(
-            "round {round} memory    {:<16}  {:>5.1} MiB with {few} connections, {:>5.1} with {many}: {each:>6.1} KiB each ({:>4.2})",
-            all[at].name,
-            before as f64 / (1 << 20) as f64,
-            after as f64 / (1 << 20) as f64,
-            *first.get_or_insert(each) / each,
-        );
+        let each = after.saturating_sub(before) as f64 / (many - few) as f64;
+        table.add(&format!("memory with {few} connections, MiB"), at, before as f64 / f64::from(1 << 20));
+        table.add("memory for each one more, KiB", at, each / 1024.0);
     }
     Ok(())
 }
