@@ -17,13 +17,12 @@ use std::process::Command;
 use libp2p::gossipsub;
 
 use crate::cluster::{Cluster, Implementation, Node};
-use crate::histogram::Histogram;
 use crate::implementation::Anyhow;
 use crate::table::Table;
 
 const NODES: usize = 5;
 /// Of each measurement of latency.
-const SLICES: usize = 4;
+const SLICES: usize = 5;
 const LENGTHS: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
 
 /// How far a publisher may be ahead of the slowest of the others: 1 MiB, and 4 to 64 messages.
@@ -102,7 +101,7 @@ fn order(count: usize, time: usize) -> impl Iterator<Item = usize> {
 }
 
 /// First the rate at which each is saturated, then all at half the rate of the slowest: the same load for all, in slices that
-/// alternate, so that whatever else the machine does meets all of them.
+/// alternate, and of which the median counts: whatever else the machine does for a moment then changes little.
 fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table: &mut Table) -> Anyhow<()> {
     let clusters = all.iter().map(|implementation| Cluster::full_mesh(implementation, NODES));
     let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
@@ -116,16 +115,21 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
         table.add(&format!("{bytes} B: deliveries/s of processor"), at, per_processor);
     }
     let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
-    let mut latencies: Vec<Histogram> = all.iter().map(|_| Histogram::default()).collect();
+    let ranks = [(0.5, "median"), (0.99, "p99")];
+    // By implementation and rank: one value of each slice.
+    let mut latencies = vec![[Vec::new(), Vec::new()]; all.len()];
     for slice in 0..SLICES {
         for at in order(all.len(), round + slice) {
-            latencies[at].merge(&clusters[at].pace(bytes, per_node, seconds / 2.0, 0)?);
+            let all = clusters[at].pace(bytes, per_node, seconds / 2.0, 0)?;
+            for (values, (rank, _)) in latencies[at].iter_mut().zip(ranks) {
+                let micros = all.quantile(rank).ok_or("no message was delivered")?;
+                values.push(micros as f64 / 1000.0);
+            }
         }
     }
-    for (at, latencies) in latencies.iter().enumerate() {
-        for (rank, name) in [(0.5, "median"), (0.99, "p99")] {
-            let micros = latencies.quantile(rank).ok_or("no message was delivered")?;
-            table.add(&format!("{bytes} B: latency, {name}, ms"), at, micros as f64 / 1000.0);
+    for (at, latencies) in latencies.into_iter().enumerate() {
+        for (values, (_, name)) in latencies.into_iter().zip(ranks) {
+            table.add(&format!("{bytes} B: latency, {name}, ms"), at, table::median(values));
         }
     }
     Ok(())

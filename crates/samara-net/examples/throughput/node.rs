@@ -41,7 +41,10 @@ struct Node<B: Gossip> {
 }
 
 /// Runs a node until its input ends.
-pub(crate) async fn run<B: Gossip<ToSwarm: Send>>(index: usize, of: usize) -> Anyhow<()> {
+pub(crate) async fn run<B>(index: usize, of: usize) -> Anyhow<()>
+where
+    B: Gossip<ToSwarm: Send, ConnectionHandler: Send> + Send,
+{
     let mut swarm = libp2p::SwarmBuilder::with_new_identity()
         .with_tokio()
         .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)?
@@ -61,7 +64,9 @@ pub(crate) async fn run<B: Gossip<ToSwarm: Send>>(index: usize, of: usize) -> An
     println!("listening {address}/p2p/{}", swarm.local_peer_id());
     let received = vec![0; of];
     let latencies = Histogram::default();
-    Node { swarm, index, published: 0, received, latencies, fill: None }.serve().await
+    let node = Node { swarm, index, published: 0, received, latencies, fill: None };
+    // A task like those of the connections: in `main` it would have a thread of its own, which every event has to wake.
+    tokio::spawn(node.serve()).await?
 }
 
 impl<B: Gossip> Node<B> {

@@ -36,11 +36,13 @@ impl fmt::Display for Table {
             for (at, theirs) in values.iter().enumerate() {
                 let ratios = sorted(values[0].iter().zip(theirs).map(|(ours, theirs)| ours / theirs));
                 let ratio = match (&ratios[..], at) {
-                    ([least, .., most], 1..) => format!(" ({:.2}, {least:.2} {most:.2})", median(&ratios)),
+                    ([least, .., most], 1..) => {
+                        format!(" ({:.2}, {least:.2} {most:.2})", median(ratios.clone()))
+                    }
                     ([only], 1..) => format!(" ({only:.2})"),
                     _ => String::new(),
                 };
-                let value = median(&sorted(theirs.iter().copied()));
+                let value = median(theirs.clone());
                 write!(f, "  {:>26}", format!("{value:.*}{ratio}", usize::from(value < 1000.0)))?;
             }
             writeln!(f)?;
@@ -56,8 +58,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// The upper one of the two in the middle; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+pub(crate) fn median(values: Vec<f64>) -> f64 {
+    let values = sorted(values.into_iter());
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
