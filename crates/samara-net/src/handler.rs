@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{AsyncRead, AsyncWrite, StreamExt};
 use libp2p::StreamProtocol;
@@ -288,19 +289,22 @@ enum ReadError {
 struct Reader {
     stream: Stream,
     decoder: FrameDecoder,
-    /// Read, but not yet cut into frames.
-    pending: Bytes,
     chunk: Vec<u8>,
+    /// What of the chunk was read, but not yet cut into frames.
+    pending: Range<usize>,
 }
 
 impl Reader {
     fn new(stream: Stream, frame_bytes_max: usize) -> Self {
-        Self { stream, decoder: FrameDecoder::new(frame_bytes_max), pending: Bytes::new(), chunk: Vec::new() }
+        Self { stream, decoder: FrameDecoder::new(frame_bytes_max), chunk: Vec::new(), pending: 0..0 }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, limits: &Limits) -> Poll<Result<RpcFrame, ReadError>> {
         loop {
-            match self.decoder.next(&mut self.pending) {
+            let mut pending = &self.chunk[self.pending.clone()];
+            let next = self.decoder.next(&mut pending);
+            self.pending.start = self.pending.end - pending.len();
+            match next {
                 Err(error) => return Poll::Ready(Err(ReadError::Malformed(error))),
                 Ok(Some(frame)) => {
                     let rpc = wire::decode(frame, limits).map(RpcFrame::new);
@@ -308,9 +312,13 @@ impl Reader {
                 }
                 Ok(None) => {}
             }
-            if self.chunk.is_empty() {
-                self.chunk.resize(FIRST_CHUNK_BYTES, 0);
+            match self.chunk.len() {
+                0 => self.chunk.resize(FIRST_CHUNK_BYTES, 0),
+                // The last read filled it: there is more behind.
+                len if self.pending.end == len => self.chunk.resize(CHUNK_BYTES, 0),
+                _ => {}
             }
+            self.pending = 0..0;
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
                 Poll::Pending => {
                     // An idle connection keeps no buffer.
@@ -324,12 +332,7 @@ impl Reader {
                         if self.decoder.is_between_frames() { "closed" } else { "closed inside a frame" };
                     return Poll::Ready(Err(ReadError::Closed(cut.to_owned())));
                 }
-                Poll::Ready(Ok(count)) => {
-                    self.pending = Bytes::copy_from_slice(&self.chunk[..count]);
-                    if count == self.chunk.len() && count < CHUNK_BYTES {
-                        self.chunk = vec![0; CHUNK_BYTES];
-                    }
-                }
+                Poll::Ready(Ok(count)) => self.pending = 0..count,
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(ReadError::Closed(error.to_string())));
                 }

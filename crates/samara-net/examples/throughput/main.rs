@@ -107,7 +107,9 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
     let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
     let mut slowest = f64::INFINITY;
     for at in order(all.len(), round) {
-        let done = clusters[at].fill(bytes, window(bytes), seconds)?;
+        let done = clusters[at]
+            .fill(bytes, window(bytes), seconds)
+            .map_err(|error| case(all, at, bytes, &*error))?;
         let rate = done.copies as f64 / done.seconds;
         slowest = slowest.min(rate);
         table.add(&format!("{bytes} B: saturated, deliveries/s"), at, rate);
@@ -120,9 +122,11 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
     let mut latencies = vec![[Vec::new(), Vec::new()]; all.len()];
     for slice in 0..SLICES {
         for at in order(all.len(), round + slice) {
-            let all = clusters[at].pace(bytes, per_node, seconds / 2.0, 0)?;
+            let taken = clusters[at]
+                .pace(bytes, per_node, seconds / 2.0, 0)
+                .map_err(|error| case(all, at, bytes, &*error))?;
             for (values, (rank, _)) in latencies[at].iter_mut().zip(ranks) {
-                let micros = all.quantile(rank).ok_or("no message was delivered")?;
+                let micros = taken.quantile(rank).ok_or("no message was delivered")?;
                 values.push(micros as f64 / 1000.0);
             }
         }
@@ -133,6 +137,11 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
         }
     }
     Ok(())
+}
+
+/// What went wrong, and where.
+fn case(all: &[Implementation], at: usize, bytes: usize, error: &dyn std::fmt::Display) -> String {
+    format!("{} with messages of {bytes} B: {error}; nothing is reported", all[at].name)
 }
 
 /// What a connection costs: the growth of a process that gets more of them.
