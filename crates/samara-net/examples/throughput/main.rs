@@ -89,9 +89,8 @@ fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> 
         if with_memory {
             memory(&all, round, &mut table)?;
         }
-        println!("round {} of {rounds} is over", round + 1);
+        println!("after round {} of {rounds}:\n{table}", round + 1);
     }
-    print!("{table}");
     Ok(())
 }
 
@@ -117,13 +116,15 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
         table.add(&format!("{bytes} B: deliveries/s of processor"), at, per_processor);
     }
     let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
+    // Where the machine is very slow, still some messages of each node.
+    let slice_seconds = (seconds / 2.0).max(5.0 / per_node);
     let ranks = [(0.5, "median"), (0.99, "p99")];
     // By implementation and rank: one value of each slice.
     let mut latencies = vec![[Vec::new(), Vec::new()]; all.len()];
     for slice in 0..SLICES {
         for at in order(all.len(), round + slice) {
             let taken = clusters[at]
-                .pace(bytes, per_node, seconds / 2.0, 0)
+                .pace(bytes, per_node, slice_seconds, 0)
                 .map_err(|error| case(all, at, bytes, &*error))?;
             for (values, (rank, _)) in latencies[at].iter_mut().zip(ranks) {
                 let micros = taken.quantile(rank).ok_or("no message was delivered")?;
