@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{AsyncRead, AsyncWrite, StreamExt};
 use libp2p::StreamProtocol;
@@ -22,8 +23,10 @@ use crate::upgrade::Offer;
 
 /// So often at most a stream is opened or accepted on one connection: peers that keep closing theirs are left alone.
 const ATTEMPTS_MAX: u32 = 5;
-/// How much is read at a time, and how much of small frames is written together.
+/// How much is read at a time at most, and how much of small frames is written together.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How much is read at first: most wake-ups bring less, and a buffer has to be cleared before it is read into.
+const FIRST_CHUNK_BYTES: usize = 8 << 10;
 /// Bytes of the length before a frame, at most.
 const PREFIX_BYTES_MAX: usize = 10;
 
@@ -255,6 +258,8 @@ impl Writer {
                     self.taken += 1;
                 }
                 if self.buffer.is_empty() {
+                    // An idle connection keeps no buffer.
+                    self.buffer = BytesMut::new();
                     break;
                 }
             }
@@ -284,19 +289,22 @@ enum ReadError {
 struct Reader {
     stream: Stream,
     decoder: FrameDecoder,
-    /// Read, but not yet cut into frames.
-    pending: Bytes,
     chunk: Vec<u8>,
+    /// What of the chunk was read, but not yet cut into frames.
+    pending: Range<usize>,
 }
 
 impl Reader {
     fn new(stream: Stream, frame_bytes_max: usize) -> Self {
-        Self { stream, decoder: FrameDecoder::new(frame_bytes_max), pending: Bytes::new(), chunk: Vec::new() }
+        Self { stream, decoder: FrameDecoder::new(frame_bytes_max), chunk: Vec::new(), pending: 0..0 }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, limits: &Limits) -> Poll<Result<RpcFrame, ReadError>> {
         loop {
-            match self.decoder.next(&mut self.pending) {
+            let mut pending = &self.chunk[self.pending.clone()];
+            let next = self.decoder.next(&mut pending);
+            self.pending.start = self.pending.end - pending.len();
+            match next {
                 Err(error) => return Poll::Ready(Err(ReadError::Malformed(error))),
                 Ok(Some(frame)) => {
                     let rpc = wire::decode(frame, limits).map(RpcFrame::new);
@@ -304,9 +312,13 @@ impl Reader {
                 }
                 Ok(None) => {}
             }
-            if self.chunk.is_empty() {
-                self.chunk.resize(CHUNK_BYTES, 0);
+            match self.chunk.len() {
+                0 => self.chunk.resize(FIRST_CHUNK_BYTES, 0),
+                // The last read filled it: there is more behind.
+                len if self.pending.end == len => self.chunk.resize(CHUNK_BYTES, 0),
+                _ => {}
             }
+            self.pending = 0..0;
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
                 Poll::Pending => {
                     // An idle connection keeps no buffer.
@@ -320,7 +332,7 @@ impl Reader {
                         if self.decoder.is_between_frames() { "closed" } else { "closed inside a frame" };
                     return Poll::Ready(Err(ReadError::Closed(cut.to_owned())));
                 }
-                Poll::Ready(Ok(count)) => self.pending = Bytes::copy_from_slice(&self.chunk[..count]),
+                Poll::Ready(Ok(count)) => self.pending = 0..count,
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(ReadError::Closed(error.to_string())));
                 }

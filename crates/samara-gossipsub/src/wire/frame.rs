@@ -1,6 +1,6 @@
 //! Frames on a stream: a varint length, then so many bytes.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::error::{WireError, WireErrorKind};
 
@@ -37,16 +37,17 @@ impl FrameDecoder {
     }
 
     /// Takes bytes from `input` until a frame is complete. `None`: all of `input` was taken and more is needed.
-    /// Call it until it returns `None`. A frame that is in `input` as a whole is not copied.
+    /// Call it until it returns `None`. A frame that is in a [`Bytes`] as a whole shares it; out of a slice it is copied, so that
+    /// a message that is kept keeps nothing else of what was read with it.
     ///
     /// # Errors
     /// A length beyond the maximum, or one that does not end; the same again on every later call.
-    pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, WireError> {
+    pub fn next(&mut self, input: &mut impl Buf) -> Result<Option<Bytes>, WireError> {
         loop {
             match &mut self.state {
                 State::Failed(error) => return Err(*error),
                 State::Prefix { value, read } => {
-                    if input.is_empty() {
+                    if !input.has_remaining() {
                         return Ok(None);
                     }
                     let byte = input.get_u8();
@@ -69,12 +70,11 @@ impl FrameDecoder {
                 }
                 State::Body { len, have } => {
                     let missing = *len - have.len();
-                    if have.is_empty() && input.len() >= missing {
+                    if have.is_empty() && input.remaining() >= missing {
                         self.state = State::Prefix { value: 0, read: 0 };
-                        return Ok(Some(input.split_to(missing)));
+                        return Ok(Some(input.copy_to_bytes(missing)));
                     }
-                    let taken = input.split_to(missing.min(input.len()));
-                    have.extend_from_slice(&taken);
+                    have.put(input.take(missing));
                     // A peer that has sent a quarter is believed to send the rest: large frames are moved twice at most.
                     if have.len() >= *len / 4 {
                         have.reserve(*len - have.len());

@@ -119,6 +119,16 @@ fn lengths_that_never_end_are_refused() {
     assert_eq!(input.len(), 90);
 }
 
+/// Otherwise a message of some bytes would keep all that was read from the socket with it.
+#[test]
+fn frames_out_of_a_slice_keep_nothing_else_of_it() {
+    let mut chunk = vec![0; 1000];
+    chunk[..4].copy_from_slice(&[3, 1, 2, 3]);
+    let frame = FrameDecoder::new(10).next(&mut &chunk[..]).unwrap().unwrap();
+    assert_eq!(&frame[..], [1, 2, 3]);
+    assert!(frame.try_into_mut().unwrap().capacity() < 100);
+}
+
 #[test]
 fn whole_frames_are_not_copied() {
     let mut input = Bytes::from(vec![3, 1, 2, 3, 0, 1]);

@@ -48,15 +48,19 @@ proptest! {
         let mut stream = Vec::new();
         rpcs.iter().for_each(|rpc| encode_frame(rpc, &mut stream));
         let mut stream = Bytes::from(stream);
-        let mut decoder = FrameDecoder::new(1 << 20);
+        let (mut decoder, mut of_slices) = (FrameDecoder::new(1 << 20), FrameDecoder::new(1 << 20));
         let mut frames = Vec::new();
         let mut cuts = cuts.iter().cycle();
         while !stream.is_empty() {
             let cut = *cuts.next().unwrap();
             let mut piece = stream.split_to(cut.min(stream.len()));
+            let slice = piece.clone();
+            let mut slice = &slice[..];
             while let Some(frame) = decoder.next(&mut piece).unwrap() {
+                prop_assert_eq!(of_slices.next(&mut slice).unwrap(), Some(frame.clone()));
                 frames.push(decode(frame, &Limits::default()).unwrap());
             }
+            prop_assert_eq!(of_slices.next(&mut slice).unwrap(), None);
             prop_assert!(piece.is_empty());
         }
         prop_assert!(decoder.is_between_frames());

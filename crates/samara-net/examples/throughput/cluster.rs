@@ -1,0 +1,209 @@
+//! Processes of one implementation, and what the kernel says about them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::unistd::{SysconfVar, sysconf};
+
+use crate::histogram::Histogram;
+use crate::implementation::Anyhow;
+
+/// How long to wait for a mesh, and for messages that are still on the way.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How the nodes of an implementation are started.
+pub(crate) struct Implementation {
+    pub(crate) name: &'static str,
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<&'static str>,
+}
+
+/// A node in a process of its own.
+pub(crate) struct Node {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Node {
+    pub(crate) fn start(implementation: &Implementation, index: usize, of: usize) -> Anyhow<Self> {
+        let mut child = Command::new(&implementation.program)
+            .args(&implementation.arguments)
+            .args(["-index", &index.to_string(), "-of", &of.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let commands = child.stdin.take().ok_or("no standard input")?;
+        let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        let mut node = Self { child, commands, answers, address: String::new() };
+        node.address = node.answer("listening")?;
+        Ok(node)
+    }
+
+    fn tell(&mut self, command: &str) -> Anyhow<()> {
+        Ok(writeln!(self.commands, "{command}")?)
+    }
+
+    /// The rest of the next line, which must start with this word.
+    fn answer(&mut self, word: &str) -> Anyhow<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        match line.trim_end().strip_prefix(word) {
+            Some(rest) => Ok(rest.trim_start().to_owned()),
+            None => Err(format!("a node answered {line:?}, expected {word:?}").into()),
+        }
+    }
+
+    fn ask(&mut self, command: &str, word: &str) -> Anyhow<String> {
+        self.tell(command)?;
+        self.answer(word)
+    }
+
+    pub(crate) fn dial(&mut self, other: &Self) -> Anyhow<()> {
+        self.ask(&format!("dial {}", other.address), "dialled").map(drop)
+    }
+
+    /// Waits until so many neighbours are in the mesh.
+    pub(crate) fn wait_for_mesh(&mut self, members: usize) -> Anyhow<()> {
+        let start = Instant::now();
+        loop {
+            let found: usize = self.ask("mesh", "mesh")?.parse()?;
+            if found == members {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("a mesh of {found} after {PATIENCE:?}, expected {members}").into());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Messages published, and received.
+    fn counts(&mut self) -> Anyhow<(u64, u64)> {
+        let counts = self.ask("counts", "counts")?;
+        let (published, received) = counts.split_once(' ').ok_or("counts of one number")?;
+        Ok((published.parse()?, received.parse()?))
+    }
+
+    /// Seconds of processor, in user mode and in the kernel, of all threads (`proc_pid_stat(5)`: utime, stime).
+    fn processor_seconds(&self) -> Anyhow<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name of the program may contain anything, so count from behind it: utime is field 14, stime 15.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        let ticks: u64 = fields.map(str::parse::<u64>).sum::<Result<_, _>>()?;
+        let per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock ticks")?;
+        Ok(ticks as f64 / per_second as f64)
+    }
+
+    /// A line of `/proc/PID/status` in bytes.
+    pub(crate) fn memory(&self, key: &str) -> Anyhow<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        let kib: u64 = number.ok_or_else(|| format!("/proc/PID/status has no {key}"))?.parse()?;
+        Ok(kib << 10)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What was delivered, and at what cost.
+pub(crate) struct Delivered {
+    pub(crate) copies: u64,
+    pub(crate) seconds: f64,
+    pub(crate) processor_seconds: f64,
+}
+
+/// Five nodes, each connected with each other.
+pub(crate) struct Cluster(pub(crate) Vec<Node>);
+
+impl Cluster {
+    pub(crate) fn full_mesh(implementation: &Implementation, size: usize) -> Anyhow<Self> {
+        let mut nodes: Vec<Node> = Vec::new();
+        for index in 0..size {
+            let mut node = Node::start(implementation, index, size)?;
+            nodes.iter().try_for_each(|other| node.dial(other))?;
+            nodes.push(node);
+        }
+        nodes.iter_mut().try_for_each(|node| node.wait_for_mesh(size - 1))?;
+        Ok(Self(nodes))
+    }
+
+    /// Every node publishes as fast as the others take it.
+    pub(crate) fn fill(&mut self, bytes: usize, window: u64, seconds: f64) -> Anyhow<Delivered> {
+        self.load(&format!("fill {bytes} {window} {seconds}"), 0)
+    }
+
+    /// All nodes but the first `silent` ones publish at this rate each; the latencies of all deliveries.
+    pub(crate) fn pace(
+        &mut self,
+        bytes: usize,
+        per_second: f64,
+        seconds: f64,
+        silent: usize,
+    ) -> Anyhow<Histogram> {
+        self.latencies()?;
+        self.load(&format!("pace {bytes} {per_second} {seconds}"), silent)?;
+        self.latencies()
+    }
+
+    fn latencies(&mut self) -> Anyhow<Histogram> {
+        let mut all = Histogram::default();
+        for node in &mut self.0 {
+            all.merge(&node.ask("latencies", "latencies")?.parse()?);
+        }
+        Ok(all)
+    }
+
+    fn load(&mut self, command: &str, silent: usize) -> Anyhow<Delivered> {
+        let (start, processor, before) = (Instant::now(), self.processor_seconds()?, self.counts()?);
+        self.0[silent..].iter_mut().try_for_each(|node| node.tell(command))?;
+        self.0[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
+        Ok(Delivered {
+            copies: self.wait_for_all(before)?,
+            seconds: start.elapsed().as_secs_f64(),
+            processor_seconds: self.processor_seconds()? - processor,
+        })
+    }
+
+    /// Messages published and received, over all nodes.
+    fn counts(&mut self) -> Anyhow<(u64, u64)> {
+        let mut all = (0, 0);
+        for node in &mut self.0 {
+            let (published, received) = node.counts()?;
+            all = (all.0 + published, all.1 + received);
+        }
+        Ok(all)
+    }
+
+    fn processor_seconds(&self) -> Anyhow<f64> {
+        self.0.iter().map(Node::processor_seconds).sum()
+    }
+
+    /// Waits until every message since then is everywhere, and returns how many copies that were. A case in which one is missing
+    /// is none.
+    fn wait_for_all(&mut self, before: (u64, u64)) -> Anyhow<u64> {
+        let start = Instant::now();
+        loop {
+            let (published, received) = self.counts()?;
+            let expected = (published - before.0) * (self.0.len() as u64 - 1);
+            let delivered = received - before.1;
+            if delivered == expected {
+                return Ok(delivered);
+            }
+            // What is delivered twice is as wrong.
+            if delivered > expected || start.elapsed() > PATIENCE {
+                return Err(format!("{delivered} copies were delivered, expected {expected}").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The two implementations in Rust, configured alike. `interop/go-bench/router.go` has the same for Go.
+
+use std::error::Error;
+use std::time::Duration;
+
+use libp2p::gossipsub;
+use libp2p::identity::Keypair;
+use libp2p::swarm::NetworkBehaviour;
+use samara_gossipsub::Config;
+use samara_gossipsub::config::{Authenticity, LaneCapacity, MeshParams};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::Topic;
+use samara_net::{Event, Options};
+use sha2::{Digest, Sha256};
+
+/// How much fits into any queue: more than can be on the way, so that nothing is lost.
+const QUEUED: usize = 100_000;
+/// Large enough that every neighbour is in the mesh, of 4 or of 45.
+const D: usize = 64;
+const D_LOW: usize = 4;
+const D_HIGH: usize = 128;
+/// From this length on, IDONTWANT is sent.
+const IDONTWANT_BYTES: usize = 1024;
+const SEEN_TTL: Duration = Duration::from_secs(120);
+const FRAME_BYTES_MAX: usize = 1 << 20;
+
+pub(crate) type Anyhow<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What is asked of an implementation.
+pub(crate) trait Gossip: NetworkBehaviour + Sized {
+    fn new(key: &Keypair) -> Anyhow<Self>;
+    fn publish(&mut self, data: Vec<u8>) -> Anyhow<()>;
+    fn mesh(&self) -> usize;
+    /// The payload, if a message has arrived.
+    fn message(event: &Self::ToSwarm) -> Option<&[u8]>;
+}
+
+impl Gossip for samara_net::Behaviour {
+    fn new(key: &Keypair) -> Anyhow<Self> {
+        let mut config = Config::spec();
+        config.mesh = MeshParams { d: D, d_low: D_LOW, d_high: D_HIGH, d_score: 0, d_out: 0, ..config.mesh };
+        config.authenticity = Authenticity::anonymous();
+        config.message_id = MessageIdFn::Sha256Data { len: 20 };
+        config.flood_publish = false;
+        config.peer_exchange = false;
+        config.max_message_bytes = FRAME_BYTES_MAX - 1024;
+        config.max_rpc_bytes = FRAME_BYTES_MAX;
+        config.seen_ttl = SEEN_TTL;
+        config.idontwant.threshold_bytes = IDONTWANT_BYTES;
+        config.idontwant.on_publish = false;
+        config.deliver_own = false;
+        config.peer_score = None;
+        config.sending.publish = LaneCapacity::copies(QUEUED);
+        config.sending.forward = LaneCapacity::copies(QUEUED);
+        let mut gossip = Self::new(key, config, Options::default())?;
+        gossip.subscribe(&Topic::new("t"));
+        Ok(gossip)
+    }
+
+    fn publish(&mut self, data: Vec<u8>) -> Anyhow<()> {
+        Self::publish(self, &Topic::new("t"), data)?;
+        Ok(())
+    }
+
+    fn mesh(&self) -> usize {
+        self.mesh_peers(&Topic::new("t")).len()
+    }
+
+    fn message(event: &Event) -> Option<&[u8]> {
+        if let Event::Message { message, .. } = event { Some(&message.data) } else { None }
+    }
+}
+
+impl Gossip for gossipsub::Behaviour {
+    fn new(_: &Keypair) -> Anyhow<Self> {
+        let id = |message: &gossipsub::Message| {
+            gossipsub::MessageId::from(Sha256::digest(&message.data)[..20].to_vec())
+        };
+        let config = gossipsub::ConfigBuilder::default()
+            .mesh_n(D)
+            .mesh_n_low(D_LOW)
+            .mesh_n_high(D_HIGH)
+            .mesh_outbound_min(0)
+            .retain_scores(0)
+            .validation_mode(gossipsub::ValidationMode::Anonymous)
+            .message_id_fn(id)
+            .flood_publish(false)
+            .max_transmit_size(FRAME_BYTES_MAX)
+            .duplicate_cache_time(SEEN_TTL)
+            .heartbeat_initial_delay(Duration::from_millis(100))
+            .idontwant_message_size_threshold(IDONTWANT_BYTES)
+            .idontwant_on_publish(false)
+            .connection_handler_queue_len(QUEUED)
+            .publish_queue_duration(Duration::from_secs(60))
+            .forward_queue_duration(Duration::from_secs(60))
+            .build()?;
+        let mut gossip = Self::new(gossipsub::MessageAuthenticity::Anonymous, config)?;
+        gossip.subscribe(&gossipsub::IdentTopic::new("t"))?;
+        Ok(gossip)
+    }
+
+    fn publish(&mut self, data: Vec<u8>) -> Anyhow<()> {
+        Self::publish(self, gossipsub::IdentTopic::new("t"), data)?;
+        Ok(())
+    }
+
+    fn mesh(&self) -> usize {
+        self.mesh_peers(&gossipsub::IdentTopic::new("t").hash()).count()
+    }
+
+    fn message(event: &gossipsub::Event) -> Option<&[u8]> {
+        if let gossipsub::Event::Message { message, .. } = event { Some(&message.data) } else { None }
+    }
+}

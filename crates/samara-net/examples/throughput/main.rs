@@ -1,0 +1,172 @@
+//! Throughput, latency and memory of samara-net beside rust-libp2p's gossipsub and go-libp2p-pubsub, alike in configuration and load:
+//! `cargo run --release -p samara-net --example throughput -- [ROUNDS [SECONDS [speed | memory]]]`.
+//!
+//! Every node is a process of its own on loopback, over TCP, Noise and Yamux. A round goes over all lengths of messages, and each of its
+//! measurements over all implementations, whose order changes from round to round. Messages have no author and no signature,
+//! and ids of their content: the protocol is measured, not the cryptography of its messages. See docs/guides/sockets.md.
+
+mod cluster;
+mod histogram;
+mod implementation;
+mod node;
+mod table;
+
+use std::path::Path;
+use std::process::Command;
+
+use libp2p::gossipsub;
+
+use crate::cluster::{Cluster, Implementation, Node};
+use crate::implementation::Anyhow;
+use crate::table::Table;
+
+const NODES: usize = 5;
+/// Of each measurement of latency.
+const SLICES: usize = 5;
+const LENGTHS: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
+
+/// How far a publisher may be ahead of the slowest of the others: 1 MiB, and 4 to 64 messages.
+fn window(bytes: usize) -> u64 {
+    ((1 << 20) / bytes as u64).clamp(4, 64)
+}
+
+/// For memory: connections of one process before and after, and what goes over them.
+const CONNECTIONS: (usize, usize) = (5, 45);
+const MEMORY_BYTES: usize = 16 << 10;
+const MEMORY_PER_SECOND: f64 = 40.0;
+/// Longer than messages are cached to answer IWANT, so that the caches are as full before as after.
+const MEMORY_SECONDS: f64 = 6.0;
+
+fn main() -> Anyhow<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["node", which, "-index", index, "-of", of] => node(which, index.parse()?, of.parse()?),
+        [] => compare(3, 3.0, true, true),
+        [rounds] => compare(rounds.parse()?, 3.0, true, true),
+        [rounds, seconds] => compare(rounds.parse()?, seconds.parse()?, true, true),
+        [rounds, seconds, "speed"] => compare(rounds.parse()?, seconds.parse()?, true, false),
+        [rounds, seconds, "memory"] => compare(rounds.parse()?, seconds.parse()?, false, true),
+        _ => Err("expected: [ROUNDS [SECONDS [speed | memory]]]".into()),
+    }
+}
+
+#[tokio::main]
+async fn node(which: &str, index: usize, of: usize) -> Anyhow<()> {
+    match which {
+        "samara-net" => node::run::<samara_net::Behaviour>(index, of).await,
+        _ => node::run::<gossipsub::Behaviour>(index, of).await,
+    }
+}
+
+fn implementations() -> Anyhow<Vec<Implementation>> {
+    let this = std::env::current_exe()?;
+    let rust = |name| Implementation { name, program: this.clone(), arguments: vec!["node", name] };
+    let mut all = vec![rust("samara-net"), rust("rust-libp2p")];
+    if Command::new("go").arg("version").output().is_err() {
+        println!("There is no Go, so go-libp2p-pubsub is SKIPPED.");
+        return Ok(all);
+    }
+    let program = this.with_file_name("throughput-go");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-bench");
+    let built =
+        Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(source).status()?;
+    if !built.success() {
+        return Err("interop/go-bench does not build: see above".into());
+    }
+    all.push(Implementation { name: "go-libp2p-pubsub", program, arguments: vec![] });
+    Ok(all)
+}
+
+fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> Anyhow<()> {
+    let all = implementations()?;
+    println!("{NODES} nodes in a full mesh, {rounds} rounds, {seconds} s for each load");
+    let mut table = Table::new(all.iter().map(|implementation| implementation.name).collect());
+    for round in 0..rounds {
+        for bytes in LENGTHS.into_iter().filter(|_| with_speed) {
+            speed(&all, round, bytes, seconds, &mut table)?;
+        }
+        if with_memory {
+            memory(&all, round, &mut table)?;
+        }
+        println!("after round {} of {rounds}:\n{table}", round + 1);
+    }
+    Ok(())
+}
+
+/// All indices, starting with another one each time.
+fn order(count: usize, time: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |at| (at + time) % count)
+}
+
+/// First the rate at which each is saturated, then all at half the rate of the slowest: the same load for all, in slices that
+/// alternate, and of which the median counts: whatever else the machine does for a moment then changes little.
+fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table: &mut Table) -> Anyhow<()> {
+    let clusters = all.iter().map(|implementation| Cluster::full_mesh(implementation, NODES));
+    let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
+    let mut slowest = f64::INFINITY;
+    for at in order(all.len(), round) {
+        let done = clusters[at]
+            .fill(bytes, window(bytes), seconds)
+            .map_err(|error| case(all, at, bytes, &*error))?;
+        let rate = done.copies as f64 / done.seconds;
+        slowest = slowest.min(rate);
+        table.add(&format!("{bytes} B: saturated, deliveries/s"), at, rate);
+        let per_processor = done.copies as f64 / done.processor_seconds;
+        table.add(&format!("{bytes} B: deliveries/s of processor"), at, per_processor);
+    }
+    let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
+    // Where the machine is very slow, still some messages of each node.
+    let slice_seconds = (seconds / 2.0).max(5.0 / per_node);
+    let ranks = [(0.5, "median"), (0.99, "p99")];
+    // By implementation and rank: one value of each slice.
+    let mut latencies = vec![[Vec::new(), Vec::new()]; all.len()];
+    for slice in 0..SLICES {
+        for at in order(all.len(), round + slice) {
+            let taken = clusters[at]
+                .pace(bytes, per_node, slice_seconds, 0)
+                .map_err(|error| case(all, at, bytes, &*error))?;
+            for (values, (rank, _)) in latencies[at].iter_mut().zip(ranks) {
+                let micros = taken.quantile(rank).ok_or("no message was delivered")?;
+                values.push(micros as f64 / 1000.0);
+            }
+        }
+    }
+    for (at, latencies) in latencies.into_iter().enumerate() {
+        for (values, (_, name)) in latencies.into_iter().zip(ranks) {
+            table.add(&format!("{bytes} B: latency, {name}, ms"), at, table::median(values));
+        }
+    }
+    Ok(())
+}
+
+/// What went wrong, and where.
+fn case(all: &[Implementation], at: usize, bytes: usize, error: &dyn std::fmt::Display) -> String {
+    format!("{} with messages of {bytes} B: {error}; nothing is reported", all[at].name)
+}
+
+/// What a connection costs: the growth of a process that gets more of them.
+fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()> {
+    for at in order(all.len(), round) {
+        let (few, many) = CONNECTIONS;
+        let mut star = Cluster(vec![Node::start(&all[at], 0, many + 1)?]);
+        let before = grow(&mut star, &all[at], few)?;
+        let after = grow(&mut star, &all[at], many)?;
+        let each = after.saturating_sub(before) as f64 / (many - few) as f64;
+        table.add(&format!("memory with {few} connections, MiB"), at, before as f64 / f64::from(1 << 20));
+        table.add("memory for each one more, KiB", at, each / 1024.0);
+    }
+    Ok(())
+}
+
+/// Connects more nodes with the first one, loads all, and returns the bytes that the first one has in memory.
+fn grow(star: &mut Cluster, implementation: &Implementation, connections: usize) -> Anyhow<u64> {
+    for index in star.0.len()..=connections {
+        let mut node = Node::start(implementation, index, CONNECTIONS.1 + 1)?;
+        node.dial(&star.0[0])?;
+        star.0.push(node);
+    }
+    star.0[0].wait_for_mesh(connections)?;
+    star.pace(MEMORY_BYTES, MEMORY_PER_SECOND / connections as f64, MEMORY_SECONDS, 1)?;
+    star.0[0].memory("VmRSS")
+}
