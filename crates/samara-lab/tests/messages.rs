@@ -130,10 +130,7 @@ fn what_does_not_fit_is_told() {
     ] {
         let set = [(set.0.to_owned(), set.1.to_owned())];
         let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
-        assert!(
-            error.contains(expected) && error.contains(&set[0].0.split('.').next().unwrap()[..]),
-            "{error}"
-        );
+        assert!(error.contains(expected) && error.contains(set[0].0.split('.').next().unwrap()), "{error}");
     }
     let set = [("protocol.kind".to_owned(), "floodsub".to_owned())];
     let error = load("peerdas", &set, &[], None).unwrap_err().to_string();

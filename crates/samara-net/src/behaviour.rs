@@ -383,6 +383,9 @@ impl Behaviour {
             Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
             _ => None,
         });
+        // All of a machine's own nodes, and whoever comes through a proxy on it, share the loopback address: it says nothing
+        // about who is whose sybil (P6 of the score).
+        let address = address.filter(|address| !address.is_loopback());
         let connection = Connection {
             id,
             frames,

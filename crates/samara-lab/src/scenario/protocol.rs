@@ -45,7 +45,7 @@ pub enum ProtocolKind {
 pub struct Gossipsub {
     /// The values that are not given below.
     pub preset: Preset,
-    /// The version of the protocol that all nodes speak.
+    /// The version of the protocol that all nodes speak. Real nodes offer all that they know, or up to 1.0 or 1.1.
     pub version: Version,
     /// D: the wanted size of a mesh.
     #[serde(skip_serializing_if = "Option::is_none")]

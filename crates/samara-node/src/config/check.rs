@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
+use libp2p::{Multiaddr, StreamProtocol};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
-use samara_lab::scenario::{Preset, ScheduleSpec, SourceKind};
+use samara_lab::scenario::{Preset, ScheduleSpec, SourceKind, Version};
 use samara_lab::units::Size;
-use samara_net::{KeyVerifier, Options};
+use samara_net::{KeyVerifier, Options, PROTOCOLS};
 use tracing_subscriber::EnvFilter;
 
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
@@ -76,7 +77,7 @@ impl NodeConfig {
             limits: Limits::with_frame_bytes(engine.max_rpc_bytes),
             report_sent: true,
             report_frames: self.trace.is_some(),
-            ..Options::default()
+            protocols: offered(self.gossipsub.version),
         };
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
@@ -234,4 +235,15 @@ pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
     };
     let end = matches!((parts.next(), parts.next()), (None | Some(Protocol::P2p(_)), None));
     if ip && port && end { Ok(address) } else { Err(wrong("")) }
+}
+
+/// Everything that the node speaks, or what there was up to an old version: 1.0 or 1.1.
+fn offered(version: Version) -> Arc<[StreamProtocol]> {
+    let all = PROTOCOLS.into_iter();
+    match version {
+        Version::V1_2 => all.collect(),
+        Version::V1_0 | Version::V1_1 => {
+            all.skip_while(|protocol| protocol.as_ref() != version.protocol()).collect()
+        }
+    }
 }

@@ -301,8 +301,11 @@ fn hops(series: &Series<'_>) -> String {
     })
 }
 
+/// A name for files, a title, and where the value is found.
+type Swept = (&'static str, &'static str, fn(&Row) -> f64);
+
 /// What is drawn over the last axis of a sweep.
-const SWEPT: [(&str, &str, fn(&Row) -> f64); 3] = [
+const SWEPT: [Swept; 3] = [
     ("dissemination", "mean dissemination time (ms)", |row| row.mean),
     ("hops", "mean hops of the last delivery", |row| row.hops),
     ("copies", "copies received for each delivery", |row| row.copies),
