@@ -28,6 +28,8 @@ type networkConfig struct {
 	// Connections are never closed here, and their number has no limit.
 	IdleTimeout    string `toml:"idle_timeout"`
 	MaxConnections int    `toml:"max_connections"`
+	// What go hands ahead is decided by its queues and writers.
+	InFlight string `toml:"in_flight"`
 }
 
 type messagesConfig struct {
