@@ -35,7 +35,8 @@ pub struct Node {
     peers: u32,
 }
 
-/// A configuration whose heartbeats come at known times (1.1 s, 2.1 s, ...), without flood publishing and scoring.
+/// A configuration whose heartbeats come at known times (1.1 s, 2.1 s, ...), without flood publishing and scoring, and with gossip
+/// as the specification has it.
 pub fn plain() -> Config {
     Config {
         heartbeat_random_phase: false,
@@ -43,6 +44,7 @@ pub fn plain() -> Config {
         flood_publish: false,
         peer_score: None,
         peer_exchange: false,
+        gossip_to_turned_away: false,
         ..Config::spec()
     }
 }

@@ -126,7 +126,7 @@ async fn metrics_count_what_happens() {
         ("samara_bytes_up_total{kind=\"payload\"}", 30_000.0),
         ("samara_bytes_up_total{kind=\"control\"}", 5.0),
         ("samara_bytes_down_total{kind=\"control\"}", 5.0),
-        ("samara_peers{protocol=\"/meshsub/1.2.0\"}", 1.0),
+        ("samara_peers{protocol=\"/meshsub/1.3.0\"}", 1.0),
         ("samara_mesh_size{topic=\"t\"}", 1.0),
         ("samara_topic_peers{topic=\"t\"}", 1.0),
         ("samara_heartbeats_total", 1.0),

@@ -29,7 +29,7 @@ async fn a_message_reaches_everybody_over_tcp_and_quic() {
     assert_eq!(status["peer_id"], hub.peer.as_str());
     let peers = status["peers"].as_array().unwrap();
     assert_eq!(peers.len(), 2);
-    assert!(peers.iter().all(|peer| peer["protocol"] == "/meshsub/1.2.0" && peer["score"] == 0.0));
+    assert!(peers.iter().all(|peer| peer["protocol"] == "/meshsub/1.3.0" && peer["score"] == 0.0));
     assert_eq!(status["topics"][0]["subscribers"].as_array().unwrap().len(), 2);
 }
 

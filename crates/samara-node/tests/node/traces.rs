@@ -46,7 +46,7 @@ async fn both_sides_of_a_message_are_traced() {
     let position = |wanted: &dyn Fn(&Body) -> bool| hub.iter().position(wanted);
     let join = position(&|body| matches!(body, Body::Join(join) if join.topic == topic));
     let add = position(
-        &|body| matches!(body, Body::AddPeer(add) if add.peer_id == leaf_peer && add.proto.as_deref() == Some("/meshsub/1.2.0")),
+        &|body| matches!(body, Body::AddPeer(add) if add.peer_id == leaf_peer && add.proto.as_deref() == Some("/meshsub/1.3.0")),
     );
     let graft = position(
         &|body| matches!(body, Body::Graft(graft) if graft.peer_id == leaf_peer && graft.topic == topic),
