@@ -83,13 +83,15 @@ fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> 
     println!("{NODES} nodes in a full mesh, {rounds} rounds, {seconds} s for each load");
     let mut table = Table::new(all.iter().map(|implementation| implementation.name).collect());
     for round in 0..rounds {
-        for bytes in LENGTHS.into_iter().filter(|_| with_speed) {
-            speed(&all, round, bytes, seconds, &mut table)?;
-        }
-        if with_memory {
-            memory(&all, round, &mut table)?;
-        }
+        let mut one_round = || {
+            let mut lengths = LENGTHS.into_iter().filter(|_| with_speed);
+            lengths.try_for_each(|bytes| speed(&all, round, bytes, seconds, &mut table))?;
+            if with_memory { memory(&all, round, &mut table) } else { Ok(()) }
+        };
+        let done = one_round();
+        // What was measured before something went wrong is as good.
         println!("after round {} of {rounds}:\n{table}", round + 1);
+        done?;
     }
     Ok(())
 }
@@ -106,9 +108,8 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
     let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
     let mut slowest = f64::INFINITY;
     for at in order(all.len(), round) {
-        let done = clusters[at]
-            .fill(bytes, window(bytes), seconds)
-            .map_err(|error| case(all, at, bytes, &*error))?;
+        let done =
+            clusters[at].fill(bytes, window(bytes), seconds).map_err(|error| case(all, at, bytes, error))?;
         let rate = done.copies as f64 / done.seconds;
         slowest = slowest.min(rate);
         table.add(&format!("{bytes} B: saturated, deliveries/s"), at, rate);
@@ -125,7 +126,7 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
         for at in order(all.len(), round + slice) {
             let taken = clusters[at]
                 .pace(bytes, per_node, slice_seconds, 0)
-                .map_err(|error| case(all, at, bytes, &*error))?;
+                .map_err(|error| case(all, at, bytes, error))?;
             for (values, (rank, _)) in latencies[at].iter_mut().zip(ranks) {
                 let micros = taken.quantile(rank).ok_or("no message was delivered")?;
                 values.push(micros as f64 / 1000.0);
@@ -141,7 +142,12 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
 }
 
 /// What went wrong, and where.
-fn case(all: &[Implementation], at: usize, bytes: usize, error: &dyn std::fmt::Display) -> String {
+fn case(
+    all: &[Implementation],
+    at: usize,
+    bytes: usize,
+    error: Box<dyn std::error::Error + Send + Sync>,
+) -> String {
     format!("{} with messages of {bytes} B: {error}; nothing is reported", all[at].name)
 }
 
@@ -150,8 +156,9 @@ fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()>
     for at in order(all.len(), round) {
         let (few, many) = CONNECTIONS;
         let mut star = Cluster(vec![Node::start(&all[at], 0, many + 1)?]);
-        let before = grow(&mut star, &all[at], few)?;
-        let after = grow(&mut star, &all[at], many)?;
+        let named = |error| case(all, at, MEMORY_BYTES, error);
+        let before = grow(&mut star, &all[at], few).map_err(named)?;
+        let after = grow(&mut star, &all[at], many).map_err(named)?;
         let each = after.saturating_sub(before) as f64 / (many - few) as f64;
         table.add(&format!("memory with {few} connections, MiB"), at, before as f64 / f64::from(1 << 20));
         table.add("memory for each one more, KiB", at, each / 1024.0);
