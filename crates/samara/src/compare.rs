@@ -7,10 +7,14 @@ use samara_report::terminal;
 use serde_json::Value;
 
 /// The metrics that are set side by side: path, and whether less is better.
-const METRICS: [(&str, &str); 8] = [
+const METRICS: [(&str, &str); 12] = [
     ("time_to_custody_ms.mean", "mean ms"),
     ("time_to_custody_ms.p95", "p95 ms"),
     ("time_to_custody_ms.max", "max ms"),
+    ("dissemination_ms.mean", "dissemination ms"),
+    ("dissemination_ms.p99", "p99 ms"),
+    ("last_delivery_hop.mean", "hops"),
+    ("incomplete", "incomplete"),
     ("delivery_ratio", "delivered"),
     ("duplication_factor", "copies"),
     ("bytes_up_per_node", "bytes up"),
