@@ -36,7 +36,7 @@ impl Config {
                 gossip_factor: 0.25,
             },
             mesh_rules: MeshRules::Guarded,
-            gossip_to_turned_away: true,
+            gossip_to_turned_away: false,
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
             heartbeat_random_phase: true,
