@@ -174,7 +174,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     }
 }
 
-/// [`Metrics::throughput_mb_per_s`] and [`Metrics::longest_gap_ms`].
+/// [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     let bytes = measured.point.scenario.workload.column_bytes() as f64;
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
