@@ -1,0 +1,65 @@
+use libp2p::swarm::{ConnectionId, FromSwarm, ListenError, ListenFailure, NetworkBehaviour};
+
+use super::*;
+use crate::handler::FromHandler;
+
+/// A link comes up and goes down again. The number that it had.
+fn visit(behaviour: &mut Behaviour, peer: PeerId, number: usize) -> Handle {
+    let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+    let id = ConnectionId::new_unchecked(number);
+    behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+    behaviour.on_connection_handler_event(peer, id, FromHandler::Protocol(crate::PROTOCOLS[0].clone()));
+    let handle = behaviour.handle(&peer).unwrap();
+    assert_eq!(behaviour.peer_id(handle), Some(peer));
+    behaviour.closed(peer, id);
+    handle
+}
+
+#[test]
+fn a_peer_that_comes_back_has_its_number_and_nobody_else_has_it() {
+    let key = Keypair::generate_ed25519();
+    let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
+    let (known, other) = (PeerId::random(), PeerId::random());
+    let first = visit(&mut behaviour, known, 0);
+    assert_ne!(visit(&mut behaviour, other, 1), first);
+    assert_eq!(visit(&mut behaviour, known, 2), first);
+}
+
+#[test]
+fn numbers_of_those_that_are_gone_for_longest_are_used_again() {
+    let key = Keypair::generate_ed25519();
+    let mut config = Config::spec();
+    config.peer_score.as_mut().unwrap().ip_colocation_weight = 0.0;
+    let mut behaviour = Behaviour::new(&key, config, Options::default()).unwrap();
+    let bad = visit(&mut behaviour, PeerId::random(), 0);
+    behaviour.call(|engine, _| engine.set_app_score(bad, -5.0));
+    assert!(behaviour.engine().peer_score(bad) < 0.0, "what is known of it outlives the link");
+    for number in 1..DEPARTED_MAX {
+        assert_ne!(visit(&mut behaviour, PeerId::random(), number), bad);
+    }
+    assert_eq!(visit(&mut behaviour, PeerId::random(), DEPARTED_MAX), bad);
+    // Whoever has it now does not answer for the other.
+    assert_eq!(behaviour.engine().peer_score(bad), 0.0);
+    assert_eq!(behaviour.sizes().handles, DEPARTED_MAX);
+}
+
+/// Otherwise whoever is refused by a limit on connections would fill memory here.
+#[test]
+fn connections_that_others_refuse_leave_nothing_behind() {
+    let key = Keypair::generate_ed25519();
+    let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
+    let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+    for number in 0..100 {
+        let (id, peer) = (ConnectionId::new_unchecked(number), PeerId::random());
+        behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+        assert_eq!(behaviour.peers.len(), 1);
+        behaviour.on_swarm_event(FromSwarm::ListenFailure(ListenFailure {
+            local_addr: &address,
+            send_back_addr: &address,
+            error: &ListenError::Aborted,
+            connection_id: id,
+            peer_id: Some(peer),
+        }));
+        assert!(behaviour.peers.is_empty());
+    }
+}
