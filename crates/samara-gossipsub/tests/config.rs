@@ -77,6 +77,7 @@ fn impossible_values_are_named_with_what_is_expected() {
         error(|config| config.history_gossip = 6),
         error(|config| config.heartbeat_interval = Duration::ZERO),
         error(|config| config.max_rpc_bytes = 1000),
+        error(|config| config.max_control_bytes = 2 << 20),
         error(|config| config.thresholds.gossip = 1.0),
         error(|config| config.sending.publish.copies = 0),
         error(|config| {
@@ -96,6 +97,7 @@ fn impossible_values_are_named_with_what_is_expected() {
         "history_gossip: found 6, expected at most history_length = 5",
         "heartbeat_interval: found 0ns, expected more than 0",
         "max_rpc_bytes: found 1000, expected more than max_message_bytes = 1048576",
+        "max_control_bytes: found 2097152, expected 64 to max_rpc_bytes = 1049600",
         "thresholds.gossip: found 1, expected a value for which holds: it must be <= 0",
         "sending.publish.copies: found 0, expected at least 1",
         "peer_score.behaviour_penalty_weight: found 1, expected a value for which holds: it must be <= 0 (a penalty, or 0 to turn it off)",

@@ -4,9 +4,9 @@ mod common;
 
 use bytes::Bytes;
 use common::*;
-use samara_engine::PeerId;
-use samara_gossipsub::Ignored;
-use samara_gossipsub::rpc::{Control, Rpc};
+use samara_engine::{Frame, PeerId};
+use samara_gossipsub::rpc::{Control, Rpc, RpcFrame};
+use samara_gossipsub::{Config, Ignored};
 
 const V1_3: &str = "/meshsub/1.3.0";
 
@@ -51,6 +51,30 @@ fn they_are_announced_once_in_the_first_frame_and_to_those_who_know_them() {
         );
     }
     assert!(leave_to(&mut node, older).iter().all(|rpc| !announced(rpc)));
+}
+
+#[test]
+fn subscriptions_longer_than_one_frame_come_in_several() {
+    let mut node = Node::new(Config { max_control_bytes: 1000, ..plain() });
+    let mut topics: Vec<String> = (0..300).map(|number| format!("a topic with number {number}")).collect();
+    topics.sort();
+    for topic in &topics {
+        node.subscribe(topic);
+    }
+    for protocol in [V1_2, V1_3] {
+        let peer = node.connect_as(protocol, false);
+        let frames = leave_to(&mut node, peer);
+        assert!(frames.len() > 5, "{}", frames.len());
+        assert!(frames.iter().all(|rpc| RpcFrame::new(rpc.clone()).encoded_len() <= 1000));
+        assert_eq!(announced(&frames[0]), protocol == V1_3);
+        let mut told: Vec<String> = frames
+            .iter()
+            .flat_map(|rpc| &rpc.subscriptions)
+            .map(|change| change.topic.as_str().to_owned())
+            .collect();
+        told.sort();
+        assert_eq!(told, topics);
+    }
 }
 
 #[test]

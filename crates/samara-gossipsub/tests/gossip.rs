@@ -177,10 +177,8 @@ fn longer_lists_are_cut_to_different_parts() {
 }
 
 #[test]
-fn frames_longer_than_allowed_are_split() {
-    let mut config = plain();
-    config.max_message_bytes = 400;
-    config.max_rpc_bytes = 500;
+fn lists_longer_than_allowed_are_split() {
+    let config = Config { max_control_bytes: 500, ..plain() };
     let (mut node, _) = Node::on_topic(config, "t", 12, 2);
     let mut published = Vec::new();
     for _ in 0..100 {

@@ -117,7 +117,7 @@ fn messages_without_topic_and_too_long_ones_are_dropped() {
 
 #[test]
 fn frames_longer_than_allowed_are_not_looked_at() {
-    let config = Config { max_message_bytes: 100, max_rpc_bytes: 200, ..plain() };
+    let config = Config { max_message_bytes: 100, max_rpc_bytes: 200, max_control_bytes: 200, ..plain() };
     let (mut node, peers) = Node::on_topic(config, "t", 3, 0);
     node.rpc(peers[0], publish((0..3).map(|number| message("t", number, 90))));
     assert_eq!(node.ignored(Ignored::RpcTooLong), 1);

@@ -113,7 +113,11 @@ impl Handler {
 
     fn write(&mut self, cx: &mut Context<'_>) {
         let Outbound::Open(writer) = &mut self.outbound else { return };
-        match writer.poll(&mut self.frames, cx) {
+        let written = writer.poll(&mut self.frames, cx).and_then(|written| {
+            writer.poll_closed(cx)?;
+            Ok(written)
+        });
+        match written {
             Ok(0) => {}
             Ok(written) => self.events.push_back(FromHandler::Written(written)),
             Err(error) => {
@@ -276,6 +280,17 @@ impl Writer {
             self.unflushed = false;
         }
         Ok(written)
+    }
+
+    /// An error if the peer has closed the stream. One that cannot read a frame does (rust-libp2p), without a reset: what is
+    /// written from then on is taken as long as there is a window, and read by nobody.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match Pin::new(&mut self.stream).poll_read(cx, &mut [0])? {
+            Poll::Pending => Ok(()),
+            Poll::Ready(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            // Frames come on streams that the peer opens.
+            Poll::Ready(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 }
 

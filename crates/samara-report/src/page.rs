@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use samara_lab::measure::Statistics;
+
 use crate::about::About;
+use crate::words::short_ms;
 
 /// A whole page: heading, key sentences, the body of the job, and how to run it again.
 pub(crate) fn document(about: &About, headline: &[String], body: &str, script: &str) -> String {
@@ -65,6 +68,69 @@ pub(crate) fn inline(svg: &str) -> &str {
     svg.find("<svg").map_or(svg, |start| &svg[start..])
 }
 
+/// What real nodes used, how exactly they were told what to do, and every reason to distrust them.
+pub(crate) fn real_nodes(about: &About, body: &mut String) {
+    let runs: Vec<_> = about.summary.runs.iter().filter_map(|run| Some((run, run.real.as_ref()?))).collect();
+    if runs.is_empty() {
+        return;
+    }
+    body.push_str(
+        "<section><h2>Real nodes</h2><p>Every node was a process of its own. Ready is the time until links and meshes were there; late is how \
+         much later than planned publications were made; means and maxima are over nodes.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>\
+         <th>Nodes were</th><th class=\"n\">Ready</th><th class=\"n\">Late, p50</th><th class=\"n\">Late, most</th><th class=\"n\">Processor of a node</th>\
+         <th class=\"n\">Most</th><th class=\"n\">Memory of a node</th><th class=\"n\">Most</th><th class=\"n\">Open files, most</th>\
+         <th class=\"n\">Emulation, of a processor</th><th class=\"n\">Emulation late, p99</th></tr></thead><tbody>",
+    );
+    for (run, real) in &runs {
+        let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), short_ms);
+        let cpu = |value: fn(&Statistics) -> f64| time(real.node_cpu_s.as_ref().map(|cpu| value(cpu) * 1e3));
+        let memory = |value: fn(&Statistics) -> f64| {
+            real.node_peak_rss_bytes
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), |rss| format!("{:.1} MB", value(rss) / 1e6))
+        };
+        let late = |value: fn(&Statistics) -> f64| time(real.publish_error_ms.as_ref().map(value));
+        let cells = [
+            time(Some(real.ready_s * 1e3)),
+            late(|s| s.p50),
+            late(|s| s.max),
+            cpu(|s| s.mean),
+            cpu(|s| s.max),
+            memory(|s| s.mean),
+            memory(|s| s.max),
+            real.node_open_fds.as_ref().map_or_else(|| "-".to_owned(), |fds| format!("{:.0}", fds.max)),
+            real.relay_cpu_share.map_or_else(|| "none".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            time(real.relay_late_p99_ms),
+        ];
+        let _ = write!(
+            body,
+            "<tr><th scope=\"row\">{}, seed {}</th><td>{}</td>",
+            text(&run.name),
+            run.parameters.get("seed").map_or_else(String::new, ToString::to_string),
+            text(&real.programs.join(", "))
+        );
+        for cell in cells {
+            let _ = write!(body, "<td class=\"n\">{cell}</td>");
+        }
+        body.push_str("</tr>");
+    }
+    body.push_str("</tbody></table></div>");
+    let doubts: Vec<String> = runs
+        .iter()
+        .flat_map(|(run, real)| {
+            real.doubts.iter().map(|doubt| format!("<li>{}: {}</li>", text(&run.name), text(doubt)))
+        })
+        .collect();
+    if !doubts.is_empty() {
+        let _ = write!(
+            body,
+            "<p>Reasons to distrust these figures:</p><ul class=\"missed\">{}</ul>",
+            doubts.concat()
+        );
+    }
+    body.push_str("</section>");
+}
+
 /// Which expectations hold.
 pub(crate) fn expectations(about: &About, body: &mut String) {
     if about.outcomes.is_empty() {
@@ -92,13 +158,21 @@ pub(crate) fn expectations(about: &About, body: &mut String) {
 fn configuration(about: &About, body: &mut String) {
     let summary = &about.summary;
     let only: String = about.only.iter().map(|run| format!(" --only {}", text(run))).collect();
+    let real = summary.runs.iter().any(|run| run.real.is_some());
+    let verb = if real { "testbed" } else { "run" };
+    let same = if real {
+        "Real nodes never do exactly the same twice.".to_owned()
+    } else {
+        format!(
+            "Digest <code>{}</code>: the same scenario, seed and version give the same digest on any number of threads.",
+            text(&summary.digest)
+        )
+    };
     let _ = write!(
         body,
-        "<section><h2>To run it again</h2><p><code>samara run scenario.toml{only} --out again</code> in the folder of this file, \
-         with Samara {}. Digest <code>{}</code>: the same scenario, seed and version give the same digest on any number of \
-         threads.</p><details><summary>The whole scenario ({})</summary><pre>{}</pre></details></section>",
+        "<section><h2>To run it again</h2><p><code>samara {verb} scenario.toml{only} --out again</code> in the folder of this file, \
+         with Samara {}. {same}</p><details><summary>The whole scenario ({})</summary><pre>{}</pre></details></section>",
         text(&summary.version),
-        text(&summary.digest),
         text(&about.scenario),
         text(&about.toml)
     );

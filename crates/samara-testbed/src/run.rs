@@ -18,7 +18,7 @@ use samara_lab::scenario::Point;
 use samara_sim::HostStats;
 
 use crate::addresses::{Wire, multiaddr};
-use crate::client::Metrics;
+use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
@@ -111,6 +111,7 @@ pub fn run(
     doubts.extend(end(&mut nodes)?);
     progress("reading traces", 1.0);
     let events = collect::events(&nodes)?;
+    doubts.extend(missing(&events, &planned));
     let looks = (&before, &after);
     let measured = match &wanted.job {
         Job::Messages { plan, .. } => {
@@ -132,6 +133,13 @@ pub fn run(
         doubts,
     };
     Ok((measured, real))
+}
+
+/// What the traces have less, or more, of publications than was planned.
+fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
+    let expected: usize = planned.iter().flatten().map(|publication| publication.batch.len()).sum();
+    let found = events.published.len();
+    (found != expected).then(|| format!("the traces have {found} publications, planned were {expected}"))
 }
 
 /// Starts all processes and waits until they listen.
@@ -312,7 +320,9 @@ fn messages(
             Some(number) if row.first => {
                 collector.delivered(number, row.node, row.from, at);
             }
-            _ => counts[row.node as usize].duplicates += 1,
+            Some(_) => counts[row.node as usize].duplicates += 1,
+            // Told as a doubt.
+            None => {}
         }
     }
     let mut mesh = 0.0;

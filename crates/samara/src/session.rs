@@ -180,6 +180,11 @@ fn show(
         );
         crate::print(&text)?;
     }
+    for run in &summary.runs {
+        for doubt in run.real.iter().flat_map(|real| &real.doubts) {
+            eprintln!("samara: {}: doubtful: {doubt}", run.name);
+        }
+    }
     // Which expectations held, without repeating those of every seed and point.
     let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
     for outcome in outcomes {

@@ -75,8 +75,11 @@ pub struct Config {
     pub message_id: MessageIdFn,
     /// Largest payload that is published or accepted, in bytes, where a topic does not say otherwise.
     pub max_message_bytes: usize,
-    /// Largest frame that is sent; lists of control messages are split accordingly. Longer frames are ignored.
+    /// Largest frame that is sent or accepted. Longer ones are ignored.
     pub max_rpc_bytes: usize,
+    /// Largest frame of subscriptions and control messages that is sent: longer lists are split. Larger ones are accepted, but
+    /// rust-libp2p stops listening to a peer that sends more than 16 KiB of these at once.
+    pub max_control_bytes: usize,
     /// Heartbeats that a message is kept for, to answer IWANT.
     pub history_length: usize,
     /// Of these, the heartbeats whose messages are gossiped about.

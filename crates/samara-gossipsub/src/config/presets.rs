@@ -15,6 +15,8 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds};
 
 /// 1 MiB: the longest RPC of go-libp2p-pubsub.
 const MIB: usize = 1 << 20;
+/// `max_control_message_size` of rust-libp2p's gossipsub (0.50, `protocol.rs`): beyond, it stops reading from the peer.
+const RUST_LIBP2P_MAX_CONTROL: usize = 16_384;
 /// `MAX_PAYLOAD_SIZE` of Ethereum's consensus-specs.
 const ETHEREUM_MAX_PAYLOAD: usize = 10 * MIB;
 /// Its compressed length at worst, with the frame around it (consensus-specs `max_message_size`).
@@ -36,7 +38,7 @@ impl Config {
                 gossip_factor: 0.25,
             },
             mesh_rules: MeshRules::Guarded,
-            gossip_to_turned_away: false,
+            gossip_to_turned_away: true,
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
             heartbeat_random_phase: true,
@@ -53,6 +55,7 @@ impl Config {
             message_id: MessageIdFn::FromSeqno,
             max_message_bytes: MIB,
             max_rpc_bytes: MIB + 1024,
+            max_control_bytes: RUST_LIBP2P_MAX_CONTROL,
             history_length: 5,
             history_gossip: 3,
             seen_ttl: Duration::from_secs(120),

@@ -77,6 +77,9 @@ impl Config {
         check(self.max_message_bytes >= 1, "max_message_bytes", self.max_message_bytes, at_least_1)?;
         let expected = format!("more than max_message_bytes = {}", self.max_message_bytes);
         check(self.max_rpc_bytes > self.max_message_bytes, "max_rpc_bytes", self.max_rpc_bytes, expected)?;
+        let expected = format!("64 to max_rpc_bytes = {}", self.max_rpc_bytes);
+        let fits = (64..=self.max_rpc_bytes).contains(&self.max_control_bytes);
+        check(fits, "max_control_bytes", self.max_control_bytes, expected)?;
         let backoff = self.prune_backoff;
         check(backoff.as_secs() >= 1, "prune_backoff", backoff, "at least 1 s (whole seconds travel)")?;
         let expected = format!("at least prune_backoff = {backoff:?}");

@@ -19,7 +19,10 @@ impl GossipSub {
     /// The first frame to a peer that speaks v1.3: extensions must not come later. It leaves ahead of everything else, since an
     /// IDONTWANT could overtake it otherwise.
     pub(super) fn announce_extensions(&mut self, peer: PeerId, joined: &[TopicIdx], cx: &mut Cx<'_>) {
-        let subscriptions = self.announcement(joined).rpc().subscriptions.clone();
+        let frames = self.announcement(joined);
+        let (first, others) =
+            frames.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
+        let subscriptions = first.map(|frame| frame.rpc().subscriptions.clone()).unwrap_or_default();
         let control = Control { extensions: Some(Bytes::new()), ..Control::default() };
         let frame = RpcFrame::new(Rpc { subscriptions, control: Some(Box::new(control)), ..Rpc::default() });
         if !self.owe(peer, self.lanes.urgent, frame, None, None, cx)
@@ -27,7 +30,9 @@ impl GossipSub {
         {
             // Without extensions, which can only come first; as after any announcement that did not fit.
             peer.unannounced = joined.to_vec();
+            return;
         }
+        self.announce(peer, joined, others, cx);
     }
 
     /// Takes note of what a peer supports. Only the first word counts.

@@ -109,8 +109,8 @@ pub struct GossipSub {
     report_to: BTreeSet<PeerIdentity>,
     /// Dials of peer exchange under way.
     dialling: BTreeSet<PeerIdentity>,
-    /// All joined topics in one frame, for the links to come; `None` if what is joined has changed since.
-    greeting: Option<RpcFrame>,
+    /// All joined topics in as few frames as they fit in, for the links to come; `None` if what is joined has changed since.
+    greeting: Option<Vec<RpcFrame>>,
     /// Heartbeats so far.
     ticks: u64,
     next_seqno: u64,

@@ -9,6 +9,10 @@ use crate::config::LaneLayout;
 use crate::ids::TopicIdx;
 use crate::rpc::{Control, IHave, MessageId, Rpc, RpcFrame, SubOpts, Topic};
 
+/// What the announcement of extensions adds to the first frame of a link: an empty field inside of control, and lengths that may
+/// take a byte more.
+const EXTENSIONS_BYTES: usize = 6;
+
 impl GossipSub {
     /// Owes control messages to a peer. GRAFT and PRUNE that do not fit are tried again at the next heartbeat; gossip is not, since
     /// the next gossip repeats it.
@@ -17,7 +21,7 @@ impl GossipSub {
         self.metrics.prunes_sent += control.prune.len() as u64;
         self.metrics.iwant_ids_sent += control.iwant.len() as u64;
         self.metrics.ihave_ids_sent += control.ihave.iter().map(|ihave| ihave.ids.len() as u64).sum::<u64>();
-        for frame in frames(control, self.config.max_rpc_bytes) {
+        for frame in frames(control, self.config.max_control_bytes) {
             if !self.owe(peer, self.lanes.control, frame.clone(), None, None, cx)
                 && let Some(control) = &frame.rpc().control
             {
@@ -26,21 +30,36 @@ impl GossipSub {
         }
     }
 
-    /// Which of these topics are joined, for [`announce`](Self::announce).
-    pub(super) fn announcement(&self, topics: &[TopicIdx]) -> RpcFrame {
+    /// Which of these topics are joined, for [`announce`](Self::announce): one frame, or several if one were too long.
+    pub(super) fn announcement(&self, topics: &[TopicIdx]) -> Vec<RpcFrame> {
         let change = |topic: &TopicIdx| {
             let state = self.topics.get(*topic);
             SubOpts { subscribe: state.joined, topic: state.name.clone(), unknown: Default::default() }
         };
         let subscriptions = topics.iter().map(change).collect();
-        RpcFrame::new(Rpc { subscriptions, ..Rpc::default() })
+        let frame = RpcFrame::new(Rpc { subscriptions, ..Rpc::default() });
+        if frame.encoded_len() + EXTENSIONS_BYTES <= self.config.max_control_bytes || topics.len() < 2 {
+            return vec![frame];
+        }
+        let (left, right) = topics.split_at(topics.len() / 2);
+        let mut all = self.announcement(left);
+        all.extend(self.announcement(right));
+        all
     }
 
-    /// Tells a peer about joined and left topics. If the frame does not fit, it is tried again at the next heartbeat.
-    pub(super) fn announce(&mut self, peer: PeerId, topics: &[TopicIdx], frame: RpcFrame, cx: &mut Cx<'_>) {
-        if !self.owe(peer, self.lanes.control, frame, None, None, cx)
-            && let Some(peer) = self.peers.get_mut(peer)
-        {
+    /// Tells a peer about joined and left topics. If a frame does not fit, all is tried again at the next heartbeat.
+    pub(super) fn announce(
+        &mut self,
+        peer: PeerId,
+        topics: &[TopicIdx],
+        frames: &[RpcFrame],
+        cx: &mut Cx<'_>,
+    ) {
+        let mut taken = true;
+        for frame in frames {
+            taken &= self.owe(peer, self.lanes.control, frame.clone(), None, None, cx);
+        }
+        if !taken && let Some(peer) = self.peers.get_mut(peer) {
             peer.unannounced.extend_from_slice(topics);
             peer.unannounced.sort_unstable();
             peer.unannounced.dedup();
@@ -163,8 +182,8 @@ impl GossipSub {
         let unannounced = std::mem::take(&mut state.unannounced);
         let retry = state.retry.take();
         if !unannounced.is_empty() {
-            let frame = self.announcement(&unannounced);
-            self.announce(peer, &unannounced, frame, cx);
+            let frames = self.announcement(&unannounced);
+            self.announce(peer, &unannounced, &frames, cx);
         }
         let Some(mut retry) = retry else { return };
         let topics = &self.topics;

@@ -72,10 +72,10 @@ impl GossipSub {
     }
 
     fn announce_to_all(&mut self, topics: &[TopicIdx], cx: &mut Cx<'_>) {
-        let frame = self.announcement(topics);
+        let frames = self.announcement(topics);
         for at in 0..self.peers.connected().len() {
             let peer = self.peers.connected()[at];
-            self.announce(peer, topics, frame.clone(), cx);
+            self.announce(peer, topics, &frames, cx);
         }
     }
 
@@ -111,9 +111,9 @@ impl GossipSub {
         } else if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
             // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
-            let frame = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
-            self.greeting = Some(frame.clone());
-            self.announce(id, &joined, frame, cx);
+            let frames = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
+            self.announce(id, &joined, &frames, cx);
+            self.greeting = Some(frames);
         }
     }
 

@@ -74,10 +74,10 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let complete = || rows.iter().filter(|row| row.delivered == others);
     let times: Vec<f64> = complete().map(|row| row.dissemination_ms()).collect();
     let hops: Vec<f64> = complete().map(|row| f64::from(row.last_hop)).collect();
-    let intervals: Vec<f64> = rows
-        .windows(2)
-        .map(|pair| pair[1].published.saturating_sub(pair[0].published) as f64 / 1e6)
-        .collect();
+    // One that failed to be published is incomplete, and has no time.
+    let published: Vec<u64> = rows.iter().map(|row| row.published).filter(|at| *at != u64::MAX).collect();
+    let intervals: Vec<f64> =
+        published.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e6).collect();
     let bounds = rows.iter().map(|row| measured.lower_bound_ms[row.publisher as usize]);
     let lower_bound_ms = ratio(bounds.sum(), rows.len() as f64);
     let delivered: u64 = rows.iter().map(|row| u64::from(row.delivered)).sum();

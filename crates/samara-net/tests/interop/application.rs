@@ -215,13 +215,14 @@ async fn streams_that_keep_closing_are_told_and_end_the_connection() {
     let mut raw = Raw::with(&our, Streams::Dropped, Keypair::generate_ed25519());
     let mut stream = raw.stream(&our).await;
     say(&mut stream, &joins("t")).await;
-    our.mesh_of("t", 1).await;
     let peer = raw.peer;
     let (mut cut, mut gone) = (0, false);
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !gone {
-        // Only what is written shows that a stream is gone.
-        our.publish("t", &[7; 32 << 10]);
+        // More than a stream takes that is not read.
+        for _ in 0..20 {
+            our.publish("t", &[7; 32 << 10]);
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
         for told in our.told_so_far() {
             match told {
@@ -246,7 +247,7 @@ async fn streams_that_keep_closing_are_told_and_end_the_connection() {
 async fn what_a_broken_stream_has_swallowed_is_said_again() {
     let our = ours(signed(), options()).await;
     our.subscribe("t");
-    let mut raw = Raw::with(&our, Streams::FirstDropped, Keypair::generate_ed25519());
+    let mut raw = Raw::with(&our, Streams::FirstClosed, Keypair::generate_ed25519());
     let mut stream = raw.stream(&our).await;
     say(&mut stream, &joins("t")).await;
     our.mesh_of("t", 1).await;
@@ -256,7 +257,7 @@ async fn what_a_broken_stream_has_swallowed_is_said_again() {
         (rpc.subscriptions.iter().any(|change| change.subscribe && change.topic.as_str() == "t"), graft)
     };
     loop {
-        our.publish("t", &[7; 1 << 10]);
+        // Nothing else is written: that the stream is closed has to be seen.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let heard = raw.heard();
         if heard.iter().any(|rpc| told(rpc).0) && heard.iter().any(|rpc| told(rpc).1) {

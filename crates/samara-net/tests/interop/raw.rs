@@ -23,10 +23,10 @@ const VERSION: &str = "/meshsub/1.2.0";
 pub(crate) enum Streams {
     /// Kept open, unread.
     Kept,
-    /// Closed at once.
+    /// Dropped as soon as something has arrived.
     Dropped,
-    /// The first is closed at once, the others are read.
-    FirstDropped,
+    /// The first is closed at once, as rust-libp2p does where it cannot read a frame; the others are read.
+    FirstClosed,
 }
 
 /// Such a peer. It is gone when this is dropped.
@@ -73,14 +73,15 @@ impl Raw {
         let (counter, hears) = (Arc::clone(&accepted), Arc::clone(&heard));
         let accepting = tokio::spawn(async move {
             let mut unread = Vec::new();
-            while let Some((_, stream)) = incoming.next().await {
+            while let Some((_, mut stream)) = incoming.next().await {
                 let before = counter.fetch_add(1, Ordering::Relaxed);
                 match streams {
                     Streams::Kept => unread.push(stream),
-                    Streams::FirstDropped if before > 0 => {
+                    Streams::FirstClosed if before > 0 => {
                         drop(tokio::spawn(read(stream, Arc::clone(&hears))))
                     }
-                    Streams::Dropped | Streams::FirstDropped => {}
+                    Streams::FirstClosed => drop(stream.close().await),
+                    Streams::Dropped => drop(stream.read(&mut [0]).await),
                 }
             }
         });

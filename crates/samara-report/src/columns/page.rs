@@ -51,6 +51,7 @@ pub(crate) fn page(report: &ColumnsReport) -> String {
     comparison(report, &mut body);
     references(report, &mut body);
     page::expectations(&report.about, &mut body);
+    page::real_nodes(&report.about, &mut body);
     let panels: Vec<Panel> = if report.axes.is_empty() {
         first_seeds(&report.results).iter().enumerate().map(|(i, result)| panel(i, result)).collect()
     } else {

@@ -17,6 +17,7 @@ pub(super) fn page(report: &MessagesReport) -> String {
     let mut body = String::new();
     times(report, &mut body);
     page::expectations(&report.about, &mut body);
+    page::real_nodes(&report.about, &mut body);
     swept(report, &mut body);
     if report.axes.is_empty() {
         for series in report.series() {
