@@ -130,6 +130,9 @@ fn keys_of_another_transport_are_refused() {
     assert_eq!(lines.len(), 3, "{tcp}");
     assert!(lines[0].starts_with("FILE:6: transport.min_rto: is TCP's;"), "{tcp}");
     assert!(lines[1].contains("with QUIC use max_ack_delay; remove it, or use kind = \"tcp\""), "{tcp}");
+    let ideal = transport("kind = \"ideal\"\ninitial_window = 24\nidle_restart = true\n");
+    assert_eq!(ideal.lines().count(), 2, "{ideal}");
+    assert!(ideal.contains("transport.initial_window: has no meaning with kind = \"ideal\""), "{ideal}");
     let stack = transport("kind = \"quic\"\nstack = \"shadow\"\n");
     assert!(stack.contains("transport.stack: is \"shadow\", an implementation of TCP; remove it"), "{stack}");
     let size = transport("kind = \"quic\"\nmax_udp_payload = 1000\n");

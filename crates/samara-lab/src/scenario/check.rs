@@ -141,6 +141,17 @@ impl Checks<'_> {
             ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
             ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
         ];
+        if spec.kind == TransportKind::Ideal {
+            let windows = [
+                ("initial_window", spec.initial_window.is_some()),
+                ("receive_window", spec.receive_window.is_some()),
+            ];
+            let given = of_tcp.iter().map(|(key, given, _)| (*key, *given)).chain(windows);
+            for (key, _) in given.filter(|(_, given)| *given) {
+                let message = "has no meaning with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
+                self.wrong(&format!("transport.{key}"), message.to_owned());
+            }
+        }
         if spec.kind == TransportKind::Quic {
             for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
                 self.wrong(
