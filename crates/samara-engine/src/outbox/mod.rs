@@ -417,18 +417,30 @@ impl<F: Frame> Outbox<F> {
     /// The next copy for one link. Copies whose deadline has passed are counted and skipped. Releases held-back copies
     /// whose time has come, as [`wake`](Self::wake) does.
     pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
-        self.pop_for_classes(now, peer, self.classes.len())
+        self.pop_among(now, peer, self.classes.len(), |_| true)
     }
 
     /// The next copy for one link among those of the smallest priority: what a driver takes first on all links that were
     /// touched, so that control messages of one link do not wait behind data of another.
     pub fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
-        self.pop_for_classes(now, peer, self.classes.len().min(1))
+        self.pop_among(now, peer, self.classes.len().min(1), |_| true)
     }
 
-    fn pop_for_classes(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Copy<F>> {
+    /// The next copy for one link among those of some lanes, in the order of [`pop_for`](Self::pop_for): for transports
+    /// whose lanes have queues of their own. A lane that takes turns with others has its turn when one of its copies leaves.
+    pub fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copy<F>> {
+        self.pop_among(now, peer, self.classes.len(), |lane| lanes.contains(&Lane(lane)))
+    }
+
+    fn pop_among(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        classes: usize,
+        among: impl Fn(u8) -> bool,
+    ) -> Option<Copy<F>> {
         self.wake(now);
-        let found = self.settle(|outbox| outbox.first_for(now, peer, classes))?;
+        let found = self.settle(|outbox| outbox.first_for(now, peer, classes, &among))?;
         if self.classes[found.class].len() > 1 {
             let classes = self.classes.len();
             self.link_mut(peer)?.note_turn(found.class, classes, found.lane);
@@ -436,11 +448,17 @@ impl<F: Frame> Outbox<F> {
         Some(self.send(now, found.slot))
     }
 
-    fn first_for(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Found> {
+    fn first_for(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        classes: usize,
+        among: &impl Fn(u8) -> bool,
+    ) -> Option<Found> {
         for class in 0..classes {
             let link = self.link(peer).filter(|link| link.copies > 0)?;
             let turn: Turn = queue::in_turn(&self.classes[class], link.last_lane(class)).collect();
-            for lane in turn {
+            for lane in turn.into_iter().filter(|lane| among(*lane)) {
                 if let Some(slot) = self.first_in_time(now, peer, lane) {
                     return Some(Found { class, lane, slot });
                 }
@@ -505,6 +523,12 @@ impl<F: Frame> Outbox<F> {
     /// How many copies are owed to a peer, those that are held back included.
     pub fn pending_to(&self, peer: PeerId) -> usize {
         self.link(peer).map_or(0, |link| link.copies as usize)
+    }
+
+    /// How many copies are owed to a peer on one lane, those that are held back included.
+    pub fn pending_on(&self, peer: PeerId, lane: Lane) -> usize {
+        let queue = self.link(peer).and_then(|link| link.lanes.get(usize::from(lane.0)));
+        queue.map_or(0, |queue| queue.copies as usize)
     }
 
     /// How many bytes are owed to a peer, those that are held back included.
