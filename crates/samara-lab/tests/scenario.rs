@@ -26,6 +26,8 @@ fn every_built_in_scenario_loads() {
         assert_eq!(loaded.scenario.scenario.name, builtin.name);
         assert!(!loaded.points.is_empty());
         assert!(!builtin.title().is_empty());
+        let description = &loaded.scenario.scenario.description;
+        assert!(!description.contains('\\'), "{}: a line is not continued: {description}", builtin.name);
         // What is shown is a scenario again, and the same one.
         let again: samara_lab::scenario::Scenario = toml::from_str(&loaded.text).unwrap();
         assert_eq!(again, loaded.scenario);

@@ -76,31 +76,28 @@ pub(crate) fn real_nodes(about: &About, body: &mut String) {
     }
     body.push_str(
         "<section><h2>Real nodes</h2><p>Every node was a process of its own. Ready is the time until links and meshes were there; late is how \
-         much later than planned publications were made; means and maxima are over nodes.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>\
-         <th>Nodes were</th><th class=\"n\">Ready</th><th class=\"n\">Late, p50</th><th class=\"n\">Late, most</th><th class=\"n\">Processor of a node</th>\
-         <th class=\"n\">Most</th><th class=\"n\">Memory of a node</th><th class=\"n\">Most</th><th class=\"n\">Open files, most</th>\
-         <th class=\"n\">Emulation, of a processor</th><th class=\"n\">Emulation late, p99</th></tr></thead><tbody>",
+         much later than planned publications were made; of nodes, the mean and the most.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>\
+         <th>Nodes were</th><th class=\"n\">Ready</th><th class=\"n\">Late: p50, most</th><th class=\"n\">Processor of a node</th>\
+         <th class=\"n\">Memory of a node</th><th class=\"n\">Open files</th><th class=\"n\">Emulation: of a processor, late p99</th></tr></thead><tbody>",
     );
     for (run, real) in &runs {
         let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), short_ms);
-        let cpu = |value: fn(&Statistics) -> f64| time(real.node_cpu_s.as_ref().map(|cpu| value(cpu) * 1e3));
-        let memory = |value: fn(&Statistics) -> f64| {
-            real.node_peak_rss_bytes
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), |rss| format!("{:.1} MB", value(rss) / 1e6))
-        };
-        let late = |value: fn(&Statistics) -> f64| time(real.publish_error_ms.as_ref().map(value));
+        let two =
+            |statistics: &Option<Statistics>, first: fn(&Statistics) -> f64, shown: fn(f64) -> String| {
+                let both = |s: &Statistics| format!("{}, {}", shown(first(s)), shown(s.max));
+                statistics.as_ref().map_or_else(|| "-".to_owned(), both)
+            };
+        let emulation = real.relay_cpu_share.map_or_else(
+            || "none".to_owned(),
+            |share| format!("{:.0} %, {}", share * 100.0, time(real.relay_late_p99_ms)),
+        );
         let cells = [
-            time(Some(real.ready_s * 1e3)),
-            late(|s| s.p50),
-            late(|s| s.max),
-            cpu(|s| s.mean),
-            cpu(|s| s.max),
-            memory(|s| s.mean),
-            memory(|s| s.max),
-            real.node_open_fds.as_ref().map_or_else(|| "-".to_owned(), |fds| format!("{:.0}", fds.max)),
-            real.relay_cpu_share.map_or_else(|| "none".to_owned(), |share| format!("{:.0} %", share * 100.0)),
-            time(real.relay_late_p99_ms),
+            short_ms(real.ready_s * 1e3),
+            two(&real.publish_error_ms, |s| s.p50, short_ms),
+            two(&real.node_cpu_s, |s| s.mean, |seconds| short_ms(seconds * 1e3)),
+            two(&real.node_peak_rss_bytes, |s| s.mean, |bytes| format!("{:.1} MB", bytes / 1e6)),
+            two(&real.node_open_fds, |s| s.mean, |files| format!("{files:.0}")),
+            emulation,
         ];
         let _ = write!(
             body,

@@ -137,7 +137,9 @@ fn histogram(series: &Series<'_>) -> String {
             bins
         })
         .collect();
-    let top = counts.iter().flatten().copied().fold(1.0, f64::max) * 1.05;
+    // The key stands in the upper right corner, a line for each run, where a spike would hide behind it.
+    let headroom = 1.08 + 0.06 * counts.len() as f64;
+    let top = counts.iter().flatten().copied().fold(1.0, f64::max) * headroom;
     drawn(|area| {
         let mut chart = ChartBuilder::on(area)
             .caption(title(series, "dissemination times"), ("sans-serif", 20))
@@ -367,7 +369,13 @@ fn lines(
         .configure_mesh()
         .light_line_style(WHITE)
         .x_desc(axis)
-        .x_label_formatter(&|x| if by_powers { format!("{:.0}", 10_f64.powf(*x)) } else { format!("{x}") })
+        .x_label_formatter(&|x| match by_powers {
+            false => format!("{x}"),
+            // Lines between powers of ten have no number that means anything.
+            true if (x - x.round()).abs() > 1e-6 => String::new(),
+            true => format!("{:.0}", 10_f64.powf(*x)),
+        })
+        .y_label_formatter(&|y| format!("{y}"))
         .label_style(("sans-serif", 15))
         .draw()?;
     let mut runs: Vec<&str> = Vec::new();
@@ -388,5 +396,34 @@ fn lines(
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
     }
-    draw_key(&mut chart, SeriesLabelPosition::UpperLeft)
+    let places = rows.iter().map(|row| (x_of(row) > (low + high) / 2.0, value(row) > top / 2.0));
+    draw_key(&mut chart, emptiest_corner(&places.collect::<Vec<_>>()))
+}
+
+/// Where a key hides the least, given which points lie to the right, and which lie above.
+fn emptiest_corner(places: &[(bool, bool)]) -> SeriesLabelPosition {
+    let corners = [
+        ((false, true), SeriesLabelPosition::UpperLeft),
+        ((true, true), SeriesLabelPosition::UpperRight),
+        ((true, false), SeriesLabelPosition::LowerRight),
+        ((false, false), SeriesLabelPosition::LowerLeft),
+    ];
+    let hidden = |corner: &(bool, bool)| places.iter().filter(|place| *place == corner).count();
+    let [first, others @ ..] = corners;
+    others.into_iter().fold(first, |best, next| if hidden(&next.0) < hidden(&best.0) { next } else { best }).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_where_the_fewest_points_are() {
+        let rising = [(false, false), (false, false), (true, true), (true, true)];
+        assert!(matches!(emptiest_corner(&rising), SeriesLabelPosition::UpperLeft));
+        let high = [(false, true), (true, true)];
+        assert!(matches!(emptiest_corner(&high), SeriesLabelPosition::LowerRight));
+        let falling = [(false, true), (true, false), (false, false)];
+        assert!(matches!(emptiest_corner(&falling), SeriesLabelPosition::UpperRight));
+    }
 }
