@@ -27,7 +27,18 @@ impl Entry {
     pub(super) fn new(transaction: Transaction, admission: Admission, since: Time, height: u64) -> Self {
         let Admission { priority, gas, sender, sequence } = admission;
         let sequence = sequence.unwrap_or_default();
-        Self { transaction, priority, gas, sender, sequence, since, height, arrival: 0, set: None, rechecks: 0 }
+        Self {
+            transaction,
+            priority,
+            gas,
+            sender,
+            sequence,
+            since,
+            height,
+            arrival: 0,
+            set: None,
+            rechecks: 0,
+        }
     }
 
     /// The transaction.

@@ -164,8 +164,7 @@ impl<A: Application> Pool<A> {
             return Err(self.full());
         }
         let PoolConfig { capacity_txs, capacity_bytes, .. } = self.config;
-        let busy =
-            self.reserved.len() >= capacity_txs || self.reserved_bytes + len as u64 > capacity_bytes;
+        let busy = self.reserved.len() >= capacity_txs || self.reserved_bytes + len as u64 > capacity_bytes;
         if busy && !self.reserved.is_empty() { Err(Refusal::Busy) } else { Ok(()) }
     }
 
@@ -292,9 +291,8 @@ impl<A> Pool<A> {
 
     /// Whether [`try_add`](Self::try_add) would refuse a transaction for what is remembered of it, so that there is no use in asking for it.
     pub fn is_rejected(&self, key: &TxKey) -> bool {
-        self.rejection(key).is_some_and(|rejection| {
-            *rejection == Rejection::Settled || !self.config.retry_invalid
-        })
+        self.rejection(key)
+            .is_some_and(|rejection| *rejection == Rejection::Settled || !self.config.retry_invalid)
     }
 
     /// Whether a valid transaction had to leave, found no room, or expired, for as long as that is remembered.

@@ -70,8 +70,7 @@ impl SignerSets {
     /// not new.
     pub(super) fn insert(&mut self, entries: &mut Slab<Entry>, slot: u32) -> (u32, Option<Rank>) {
         let Entry { sender, priority, gas, sequence, arrival, .. } = &entries[slot as usize];
-        let (priority, weight, place, arrival) =
-            (*priority, weight(*gas), (*sequence, *arrival), *arrival);
+        let (priority, weight, place, arrival) = (*priority, weight(*gas), (*sequence, *arrival), *arrival);
         let Some(signer) = sender else { unreachable!("a transaction in a set has a sender") };
         let (number, before) = match self.find(signer) {
             Some(number) => (number, Some(self.rank(number))),

@@ -90,9 +90,8 @@ impl Store {
         // The pool keeps its capacity below 2^32.
         let slot = self.entries.insert(entry) as u32;
         let Self { entries, hasher, index, .. } = self;
-        index.insert_unique(hash, slot, |slot| {
-            hasher.hash_one(entries[*slot as usize].transaction.key_ref())
-        });
+        index
+            .insert_unique(hash, slot, |slot| hasher.hash_one(entries[*slot as usize].transaction.key_ref()));
         if self.order == Order::SignerSets && self.entry(slot).sender.is_some() {
             let (set, before) = self.sets.insert(&mut self.entries, slot);
             if let Some(before) = before {
