@@ -58,7 +58,7 @@ impl Config {
         }
         if let Some(bundles) = &self.bundles {
             let txs = bundles.txs_max;
-            check(txs >= 2 && txs <= 1_024, "bundles.txs_max", txs, "2 to 1024")?;
+            check((2..=1_024).contains(&txs), "bundles.txs_max", txs, "2 to 1024")?;
             check(!bundles.window.is_zero(), "bundles.window", bundles.window, "more than zero")?;
         }
         if let Some(blocks) = &self.compact_blocks {
