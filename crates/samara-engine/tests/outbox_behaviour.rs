@@ -49,6 +49,55 @@ fn lanes_keep_priorities_and_take_turns() {
 }
 
 #[test]
+fn some_lanes_of_a_link_can_be_drained_by_themselves() {
+    let lanes = [1, 0, 1, 1].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+    let mut outbox = outbox(Dispatch::PerLink, lanes, 2);
+    for id in 0..3 {
+        (0..3).for_each(|lane| owe(&mut outbox, 0, lane, 10 * u64::from(lane) + id, 1).unwrap());
+    }
+    owe(&mut outbox, 1, 0, 99, 1).unwrap();
+    let (peer, now) = (PeerId(0), Time::ZERO);
+    let mut take = |lanes: &[u8], count: usize| -> Vec<u64> {
+        let lanes: Vec<Lane> = lanes.iter().copied().map(Lane).collect();
+        std::iter::from_fn(|| outbox.pop_lanes_for(now, peer, &lanes))
+            .map(|copy| copy.frame.id)
+            .take(count)
+            .collect()
+    };
+    assert_eq!(take(&[2], 1), [20]);
+    assert_eq!(take(&[], 9), [0; 0]);
+    assert_eq!(take(&[3, 200], 9), [0; 0], "nothing is owed there");
+    assert_eq!(take(&[0, 1], 2), [10, 11], "the smaller priority goes first");
+    assert_eq!(take(&[2, 1, 0], 3), [12, 0, 21], "turns go on after lane 2");
+    let pending = |lane| outbox.pending_on(peer, Lane(lane));
+    assert_eq!([pending(0), pending(1), pending(2), pending(3), pending(200)], [2, 0, 1, 0, 0]);
+    assert_eq!(outbox.pending_on(PeerId(7), Lane(0)), 0);
+    assert_eq!(ids_for(&mut outbox, 0), [1, 22, 2]);
+    for (lane, sent) in [(0, 3), (1, 3), (2, 3), (3, 0)] {
+        let counters = outbox.counters(Lane(lane));
+        assert!(counters.add_up());
+        assert_eq!(counters.sent.copies, sent);
+    }
+}
+
+#[test]
+fn a_lane_drained_by_itself_counts_what_expired() {
+    let lanes = [0, 0].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+    let mut outbox = outbox(Dispatch::PerLink, lanes, 1);
+    let (peer, deadline) = (PeerId(0), Some(Time::from_millis(5)));
+    for (lane, id, deadline) in [(0, 1, deadline), (1, 2, deadline), (0, 3, None)] {
+        let frame = Blob { id, len: 10 };
+        outbox.owe(Time::ZERO, peer, Lane(lane), frame, None, deadline).unwrap();
+    }
+    let late = Time::from_millis(6);
+    assert_eq!(outbox.pop_lanes_for(late, peer, &[Lane(0)]).unwrap().frame.id, 3);
+    let expired = |outbox: &Outbox<Blob>, lane| outbox.counters(Lane(lane)).expired.copies;
+    assert_eq!((expired(&outbox, 0), expired(&outbox, 1)), (1, 0), "the other lane was not looked at");
+    assert!(outbox.pop_lanes_for(late, peer, &[Lane(1)]).is_none());
+    assert_eq!((expired(&outbox, 0), expired(&outbox, 1)), (1, 1));
+}
+
+#[test]
 fn full_lanes_follow_their_policy() {
     for (overflow, expected, causes) in [
         (Overflow::Block, vec![0, 1], vec![LossCause::Refused; 2]),

@@ -47,12 +47,30 @@ fn schedule() -> impl Strategy<Value = Schedule> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Owe { targets: Vec<BTreeSet<u32>>, lane: u8, schedule: Schedule, deadline_ms: Option<u64> },
-    Single { peer: u32, lane: u8 },
-    Pop { rooms: u8 },
-    Withdraw { peer: u32, message: u64 },
+    Owe {
+        targets: Vec<BTreeSet<u32>>,
+        lane: u8,
+        schedule: Schedule,
+        deadline_ms: Option<u64>,
+    },
+    Single {
+        peer: u32,
+        lane: u8,
+    },
+    /// With a bit for each link with room; per link from some lanes only, with a bit for each.
+    Pop {
+        rooms: u8,
+        lanes: Option<u8>,
+    },
+    Withdraw {
+        peer: u32,
+        message: u64,
+    },
     WithdrawMessage(u64),
-    Has { peer: u32, message: u64 },
+    Has {
+        peer: u32,
+        message: u64,
+    },
     Down(u32),
     Up(u32),
     Wait(u64),
@@ -64,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (targets(6, PEER_COUNT), 0..3u8, schedule(), proptest::option::of(0..40u64))
             .prop_map(|(targets, lane, schedule, deadline_ms)| Step::Owe { targets, lane, schedule, deadline_ms }),
         1 => (peer.clone(), 0..3u8).prop_map(|(peer, lane)| Step::Single { peer, lane }),
-        8 => any::<u8>().prop_map(|rooms| Step::Pop { rooms }),
+        8 => (any::<u8>(), proptest::option::of(0..8u8)).prop_map(|(rooms, lanes)| Step::Pop { rooms, lanes }),
         1 => (peer.clone(), 0..20u64).prop_map(|(peer, message)| Step::Withdraw { peer, message }),
         1 => (0..20u64).prop_map(Step::WithdrawMessage),
         3 => (peer.clone(), 0..20u64).prop_map(|(peer, message)| Step::Has { peer, message }),
@@ -111,12 +129,21 @@ proptest! {
                     let frame = Blob { id: 99, len: 300 };
                     taken += usize::from(outbox.owe_into(at, PeerId(peer), Lane(lane), frame, None, None, &mut lost));
                 }
-                Step::Pop { rooms } => {
+                Step::Pop { rooms, lanes } => {
+                    let of_mask = |mask: u8| (0..3).filter(|lane| mask & (1 << lane) != 0).map(Lane).collect::<Vec<_>>();
+                    let lanes = lanes.map(of_mask);
+                    let peer = PeerId(u32::from(rooms) % PEER_COUNT);
                     let mut pop = || match dispatch {
                         Dispatch::Node => outbox.pop(at, |peer| rooms & (1 << peer.0) != 0),
-                        Dispatch::PerLink => outbox.pop_for(at, PeerId(u32::from(rooms) % PEER_COUNT)),
+                        Dispatch::PerLink => match &lanes {
+                            None => outbox.pop_for(at, peer),
+                            Some(lanes) => outbox.pop_lanes_for(at, peer, lanes),
+                        },
                     };
                     let copy = pop();
+                    if let (Dispatch::PerLink, Some(lanes), Some(copy)) = (dispatch, &lanes, &copy) {
+                        prop_assert!(lanes.contains(&copy.lane) && copy.peer == peer);
+                    }
                     prop_assert!(copy.is_some() || pop().is_none(), "none, although one was waiting");
                     popped += usize::from(copy.is_some());
                 }
@@ -129,6 +156,10 @@ proptest! {
             }
             prop_assert!((0..3).all(|lane| outbox.counters(Lane(lane)).add_up()));
             prop_assert_eq!((0..PEER_COUNT).map(|p| outbox.pending_to(PeerId(p))).sum::<usize>(), outbox.pending());
+            for p in (0..PEER_COUNT).map(PeerId) {
+                let by_lane: usize = (0..3).map(|lane| outbox.pending_on(p, Lane(lane))).sum();
+                prop_assert_eq!(by_lane, outbox.pending_to(p));
+            }
             let bytes: u64 = (0..PEER_COUNT).map(|p| outbox.pending_bytes_to(PeerId(p))).sum();
             prop_assert_eq!(bytes, (0..3).map(|lane| outbox.counters(Lane(lane)).pending.bytes).sum::<u64>());
         }

@@ -1,5 +1,5 @@
 //! Steps per second of the simulator alone: a flood of 128 columns over static meshes, with a protocol that does next to
-//! nothing, on 1 and 2 threads.
+//! nothing, on 1 and 2 threads, over TCP and over connections with channels.
 //!
 //! `cargo bench -p samara-sim` prints the time of each run and its steps per second (`elem/s`).
 
@@ -11,7 +11,8 @@ use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_grou
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
 use samara_engine::{Context, Engine, Frame, Input, MessageKey, NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_sim::{
-    DownlinkQueue, HostConfig, Network, NicDiscipline, SimConfig, Simulation, Transport, host_of,
+    ChannelConfig, DownlinkQueue, HostConfig, MConnectionConfig, Network, NicDiscipline, SimConfig,
+    Simulation, Transport, host_of,
 };
 
 const COLUMNS: u32 = 128;
@@ -103,12 +104,12 @@ fn meshes(nodes: u32) -> Vec<Arc<Vec<Vec<u32>>>> {
     meshes.into_iter().map(Arc::new).collect()
 }
 
-fn simulation(meshes: &[Arc<Vec<Vec<u32>>>], threads: usize) -> Simulation<Flooder> {
+fn simulation(meshes: &[Arc<Vec<Vec<u32>>>], threads: usize, transport: &Transport) -> Simulation<Flooder> {
     let config = SimConfig {
         seed: 1,
         threads,
         network: Network::uniform(Duration::from_millis(50)),
-        transport: Transport::tcp(),
+        transport: transport.clone(),
         nic: NicDiscipline::RoundRobin,
         downlink_queue: DownlinkQueue::default(),
     };
@@ -138,10 +139,16 @@ fn simulation(meshes: &[Arc<Vec<Vec<u32>>>], threads: usize) -> Simulation<Flood
 fn flood(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sim::flood");
     group.sampling_mode(SamplingMode::Flat).sample_size(10).warm_up_time(Duration::from_millis(1));
-    for nodes in [1_000, 10_000] {
+    let channel = ChannelConfig { id: 0x30, priority: 1, queue: 1, lanes: vec![Lane(0)] };
+    let channels = Transport::mconnection(MConnectionConfig::cometbft(vec![channel]));
+    for (name, nodes, transport) in [
+        ("nodes=1000", 1_000, Transport::tcp()),
+        ("nodes=10000", 10_000, Transport::tcp()),
+        ("channels/nodes=1000", 1_000, channels),
+    ] {
         let meshes = meshes(nodes);
         for threads in [1, 2] {
-            let mut sim = simulation(&meshes, threads);
+            let mut sim = simulation(&meshes, threads, &transport);
             let mut reached = 0;
             sim.run_until(Time::from_secs(30), |_| reached += 1);
             assert_eq!(
@@ -150,20 +157,17 @@ fn flood(criterion: &mut Criterion) {
                 "not everybody was reached"
             );
             group.throughput(Throughput::Elements(sim.steps()));
-            group.bench_function(
-                BenchmarkId::new(format!("nodes={nodes}"), format!("threads={threads}")),
-                |bench| {
-                    bench.iter_with_setup(
-                        || simulation(&meshes, threads),
-                        |mut sim| {
-                            sim.run_until(Time::from_secs(30), |record| {
-                                black_box(record);
-                            });
-                            sim
-                        },
-                    );
-                },
-            );
+            group.bench_function(BenchmarkId::new(name, format!("threads={threads}")), |bench| {
+                bench.iter_with_setup(
+                    || simulation(&meshes, threads, &transport),
+                    |mut sim| {
+                        sim.run_until(Time::from_secs(30), |record| {
+                            black_box(record);
+                        });
+                        sim
+                    },
+                );
+            });
         }
     }
     group.finish();

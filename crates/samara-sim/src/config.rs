@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::mconn::{self, Connection, MConnectionConfig};
 use crate::quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, UDP_PAYLOAD};
 
 /// Latencies below this are raised to it, so that a window of the simulation always has a length.
@@ -137,6 +138,8 @@ pub struct Transport {
     pub handshake_round_trips: u32,
     /// Acknowledgements, repair of losses, congestion control.
     pub control: Control,
+    /// What lies between the outbox and the transport.
+    pub connection: Connection,
     /// How long a link stays up whose peer's host is silently gone (a dead host, not a closed process): keep-alive and
     /// retransmission give up then.
     pub dead_peer_timeout: Duration,
@@ -151,6 +154,7 @@ impl Transport {
             framing: Framing::NOISE_YAMUX,
             handshake_round_trips: 4,
             control: Control::Tcp(TcpConfig::default()),
+            connection: Connection::Direct,
             dead_peer_timeout: Duration::from_secs(40),
         }
     }
@@ -170,12 +174,30 @@ impl Transport {
             framing: Framing::PLAIN,
             handshake_round_trips: 2,
             control: Control::Quic(QuicConfig::of(udp_payload)),
+            connection: Connection::Direct,
             dead_peer_timeout: Duration::from_secs(30),
         }
     }
 
-    /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets.
+    /// TCP below channels and a secret connection, as CometBFT and celestia-core have them.
+    pub fn mconnection(config: MConnectionConfig) -> Self {
+        Self {
+            framing: Framing::PLAIN,
+            handshake_round_trips: mconn::wire::HANDSHAKE_ROUND_TRIPS,
+            connection: Connection::MConnection(config),
+            ..Self::tcp()
+        }
+    }
+
+    /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets. On a connection with
+    /// channels those of a frame that is alone in its flush and finds the window open.
     pub fn wire_bytes(&self, encoded_len: u32) -> u64 {
+        if let Connection::MConnection(config) = &self.connection {
+            let id = config.channels.first().map_or(0, |channel| channel.id);
+            let frames = mconn::message_bytes(id, encoded_len).div_ceil(mconn::SEALED_PLAINTEXT);
+            let segments = mconn::SEALED_FRAME.div_ceil(self.mss);
+            return u64::from(frames) * u64::from(mconn::SEALED_FRAME + segments * self.header);
+        }
         let (bytes, packets) = crate::backlog::cut(encoded_len, self.mss, self.framing);
         u64::from(bytes) + u64::from(packets) * u64::from(self.header)
     }

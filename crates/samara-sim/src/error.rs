@@ -63,6 +63,41 @@ pub enum ConfigError {
     /// A window of no packets.
     #[error("the {0} window is 0 packets; it must be at least 1")]
     NoWindow(&'static str),
+    /// A connection with channels over QUIC.
+    #[error("connections with channels are streams of bytes of their own; use tcp or ideal")]
+    ChannelsOverQuic,
+    /// A connection with channels, and the framing of something else.
+    #[error("a connection with channels frames its packets itself; the framing must be plain")]
+    ChannelsWithFraming,
+    /// A limited reader that cannot make the sender wait.
+    #[error("the ideal transport has no receive window to close; use tcp, or no limit on the receive rate")]
+    ReceiveRateWithoutWindow,
+    /// A flush throttle without an interval.
+    #[error("the flush interval is 0; use a flush when idle")]
+    NoFlushInterval,
+    /// A channel that could never send.
+    #[error("channel {channel:#04x}: priority and queue must be at least 1")]
+    EmptyChannel {
+        /// Its number.
+        channel: u8,
+    },
+    /// Two channels with one number.
+    #[error("there are two channels {channel:#04x}")]
+    ChannelTwice {
+        /// Their number.
+        channel: u8,
+    },
+    /// One order over all links, and channels that decide for themselves.
+    #[error("connections with channels take copies per link; use per-link dispatch")]
+    ChannelsWithNodeDispatch,
+    /// A lane without a channel, or with several.
+    #[error("lane {lane} belongs to {channels} channels; it must be one")]
+    LaneOfChannels {
+        /// Its number.
+        lane: u8,
+        /// To how many it belongs.
+        channels: usize,
+    },
     /// A partition that does not say where every host is.
     #[error("a partition names the groups of {found} hosts, but there are {expected}")]
     PartitionSize {
@@ -92,6 +127,7 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
     if transport.mss == 0 || transport.mss <= transport.framing.lead {
         return Err(ConfigError::SegmentSize { mss: transport.mss, lead: transport.framing.lead });
     }
+    crate::mconn::check(transport)?;
     let windows = match &transport.control {
         Control::Ideal => return Ok(()),
         Control::Tcp(tcp) => [("initial", tcp.initial_window), ("receive", tcp.receive_window)],

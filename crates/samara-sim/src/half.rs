@@ -5,8 +5,8 @@ use samara_engine::outbox::Room;
 
 use crate::backlog::Segment;
 use crate::config::{Control, Transport};
-use crate::packet::Sack;
-use crate::{quic, tcp};
+use crate::packet::{Body, Sack};
+use crate::{mconn, quic, tcp};
 
 /// What a received packet demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,32 @@ pub(crate) struct Ack {
     pub(crate) ack: u32,
     /// TCP: the timestamp of the packet that it acknowledges. QUIC: how long it was kept, in microseconds.
     pub(crate) echo: u32,
+    /// How many packets beyond `ack` there is room for; 0 where that never changes.
+    pub(crate) window: u32,
     /// TCP: what arrived beyond `ack`. QUIC: what arrived, if there is a gap.
     pub(crate) sack: Option<Box<Sack>>,
+}
+
+/// What leaves now.
+#[derive(Debug)]
+pub(crate) struct Outgoing<F> {
+    pub(crate) body: Body<F>,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    /// Whether it has been sent before.
+    pub(crate) again: bool,
+    /// What the packet says of itself: see [`Packet`](crate::packet::Packet).
+    pub(crate) stamp: u32,
+    /// Whether it frees a part of the send buffer, if nothing is acknowledged.
+    pub(crate) frees: bool,
+}
+
+impl<F> From<Segment<F>> for Outgoing<F> {
+    fn from(segment: Segment<F>) -> Self {
+        let Segment { seq, len, frame, again, stamp } = segment;
+        let frees = frame.is_some();
+        Self { body: Body::Data { seq, frame }, len, again, stamp, frees }
+    }
 }
 
 /// One direction, at its sender. Times in nanoseconds.
@@ -37,10 +61,15 @@ pub(crate) enum Sender<F> {
     Tcp(tcp::Sender<F>),
     /// QUIC.
     Quic(Box<quic::Sender<F>>),
+    /// A connection with channels, over TCP or the ideal transport.
+    MConnection(Box<mconn::Sender<F>>),
 }
 
 impl<F: Frame> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
+        if let Some(config) = transport.connection.channels() {
+            return Self::MConnection(Box::new(mconn::Sender::new(config, transport.control.tcp())));
+        }
         match transport.control {
             Control::Quic(config) => Self::Quic(Box::new(quic::Sender::new(config, transport))),
             Control::Tcp(_) | Control::Ideal => Self::Tcp(tcp::Sender::new(transport.control.tcp())),
@@ -52,6 +81,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.write(frame, len, rank, transport),
             Self::Quic(sender) => sender.write(frame, len, rank, transport),
+            Self::MConnection(_) => debug_assert!(false, "channels take copies by lane"),
         }
     }
 
@@ -60,6 +90,8 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.has_buffer(transport.control.tcp(), transport.mss),
             Self::Quic(sender) => sender.has_buffer(),
+            // Its channels have room, or not, each for itself.
+            Self::MConnection(_) => false,
         }
     }
 
@@ -68,6 +100,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.room(transport.mss),
             Self::Quic(sender) => sender.room(transport),
+            Self::MConnection(_) => Room::NONE,
         }
     }
 
@@ -76,6 +109,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.can_send(),
             Self::Quic(sender) => sender.can_send(),
+            Self::MConnection(sender) => sender.can_send(),
         }
     }
 
@@ -84,6 +118,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.next_rank(),
             Self::Quic(sender) => sender.next_rank(),
+            Self::MConnection(sender) => sender.next_rank(),
         }
     }
 
@@ -92,6 +127,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.srtt(),
             Self::Quic(sender) => sender.srtt(),
+            Self::MConnection(sender) => sender.tcp().srtt(),
         }
     }
 
@@ -100,13 +136,14 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.cwnd(),
             Self::Quic(sender) => sender.cwnd(),
+            Self::MConnection(sender) => sender.tcp().cwnd(),
         }
     }
 
     /// Whether the next packet waits for its time, not for the window: QUIC's pacing.
     pub(crate) fn is_held(&self) -> bool {
         match self {
-            Self::Tcp(_) => false,
+            Self::Tcp(_) | Self::MConnection(_) => false,
             Self::Quic(sender) => sender.is_held(),
         }
     }
@@ -116,6 +153,7 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.rto_at(),
             Self::Quic(sender) => sender.timer_at(),
+            Self::MConnection(sender) => sender.tcp().rto_at(),
         }
     }
 
@@ -124,14 +162,19 @@ impl<F: Frame> Sender<F> {
         match self {
             Self::Tcp(sender) => sender.stalled_for(now),
             Self::Quic(sender) => sender.stalled_for(now),
+            Self::MConnection(sender) => sender.tcp().stalled_for(now),
         }
     }
 
     /// The segment that leaves at `now`, if one can.
-    pub(crate) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
+    pub(crate) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Outgoing<F>> {
         match self {
-            Self::Tcp(sender) => sender.pop(now, transport.control.tcp(), transport),
-            Self::Quic(sender) => sender.pop(now, transport),
+            Self::Tcp(sender) => sender.pop(now, transport.control.tcp(), transport).map(Outgoing::from),
+            Self::Quic(sender) => sender.pop(now, transport).map(Outgoing::from),
+            Self::MConnection(sender) => {
+                let Segment { seq, len, frame: load, again, stamp } = sender.pop(now, transport)?;
+                Some(Outgoing { body: Body::Stream { seq, load }, len, again, stamp, frees: true })
+            }
         }
     }
 
@@ -142,20 +185,18 @@ impl<F: Frame> Sender<F> {
     }
 
     /// Takes an acknowledgement. Returns whether anything was news (there may be room now).
-    pub(crate) fn acknowledged(
-        &mut self,
-        ack: u32,
-        sack: Option<&Sack>,
-        echo: u32,
-        now: u64,
-        transport: &Transport,
-    ) -> bool {
+    pub(crate) fn acknowledged(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
+        let sack = ack.sack.as_deref();
         match self {
             Self::Tcp(sender) => match transport.control.tcp() {
-                Some(config) => sender.acknowledged(ack, sack, echo, now, config),
+                Some(config) => sender.acknowledged(ack.ack, sack, ack.echo, now, config),
                 None => false,
             },
-            Self::Quic(sender) => sender.acknowledged(ack, sack, echo, now),
+            Self::Quic(sender) => sender.acknowledged(ack.ack, sack, ack.echo, now),
+            Self::MConnection(sender) => match transport.control.tcp() {
+                Some(config) => sender.acknowledged(ack, now, config),
+                None => false,
+            },
         }
     }
 
@@ -169,6 +210,12 @@ impl<F: Frame> Sender<F> {
                 true
             }
             Self::Quic(sender) => sender.timed_out(now),
+            Self::MConnection(sender) => {
+                if let Some(config) = transport.control.tcp() {
+                    sender.timed_out(now, config);
+                }
+                true
+            }
         }
     }
 }
@@ -180,10 +227,15 @@ pub(crate) enum Receiver<F> {
     Tcp(tcp::Receiver<F>),
     /// QUIC.
     Quic(Box<quic::Receiver<F>>),
+    /// A connection with channels.
+    MConnection(Box<mconn::Receiver<F>>),
 }
 
 impl<F: Frame> Receiver<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
+        if transport.connection.channels().is_some() {
+            return Self::MConnection(Box::new(mconn::Receiver::new(transport.control.tcp())));
+        }
         match transport.control {
             Control::Quic(config) => Self::Quic(Box::new(quic::Receiver::new(config))),
             Control::Tcp(_) | Control::Ideal => Self::Tcp(tcp::Receiver::new()),
@@ -208,17 +260,22 @@ impl<F: Frame> Receiver<F> {
                 }
             },
             Self::Quic(receiver) => receiver.packet(now, stamp, (seq, frame), transport, deliver),
+            Self::MConnection(_) => {
+                debug_assert!(false, "both ends of a link have the same connection");
+                AckNeed::None
+            }
         }
     }
 
     /// A packet leaves. Returns what it acknowledges.
-    pub(crate) fn acknowledge(&mut self, now: u64) -> Ack {
+    pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         match self {
             Self::Tcp(receiver) => {
                 let (ack, echo) = (receiver.next(), receiver.echo());
-                Ack { ack, echo, sack: receiver.acknowledge() }
+                Ack { ack, echo, window: 0, sack: receiver.acknowledge() }
             }
             Self::Quic(receiver) => receiver.acknowledge(now),
+            Self::MConnection(receiver) => receiver.acknowledge(transport.control.tcp()),
         }
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod half;
 mod host;
 mod link;
+mod mconn;
 mod nic;
 mod packet;
 mod quic;
@@ -27,6 +28,10 @@ pub use config::{
     RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
+pub use mconn::{
+    ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
+    SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
+};
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
 pub use simulation::{Record, Simulation};
 pub use stats::{Count, Drops, FrameCount, HostStats};

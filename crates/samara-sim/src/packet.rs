@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::mconn::Load;
+
 /// A packet on its way, or waiting in a queue.
 #[derive(Debug)]
 pub(crate) struct Packet<F> {
@@ -24,6 +26,8 @@ pub(crate) struct Packet<F> {
     /// TCP: when it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
     pub(crate) stamp: u32,
     pub(crate) echo: u32,
+    /// How many packets beyond `ack` the sender has room for; 0 where that never changes.
+    pub(crate) window: u32,
     pub(crate) sack: Option<Box<Sack>>,
     /// What it carries.
     pub(crate) body: Body<F>,
@@ -37,6 +41,8 @@ pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 pub(crate) enum Body<F> {
     /// A segment; the last one of a frame brings the frame.
     Data { seq: u32, frame: Option<F> },
+    /// The same of a connection with channels; its segments complete none, one or several frames.
+    Stream { seq: u32, load: Option<Load<F>> },
     /// Only the acknowledgement.
     Ack,
     /// A step of the handshake (even from the dialler) and the sender's own slot.

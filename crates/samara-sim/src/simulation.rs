@@ -9,6 +9,7 @@ use crate::config::{HostConfig, SimConfig};
 use crate::digest::Digest;
 use crate::error::ConfigError;
 use crate::host::{Action, Host};
+use crate::mconn::ConnectionStats;
 use crate::packet::Packet;
 use crate::stats::HostStats;
 use crate::world::{NodeFactory, World};
@@ -71,7 +72,7 @@ impl<N: Engine> Simulation<N> {
         };
         let world = World { config, hosts, factory, protocol };
         let numbers: Vec<u32> = (0..world.hosts.len() as u32).collect();
-        let shards = numbers
+        let shards: Vec<Shard<N>> = numbers
             .chunks(shard_len)
             .map(|chunk| Shard {
                 first: chunk[0],
@@ -81,6 +82,11 @@ impl<N: Engine> Simulation<N> {
                 arrivals: Vec::new(),
             })
             .collect();
+        if let Some(config) = world.config.transport.connection.channels() {
+            for host in shards.iter().flat_map(|shard| &shard.hosts) {
+                crate::mconn::check_outbox(config, host.outbox.config())?;
+            }
+        }
         Ok(Self { world, shards, shard_len, started: false, now: 0, windows: 0 })
     }
 
@@ -306,6 +312,11 @@ impl<N: Engine> Simulation<N> {
     /// What a host has done so far.
     pub fn stats(&self, host: u32) -> &HostStats {
         &self.host(host).stats
+    }
+
+    /// What a host's connections with channels wrote so far; `None` if there are no channels.
+    pub fn connection_stats(&self, host: u32) -> Option<&ConnectionStats> {
+        self.host(host).connection_stats.as_deref()
     }
 
     /// Packets sent and received and timers fired, over all hosts: the work done.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use common::*;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{Control, Latency, QuicConfig, Record, StreamOrder, TcpConfig, Transport};
+use samara_sim::{
+    Control, Flush, Latency, MConnectionConfig, QuicConfig, Record, StreamOrder, TcpConfig, Transport,
+};
 
 /// Random traffic on a random network with jitter, loss, crashes and restarts.
 fn messy(
@@ -52,17 +54,33 @@ fn messy(
     (sim.digest(), sim.steps(), records)
 }
 
+/// One channel for the one lane.
+fn one_channel(flush: Flush) -> MConnectionConfig {
+    let mut config = channels(flush);
+    config.channels.truncate(1);
+    config
+}
+
 #[test]
 fn threads_do_not_show() {
     for seed in 0..6 {
         let quic = QuicConfig { streams: StreamOrder::PerFrame, ..QuicConfig::default() };
         let streams = Transport { control: Control::Quic(quic), ..Transport::quic() };
+        let limited = MConnectionConfig {
+            ping_interval: Duration::from_secs(5),
+            send_rate: 200_000,
+            receive_rate: 300_000,
+            ..one_channel(Flush::Throttle(Duration::from_millis(100)))
+        };
+        let throttled = over(Some(TcpConfig::default()), limited);
         for (dispatch, transport) in [
             (Dispatch::PerLink, Transport::tcp()),
             (Dispatch::Node, Transport::tcp()),
             (Dispatch::PerLink, Transport::ideal()),
             (Dispatch::PerLink, Transport::quic()),
             (Dispatch::Node, streams),
+            (Dispatch::PerLink, throttled.clone()),
+            (Dispatch::PerLink, over(None, one_channel(Flush::WhenIdle))),
         ] {
             let one = messy(seed, 1, dispatch, &transport);
             assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));

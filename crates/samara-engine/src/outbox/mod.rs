@@ -95,6 +95,7 @@ mod balance;
 mod config;
 mod flow;
 mod message;
+mod next;
 mod order;
 mod plan;
 mod queue;
@@ -414,79 +415,6 @@ impl<F: Frame> Outbox<F> {
         into.append(&mut self.touched);
     }
 
-    /// The next copy for one link. Copies whose deadline has passed are counted and skipped. Releases held-back copies
-    /// whose time has come, as [`wake`](Self::wake) does.
-    pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
-        self.pop_for_classes(now, peer, self.classes.len())
-    }
-
-    /// The next copy for one link among those of the smallest priority: what a driver takes first on all links that were
-    /// touched, so that control messages of one link do not wait behind data of another.
-    pub fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
-        self.pop_for_classes(now, peer, self.classes.len().min(1))
-    }
-
-    fn pop_for_classes(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Copy<F>> {
-        self.wake(now);
-        let found = self.settle(|outbox| outbox.first_for(now, peer, classes))?;
-        if self.classes[found.class].len() > 1 {
-            let classes = self.classes.len();
-            self.link_mut(peer)?.note_turn(found.class, classes, found.lane);
-        }
-        Some(self.send(now, found.slot))
-    }
-
-    fn first_for(&mut self, now: Time, peer: PeerId, classes: usize) -> Option<Found> {
-        for class in 0..classes {
-            let link = self.link(peer).filter(|link| link.copies > 0)?;
-            let turn: Turn = queue::in_turn(&self.classes[class], link.last_lane(class)).collect();
-            for lane in turn {
-                if let Some(slot) = self.first_in_time(now, peer, lane) {
-                    return Some(Found { class, lane, slot });
-                }
-            }
-        }
-        None
-    }
-
-    /// The next copy over all links that have room: what a driver asks for in [`Dispatch::Node`]. Copies whose deadline has
-    /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
-    ///
-    /// `room` is a [`Room`], or a `bool` where the driver does not know how much fits.
-    pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Copy<F>> {
-        self.wake(now);
-        let room = |peer| room(peer).into();
-        let found = self.settle(|outbox| outbox.first_of_all(now, &room))?;
-        self.turns[found.class] = Some(found.lane);
-        Some(self.send(now, found.slot))
-    }
-
-    fn first_of_all(&mut self, now: Time, room: &impl Fn(PeerId) -> Room) -> Option<Found> {
-        for class in 0..self.classes.len() {
-            let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
-            for lane in turn {
-                while let Some(peer) = self.best_link(lane, room) {
-                    if let Some(slot) = self.first_unless_expired(now, peer, lane) {
-                        return Some(Found { class, lane, slot });
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// Looks again while looking puts copies in line: one that is found to have expired can release the next one of its
-    /// message, into a lane that goes before the one looked at, or that was found empty already.
-    fn settle(&mut self, look: impl Fn(&mut Self) -> Option<Found>) -> Option<Found> {
-        loop {
-            let lined_up = self.lined_up;
-            let found = look(self);
-            if self.lined_up == lined_up {
-                return found;
-            }
-        }
-    }
-
     /// Releases held-back copies whose time has come. A driver calls it at [`next_wake`](Self::next_wake) and then finds
     /// the links that have something to send in [`take_touched`](Self::take_touched); popping calls it too.
     pub fn wake(&mut self, now: Time) {
@@ -505,6 +433,12 @@ impl<F: Frame> Outbox<F> {
     /// How many copies are owed to a peer, those that are held back included.
     pub fn pending_to(&self, peer: PeerId) -> usize {
         self.link(peer).map_or(0, |link| link.copies as usize)
+    }
+
+    /// How many copies are owed to a peer on one lane, those that are held back included.
+    pub fn pending_on(&self, peer: PeerId, lane: Lane) -> usize {
+        let queue = self.link(peer).and_then(|link| link.lanes.get(usize::from(lane.0)));
+        queue.map_or(0, |queue| queue.copies as usize)
     }
 
     /// How many bytes are owed to a peer, those that are held back included.
@@ -572,14 +506,3 @@ impl<F: Frame> Outbox<F> {
         }
     }
 }
-
-/// The copy that leaves next, and where it was found.
-#[derive(Clone, Copy)]
-struct Found {
-    class: usize,
-    lane: u8,
-    slot: u32,
-}
-
-/// Lanes in turn; more than four of one priority are rare.
-type Turn = smallvec::SmallVec<[u8; 4]>;

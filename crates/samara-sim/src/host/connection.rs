@@ -5,6 +5,7 @@ use samara_engine::{Engine, Input, PeerId, PeerInfo};
 use super::{Host, TimerKind};
 use crate::config::Control;
 use crate::link::{Link, LinkState};
+use crate::mconn::wire::handshake_bytes;
 use crate::nic::NicState;
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::world::{World, address_of, identity_of};
@@ -57,6 +58,7 @@ impl<N: Engine> Host<N> {
     fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<N>) {
         let transport = &world.config.transport;
         let payload = match transport.control {
+            _ if transport.connection.channels().is_some() => handshake_bytes(step, transport.header),
             Control::Quic(_) if step < INITIAL_STEPS => {
                 INITIAL_BYTES.saturating_sub(transport.packet_overhead())
             }
@@ -150,6 +152,7 @@ impl<N: Engine> Host<N> {
             protocol: (world.protocol)(self.id, link.peer),
         };
         self.outbox.link_up(PeerId(slot));
+        self.start_connection(now, slot, world);
         self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
     }
 

@@ -1,5 +1,6 @@
 //! A host: a node, its links, its uplink and downlink, simulated alone through a window of time.
 
+mod channels;
 mod connection;
 mod transport;
 
@@ -14,7 +15,9 @@ use samara_engine::{
 
 use crate::digest::Digest;
 use crate::downlink::{Downlink, nanos_per_byte};
+use crate::half::Sender;
 use crate::link::{Link, LinkState};
+use crate::mconn::ConnectionStats;
 use crate::nic::{Nic, NicState};
 use crate::packet::Packet;
 use crate::stats::HostStats;
@@ -43,8 +46,15 @@ pub(crate) enum TimerKind {
     Engine(TimerToken),
     Loss(u32),
     DelayedAck(u32),
-    Redial { slot: u32, epoch: u32, tries: u32 },
+    Redial {
+        slot: u32,
+        epoch: u32,
+        tries: u32,
+    },
     OutboxWake,
+    /// Flushes, probes of a closed window, and limits of rates, on a connection with channels.
+    Connection(u32),
+    Ping(u32),
 }
 
 /// A running timer: when, which in order of setting, what. The incarnation of the node keeps timers of an engine from
@@ -59,6 +69,8 @@ pub(crate) struct Host<N: Engine> {
     /// Counts the processes of the host.
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
+    /// What connections with channels wrote, where there are any.
+    pub(crate) connection_stats: Option<Box<ConnectionStats>>,
     pub(crate) digest: Digest,
     /// What the node told the application in this window.
     pub(crate) records: Vec<(u64, N::Event)>,
@@ -109,6 +121,9 @@ impl<N: Engine> Host<N> {
             running: false,
             incarnation: 0,
             stats: HostStats::default(),
+            connection_stats: world.config.transport.connection.channels().map(|config| {
+                Box::new(ConnectionStats::new(config.channels.iter().map(|channel| channel.id)))
+            }),
             digest: Digest::new(),
             records: Vec::new(),
             inbox: Vec::new(),
@@ -250,6 +265,8 @@ impl<N: Engine> Host<N> {
             TimerKind::Loss(slot) => self.loss_timer(now, slot, world),
             TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot, world),
             TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
+            TimerKind::Connection(slot) => self.connection_timer(now, slot, world),
+            TimerKind::Ping(slot) => self.ping_timer(now, slot, world),
             TimerKind::OutboxWake => {
                 self.outbox_wake_at = u64::MAX;
                 self.outbox.wake(Time::from_nanos(now));
@@ -403,6 +420,10 @@ impl<N: Engine> Host<N> {
         world: &World<N>,
         pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Copy<N::Frame>>,
     ) {
+        if let Some(Link { sender: Sender::MConnection(_), .. }) = self.links.get(slot as usize) {
+            self.feed(now, slot, world);
+            return;
+        }
         let transport = &world.config.transport;
         while let Some(link) = self.links.get(slot as usize)
             && link.state == LinkState::Up

@@ -5,9 +5,9 @@ use samara_engine::{Engine, Input, Outbox, PeerId};
 
 use super::{Host, TimerKind};
 use crate::config::Control;
-use crate::half::{Ack, AckNeed};
+use crate::half::{Ack, AckNeed, Outgoing};
 use crate::link::LinkState;
-use crate::packet::{Body, Packet, Sack};
+use crate::packet::{Body, Packet};
 use crate::tcp::timestamp;
 use crate::world::World;
 
@@ -21,7 +21,7 @@ impl<N: Engine> Host<N> {
             return;
         }
         self.stats.received.add(packet.len);
-        let Packet { src, slot, epoch, len, ack, stamp, echo, sack, body, .. } = packet;
+        let Packet { src, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } = packet;
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
             return;
@@ -36,9 +36,10 @@ impl<N: Engine> Host<N> {
             self.stats.drops.stale.add(len);
             return;
         }
-        self.acknowledged(now, slot, ack, sack.as_deref(), echo, world);
+        self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
         match body {
             Body::Data { seq, frame } => self.segment(now, slot, seq, stamp, frame, world),
+            Body::Stream { seq, load } => self.stream(now, slot, (seq, load), stamp, world),
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } => {}
         }
@@ -56,12 +57,23 @@ impl<N: Engine> Host<N> {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
-        match link.receiver.segment(now, stamp, (seq, frame), transport, &mut delivered) {
+        let need = link.receiver.segment(now, stamp, (seq, frame), transport, &mut delivered);
+        self.acknowledge_later(now, slot, need, world);
+        self.refresh(slot);
+        self.deliver_all(now, slot, &mut delivered, world);
+        self.delivered = delivered;
+    }
+
+    /// Does what a received packet demands.
+    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<N>) {
+        let control = &world.config.transport.control;
+        let link = &mut self.links[slot as usize];
+        match need {
             AckNeed::None => {}
-            AckNeed::Now => link.ack_is_due(transport.control.separate_acks()),
+            AckNeed::Now => link.ack_is_due(control.separate_acks()),
             AckNeed::Later => {
                 if link.ack_by == 0 {
-                    link.ack_by = now + transport.control.ack_delay();
+                    link.ack_by = now + control.ack_delay();
                     if !link.ack_timer {
                         link.ack_timer = true;
                         let at = link.ack_by;
@@ -70,7 +82,16 @@ impl<N: Engine> Host<N> {
                 }
             }
         }
-        self.refresh(slot);
+    }
+
+    /// Delivers frames of a link, in order.
+    pub(super) fn deliver_all(
+        &mut self,
+        now: u64,
+        slot: u32,
+        delivered: &mut Vec<N::Frame>,
+        world: &World<N>,
+    ) {
         let epoch = self.links[slot as usize].epoch;
         for frame in delivered.drain(..) {
             // Handling a frame can close the link; what comes behind it is then gone.
@@ -79,7 +100,6 @@ impl<N: Engine> Host<N> {
                 self.deliver(now, slot, frame, world);
             }
         }
-        self.delivered = delivered;
     }
 
     fn deliver(&mut self, now: u64, slot: u32, frame: N::Frame, world: &World<N>) {
@@ -87,19 +107,11 @@ impl<N: Engine> Host<N> {
         self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
     }
 
-    fn acknowledged(
-        &mut self,
-        now: u64,
-        slot: u32,
-        ack: u32,
-        sack: Option<&Sack>,
-        echo: u32,
-        world: &World<N>,
-    ) {
+    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World<N>) {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        if !sender.acknowledged(ack, sack, echo, now, transport) {
+        if !sender.acknowledged(ack, now, transport) {
             return;
         }
         if sender.srtt() != srtt {
@@ -195,19 +207,18 @@ impl<N: Engine> Host<N> {
             return;
         }
         let own_turn = link.acks_due > 0 && transport.control.separate_acks();
-        let segment = if own_turn { None } else { link.sender.pop(now, transport) };
-        let (body, payload, stamp, makes_room) = match segment {
-            Some(segment) => {
-                if segment.again {
-                    self.stats.retransmitted.add(segment.len + transport.header);
+        let outgoing = if own_turn { None } else { link.sender.pop(now, transport) };
+        let (body, payload, stamp, makes_room) = match outgoing {
+            Some(Outgoing { body, len, again, stamp, frees }) => {
+                if again {
+                    self.stats.retransmitted.add(len + transport.header);
                 }
                 let makes_room = match transport.control {
                     Control::Tcp(_) => false,
-                    Control::Ideal => segment.frame.is_some(),
-                    Control::Quic(_) => !segment.again && self.dispatch == Dispatch::PerLink,
+                    Control::Ideal => frees,
+                    Control::Quic(_) => !again && self.dispatch == Dispatch::PerLink,
                 };
-                let body = Body::Data { seq: segment.seq, frame: segment.frame };
-                (body, segment.len, segment.stamp, makes_room)
+                (body, len, stamp, makes_room)
             }
             None if link.acks_due > 0 => (Body::Ack, 0, timestamp(now), false),
             None => return,
@@ -242,7 +253,7 @@ impl<N: Engine> Host<N> {
 
         let network = &world.config.network;
         let link = &mut self.links[slot as usize];
-        let Ack { ack, echo, sack } = link.receiver.acknowledge(now);
+        let Ack { ack, echo, window, sack } = link.receiver.acknowledge(now, &world.config.transport);
         link.acks_due = if world.config.transport.control.separate_acks() {
             link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack)))
         } else {
@@ -277,6 +288,7 @@ impl<N: Engine> Host<N> {
             ack,
             stamp,
             echo,
+            window,
             sack,
             body,
         });

@@ -116,7 +116,7 @@ impl<F: Frame> Receiver<F> {
     /// microseconds.
     pub(crate) fn acknowledge(&mut self, now: u64) -> Ack {
         if self.unacked == 0 {
-            return Ack { ack: 0, echo: 0, sack: None };
+            return Ack { ack: 0, echo: 0, window: 0, sack: None };
         }
         self.unacked = 0;
         let end = self.numbers.end();
@@ -124,6 +124,6 @@ impl<F: Frame> Receiver<F> {
             let ranges: SmallVec<_> = self.numbers.descending().collect();
             Box::new(Sack { ranges })
         });
-        Ack { ack: end, echo: ((now - self.largest_at) / 1000) as u32, sack }
+        Ack { ack: end, echo: ((now - self.largest_at) / 1000) as u32, window: 0, sack }
     }
 }

@@ -279,7 +279,7 @@ impl Path {
                 self.acks.push_back((self.now + LATENCY, ack));
             }
         } else if next == ack {
-            let (_, Ack { ack, echo, sack }) = self.acks.pop_front().unwrap();
+            let (_, Ack { ack, echo, sack, .. }) = self.acks.pop_front().unwrap();
             self.sender.acknowledged(ack, sack.as_deref(), echo, self.now);
         } else {
             self.sender.timed_out(self.now);

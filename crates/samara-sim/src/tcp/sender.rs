@@ -64,14 +64,53 @@ impl<F: Clone> Sender<F> {
 
     /// Whether a per-link queue may hand over another frame.
     pub(crate) fn has_buffer(&self, config: Option<&TcpConfig>, mss: u32) -> bool {
-        let limit = match config.map(|config| config.send_buffer) {
+        self.backlog.buffered() < self.buffer_limit(config, mss)
+    }
+
+    /// Bytes of all frames that were written and not wholly acknowledged.
+    pub(crate) const fn buffered(&self) -> u64 {
+        self.backlog.buffered()
+    }
+
+    /// The size of the send buffer in bytes.
+    pub(crate) fn buffer_limit(&self, config: Option<&TcpConfig>, mss: u32) -> u64 {
+        match config.map(|config| config.send_buffer) {
             None => u64::from(4 * mss),
             Some(SendBuffer::Fixed { bytes }) => bytes,
             Some(SendBuffer::Auto { per_packet, min }) => {
                 min.max((self.cwnd_max * f64::from(per_packet)) as u64)
             }
-        };
-        self.backlog.buffered() < limit
+        }
+    }
+
+    /// How many new segments the windows let out beside those in flight. Segments that are to be sent again go before.
+    pub(crate) fn window_left(&self) -> f64 {
+        if self.lost_waiting() {
+            return 0.0;
+        }
+        let received = self.receive_window.saturating_sub(self.backlog.nxt() - self.una);
+        (self.cwnd - f64::from(self.pipe())).min(f64::from(received))
+    }
+
+    /// The receiver has room for so many packets beyond what it acknowledges. Returns how many it had before.
+    pub(crate) fn set_receive_window(&mut self, window: u32) -> u32 {
+        std::mem::replace(&mut self.receive_window, window)
+    }
+
+    /// Whether nothing is in flight and the receiver has no room.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.receive_window == 0 && self.backlog.nxt() == self.una
+    }
+
+    /// The retransmission timeout in nanoseconds.
+    pub(crate) fn timeout(&self, config: &TcpConfig) -> u64 {
+        self.rtt.timeout(config)
+    }
+
+    /// A packet without data that the receiver answers, as it has had the segment: a probe of its window. Something was
+    /// acknowledged before.
+    pub(crate) fn probe(&self, now: u64) -> Segment<F> {
+        Segment { seq: self.una.saturating_sub(1), len: 0, frame: None, again: false, stamp: timestamp(now) }
     }
 
     /// Bytes of a frame written now that would leave as soon as the uplink is free.

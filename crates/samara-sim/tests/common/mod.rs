@@ -10,8 +10,8 @@ use samara_engine::{
     Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, PeerIdentity, Time, TimerToken,
 };
 use samara_sim::{
-    Control, DownlinkQueue, Framing, HostConfig, Network, NicDiscipline, QuicConfig, Record, SimConfig,
-    Simulation, TcpConfig, Transport, host_of,
+    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, MConnectionConfig, Network,
+    NicDiscipline, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
 };
 
 pub const MBIT: u64 = 1_000_000;
@@ -45,6 +45,13 @@ pub enum Say {
     /// Send a blob along these hosts.
     Along {
         route: Vec<u32>,
+        id: u64,
+        len: u32,
+    },
+    /// Send a blob to a host on this lane.
+    On {
+        lane: u8,
+        host: u32,
         id: u64,
         len: u32,
     },
@@ -114,6 +121,7 @@ impl Talker {
                     self.pass_on(vec![host], id, len, cx);
                 }
             }
+            Say::On { lane, host, id, len } => self.owe(Lane(lane), vec![host], id, len, cx),
             Say::Along { route, id, len } => self.pass_on(route.into_iter().rev().collect(), id, len, cx),
             Say::Batch { hosts, messages, len, schedule } => {
                 let peers: Vec<PeerId> = hosts.iter().map(|host| self.peers[host]).collect();
@@ -140,17 +148,52 @@ impl Talker {
         }
     }
 
-    fn pass_on(&mut self, mut route: Vec<u32>, id: u64, len: u32, cx: &mut Context<'_, Blob, Heard>) {
+    fn pass_on(&mut self, route: Vec<u32>, id: u64, len: u32, cx: &mut Context<'_, Blob, Heard>) {
+        self.owe(Lane(0), route, id, len, cx);
+    }
+
+    fn owe(&mut self, lane: Lane, mut route: Vec<u32>, id: u64, len: u32, cx: &mut Context<'_, Blob, Heard>) {
         let Some(next) = route.pop() else { return };
         let Some(peer) = self.peers.get(&next).copied() else { return };
         let now = cx.now();
         let blob = Blob { id, len, route: Arc::new(route) };
-        let _ = cx.outbox().owe(now, peer, Lane(0), blob, Some(MessageKey(id)), None);
+        let _ = cx.outbox().owe(now, peer, lane, blob, Some(MessageKey(id)), None);
     }
 }
 
 pub fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
-    Outbox::new(OutboxConfig { dispatch, lanes: vec![LaneConfig::unbounded("data", 0)] })
+    outbox_of(dispatch, 1)
+}
+
+fn outbox_of(dispatch: Dispatch, lanes: usize) -> Outbox<Blob> {
+    Outbox::new(OutboxConfig { dispatch, lanes: vec![LaneConfig::unbounded("data", 0); lanes] })
+}
+
+/// The channels of a transaction pool, one for each of two lanes: no pings, no limits.
+pub fn channels(flush: Flush) -> MConnectionConfig {
+    let channel = |id, priority, lane| ChannelConfig { id, priority, queue: 1, lanes: vec![Lane(lane)] };
+    MConnectionConfig {
+        flush,
+        ping_interval: Duration::ZERO,
+        send_rate: 0,
+        receive_rate: 0,
+        ..MConnectionConfig::cometbft(vec![channel(0x30, 6, 0), channel(0x31, 5, 1)])
+    }
+}
+
+/// Channels over TCP, or over the ideal transport.
+pub fn over(tcp: Option<TcpConfig>, config: MConnectionConfig) -> Transport {
+    Transport { control: tcp.map_or(Control::Ideal, Control::Tcp), ..Transport::mconnection(config) }
+}
+
+/// Nodes whose outboxes have two lanes.
+pub fn two_lanes(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
+    let node = |_| (Talker::default(), outbox_of(Dispatch::PerLink, 2));
+    let mut sim = Simulation::new(config, hosts, Arc::new(node)).unwrap();
+    for (a, b) in edges {
+        sim.establish(Time::ZERO, *a, *b);
+    }
+    sim
 }
 
 /// No framing, no headers, no handshake cost worth the name: closed forms stay short.

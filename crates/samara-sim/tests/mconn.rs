@@ -1,0 +1,337 @@
+//! Connections with channels: times and bytes that can be computed by hand.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use samara_engine::Time;
+use samara_sim::{
+    Connection, Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig,
+    message_bytes,
+};
+
+const START: Time = Time::from_secs(1);
+const THROTTLE: Flush = Flush::Throttle(Duration::from_millis(100));
+/// A microsecond for each byte.
+const SLOW: u64 = 8 * MBIT;
+const FAST: u64 = 1_000_000 * MBIT;
+/// A sealed frame in a packet, at a microsecond for each byte.
+const FRAME_MS: f64 = 1.084;
+/// Nothing that a flush could make is more than the socket takes.
+const WIDE: TcpConfig = TcpConfig {
+    initial_window: 1000,
+    receive_window: 4096,
+    min_rto: Duration::from_millis(200),
+    rto_floor: samara_sim::RtoFloor::Variation,
+    loss_window: 1,
+    initial_rto: Duration::from_secs(1),
+    delayed_ack: Duration::from_millis(40),
+    ack_every: 2,
+    separate_acks: false,
+    idle_restart: false,
+    grow_unused: false,
+    send_buffer: SendBuffer::Fixed { bytes: u64::MAX },
+};
+
+fn both() -> [Option<TcpConfig>; 2] {
+    [None, Some(TcpConfig::default())]
+}
+
+fn after_start(ms: f64) -> f64 {
+    1000.0 + ms
+}
+
+fn on(lane: u8, id: u64, len: u32) -> Say {
+    Say::On { lane, host: 1, id, len }
+}
+
+fn pair(latency_ms: u64, bps: u64, tcp: Option<TcpConfig>, config: MConnectionConfig) -> Pair {
+    two_lanes(common::config(latency_ms, over(tcp, config)), hosts(2, bps), &[(0, 1)])
+}
+
+type Pair = samara_sim::Simulation<Talker>;
+
+#[test]
+fn a_lone_message_waits_for_the_flush_and_pays_for_a_whole_frame() {
+    for tcp in both() {
+        let mut sim = pair(50, SLOW, tcp, channels(THROTTLE));
+        sim.command(START, 0, on(1, 7, 36));
+        let heard = heard(&run(&mut sim, Time::from_secs(3)));
+        assert_eq!(heard.len(), 1);
+        assert!(close_to(heard[0].0, after_start(100.0 + 50.0 + FRAME_MS)), "{:?}", heard[0]);
+        let stats = sim.connection_stats(0).unwrap();
+        assert_eq!((stats.sealed_frames, stats.flushes, stats.full_buffers), (1, 1, 0));
+        assert_eq!(stats.padding_bytes, u64::from(SEALED_PLAINTEXT - message_bytes(0x31, 36)));
+        let Connection::MConnection(config) = over(tcp, channels(THROTTLE)).connection else {
+            unreachable!()
+        };
+        assert_eq!(over(tcp, config).wire_bytes(36), 1084);
+        assert_eq!(sim.stats(0).sent.bytes, 1084);
+    }
+}
+
+#[test]
+fn a_connection_that_flushes_when_idle_does_not_wait() {
+    for tcp in both() {
+        let mut sim = pair(50, SLOW, tcp, channels(Flush::WhenIdle));
+        sim.command(START, 0, on(1, 7, 36));
+        let heard = heard(&run(&mut sim, Time::from_secs(3)));
+        assert!(close_to(heard[0].0, after_start(50.0 + FRAME_MS)), "{:?}", heard[0]);
+    }
+}
+
+#[test]
+fn a_request_and_its_answer_wait_for_two_flushes() {
+    for tcp in both() {
+        let mut sim = pair(1, SLOW, tcp, channels(THROTTLE));
+        sim.command(START, 0, Say::Along { route: vec![1, 0], id: 7, len: 36 });
+        let heard = heard(&run(&mut sim, Time::from_secs(3)));
+        assert_eq!((heard[0].1, heard[1].1), (1, 0));
+        assert!(close_to(heard[1].0, after_start(2.0 * (100.0 + 1.0 + FRAME_MS))), "{:?}", heard[1]);
+    }
+}
+
+#[test]
+fn messages_of_one_interval_share_sealed_frames() {
+    // 20 messages of 45 bytes with their framing.
+    let mut sim = pair(50, SLOW, Some(TcpConfig::default()), channels(THROTTLE));
+    for id in 0..20 {
+        sim.command(Time::from_millis(1000 + 5 * id), 0, on(1, id, 36));
+    }
+    let heard = heard(&run(&mut sim, Time::from_secs(3)));
+    assert_eq!(heard.iter().map(|(.., id)| *id).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    assert!(heard.iter().all(|(at, ..)| close_to(*at, after_start(100.0 + 50.0 + FRAME_MS))), "{heard:?}");
+    let stats = sim.connection_stats(0).unwrap();
+    assert_eq!((stats.sealed_frames, stats.flushes), (1, 1));
+    assert_eq!(stats.padding_bytes, u64::from(1024 - 20 * message_bytes(0x31, 36)));
+    // The interval begins with the first message, not with the clock, and a later message begins the next one.
+    let mut sim = pair(50, SLOW, None, channels(THROTTLE));
+    sim.command(Time::from_millis(1030), 0, on(1, 1, 36));
+    sim.command(Time::from_millis(1131), 0, on(1, 2, 36));
+    let heard = common::heard(&run(&mut sim, Time::from_secs(3)));
+    assert!(close_to(heard[0].0, after_start(130.0 + 50.0 + FRAME_MS)));
+    assert!(close_to(heard[1].0, after_start(231.0 + 50.0 + FRAME_MS)));
+}
+
+#[test]
+fn a_full_buffer_does_not_wait() {
+    for tcp in [None, Some(WIDE)] {
+        let mut sim = pair(50, FAST, tcp, channels(THROTTLE));
+        for id in 0..100 {
+            sim.command(START, 0, on(0, id, 1024));
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(3)));
+        assert_eq!(heard.len(), 100);
+        // 63 packets of 1,036 bytes fit into 64 KiB.
+        let early = heard.iter().take_while(|(at, ..)| close_to(*at, after_start(50.0))).count();
+        assert_eq!(early, 63);
+        assert!(heard[63..].iter().all(|(at, ..)| close_to(*at, after_start(150.0))), "{heard:?}");
+        let stats = sim.connection_stats(0).unwrap();
+        let rest = 100 * message_bytes(0x30, 1024) - 65_536;
+        assert_eq!((stats.flushes, stats.full_buffers), (2, 1));
+        assert_eq!(stats.sealed_frames, u64::from(64 + rest.div_ceil(1024)));
+        assert_eq!(stats.padding_bytes, u64::from(rest.div_ceil(1024) * 1024 - rest));
+    }
+}
+
+#[test]
+fn channels_share_a_busy_link_by_their_priorities() {
+    for (lens, tcp) in [([3000, 3000], None), ([500, 9000], Some(TcpConfig::default()))] {
+        let mut sim = pair(20, SLOW, tcp, channels(THROTTLE));
+        for (lane, len) in [(0, lens[0]), (1, lens[1])] {
+            (0..20_000_000 / u64::from(len)).for_each(|id| sim.command(START, 0, on(lane, id, len)));
+        }
+        run(&mut sim, Time::from_secs(12));
+        let stats = sim.connection_stats(0).unwrap();
+        let bytes: Vec<f64> = (stats.channels.iter())
+            .map(|channel| (channel.message_bytes + channel.framing_bytes) as f64)
+            .collect();
+        assert!(bytes[0] + bytes[1] > 9_000_000.0, "{stats:?}");
+        let ratio = bytes[0] / bytes[1];
+        assert!((ratio - 6.0 / 5.0).abs() < 0.005, "{ratio}: {stats:?}");
+    }
+}
+
+/// What a quiet channel saved up is forgotten within some decays: it does not keep the other one out for long.
+#[test]
+fn the_past_decays() {
+    let mut sim = pair(20, SLOW, Some(TcpConfig::default()), channels(Flush::WhenIdle));
+    (0..4000).for_each(|id| sim.command(START, 0, on(0, id, 10_000)));
+    (0..2000).for_each(|id| sim.command(Time::from_secs(21), 0, on(1, id, 10_000)));
+    run(&mut sim, Time::from_secs(21));
+    let before = sim.connection_stats(0).unwrap().channels[0].message_bytes;
+    assert!(before > 18_000_000);
+    // 20 s at 1 MB/s, decaying by a fifth every 2 s, leave less than 9 MB: the second channel catches up with 5/6 of what
+    // is left while it alone sends, in at most some seconds.
+    let mut alone = 0;
+    for second in 22..40 {
+        run(&mut sim, Time::from_secs(second));
+        let now = sim.connection_stats(0).unwrap().channels[0].message_bytes;
+        alone += u64::from(now == before);
+    }
+    assert!((1..=6).contains(&alone), "{alone} s");
+}
+
+#[test]
+fn the_send_rate_holds() {
+    // Batches of 10 packets of 1,033 or 1,036 bytes, until a sample of 100 ms has seen 100,000 bytes: 10 batches.
+    let config = MConnectionConfig { send_rate: 1_000_000, ..channels(Flush::WhenIdle) };
+    for tcp in [None, Some(WIDE)] {
+        let mut sim = pair(50, FAST, tcp, config.clone());
+        sim.command(START, 0, on(0, 7, 1024 * 1000));
+        let heard = heard(&run(&mut sim, Time::from_secs(5)));
+        assert!(close_to(heard[0].0, after_start(900.0 + 50.0)), "{:?}", heard[0]);
+        assert_eq!(sim.connection_stats(0).unwrap().channels[0].packets, 1000);
+    }
+}
+
+#[test]
+fn a_flush_that_finds_the_routine_held_back_comes_an_interval_later() {
+    let config =
+        MConnectionConfig { send_rate: 100_000, ..channels(Flush::Throttle(Duration::from_millis(70))) };
+    let mut sim = pair(50, FAST, None, config);
+    // Ten packets are a sample's worth, so that the eleventh waits for the next sample, 100 ms later. The flush that was
+    // due after 70 ms comes after 140.
+    sim.command(START, 0, on(0, 1, 10 * 1024));
+    sim.command(START, 0, on(0, 2, 1024));
+    let heard = heard(&run(&mut sim, Time::from_secs(5)));
+    assert!(heard.iter().all(|(at, ..)| close_to(*at, after_start(140.0 + 50.0))), "{heard:?}");
+}
+
+#[test]
+fn a_slow_reader_holds_the_sender_back() {
+    let tcp = TcpConfig { receive_window: 40, ..TcpConfig::default() };
+    let config = MConnectionConfig { receive_rate: 500_000, ..channels(THROTTLE) };
+    let mut sim = pair(10, 1000 * MBIT, Some(tcp), config);
+    (0..3000).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
+    let mut heard_so_far = 0;
+    for tenth in 10..70 {
+        heard_so_far += heard(&run(&mut sim, Time::from_millis(100 * tenth))).len() as u64;
+        // Full segments: all that waits comes from a buffer that is full.
+        let window = 41 * 1500;
+        let sent = sim.stats(0).sent.bytes;
+        let limit = (heard_so_far + 1) * 1044 * 1500 / 1460 + 2 * window;
+        assert!(sent <= limit, "{sent} > {limit} at {tenth}");
+    }
+    heard_so_far += heard(&run(&mut sim, Time::from_secs(20))).len() as u64;
+    assert_eq!(heard_so_far, 3000);
+    assert_eq!(sim.stats(0).retransmitted.packets, 0, "nothing was dropped for it");
+    // 3,000 packets of 1,012 bytes at 500 kB/s.
+    let mut sim =
+        pair(10, 1000 * MBIT, Some(tcp), MConnectionConfig { receive_rate: 500_000, ..channels(THROTTLE) });
+    (0..3000).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
+    let last = heard(&run(&mut sim, Time::from_secs(20))).last().unwrap().0.as_millis_f64() - 1000.0;
+    let expected = 3000.0 * f64::from(message_bytes(0x30, 1000)) / 500.0;
+    assert!((last / expected - 1.0).abs() < 0.05, "{last} ms, not {expected}");
+}
+
+#[test]
+fn a_closed_window_opens_again_whatever_is_lost() {
+    for seed in 0..20 {
+        let tcp = TcpConfig { receive_window: 12, ..TcpConfig::default() };
+        let limited = MConnectionConfig { receive_rate: 60_000, ..channels(THROTTLE) };
+        let mut config = config(10, over(Some(tcp), limited));
+        config.seed = seed;
+        config.network.loss = 0.2;
+        config.transport.dead_peer_timeout = Duration::from_secs(3600);
+        let mut sim = two_lanes(config, hosts(2, 100 * MBIT), &[(0, 1)]);
+        (0..200).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
+        let heard = heard(&run(&mut sim, Time::from_secs(600)));
+        assert_eq!(heard.iter().map(|(.., id)| *id).collect::<Vec<_>>(), (0..200).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn bytes_add_up() {
+    for (tcp, flush) in both().into_iter().flat_map(|tcp| [(tcp, THROTTLE), (tcp, Flush::WhenIdle)]) {
+        let config = MConnectionConfig { ping_interval: Duration::from_secs(2), ..channels(flush) };
+        let mut sim = pair(20, 20 * MBIT, tcp, config);
+        for id in 0..300 {
+            let len = [36, 1000, 5000, 30_000][id as usize % 4];
+            sim.command(
+                Time::from_millis(1000 + 7 * id),
+                id as u32 % 2,
+                Say::On { lane: (id % 3 % 2) as u8, host: 1 - id as u32 % 2, id, len },
+            );
+        }
+        assert_eq!(heard(&run(&mut sim, Time::from_millis(61_500))).len(), 300);
+        for host in [0, 1] {
+            let (wire, stats) = (sim.stats(host), sim.connection_stats(host).unwrap());
+            assert_eq!(wire.retransmitted.packets, 0);
+            assert_eq!(stats.pings_and_pongs, 60);
+            let channels = (stats.channels.iter()).map(|c| c.message_bytes + c.framing_bytes).sum::<u64>();
+            let plain = channels + 3 * stats.pings_and_pongs + stats.padding_bytes;
+            assert_eq!(plain, stats.sealed_frames * u64::from(SEALED_PLAINTEXT));
+            let sealing = stats.sealed_frames * u64::from(SEALED_FRAME - SEALED_PLAINTEXT);
+            assert_eq!(wire.sent.bytes, plain + sealing + 40 * wire.sent.packets);
+            let messages = stats.channels.iter().map(|channel| channel.message_bytes).sum::<u64>();
+            assert_eq!(messages, wire.frames_sent.payload_bytes);
+            assert_eq!(stats.channels.iter().map(|channel| channel.messages).sum::<u64>(), 150);
+            assert_eq!(stats.since(stats).sealed_frames, 0);
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_room_in_the_queue_stays_in_the_outbox() {
+    let tcp = TcpConfig { send_buffer: SendBuffer::Fixed { bytes: 10_000 }, ..TcpConfig::default() };
+    let mut sim = pair(50, SLOW / 100, Some(tcp), channels(Flush::WhenIdle));
+    (0..200).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
+    sim.command(START, 0, on(1, 1000, 36));
+    run(&mut sim, Time::from_millis(1001));
+    let peer = sim.handle_of(0, 1).unwrap();
+    let stats = sim.connection_stats(0).unwrap();
+    let pending = sim.outbox(0).pending_to(peer);
+    // Blocked in the second flush, with some messages in the buffer, one being sent, and one in the queue.
+    let written = stats.channels[0].messages as usize;
+    assert!((10..=75).contains(&written), "{stats:?}");
+    assert_eq!(pending, 200 - written - 1, "{stats:?}");
+    assert_eq!(sim.outbox(0).pending_on(peer, samara_engine::outbox::Lane(1)), 0, "its channel has room");
+    assert_eq!(stats.queue_waits, 1);
+    let heard = heard(&run(&mut sim, Time::from_secs(60)));
+    assert_eq!(heard.len(), 201);
+}
+
+#[test]
+fn segments_are_frames_in_an_open_window_and_full_behind_a_closed_one() {
+    // 30 frames: 10 leave as they are, the others wait for the first acknowledgements in full segments.
+    let tcp = TcpConfig { idle_restart: false, send_buffer: SendBuffer::Fixed { bytes: u64::MAX }, ..WIDE };
+    let tcp = TcpConfig { initial_window: 10, ..tcp };
+    let mut sim = pair(50, FAST, Some(tcp), channels(Flush::WhenIdle));
+    sim.command(START, 0, on(0, 7, 30 * 1000));
+    run(&mut sim, Time::from_secs(2));
+    let frames = message_bytes(0x30, 30_000).div_ceil(1024);
+    let together = ((frames - 10) * SEALED_FRAME).div_ceil(1460);
+    assert_eq!(sim.stats(0).sent.packets, u64::from(10 + together));
+}
+
+#[test]
+fn both_sides_ping_and_a_pong_that_stays_out_closes_the_link() {
+    let config = MConnectionConfig { ping_interval: Duration::from_secs(60), ..channels(THROTTLE) };
+    let mut transport = over(Some(TcpConfig::default()), config);
+    transport.dead_peer_timeout = Duration::from_secs(3600);
+    let mut sim = two_lanes(common::config(50, transport), hosts(2, SLOW), &[(0, 1)]);
+    run(&mut sim, Time::from_secs(200));
+    for host in [0, 1] {
+        let stats = sim.connection_stats(host).unwrap();
+        assert_eq!((stats.pings_and_pongs, stats.sealed_frames, stats.flushes), (6, 6, 6));
+    }
+    sim.crash(Time::from_secs(201), 1, true);
+    let records = run(&mut sim, Time::from_secs(400));
+    let down = records.iter().find(|record| record.event == Heard::Down { peer: 1 }).unwrap();
+    assert!(close_to(down.at, 1000.0 * (240.0 + 45.0)), "{:?}", down.at);
+}
+
+#[test]
+fn a_dial_takes_three_round_trips_and_its_bytes() {
+    let transport = over(Some(TcpConfig::default()), channels(THROTTLE));
+    let mut sim = two_lanes(common::config(50, transport), hosts(2, FAST), &[]);
+    sim.dial(START, 0, 1);
+    let records = run(&mut sim, Time::from_secs(3));
+    assert!(close_to(records[0].at, after_start(300.0)), "{records:?}");
+    assert_eq!(records[0].event, Heard::Up { peer: 1, outbound: true });
+    // SYN, key, two frames, and the last acknowledgement; SYN-ACK, key and frame, frame.
+    assert_eq!(sim.stats(0).sent.bytes, 40 + 75 + 2 * 1084 + 40);
+    assert_eq!(sim.stats(1).sent.bytes, 40 + 75 + 1084 + 1084);
+}

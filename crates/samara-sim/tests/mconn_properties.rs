@@ -1,0 +1,135 @@
+//! Connections with channels, whatever happens on the way; and set-ups that make no sense.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::*;
+use proptest::prelude::*;
+use samara_engine::Time;
+use samara_engine::outbox::{Dispatch, Lane};
+use samara_sim::{ConfigError, Flush, Framing, MConnectionConfig, Simulation, TcpConfig, Transport};
+
+#[derive(Clone, Debug)]
+struct Message {
+    after_ms: u64,
+    from: u32,
+    lane: u8,
+    len: u32,
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let len = prop_oneof![1u32..200, 1000u32..1100, 1u32..60_000];
+    (0u64..600, 0u32..2, 0u8..2, len).prop_map(|(after_ms, from, lane, len)| Message {
+        after_ms,
+        from,
+        lane,
+        len,
+    })
+}
+
+fn connection() -> impl Strategy<Value = MConnectionConfig> {
+    let flush = prop_oneof![
+        Just(Flush::WhenIdle),
+        (1u64..200).prop_map(|ms| Flush::Throttle(Duration::from_millis(ms)))
+    ];
+    let rate = || prop_oneof![Just(0u64), 100_000u64..2_000_000];
+    (flush, rate(), rate(), 1usize..4, 1u64..20).prop_map(|(flush, send_rate, receive_rate, queue, ping)| {
+        let mut config = channels(flush);
+        config.channels.iter_mut().for_each(|channel| channel.queue = queue);
+        let ping_interval = Duration::from_secs(ping);
+        MConnectionConfig { send_rate, receive_rate, ping_interval, ..config }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_message_arrives_once_and_in_order_on_its_channel(
+        mut messages in prop::collection::vec(message(), 1..60),
+        connection in connection(),
+        ideal: bool,
+        seed: u64,
+        loss in prop_oneof![Just(0.0), 0.0..0.1],
+        (jitter_ms, window, mss) in (0u64..30, 8u32..100, prop_oneof![Just(1460u32), 300u32..2000]),
+    ) {
+        messages.sort_by_key(|message| message.after_ms);
+        let tcp = TcpConfig { receive_window: window, ..TcpConfig::default() };
+        let receive_rate = if ideal { 0 } else { connection.receive_rate };
+        // A pong can be late when half of what is sent gets lost in a row; that is another test's matter.
+        let ping_interval = if loss > 0.0 { Duration::ZERO } else { connection.ping_interval };
+        let connection = MConnectionConfig { receive_rate, ping_interval, ..connection };
+        let mut transport = over((!ideal).then_some(tcp), connection);
+        transport.dead_peer_timeout = Duration::from_secs(3600);
+        transport.mss = mss;
+        let mut config = config(10, transport);
+        config.seed = seed;
+        config.network.jitter = Duration::from_millis(jitter_ms);
+        config.network.loss = if ideal { 0.0 } else { loss };
+        let mut sim = two_lanes(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+        for (id, message) in (0..).zip(&messages) {
+            let Message { after_ms, from, lane, len } = *message;
+            let say = Say::On { lane, host: 1 - from, id, len };
+            sim.command(Time::from_millis(1000 + after_ms), from, say);
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(900)));
+        for host in [0, 1] {
+            for lane in [0, 1] {
+                let of_channel = |id: u64| {
+                    let message = &messages[id as usize];
+                    message.from == 1 - host && message.lane == lane
+                };
+                let expected: Vec<u64> = (0..messages.len() as u64).filter(|id| of_channel(*id)).collect();
+                let found: Vec<u64> = heard
+                    .iter()
+                    .filter(|(_, at, id)| *at == host && of_channel(*id))
+                    .map(|(.., id)| *id)
+                    .collect();
+                prop_assert_eq!(found, expected, "host {} lane {}", host, lane);
+            }
+        }
+        prop_assert_eq!(heard.len(), messages.len());
+    }
+}
+
+fn refused(transport: Transport, dispatch: Dispatch, lanes: usize) -> ConfigError {
+    let node = move |_| {
+        let lanes = vec![samara_engine::outbox::LaneConfig::unbounded("data", 0); lanes];
+        let config = samara_engine::outbox::OutboxConfig { dispatch, lanes };
+        (Talker::default(), samara_engine::Outbox::new(config))
+    };
+    match Simulation::new(config(50, transport), hosts(2, MBIT), Arc::new(node)) {
+        Err(error) => error,
+        Ok(_) => panic!("this must not be accepted"),
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let tcp = Some(TcpConfig::default());
+    let changed = |change: fn(&mut MConnectionConfig)| {
+        let mut config = channels(Flush::WhenIdle);
+        change(&mut config);
+        config
+    };
+    let with = |change| refused(over(tcp, changed(change)), Dispatch::PerLink, 2);
+    let plain = || over(tcp, changed(|_| {}));
+    let quic = Transport { connection: plain().connection, ..Transport::quic() };
+    assert_eq!(refused(quic, Dispatch::PerLink, 2), ConfigError::ChannelsOverQuic);
+    let noise = Transport { framing: Framing::NOISE_YAMUX, ..plain() };
+    assert_eq!(refused(noise, Dispatch::PerLink, 2), ConfigError::ChannelsWithFraming);
+    let limited = over(None, changed(|config| config.receive_rate = 1));
+    assert_eq!(refused(limited, Dispatch::PerLink, 2), ConfigError::ReceiveRateWithoutWindow);
+    assert_eq!(with(|config| config.flush = Flush::Throttle(Duration::ZERO)), ConfigError::NoFlushInterval);
+    assert_eq!(with(|config| config.channels[1].queue = 0), ConfigError::EmptyChannel { channel: 0x31 });
+    assert_eq!(with(|config| config.channels[0].priority = 0), ConfigError::EmptyChannel { channel: 0x30 });
+    assert_eq!(with(|config| config.channels[1].id = 0x30), ConfigError::ChannelTwice { channel: 0x30 });
+    assert_eq!(refused(plain(), Dispatch::Node, 2), ConfigError::ChannelsWithNodeDispatch);
+    assert_eq!(refused(plain(), Dispatch::PerLink, 3), ConfigError::LaneOfChannels { lane: 2, channels: 0 });
+    assert_eq!(
+        with(|config| config.channels[1].lanes.push(Lane(0))),
+        ConfigError::LaneOfChannels { lane: 0, channels: 2 }
+    );
+}
