@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Control, DownlinkQueue, HostConfig, Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
+    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency, MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
     StreamOrder, TcpConfig, Transport, UDP_PAYLOAD,
 };
 
-use crate::scenario::{FaultKind, Interface, Queue, Scenario, Stack, Streams, TransportKind};
+use crate::scenario::{Cat, FaultKind, FlushSpec, Interface, Queue, Scenario, Stack, Streams, TransportKind};
 use crate::units::Span;
 
 /// The hosts of a run, and how long each takes to validate a message.
@@ -110,7 +110,8 @@ pub fn least_latency_nanos(scenario: &Scenario) -> u64 {
 /// The hosts that a fault hits; the publisher of blocks is spared.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
-    let publisher = scenario.messages.is_none().then_some(scenario.workload.publisher);
+    let has_blocks = scenario.messages.is_none() && scenario.transactions.is_none();
+    let publisher = has_blocks.then_some(scenario.workload.publisher);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
     let share = scenario.faults[fault].share.fraction();
@@ -145,7 +146,40 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams.map(stream_order));
         }
     }
+    if let Some(connection) = connection(scenario) {
+        transport.framing = Framing::PLAIN;
+        transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
+        transport.connection = Connection::MConnection(connection);
+    }
     transport
+}
+
+/// The connection with channels, if the scenario has one. The channels are those of the pool with the most kinds of frames: others use some of
+/// its lanes.
+fn connection(scenario: &Scenario) -> Option<MConnectionConfig> {
+    let spec = scenario.transport.connection.as_ref()?;
+    let groups = scenario.cat.groups.iter().map(Cat::group);
+    let own = scenario.cat.build(Duration::ZERO);
+    let most = groups.fold(own, |most, other| {
+        if other.sending.lanes.len() > most.sending.lanes.len() { other } else { most }
+    });
+    let channels = most.channels().iter().map(|channel| ChannelConfig {
+        id: channel.id,
+        priority: channel.priority,
+        queue: channel.send_queue,
+        lanes: channel.lanes.clone(),
+    });
+    let flush = spec.flush.unwrap_or_else(|| scenario.cat.preset.flush());
+    Some(MConnectionConfig {
+        channels: channels.collect(),
+        flush: match flush {
+            FlushSpec::Throttle(span) => Flush::Throttle(span.duration()),
+            FlushSpec::WhenIdle => Flush::WhenIdle,
+        },
+        ping_interval: spec.ping.duration(),
+        send_rate: spec.send_rate.bps() / 8,
+        receive_rate: spec.receive_rate.bps() / 8,
+    })
 }
 
 fn stream_order(streams: Streams) -> StreamOrder {

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::data;
 use crate::measure::Statistics;
-use crate::results::{ColumnsResult, RunResult};
-use crate::scenario::Loaded;
+use crate::results::{ColumnsResult, Run, RunResult};
+use crate::scenario::{KnownFigure, Loaded, figure_of, plain};
 
 /// A run beside its reference; all runs of either side are put together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,7 +48,7 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
     for (run, files) in &loaded.scenario.reference {
         let columns = results.iter().filter_map(|result| match result {
             RunResult::Columns(result) => Some(result),
-            RunResult::Messages(_) => None,
+            RunResult::Messages(_) | RunResult::Transactions(_) => None,
         });
         let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
         let mut theirs = Vec::new();
@@ -78,6 +78,50 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
         });
     }
     Ok(comparisons)
+}
+
+/// One of our figures beside one that others have published or measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KnownComparison {
+    /// The run of the scenario, with the values of the sweep that the figure belongs to.
+    pub run: String,
+    /// The path of the metric.
+    pub metric: String,
+    /// Who has published or measured it.
+    pub source: String,
+    /// Their figure.
+    pub known: f64,
+    /// Ours, the mean over seeds.
+    pub ours: f64,
+}
+
+impl KnownComparison {
+    /// By how much ours differs, as a share of theirs.
+    pub fn deviation(&self) -> f64 {
+        self.ours / self.known - 1.0
+    }
+}
+
+/// The figures of others that a scenario lists, with ours beside them; those of runs that were not done are left out.
+pub fn known(loaded: &Loaded, results: &[RunResult]) -> Vec<KnownComparison> {
+    let compare = |figure: &KnownFigure| {
+        let is_there = |run: &Run| {
+            figure.at.iter().all(|(key, value)| {
+                serde_json::to_value(value).is_ok_and(|value| run.parameters.get(key) == Some(&value))
+            })
+        };
+        let runs = results.iter().map(RunResult::run).filter(|run| run.name == figure.run && is_there(run));
+        let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics_value(), &figure.metric)).collect();
+        let at: Vec<String> = figure.at.values().map(plain).collect();
+        (!values.is_empty()).then(|| KnownComparison {
+            run: [vec![figure.run.clone()], at].concat().join(", "),
+            metric: figure.metric.clone(),
+            source: figure.source.clone(),
+            known: figure.value,
+            ours: values.iter().sum::<f64>() / values.len() as f64,
+        })
+    };
+    loaded.scenario.known.iter().filter_map(compare).collect()
 }
 
 fn mean(all: &[Statistics]) -> Option<Statistics> {

@@ -6,17 +6,19 @@ mod columns;
 mod draw;
 mod messages;
 mod page;
+mod transactions;
 mod words;
 
 pub mod terminal;
 
-use samara_lab::reference::Comparison;
+use samara_lab::reference::{Comparison, KnownComparison};
 use samara_lab::results::{RunResult, Summary};
 use samara_lab::scenario::{Loaded, Outcome};
 
 use about::About;
 use columns::ColumnsReport;
 use messages::MessagesReport;
+use transactions::TransactionsReport;
 
 pub use draw::png;
 
@@ -28,6 +30,7 @@ pub struct Report(Kind);
 enum Kind {
     Columns(ColumnsReport),
     Messages(MessagesReport),
+    Transactions(TransactionsReport),
 }
 
 impl Report {
@@ -36,19 +39,22 @@ impl Report {
         loaded: &Loaded,
         summary: &Summary,
         results: &[RunResult],
-        comparisons: &[Comparison],
+        (comparisons, known): (&[Comparison], &[KnownComparison]),
         outcomes: &[Outcome],
     ) -> Self {
         let about = About::new(loaded, summary, results, outcomes);
         let axes = about::axes(loaded);
-        let (mut columns, mut messages) = (Vec::new(), Vec::new());
+        let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
         for result in results.iter().cloned() {
             match result {
                 RunResult::Columns(result) => columns.push(result),
                 RunResult::Messages(result) => messages.push(result),
+                RunResult::Transactions(result) => transactions.push(result),
             }
         }
-        Self(if loaded.scenario.messages.is_some() {
+        Self(if loaded.scenario.transactions.is_some() {
+            Kind::Transactions(TransactionsReport::new(about, axes, transactions, known))
+        } else if loaded.scenario.messages.is_some() {
             Kind::Messages(MessagesReport::new(about, axes, messages))
         } else {
             Kind::Columns(ColumnsReport::new(about, axes, columns, comparisons))
@@ -60,6 +66,7 @@ impl Report {
         match &self.0 {
             Kind::Columns(report) => report.html(),
             Kind::Messages(report) => report.html(),
+            Kind::Transactions(report) => report.html(),
         }
     }
 
@@ -68,6 +75,7 @@ impl Report {
         match &self.0 {
             Kind::Columns(report) => report.figures(),
             Kind::Messages(report) => report.figures(),
+            Kind::Transactions(report) => report.figures(),
         }
     }
 
@@ -75,6 +83,7 @@ impl Report {
         match &self.0 {
             Kind::Columns(report) => report.table(),
             Kind::Messages(report) => report.table(),
+            Kind::Transactions(report) => report.table(),
         }
     }
 }

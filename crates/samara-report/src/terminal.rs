@@ -2,7 +2,7 @@
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use samara_lab::reference::Comparison;
+use samara_lab::reference::{Comparison, KnownComparison};
 
 use crate::Report;
 
@@ -40,6 +40,22 @@ pub fn comparisons(comparisons: &[Comparison]) -> String {
         rows.push(row);
     }
     draw(&header, &rows, 2)
+}
+
+/// Our figures beside those that others have published or measured.
+pub fn known(comparisons: &[KnownComparison]) -> String {
+    let header = ["source", "run", "metric", "theirs", "ours", "difference"].map(str::to_owned);
+    let rows = comparisons.iter().map(|comparison| {
+        vec![
+            comparison.source.clone(),
+            comparison.run.clone(),
+            comparison.metric.clone(),
+            number(comparison.known),
+            number(comparison.ours),
+            format!("{:+.1} %", comparison.deviation() * 100.0),
+        ]
+    });
+    draw(&header, &rows.collect::<Vec<_>>(), 3)
 }
 
 /// A table of texts; all columns but the first are aligned right.

@@ -30,7 +30,7 @@ fn report(set: &[(&str, &str)], only: &[&str]) -> Report {
         steps: 0,
         runs: results.iter().map(|result| result.run().clone()).collect(),
     };
-    Report::new(&loaded, &summary, &results, &[], &[])
+    Report::new(&loaded, &summary, &results, (&[], &[]), &[])
 }
 
 #[test]

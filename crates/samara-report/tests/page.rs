@@ -38,7 +38,7 @@ fn report(set: &[(&str, &str)]) -> Report {
         steps: 0,
         runs: results.iter().map(|result| result.run().clone()).collect(),
     };
-    Report::new(&loaded, &summary, &results, &[], &[])
+    Report::new(&loaded, &summary, &results, (&[], &[]), &[])
 }
 
 #[test]

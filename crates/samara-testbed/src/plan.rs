@@ -121,6 +121,12 @@ impl Wanted {
 /// What only a simulation can do is refused, never left out.
 fn possible(scenario: &Scenario) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
+    if scenario.transactions.is_some() {
+        return refuse(
+            "transactions",
+            "pools of transactions run in the simulator only; use samara run, or a scenario with [workload] or [messages]",
+        );
+    }
     if !scenario.faults.is_empty() {
         return refuse("fault", "faults exist in the simulator only; remove them for the testbed");
     }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use samara_lab::reference::{self, Comparison};
-use samara_lab::results::{ResultsDirectory, RunResult, Summary, combined_digest};
+use samara_lab::reference::{self, Comparison, KnownComparison};
+use samara_lab::results::{ResultsDirectory, RunResult, Summary, combined_digest, relate};
 use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_report::{Report, terminal};
 
@@ -62,15 +62,17 @@ impl Session {
     /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
     pub(crate) fn finish(self, results: Vec<Option<RunResult>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
-        let finished: Vec<RunResult> = results.into_iter().flatten().collect();
+        let mut finished: Vec<RunResult> = results.into_iter().flatten().collect();
+        relate(&mut finished);
         let complete = finished.len() == loaded.points.len();
         let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
+        let known = reference::known(loaded, &finished);
         let outcomes = check(&self.expectations, &finished);
         let summary = summary(loaded, &finished, self.start);
-        let report = Report::new(loaded, &summary, &finished, &comparisons, &outcomes);
+        let report = Report::new(loaded, &summary, &finished, (&comparisons, &known), &outcomes);
         write_report(&self.directory, &report)?;
         self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
-        show(self.format, &summary, &report, &comparisons, &outcomes, self.directory.path())?;
+        show(self.format, &summary, &report, (&comparisons, &known), &outcomes, self.directory.path())?;
         Ok(if !complete {
             eprintln!(
                 "samara: interrupted; {} of {} runs are in {}",
@@ -99,9 +101,10 @@ fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
 
 fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
     let parse = |(key, text): (&String, &String)| {
-        Expectation::parse(key, text).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+        Expectation::parse_all(key, text).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
     };
-    loaded.scenario.expect.iter().map(parse).collect()
+    let all: Vec<Vec<Expectation>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// A bar over so many runs.
@@ -158,7 +161,7 @@ fn show(
     format: Format,
     summary: &Summary,
     report: &Report,
-    comparisons: &[Comparison],
+    (comparisons, known): (&[Comparison], &[KnownComparison]),
     outcomes: &[Outcome],
     path: &Path,
 ) -> Result<(), String> {
@@ -169,6 +172,9 @@ fn show(
         let mut text = terminal::table(report);
         if !comparisons.is_empty() {
             text += &terminal::comparisons(comparisons);
+        }
+        if !known.is_empty() {
+            text += &terminal::known(known);
         }
         text += &format!(
             "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",

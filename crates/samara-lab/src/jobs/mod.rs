@@ -4,3 +4,4 @@ pub mod baselines;
 pub mod columns;
 pub mod messages;
 mod processor;
+pub mod transactions;

@@ -123,6 +123,7 @@ impl ResultsDirectory {
         let point = match measured {
             Measured::Columns(measured) => &measured.point,
             Measured::Messages(measured) => &measured.point,
+            Measured::Transactions(measured) => &measured.point,
         };
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
@@ -132,6 +133,9 @@ impl ResultsDirectory {
             }
             (Measured::Messages(measured), RunResult::Messages(result)) => {
                 tables::messages(&directory, measured, result)?;
+            }
+            (Measured::Transactions(measured), RunResult::Transactions(result)) => {
+                tables::transactions(&directory, measured, result)?;
             }
             _ => unreachable!("a result is of the kind of its measurement"),
         }

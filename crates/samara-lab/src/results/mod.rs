@@ -5,18 +5,21 @@ mod directory;
 mod messages;
 mod summary;
 mod tables;
+mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
 pub use messages::{MessageMetrics, message_metrics};
 pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
+pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;
 
 use crate::measure::Delivery;
 use crate::measure::messages::MessageRow;
-use crate::run::{ColumnsMeasured, Measured, MessagesMeasured};
+use crate::measure::transactions::TxRow;
+use crate::run::{BlockRow, ColumnsMeasured, Measured, MessagesMeasured, TransactionsMeasured};
 
 /// What is kept of a run: its metrics, and what figures are drawn from.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub enum RunResult {
     Columns(ColumnsResult),
     /// Of a stream of messages.
     Messages(MessagesResult),
+    /// Of transactions and their pools.
+    Transactions(TransactionsResult),
 }
 
 /// What is kept of a run with blocks of columns.
@@ -75,6 +80,29 @@ pub struct MessagesResult {
     pub series: String,
 }
 
+/// What is kept of a run with transactions.
+#[derive(Clone, Debug)]
+pub struct TransactionsResult {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The figures.
+    pub metrics: TransactionMetrics,
+    /// Transaction by transaction.
+    pub transactions: Vec<TxRow>,
+    /// Block by block.
+    pub blocks: Vec<BlockRow>,
+    /// Milliseconds from submission to delivery, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// Links of each node.
+    pub degrees: Vec<u32>,
+    /// What the scenario calls the variant.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// The series that it is drawn with.
+    pub series: String,
+}
+
 impl RunResult {
     /// Takes what is needed out of the measurements of a run.
     pub fn of(measured: &Measured) -> Self {
@@ -82,6 +110,7 @@ impl RunResult {
         match measured {
             Measured::Columns(measured) => Self::Columns(ColumnsResult::of(run, measured)),
             Measured::Messages(measured) => Self::Messages(MessagesResult::of(run, measured)),
+            Measured::Transactions(measured) => Self::Transactions(TransactionsResult::of(run, measured)),
         }
     }
 
@@ -91,6 +120,7 @@ impl RunResult {
         let run = match &mut result {
             Self::Columns(result) => &mut result.run,
             Self::Messages(result) => &mut result.run,
+            Self::Transactions(result) => &mut result.run,
         };
         run.real = Some(real);
         result
@@ -101,6 +131,7 @@ impl RunResult {
         match self {
             Self::Columns(result) => &result.run,
             Self::Messages(result) => &result.run,
+            Self::Transactions(result) => &result.run,
         }
     }
 }
@@ -139,5 +170,42 @@ impl MessagesResult {
             description: measured.point.description.clone(),
             series: measured.point.series.clone(),
         }
+    }
+}
+
+impl TransactionsResult {
+    fn of(run: Run, measured: &TransactionsMeasured) -> Self {
+        Self {
+            run,
+            metrics: transaction_metrics(measured),
+            transactions: measured.collector.rows().to_vec(),
+            blocks: measured.blocks.clone(),
+            latency: measured.collector.latency().distribution_ms(),
+            degrees: measured.degrees.clone(),
+            label: measured.point.label.clone(),
+            description: measured.point.description.clone(),
+            series: measured.point.series.clone(),
+        }
+    }
+}
+
+/// Sets the figures of transactions beside those of the first run with the same values of the sweep and the same seed.
+pub fn relate(results: &mut [RunResult]) {
+    fn place(run: &Run) -> Vec<(String, serde_json::Value)> {
+        run.parameters.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+    let mut first: Vec<(Vec<(String, serde_json::Value)>, f64)> = Vec::new();
+    for result in results {
+        let RunResult::Transactions(result) = result else { continue };
+        let (place, own) = (place(&result.run), result.metrics.connection_bytes);
+        let base = match first.iter().find(|(other, _)| *other == place) {
+            Some((_, base)) => *base,
+            None => {
+                first.push((place, own));
+                own
+            }
+        };
+        result.metrics.bytes_saved_factor = (own > 0.0).then(|| base / own);
+        result.run.metrics = Metrics::Transactions(Box::new(result.metrics.clone()));
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{ColumnMetrics, MessageMetrics, column_metrics, message_metrics};
+use super::{ColumnMetrics, MessageMetrics, TransactionMetrics, column_metrics, message_metrics, transaction_metrics};
 use crate::measure::Statistics;
 use crate::run::Measured;
 use crate::scenario::Point;
@@ -82,6 +82,8 @@ pub enum Metrics {
     Columns(Box<ColumnMetrics>),
     /// A stream of messages.
     Messages(Box<MessageMetrics>),
+    /// Transactions and their pools.
+    Transactions(Box<TransactionMetrics>),
 }
 
 impl Run {
@@ -96,6 +98,10 @@ impl Run {
                 let metrics = Metrics::Messages(Box::new(message_metrics(measured)));
                 Self::new(&measured.point, measured.digest, measured.steps, metrics)
             }
+            Measured::Transactions(measured) => {
+                let metrics = Metrics::Transactions(Box::new(transaction_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
         }
     }
 
@@ -104,9 +110,17 @@ impl Run {
         parameters.insert("seed".to_owned(), point.seed.into());
         parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
-        match &point.scenario.messages {
-            None => parameters.insert("blobs".to_owned(), point.scenario.workload.blobs.into()),
-            Some(messages) => parameters.insert("messages_per_s".to_owned(), messages.rate.into()),
+        let scenario = &point.scenario;
+        match (&scenario.transactions, &scenario.messages) {
+            (Some(transactions), _) => {
+                let (key, value) = match (transactions.rate, transactions.closed_loop()) {
+                    (Some(rate), _) => ("transactions_per_s", rate.into()),
+                    (None, clients) => ("clients", clients.into()),
+                };
+                parameters.insert(key.to_owned(), value)
+            }
+            (None, None) => parameters.insert("blobs".to_owned(), scenario.workload.blobs.into()),
+            (None, Some(messages)) => parameters.insert("messages_per_s".to_owned(), messages.rate.into()),
         };
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));

@@ -13,10 +13,10 @@ use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::{ColumnsResult, MessagesResult};
+use super::{ColumnsResult, MessagesResult, TransactionsResult};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
-use crate::run::{ColumnsMeasured, MessagesMeasured};
+use crate::run::{ColumnsMeasured, MessagesMeasured, TransactionsMeasured};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written.
@@ -75,6 +75,51 @@ pub(super) fn messages(
         ),
         ("duplicates", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.duplicates)))),
         ("answered_copies", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.answered)))),
+    ]);
+    write(&directory.join("traffic.parquet"), nodes)
+}
+
+/// Writes the tables of a run with transactions into its directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn transactions(
+    directory: &Path,
+    measured: &TransactionsMeasured,
+    result: &TransactionsResult,
+) -> Result<(), TableError> {
+    let rows = &result.transactions;
+    let first = measured.point.scenario.transactions.clone().unwrap_or_default().warm_up.nanos();
+    let ms = |at: u64| at.saturating_sub(first) as f64 / 1e6;
+    let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
+    write(
+        &directory.join("transactions.parquet"),
+        vec![
+            ("transaction", numbers(0..rows.len() as u32)),
+            ("origin", numbers(rows.iter().map(|row| row.origin))),
+            ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
+            ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
+            ("pools", numbers(rows.iter().map(|row| row.pools))),
+            ("dissemination_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms())))),
+            ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
+        ],
+    )?;
+    let blocks = &result.blocks;
+    write(
+        &directory.join("blocks.parquet"),
+        vec![
+            ("committed_ms", Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef),
+            ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
+            ("transactions", numbers(blocks.iter().map(|block| block.txs))),
+            ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
+        ],
+    )?;
+    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
+    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
+    nodes.extend([
+        ("links", numbers(measured.degrees.iter().copied())),
+        ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
     ]);
     write(&directory.join("traffic.parquet"), nodes)
 }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod messages;
+mod transactions;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +16,7 @@ use crate::scenario::{FaultKind, Point, Scenario};
 
 pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
+pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, roles};
 
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -45,6 +47,8 @@ pub enum Measured {
     Columns(Box<ColumnsMeasured>),
     /// Of a stream of messages.
     Messages(Box<MessagesMeasured>),
+    /// Of transactions and their pools.
+    Transactions(Box<TransactionsMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -57,7 +61,9 @@ const QUIET_NANOS: u64 = 1_000_000_000;
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
 pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
-    if point.scenario.messages.is_some() {
+    if point.scenario.transactions.is_some() {
+        transactions::run(point, options, progress).map(|measured| Measured::Transactions(Box::new(measured)))
+    } else if point.scenario.messages.is_some() {
         messages::run(point, options, progress).map(|measured| Measured::Messages(Box::new(measured)))
     } else {
         columns::run(point, options, progress).map(|measured| Measured::Columns(Box::new(measured)))

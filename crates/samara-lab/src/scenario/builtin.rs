@@ -38,6 +38,7 @@ pub fn builtins() -> &'static [Builtin] {
         "gossip-study-real",
         "gossip-baselines",
         "gossip-parameters",
+        "cat",
     )
 }
 

@@ -1,5 +1,7 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
+mod transactions;
+
 use super::error::{Problem, line_of};
 use super::protocol;
 use super::{
@@ -18,12 +20,17 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
-    match &scenario.messages {
-        None => checks.workload(scenario),
-        Some(messages) => checks.messages(scenario, messages),
+    match (&scenario.transactions, &scenario.messages) {
+        (Some(transactions), _) => checks.transactions(scenario, transactions),
+        (None, None) => checks.workload(scenario),
+        (None, Some(messages)) => checks.messages(scenario, messages),
     }
-    checks.protocol(scenario);
+    if scenario.transactions.is_none() {
+        checks.protocol(scenario);
+        checks.no_transactions(scenario);
+    }
     checks.faults(scenario);
+    checks.known(scenario);
     checks.problems
 }
 
@@ -202,6 +209,9 @@ impl Checks<'_> {
             }
             TopologyKind::BarabasiAlbert => {
                 self.range("network.topology.attachments", topology.attachments, 1, nodes.saturating_sub(1));
+            }
+            TopologyKind::RandomDials => {
+                self.range("network.topology.dials", topology.dials, 1, nodes.saturating_sub(1));
             }
             TopologyKind::FullMesh | TopologyKind::Ring => {}
         }

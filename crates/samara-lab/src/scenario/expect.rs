@@ -40,6 +40,14 @@ pub struct Outcome {
 }
 
 impl Expectation {
+    /// Reads expectations of one metric: comparisons, separated by commas.
+    ///
+    /// # Errors
+    /// A text that says what is wrong.
+    pub fn parse_all(key: &str, text: &str) -> Result<Vec<Self>, String> {
+        text.split(',').map(|part| Self::parse(key, part)).collect()
+    }
+
     /// Reads an expectation.
     ///
     /// # Errors
@@ -71,8 +79,7 @@ impl Expectation {
         if self.run.as_deref().is_some_and(|wanted| wanted != run) {
             return None;
         }
-        let found =
-            self.metric.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64);
+        let found = figure_of(metrics, &self.metric);
         let holds = found.is_some_and(|found| match self.comparison {
             Comparison::Less => found < self.limit,
             Comparison::LessOrEqual => found <= self.limit,
@@ -83,6 +90,11 @@ impl Expectation {
         let expected = format!("{} {}", self.metric, self.text);
         Some(Outcome { run: run.to_owned(), expected, found, holds })
     }
+}
+
+/// The figure at a path, for example `time_to_custody_ms.p95`.
+pub(crate) fn figure_of(metrics: &Value, path: &str) -> Option<f64> {
+    path.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64)
 }
 
 /// A limit with an optional unit, in the unit that the metric's name ends with.

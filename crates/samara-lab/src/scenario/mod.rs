@@ -4,12 +4,16 @@
 //! a sweep) into a [`Scenario`] of its own. `samara schema` prints the JSON Schema of [`Scenario`].
 
 mod builtin;
+mod cat;
 mod check;
+mod connection;
 mod error;
 mod expect;
+mod known;
 mod load;
 mod messages;
 mod protocol;
+mod transactions;
 
 use std::collections::BTreeMap;
 
@@ -17,8 +21,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
+pub use cat::{
+    Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
+};
+pub use connection::{ConnectionSpec, FlushSpec};
 pub use error::{Problem, ScenarioError};
+pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
+pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
 pub use messages::{Arrivals, Messages};
@@ -26,6 +36,7 @@ pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
     SourceKind, Version,
 };
+pub use transactions::Transactions;
 
 use crate::units::{Rate, Share, Size, Span};
 
@@ -53,6 +64,12 @@ pub struct Scenario {
     /// A stream of messages instead of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Messages>,
+    /// Transactions instead of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
+    /// The parameters of the pools of transactions.
+    #[serde(default, skip_serializing_if = "Cat::is_default")]
+    pub cat: Cat,
     /// Things that go wrong.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -66,8 +83,11 @@ pub struct Scenario {
     /// scenario file, or `builtin:` and the name of a data file of Samara.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reference: BTreeMap<String, Vec<String>>,
+    /// Figures that others have published or measured, shown beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<KnownFigure>,
     /// What must hold of the results: a metric's path to a comparison, for example
-    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only.
+    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by commas.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, String>,
 }
@@ -155,6 +175,8 @@ pub struct Topology {
     pub kind: TopologyKind,
     /// Links of each host (random-regular).
     pub degree: u32,
+    /// Others that each host dials, drawn at random (random-dials); with those that are dialled by others it has about twice as many links.
+    pub dials: u32,
     /// Links that each new host makes to older ones (barabasi-albert): the parameter m of the model.
     pub attachments: u32,
     /// The seed of a barabasi-albert graph; that of the run if absent. With the same seed it is NetworkX's graph.
@@ -174,6 +196,7 @@ impl Default for Topology {
         Self {
             kind: TopologyKind::RandomRegular,
             degree: 70,
+            dials: 10,
             attachments: 6,
             seed: None,
             topic_peers_min: 0,
@@ -188,6 +211,8 @@ impl Default for Topology {
 pub enum TopologyKind {
     /// Every host has the same number of links, drawn at random.
     RandomRegular,
+    /// Every host dials so many others, drawn at random: the peers of nodes that know each other's addresses.
+    RandomDials,
     /// Every host has a link to every other.
     FullMesh,
     /// Every host has a link to the next.
@@ -303,6 +328,9 @@ pub struct TransportSpec {
     /// Quic: bytes of the largest UDP payload (1452, if not given).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
+    /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionSpec>,
     /// When links come up.
     pub links: LinkStart,
 }
@@ -320,6 +348,7 @@ impl Default for TransportSpec {
             streams: None,
             max_ack_delay: None,
             max_udp_payload: None,
+            connection: None,
             links: LinkStart::default(),
         }
     }

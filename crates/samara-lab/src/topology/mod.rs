@@ -80,6 +80,26 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
     }
 }
 
+/// Every node dials `dials` others, drawn at random without regard to who dialled it; a pair that dialled each other has one link.
+///
+/// # Panics
+/// If there are not so many others; scenarios are checked before.
+pub fn random_dials(nodes: u32, dials: u32, rng: &mut NodeRng) -> Graph {
+    assert!(dials < nodes, "no such graph");
+    let mut present = BTreeSet::new();
+    let mut edges = Vec::new();
+    for node in 0..nodes {
+        let mut chosen = BTreeSet::new();
+        while chosen.len() < dials as usize {
+            let other = rng.index(nodes as usize) as u32;
+            if other != node && chosen.insert(other) && present.insert(ordered((node, other))) {
+                edges.push((node, other));
+            }
+        }
+    }
+    Graph { nodes, edges }
+}
+
 /// Hops from a node to the one that is farthest from it, among those that it can reach.
 pub fn eccentricity(neighbours: &[Vec<u32>], node: u32) -> u32 {
     let mut hops = vec![u32::MAX; neighbours.len()];
@@ -226,11 +246,12 @@ pub fn build(
     seed: u64,
 ) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
-    let Topology { kind, degree, attachments, seed: own_seed, topic_peers_min, file } =
+    let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file } =
         &scenario.network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut graph = match kind {
         TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),
+        TopologyKind::RandomDials => random_dials(nodes, *dials, &mut rng),
         TopologyKind::FullMesh => full_mesh(nodes),
         TopologyKind::Ring => ring(nodes),
         TopologyKind::BarabasiAlbert => barabasi_albert(nodes, *attachments, own_seed.unwrap_or(seed))

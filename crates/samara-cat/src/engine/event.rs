@@ -1,0 +1,171 @@
+//! What a node can be asked for, and what it tells.
+
+use std::sync::Arc;
+
+use samara_engine::PeerId;
+
+use crate::pool::{Cause, Verdict};
+use crate::{Transaction, TxKey};
+
+/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command). Each has a method of
+/// [`Cat`](crate::Cat).
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A client submits a transaction (`CheckTx` by RPC). [`Event::Added`] or [`Event::Refused`] answers.
+    Submit(Transaction),
+    /// A block was committed.
+    Commit {
+        /// Its height.
+        height: u64,
+        /// Its transactions.
+        keys: Arc<[TxKey]>,
+    },
+    /// This node proposes a block: [`Event::Proposed`] answers, and its peers get the keys where compact blocks are on.
+    Propose {
+        /// Its height.
+        height: u64,
+        /// Most bytes of its transactions.
+        max_bytes: u64,
+        /// Most gas.
+        max_gas: u64,
+    },
+    /// The verdict on a transaction for which the application answered [`Verdict::Later`].
+    Decided {
+        /// Which.
+        key: TxKey,
+        /// The verdict.
+        verdict: Verdict,
+    },
+    /// A peer has this height.
+    PeerHeight {
+        /// Who.
+        peer: PeerId,
+        /// Its height.
+        height: u64,
+    },
+}
+
+/// What a node tells. Small and without memory of its own: a simulation makes tens of millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A transaction is in the pool.
+    Added {
+        /// Which.
+        key: TxKey,
+        /// Who sent it; `None` if it was submitted here.
+        from: Option<PeerId>,
+    },
+    /// Another copy of a transaction that is in the pool, is being checked, or was committed
+    /// (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
+    Duplicate {
+        /// Which.
+        key: TxKey,
+        /// Who sent it; `None` if it was submitted here.
+        from: Option<PeerId>,
+    },
+    /// A transaction was not taken.
+    Refused {
+        /// Which.
+        key: TxKey,
+        /// Who sent it; `None` if it was submitted here.
+        from: Option<PeerId>,
+        /// Why.
+        cause: Cause,
+    },
+    /// A transaction left the pool for others.
+    Evicted(TxKey),
+    /// A transaction grew too old.
+    Expired(TxKey),
+    /// A block made a transaction invalid.
+    Invalidated(TxKey),
+    /// A transaction (a bundle, a block) is asked for, for the first time
+    /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
+    Requested {
+        /// Which.
+        key: TxKey,
+        /// Who is asked.
+        from: PeerId,
+    },
+    /// It is asked for again.
+    Rerequested {
+        /// Which.
+        key: TxKey,
+        /// Who is asked.
+        from: PeerId,
+    },
+    /// Nobody is left to ask. It can be announced again, and late answers still count.
+    GivenUp(TxKey),
+    /// This node proposed a block.
+    Proposed {
+        /// Its key, by which peers know the compact block.
+        key: TxKey,
+        /// Its height.
+        height: u64,
+        /// How many transactions it has.
+        txs: u32,
+    },
+    /// A compact block came.
+    Block {
+        /// Its key.
+        key: TxKey,
+        /// Its height.
+        height: u64,
+        /// Transactions that were here.
+        hits: u32,
+        /// Transactions that have to be asked for.
+        misses: u32,
+    },
+    /// All transactions of a compact block are here.
+    BlockComplete {
+        /// Its key.
+        key: TxKey,
+        /// Its height.
+        height: u64,
+    },
+    /// The transactions that a compact block lacks did not come in time.
+    BlockGivenUp {
+        /// Its key.
+        key: TxKey,
+        /// Its height.
+        height: u64,
+        /// How many are missing still.
+        missing: u32,
+    },
+    /// A peer broke the rules.
+    Misbehaved {
+        /// Who.
+        peer: PeerId,
+        /// How.
+        why: Misbehaviour,
+    },
+    /// There are transactions, for the first time since the last block (`TxsAvailable`).
+    Available,
+}
+
+/// How a peer broke the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Misbehaviour {
+    /// More transactions in a frame than allowed (`errTooManyTxs`).
+    TooManyTxs,
+    /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).
+    EmptyTx,
+    /// An announcement without signer where there must be one (`errMissingSigner`).
+    MissingSigner,
+    /// A frame that was not agreed on.
+    NotNegotiated,
+    /// Too many transactions that the application rejects.
+    InvalidTransactions,
+}
+
+impl Misbehaviour {
+    /// What reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TooManyTxs => "too_many_txs",
+            Self::EmptyTx => "empty_tx",
+            Self::MissingSigner => "missing_signer",
+            Self::NotNegotiated => "not_negotiated",
+            Self::InvalidTransactions => "invalid_transactions",
+        }
+    }
+}

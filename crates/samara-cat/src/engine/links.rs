@@ -1,0 +1,179 @@
+//! Peers come and go, and what is remembered of whom.
+
+use samara_engine::{PeerId, PeerInfo, Time};
+
+use super::agenda::Task;
+use super::items::{Item, ItemId};
+use super::peers::{Address, Peer, rank};
+use super::{Cat, Cx, Ignored};
+use crate::TxKey;
+use crate::config::Protocol;
+use crate::pool::Application;
+use crate::wire::Kind;
+
+impl<A: Application> Cat<A> {
+    pub(super) fn link_up(&mut self, id: PeerId, info: &PeerInfo, cx: &mut Cx<'_>) {
+        let Some(protocol) = self.config.protocol(&info.protocol) else {
+            self.metrics.ignore(Ignored::NotNegotiated);
+            cx.close(id);
+            return;
+        };
+        if !self.config.forget_on_disconnect {
+            self.forget_peer(id);
+        }
+        let address = Address::of(&info.identity);
+        let rank = rank(&self.address, &address);
+        let mut peer = Peer::new(address, protocol, rank, self.config.limits.repeated_answers);
+        peer.persistent = self.config.persistent.contains(&info.identity);
+        self.peers.insert(id, peer);
+        if self.config.sync && !self.config.listen_only {
+            self.resync(id, cx);
+        }
+    }
+
+    pub(super) fn link_down(&mut self, id: PeerId, cx: &mut Cx<'_>) {
+        let Some(peer) = self.peers.remove(id) else { return };
+        if self.config.forget_on_disconnect {
+            self.forget_peer(id);
+        }
+        self.sequences.forget_peer(id);
+        self.move_requests(id, peer.requests, cx);
+        self.move_waiting(peer.waiting, cx);
+    }
+
+    /// Forgets what a peer had.
+    fn forget_peer(&mut self, peer: PeerId) {
+        let seen: Vec<ItemId> =
+            self.items.iter().filter(|(_, item)| item.seen.contains(peer)).map(|(id, _)| id).collect();
+        for id in seen {
+            if let Some(item) = self.items.get_mut(id) {
+                item.seen.remove(peer);
+            }
+        }
+    }
+
+    /// What this peer would have been asked for when there was room: somebody else may have room now.
+    fn move_waiting(&mut self, waiting: impl IntoIterator<Item = ItemId>, cx: &mut Cx<'_>) {
+        for id in waiting {
+            if self.items.get(id).is_some_and(|item| !item.is_here() && item.live().is_none()) {
+                self.request_elsewhere(id, cx);
+            }
+        }
+    }
+
+    /// What is known of a key, and if nothing was, from now on; `None` if too much is remembered already.
+    pub(super) fn item_of(&mut self, key: &TxKey, kind: Kind, now: Time) -> Option<ItemId> {
+        if let Some(id) = self.items.find(key) {
+            return Some(id);
+        }
+        if self.items.len() >= self.config.limits.keys {
+            self.metrics.ignore(Ignored::SeenTableFull);
+            return None;
+        }
+        if !self.prunes {
+            self.prunes = true;
+            self.agenda.push(now + self.config.limits.seen_ttl, Task::Prune);
+        }
+        Some(self.items.insert(*key, kind, now))
+    }
+
+    /// A peer has an item. `false` if that is not remembered, because too much is.
+    pub(super) fn note_seen(&mut self, id: ItemId, peer: PeerId) -> bool {
+        let (Some(item), Some(state)) = (self.items.get_mut(id), self.peers.get_mut(peer)) else {
+            return false;
+        };
+        if item.seen.contains(peer) {
+            return true;
+        }
+        let limits = &self.config.limits;
+        if state.keys >= limits.keys_per_peer || (!item.have && state.unknown >= limits.unknown_per_peer) {
+            self.metrics.ignore(Ignored::SeenPeerFull);
+            return false;
+        }
+        item.seen.insert(peer);
+        state.keys += 1;
+        state.unknown += usize::from(!item.have);
+        true
+    }
+
+    /// A peer does not have an item after all.
+    pub(super) fn forget_seen(&mut self, id: ItemId, peer: PeerId) {
+        if let Some(item) = self.items.get_mut(id)
+            && item.seen.remove(peer)
+            && let Some(state) = self.peers.get_mut(peer)
+        {
+            state.keys -= 1;
+            state.unknown -= usize::from(!item.have);
+        }
+    }
+
+    /// The item is here, or not any more.
+    pub(super) fn set_have(&mut self, id: ItemId, have: bool) {
+        let Some(item) = self.items.get_mut(id).filter(|item| item.have != have) else { return };
+        item.have = have;
+        for peer in item.seen.iter() {
+            if let Some(state) = self.peers.get_mut(peer) {
+                if have {
+                    state.unknown -= 1;
+                } else {
+                    state.unknown += 1;
+                }
+            }
+        }
+    }
+
+    /// Forgets an item.
+    pub(super) fn forget_item(&mut self, id: ItemId) {
+        self.drop_requests(id);
+        self.sequences.forget_item(id);
+        self.bundles.forget(id);
+        self.checks.remove(&id);
+        let Some(item) = self.items.remove(id) else { return };
+        for peer in item.seen.iter() {
+            if let Some(state) = self.peers.get_mut(peer) {
+                state.keys -= 1;
+                state.unknown -= usize::from(!item.have);
+            }
+        }
+    }
+
+    /// Forgets who has what is not here, once that is old.
+    pub(super) fn prune(&mut self, cx: &mut Cx<'_>) {
+        self.prunes = false;
+        let now = cx.now();
+        self.forget_stale(now);
+        let ttl = self.config.limits.seen_ttl;
+        let is_transient = |item: &Item| item.kind != Kind::Transaction || !item.is_here();
+        let is_old = |item: &Item| item.since() + ttl <= now && item.live().is_none();
+        let mut old = Vec::new();
+        let mut oldest = None;
+        for (id, item) in self.items.iter().filter(|(_, item)| is_transient(item)) {
+            if is_old(item) && !self.blocks.has(id) {
+                old.push(id);
+            } else {
+                let since = item.since();
+                oldest = Some(oldest.map_or(since, |oldest: Time| oldest.min(since)));
+            }
+        }
+        old.into_iter().for_each(|id| self.forget_item(id));
+        if let Some(oldest) = oldest {
+            self.prunes = true;
+            // Not all the time: an item that is old but still asked for stays old.
+            let soonest = now + ttl / 4;
+            self.agenda.push((oldest + ttl).max(soonest), Task::Prune);
+        }
+    }
+
+    /// Whether a peer is up to date enough to be told or sent anything.
+    pub(super) fn keeps_up(&self, peer: &Peer) -> bool {
+        match (self.config.height_lag_max, peer.height) {
+            (Some(lag), Some(height)) => height.saturating_add(lag) >= self.pool.height(),
+            _ => true,
+        }
+    }
+
+    /// What is spoken with a peer, if it can be told or sent anything.
+    pub(super) fn speaks(&self, peer: PeerId) -> Option<Protocol> {
+        self.peers.get(peer).filter(|peer| self.keeps_up(peer)).map(|peer| peer.protocol)
+    }
+}

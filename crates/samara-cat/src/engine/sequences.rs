@@ -1,0 +1,238 @@
+//! Requests in the order of the senders' sequence numbers (celestia-core since 2025).
+//!
+//! A transaction whose sequence number the application does not expect yet waits until the gap before it closes. Transactions
+//! with consecutive numbers are asked for in parallel; what comes too early is kept until its turn.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use samara_engine::PeerId;
+
+use super::items::{Item, ItemId, Wait};
+use super::receive::Origin;
+use super::{Cat, Cx, Ignored};
+use crate::Transaction;
+use crate::pool::{Application, Signer};
+
+/// Announcements and bodies that came too early.
+#[derive(Debug, Default)]
+pub(super) struct SequenceState {
+    /// By signer, in the order of sequence numbers (`pendingTxsBySigner`).
+    pending: BTreeMap<Signer, Vec<(u64, ItemId)>>,
+    /// Looked up by slot only.
+    of_item: FxHashMap<u32, (ItemId, Signer, u64)>,
+    /// By signer and sequence number (`receivedTxBuffer`).
+    buffered: BTreeMap<Signer, BTreeMap<u64, Buffered>>,
+}
+
+#[derive(Debug)]
+struct Buffered {
+    id: ItemId,
+    tx: Transaction,
+    origin: Origin,
+}
+
+impl SequenceState {
+    fn info(&self, id: ItemId) -> Option<(Signer, u64)> {
+        let (known, signer, sequence) = self.of_item.get(&id.slot)?;
+        (*known == id).then(|| (signer.clone(), *sequence))
+    }
+
+    /// Queues an announcement. If there are too many of its signer, those with the highest numbers are not queued. `false` if it is
+    /// this one.
+    fn insert(&mut self, id: ItemId, signer: &Signer, sequence: u64, most: usize) -> bool {
+        if self.info(id).is_some() {
+            return true;
+        }
+        let queue = self.pending.entry(signer.clone()).or_default();
+        let at = queue.partition_point(|(known, _)| *known < sequence);
+        if queue.len() >= most && at == queue.len() {
+            return false;
+        }
+        queue.insert(at, (sequence, id));
+        self.of_item.insert(id.slot, (id, signer.clone(), sequence));
+        if queue.len() > most
+            && let Some((_, last)) = queue.pop()
+        {
+            self.of_item.remove(&last.slot);
+        }
+        true
+    }
+
+    /// Takes an announcement out of its queue.
+    pub(super) fn forget_item(&mut self, id: ItemId) {
+        let Some((signer, _)) = self.info(id) else { return };
+        self.of_item.remove(&id.slot);
+        if let Some(queue) = self.pending.get_mut(&signer) {
+            queue.retain(|(_, known)| *known != id);
+            if queue.is_empty() {
+                self.pending.remove(&signer);
+            }
+        }
+    }
+
+    /// A peer is gone: its bodies are as good as before, but do not count for it any more.
+    pub(super) fn forget_peer(&mut self, peer: PeerId) {
+        for buffered in self.buffered.values_mut().flat_map(BTreeMap::values_mut) {
+            if buffered.origin.from == Some(peer) {
+                buffered.origin.from = None;
+            }
+        }
+    }
+}
+
+impl<A: Application> Cat<A> {
+    fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
+        self.pool.application_mut().expected_sequence(signer)
+    }
+
+    /// A transaction with a place among others was announced, and is not here.
+    pub(super) fn on_sequenced(
+        &mut self,
+        id: ItemId,
+        peer: PeerId,
+        signer: &Signer,
+        sequence: u64,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(rules) = self.config.sequences else { return };
+        let Some(expected) = self.expected_sequence(signer) else {
+            self.metrics.ignore(Ignored::SeenUnknownSigner);
+            return;
+        };
+        if sequence < expected {
+            self.metrics.ignore(Ignored::SeenStaleSequence);
+            return;
+        }
+        if sequence == expected {
+            self.request(&[id], peer, cx);
+        }
+        // It is not its turn, or nobody can be asked at the moment (`AddPendingTx`).
+        if self.items.get(id).is_some_and(Item::is_wanted) {
+            if self.sequences.insert(id, signer, sequence, rules.pending_per_signer_max) {
+                if let Some(item) = self.items.get_mut(id) {
+                    item.wait = Wait::Signer;
+                }
+            } else {
+                self.metrics.ignore(Ignored::SeenSignerFull);
+            }
+        }
+    }
+
+    /// Whether it is a body's turn. If not, it is kept or dropped (`processNowOrBuffer`).
+    pub(super) fn may_apply(&mut self, id: ItemId, tx: &Transaction, peer: PeerId, _cx: &mut Cx<'_>) -> bool {
+        let Some(rules) = self.config.sequences else { return true };
+        let Some((signer, sequence)) = self.sequences.info(id) else { return true };
+        let Some(expected) = self.expected_sequence(&signer) else { return true };
+        if sequence == expected {
+            return true;
+        }
+        if sequence < expected {
+            self.metrics.ignore(Ignored::StaleSequence);
+            self.forget_item(id);
+            return false;
+        }
+        let buffered_by_peer = self.peers.get(peer).map_or(0, |peer| peer.buffered);
+        let of_signer = self.sequences.buffered.entry(signer.clone()).or_default();
+        let is_far = sequence > expected.saturating_add(rules.ahead_max);
+        let is_full =
+            of_signer.len() as u64 >= rules.ahead_max || buffered_by_peer >= rules.buffered_per_peer_max;
+        if is_far || is_full || of_signer.contains_key(&sequence) {
+            if of_signer.is_empty() {
+                self.sequences.buffered.remove(&signer);
+            }
+            self.metrics.ignore(Ignored::TooFarAhead);
+            return false;
+        }
+        let origin = Origin { from: Some(peer), pushed: false, in_bundle: false };
+        of_signer.insert(sequence, Buffered { id, tx: tx.clone(), origin });
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.buffered += 1;
+        }
+        self.sequences.forget_item(id);
+        false
+    }
+
+    /// A transaction is in the pool: it may have been the one that others of its signer wait for.
+    pub(super) fn go_on_with_signer(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+        if self.config.sequences.is_none() {
+            return;
+        }
+        self.sequences.forget_item(id);
+        let Some(item) = self.items.get(id) else { return };
+        let Some(signer) = self.pool.entry(&item.key).and_then(|entry| entry.sender().cloned()) else {
+            return;
+        };
+        self.apply_buffered(&signer, cx);
+        self.request_pending(&signer, cx);
+    }
+
+    /// Applies bodies whose turn has come (`processReceivedBuffer`).
+    fn apply_buffered(&mut self, signer: &Signer, cx: &mut Cx<'_>) {
+        while let Some(expected) = self.expected_sequence(signer)
+            && let Some(of_signer) = self.sequences.buffered.get_mut(signer)
+            && of_signer.contains_key(&expected)
+        {
+            let later = of_signer.split_off(&expected.saturating_add(1));
+            let mut due = std::mem::replace(of_signer, later);
+            if of_signer.is_empty() {
+                self.sequences.buffered.remove(signer);
+            }
+            for buffered in due.values() {
+                let from = buffered.origin.from.and_then(|from| self.peers.get_mut(from));
+                if let Some(from) = from {
+                    from.buffered = from.buffered.saturating_sub(1);
+                }
+            }
+            let Some(buffered) = due.remove(&expected) else { return };
+            // This applies the next one too, by way of `go_on_with_signer`.
+            self.add(buffered.id, &buffered.tx, buffered.origin, cx);
+            if self.items.get(buffered.id).is_none_or(|item| !item.have) {
+                return;
+            }
+        }
+    }
+
+    /// Asks for the transactions that come next, in parallel (`processPendingSeenForSigner`).
+    fn request_pending(&mut self, signer: &Signer, cx: &mut Cx<'_>) {
+        let Some(rules) = self.config.sequences else { return };
+        let Some(queue) = self.sequences.pending.get(signer).cloned() else { return };
+        let Some(expected) = self.expected_sequence(signer) else { return };
+        let (mut next, mut requested) = (expected, 0);
+        for (sequence, id) in queue {
+            if sequence < expected {
+                self.sequences.forget_item(id);
+                continue;
+            }
+            if sequence != next || requested >= rules.ahead_max {
+                break;
+            }
+            let Some(item) = self.items.get(id) else { continue };
+            if item.is_here() {
+                self.sequences.forget_item(id);
+                next += 1;
+                continue;
+            }
+            if item.live().is_none() {
+                self.request_elsewhere(id, cx);
+            }
+            requested += u64::from(self.items.get(id).is_some_and(|item| item.live().is_some()));
+            next += 1;
+        }
+    }
+
+    /// A block was committed: signers may have moved on (`refreshPendingSeenQueues`).
+    pub(super) fn refresh_signers(&mut self, cx: &mut Cx<'_>) {
+        if self.config.sequences.is_none() {
+            return;
+        }
+        let mut signers: Vec<Signer> = self.sequences.pending.keys().cloned().collect();
+        signers.extend(self.sequences.buffered.keys().cloned());
+        signers.sort_unstable();
+        signers.dedup();
+        for signer in signers {
+            self.apply_buffered(&signer, cx);
+            self.request_pending(&signer, cx);
+        }
+    }
+}

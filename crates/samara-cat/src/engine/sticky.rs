@@ -1,0 +1,66 @@
+//! The same peers for all transactions of a signer.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use samara_engine::PeerId;
+use sha2::{Digest, Sha256};
+
+use super::peers::{Address, Peers};
+use crate::pool::Signer;
+
+/// `stickyHashNamespace` in `mempool/cat/sticky_peers.go`.
+const NAMESPACE: &[u8] = b"cat/sticky/v1";
+
+/// Orders of so many signers are remembered; beyond, all are forgotten.
+const SIGNERS_MAX: usize = 4_096;
+
+/// The order of peers for each signer, by rendezvous hashing (`selectStickyPeers`).
+#[derive(Debug)]
+pub(super) struct Sticky {
+    /// The node's own id.
+    salt: String,
+    version: u64,
+    orders: HashMap<Option<Signer>, Arc<[PeerId]>, FixedState>,
+}
+
+impl Sticky {
+    pub(super) fn new(address: &Address) -> Self {
+        Self { salt: address.hex(), version: 0, orders: HashMap::with_hasher(FixedState::with_seed(0)) }
+    }
+
+    /// All peers, the stickiest first.
+    pub(super) fn order(&mut self, signer: Option<&Signer>, peers: &Peers) -> Arc<[PeerId]> {
+        if self.version != peers.version || self.orders.len() >= SIGNERS_MAX {
+            self.orders.clear();
+            self.version = peers.version;
+        }
+        if let Some(order) = self.orders.get(&signer.cloned()) {
+            return Arc::clone(order);
+        }
+        let mut scored: Vec<(u64, String, PeerId)> = (0..peers.len())
+            .filter_map(|place| {
+                let peer = peers.nth(place)?;
+                let name = peers.get(peer)?.address.hex();
+                Some((self.score(signer, &name), name, peer))
+            })
+            .collect();
+        scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let order: Arc<[PeerId]> = scored.into_iter().map(|(.., peer)| peer).collect();
+        self.orders.insert(signer.cloned(), Arc::clone(&order));
+        order
+    }
+
+    /// `stickyScore64`.
+    fn score(&self, signer: Option<&Signer>, peer: &str) -> u64 {
+        let digest = Sha256::new()
+            .chain_update(NAMESPACE)
+            .chain_update(&self.salt)
+            .chain_update(signer.map_or(&[][..], Signer::as_bytes))
+            .chain_update([0])
+            .chain_update(peer)
+            .finalize();
+        digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+}

@@ -1,0 +1,16 @@
+//! The content addressable transaction pool (CAT) of ADR 009 of celestia-core, and the pools that it replaced.
+//!
+//! A [`Transaction`] is named by its [`TxKey`], so that nodes can tell each other which transactions they have without
+//! sending them. The [`pool`] keeps what the application has accepted until a block takes it; [`Cat`] is the protocol around
+//! it, free of input and output; [`Config`] makes it any of the generations that were measured, or ours.
+
+pub mod config;
+mod engine;
+pub mod pool;
+mod transaction;
+pub mod wire;
+
+pub use config::{Config, ConfigError, Preset, Protocol};
+pub use engine::{Cat, Command, Cx, Event, FrameKind, Ignored, Metrics, Misbehaviour};
+pub use transaction::{Transaction, TxKey};
+pub use wire::CatFrame;

@@ -1,0 +1,159 @@
+//! Keys of transactions that left a moment ago.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::TxKey;
+
+/// No neighbour in the list.
+const NONE: u32 = u32::MAX;
+
+/// At most `capacity` keys with a value each; the one whose push is longest ago leaves for a new one.
+///
+/// As in `LRUTxCache` of celestia-core, pushing a known key makes it the newest, and looking it up does not. Unlike there, the
+/// value is then replaced too, and a capacity of 0 means no cache at all (there, in some generations, one key).
+///
+/// The keys are in a slab, linked from the oldest to the newest; the table has their places only.
+#[derive(Debug)]
+pub struct KeyCache<V> {
+    capacity: usize,
+    nodes: Vec<Node<V>>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+    hasher: FixedState,
+    oldest: u32,
+    newest: u32,
+}
+
+#[derive(Debug)]
+struct Node<V> {
+    key: TxKey,
+    older: u32,
+    newer: u32,
+    /// A free place keeps its last value until it is used again.
+    value: V,
+}
+
+impl<V> KeyCache<V> {
+    /// An empty cache. `seed` keys the hash table.
+    pub fn new(capacity: usize, seed: u64) -> Self {
+        Self {
+            capacity: capacity.min(NONE as usize),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+
+    /// Makes `key` the newest, with this value. Whether it was not there before.
+    pub fn push(&mut self, key: TxKey, value: V) -> bool {
+        if self.capacity == 0 {
+            return true;
+        }
+        if let Some(at) = self.find(&key) {
+            self.nodes[at as usize].value = value;
+            self.unlink(at);
+            self.link(at);
+            return false;
+        }
+        if self.index.len() >= self.capacity {
+            let oldest = self.nodes[self.oldest as usize].key;
+            self.remove(&oldest);
+        }
+        let node = Node { key, older: NONE, newer: NONE, value };
+        let at = if let Some(at) = self.free.pop() {
+            self.nodes[at as usize] = node;
+            at
+        } else {
+            self.nodes.push(node);
+            self.nodes.len() as u32 - 1
+        };
+        self.link(at);
+        let Self { nodes, hasher, index, .. } = self;
+        index.insert_unique(hasher.hash_one(key), at, |at| hasher.hash_one(nodes[*at as usize].key));
+        true
+    }
+
+    /// Forgets a key. Whether it was there.
+    pub fn remove(&mut self, key: &TxKey) -> bool {
+        if self.index.is_empty() {
+            return false;
+        }
+        let nodes = &self.nodes;
+        let found = self.index.find_entry(self.hasher.hash_one(key), |at| nodes[*at as usize].key == *key);
+        let Ok(found) = found else { return false };
+        let at = found.remove().0;
+        self.unlink(at);
+        self.free.push(at);
+        true
+    }
+
+    /// What a key has, without making it newer.
+    pub fn get(&self, key: &TxKey) -> Option<&V> {
+        self.find(key).map(|at| &self.nodes[at as usize].value)
+    }
+
+    /// Whether a key is there.
+    pub fn contains(&self, key: &TxKey) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The keys, the oldest first.
+    pub fn keys(&self) -> impl Iterator<Item = &TxKey> {
+        let first = self.nodes.get(self.oldest as usize);
+        std::iter::successors(first, |node| self.nodes.get(node.newer as usize)).map(|node| &node.key)
+    }
+
+    /// Forgets all keys.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.free.clear();
+        self.index.clear();
+        (self.oldest, self.newest) = (NONE, NONE);
+    }
+
+    fn find(&self, key: &TxKey) -> Option<u32> {
+        if self.index.is_empty() {
+            return None;
+        }
+        self.index.find(self.hasher.hash_one(key), |at| self.nodes[*at as usize].key == *key).copied()
+    }
+
+    /// Puts a node that is in no list at the newest end.
+    fn link(&mut self, at: u32) {
+        let older = std::mem::replace(&mut self.newest, at);
+        let node = &mut self.nodes[at as usize];
+        (node.older, node.newer) = (older, NONE);
+        match self.nodes.get_mut(older as usize) {
+            Some(older) => older.newer = at,
+            None => self.oldest = at,
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Node { older, newer, .. } = self.nodes[at as usize];
+        match self.nodes.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.nodes.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The transactions that wait for a block, and those that are not wanted again.
+//!
+//! [`Pool`] keeps what its [`Application`] accepts, in an [`Order`], until a block takes it, it expires, a block makes it
+//! invalid, or something of higher priority needs its room. It remembers the keys of transactions that were
+//! committed or rejected, and of those that were evicted or expired, so that the protocol does not fetch them again.
+//!
+//! It is the `TxPool` of celestia-core (`mempool/cat/pool.go`, `store.go`, `cache.go`) without locks, clock and channels. Where the
+//! generations of that differ, [`PoolConfig`] says which field stands for what. Deviations, each of which mends something:
+//!
+//! - The limits hold. celestia-core lets one transaction more in than allowed, and a full pool of its generation of 2026 grows with every
+//!   transaction whose bytes fit.
+//! - Free room counts when room is made. celestia-core refuses a transaction if those of lower priority have fewer bytes than it, even
+//!   where they and the free room together would do.
+//! - A transaction does not evict its sender's earlier ones, which a set of higher mean would do in celestia-core.
+//! - What comes back after an eviction or rejection is no longer remembered as evicted or rejected.
+//! - A transaction that a block commits while it is being checked does not enter the pool.
+//!
+//! ```
+//! use samara_cat::pool::{Admission, CheckKind, Pool, PoolConfig, Verdict};
+//! use samara_cat::Transaction;
+//! use samara_engine::Time;
+//!
+//! // An application that likes long transactions.
+//! let application = |tx: &Transaction, _: CheckKind| {
+//!     Verdict::Accept(Admission { priority: tx.len() as i64, gas: 1, ..Admission::default() })
+//! };
+//! let mut pool = Pool::new(PoolConfig::default(), application, 1);
+//! let (short, long) = (Transaction::new("short"), Transaction::new("rather long"));
+//! pool.try_add(Time::ZERO, short.clone())?;
+//! pool.try_add(Time::ZERO, long.clone())?;
+//! assert_eq!(pool.reap(u64::MAX, u64::MAX), [long.clone(), short]);
+//!
+//! pool.commit(Time::from_secs(15), 1, &[long.key()]);
+//! assert_eq!(pool.len(), 1);
+//! assert!(pool.try_add(Time::from_secs(15), long).is_err(), "a block has it");
+//! # Ok::<(), samara_cat::pool::Refusal>(())
+//! ```
+
+mod application;
+mod cache;
+mod config;
+mod entry;
+mod metrics;
+mod outcome;
+mod removal;
+mod signers;
+mod store;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use samara_engine::Time;
+
+pub use application::{Admission, Application, CheckKind, Signer, Verdict};
+pub use cache::KeyCache;
+pub use config::{Order, PoolConfig};
+pub use entry::Entry;
+pub use metrics::PoolMetrics;
+pub use outcome::{Added, Cause, Committed, Decision, Invalid, Refusal, Rejection};
+
+use crate::{Transaction, TxKey};
+use store::Store;
+
+/// A pool of transactions.
+///
+/// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application answered
+///   [`Verdict::Later`];
+/// - [`commit`](Self::commit) tells it of a block, [`expire`](Self::expire), [`remove`](Self::remove) and
+///   [`flush`](Self::flush) take transactions out for other causes;
+/// - [`reap`](Self::reap) and [`reap_count`](Self::reap_count) choose transactions for a block and leave them in the pool.
+///
+/// The time handed in must not go back.
+#[derive(Debug)]
+pub struct Pool<A> {
+    config: PoolConfig,
+    application: A,
+    store: Store,
+    /// What waits for the verdict of the application. Neither reaped nor readable.
+    reserved: HashMap<TxKey, Transaction, FixedState>,
+    reserved_bytes: u64,
+    rejected: KeyCache<Rejection>,
+    evicted: KeyCache<()>,
+    height: u64,
+    /// Whether it was told since the last block that there are transactions.
+    told_available: bool,
+    metrics: PoolMetrics,
+}
+
+impl<A: Application> Pool<A> {
+    /// An empty pool at height 0. `seed` keys the hash tables, since peers choose what comes; nothing else depends on it.
+    pub fn new(config: PoolConfig, application: A, seed: u64) -> Self {
+        // Slots are 32 bits wide.
+        let capacity_txs = config.capacity_txs.min(u32::MAX as usize);
+        Self {
+            store: Store::new(config.order, seed),
+            reserved: HashMap::with_hasher(FixedState::with_seed(seed)),
+            reserved_bytes: 0,
+            rejected: KeyCache::new(config.cache_size, seed),
+            evicted: KeyCache::new(config.evicted_cache_size(), seed),
+            config: PoolConfig { capacity_txs, ..config },
+            application,
+            height: 0,
+            told_available: false,
+            metrics: PoolMetrics::default(),
+        }
+    }
+
+    /// Adds a transaction that the application accepts, evicting others if there is no room.
+    ///
+    /// # Errors
+    /// If it is not taken; it is counted by cause. The application is asked only if nothing else stands against it, except that
+    /// in the orders with eviction the room is looked at last, since it depends on the priority.
+    pub fn try_add(&mut self, now: Time, tx: Transaction) -> Result<Added, Refusal> {
+        let added = self.screen(&tx).and_then(|()| {
+            let verdict = self.application.check(&tx, CheckKind::New);
+            self.judge(now, tx, verdict)
+        });
+        self.counted(added)
+    }
+
+    /// The verdict on a transaction for which the application answered [`Verdict::Later`]. `None` if no verdict on it is
+    /// awaited (anymore: a block may have had it, or it was removed), or if the verdict is to come still later.
+    pub fn decided(&mut self, now: Time, key: TxKey, verdict: Verdict) -> Option<Decision> {
+        if verdict == Verdict::Later {
+            return None;
+        }
+        if let Some(tx) = self.release(&key) {
+            let added = self.judge(now, tx, verdict);
+            return Some(Decision::New(self.counted(added)));
+        }
+        let slot = self.store.find(&key)?;
+        let entry = self.store.entry_mut(slot);
+        entry.rechecks = entry.rechecks.checked_sub(1)?;
+        Some(Decision::Recheck { kept: self.rechecked(slot, verdict) })
+    }
+
+    fn counted(&mut self, added: Result<Added, Refusal>) -> Result<Added, Refusal> {
+        if let Err(refusal) = &added {
+            self.metrics.refuse(refusal.cause());
+        }
+        added
+    }
+
+    /// What stands against a transaction before the application is asked.
+    fn screen(&self, tx: &Transaction) -> Result<(), Refusal> {
+        let (key, len, max) = (tx.key(), tx.len(), self.config.max_tx_bytes);
+        if len == 0 {
+            return Err(Refusal::Empty);
+        }
+        if len > max {
+            return Err(Refusal::TooLarge { len, max });
+        }
+        if self.contains(&key) {
+            return Err(Refusal::InPool);
+        }
+        if self.is_reserved(&key) {
+            return Err(Refusal::Reserved);
+        }
+        if self.is_rejected(&key)
+            && let Some(rejection) = self.rejection(&key)
+        {
+            return Err(Refusal::Rejected(rejection.clone()));
+        }
+        if self.config.order == Order::Fifo && !self.fits(self.len(), self.bytes(), tx) {
+            return Err(self.full());
+        }
+        let PoolConfig { capacity_txs, capacity_bytes, .. } = self.config;
+        let busy = self.reserved.len() >= capacity_txs || self.reserved_bytes + len as u64 > capacity_bytes;
+        if busy && !self.reserved.is_empty() { Err(Refusal::Busy) } else { Ok(()) }
+    }
+
+    fn judge(&mut self, now: Time, tx: Transaction, verdict: Verdict) -> Result<Added, Refusal> {
+        match verdict {
+            Verdict::Accept(admission) => self.admit(now, tx, admission),
+            Verdict::Reject { code, reason } => {
+                self.reject(tx.key(), code, &reason);
+                Err(Refusal::Invalid { code, reason })
+            }
+            Verdict::Later => {
+                self.reserved_bytes += tx.len() as u64;
+                self.reserved.insert(tx.key(), tx);
+                Ok(Added { evicted: Vec::new(), waits: true })
+            }
+        }
+    }
+
+    /// Takes in a valid transaction, if there is room or can be made.
+    fn admit(&mut self, now: Time, tx: Transaction, admission: Admission) -> Result<Added, Refusal> {
+        let victims = self.store.victims(&admission, |txs, bytes| self.fits(txs, bytes, &tx));
+        let Some(victims) = victims else {
+            self.evicted.push(tx.key(), ());
+            return Err(self.full());
+        };
+        let mut evicted = Vec::with_capacity(victims.len());
+        self.store.remove(&victims, |entry| evicted.push(entry.transaction.key()));
+        self.metrics.evicted_txs += evicted.len() as u64;
+        for key in &evicted {
+            self.evicted.push(*key, ());
+        }
+        self.rejected.remove(tx.key_ref());
+        self.evicted.remove(tx.key_ref());
+        self.metrics.added_txs += 1;
+        self.metrics.added_bytes += tx.len() as u64;
+        self.store.insert(Entry::new(tx, admission, now, self.height));
+        Ok(Added { evicted, waits: false })
+    }
+
+    /// Whether a transaction has room beside so many others.
+    fn fits(&self, txs: usize, bytes: u64, tx: &Transaction) -> bool {
+        txs < self.config.capacity_txs && bytes.saturating_add(tx.len() as u64) <= self.config.capacity_bytes
+    }
+
+    fn full(&self) -> Refusal {
+        Refusal::Full { txs: self.len(), bytes: self.bytes() }
+    }
+
+    fn reject(&mut self, key: TxKey, code: u32, reason: &str) {
+        self.metrics.failed_txs += 1;
+        if self.config.keep_invalid {
+            self.rejected.push(key, Rejection::invalid(code, reason));
+        }
+    }
+
+    fn release(&mut self, key: &TxKey) -> Option<Transaction> {
+        if self.reserved.is_empty() {
+            return None;
+        }
+        let tx = self.reserved.remove(key)?;
+        self.reserved_bytes -= tx.len() as u64;
+        Some(tx)
+    }
+}
+
+impl<A> Pool<A> {
+    /// The transactions of highest rank that together have at most so many bytes in a block, and so much gas. One that
+    /// does not fit is passed over and the next one is tried (celestia-core since #1113); in [`Order::SignerSets`] with it
+    /// those of its sender that come later. Bytes are those of the field of the block's message: the transaction, its length
+    /// and a tag (`ComputeProtoSizeForTxs` of CometBFT).
+    pub fn reap(&self, max_bytes: u64, max_gas: u64) -> Vec<Transaction> {
+        let (mut bytes, mut gas) = (max_bytes, max_gas);
+        let mut reaped = Vec::new();
+        for group in self.store.groups() {
+            for &slot in group {
+                let entry = self.store.entry(slot);
+                let left = bytes.checked_sub(block_bytes(entry.len())).zip(gas.checked_sub(entry.gas));
+                let Some(left) = left else { break };
+                (bytes, gas) = left;
+                reaped.push(entry.transaction.clone());
+            }
+        }
+        reaped
+    }
+
+    /// The `count` transactions of highest rank, or all if there are fewer.
+    pub fn reap_count(&self, count: usize) -> Vec<Transaction> {
+        self.store.iter().take(count).map(|entry| entry.transaction.clone()).collect()
+    }
+
+    /// Whether there are transactions, asked for the first time since the last block; for proposers that wait for some. Once it
+    /// was `true`, it is `false` until after the next [`commit`](Self::commit) (`TxsAvailable` of CometBFT).
+    pub fn txs_available(&mut self) -> bool {
+        let news = !self.is_empty() && !self.told_available;
+        self.told_available |= news;
+        news
+    }
+
+    /// A transaction in the pool.
+    pub fn get(&self, key: &TxKey) -> Option<&Transaction> {
+        self.entry(key).map(Entry::transaction)
+    }
+
+    /// A transaction in the pool with what is known of it.
+    pub fn entry(&self, key: &TxKey) -> Option<&Entry> {
+        self.store.find(key).map(|slot| self.store.entry(slot))
+    }
+
+    /// Whether a transaction is in the pool.
+    pub fn contains(&self, key: &TxKey) -> bool {
+        self.store.find(key).is_some()
+    }
+
+    /// Whether a transaction waits for the verdict of the application.
+    pub fn is_reserved(&self, key: &TxKey) -> bool {
+        !self.reserved.is_empty() && self.reserved.contains_key(key)
+    }
+
+    /// Why a transaction was rejected, or that a block has it, for as long as that is remembered (`WasRecentlyRejected` of
+    /// celestia-core).
+    pub fn rejection(&self, key: &TxKey) -> Option<&Rejection> {
+        self.rejected.get(key)
+    }
+
+    /// Whether [`try_add`](Self::try_add) would refuse a transaction for what is remembered of it, so that there is no use in asking for it.
+    pub fn is_rejected(&self, key: &TxKey) -> bool {
+        self.rejection(key)
+            .is_some_and(|rejection| *rejection == Rejection::Settled || !self.config.retry_invalid)
+    }
+
+    /// Whether a valid transaction had to leave, found no room, or expired, for as long as that is remembered.
+    pub fn was_evicted(&self, key: &TxKey) -> bool {
+        self.evicted.contains(key)
+    }
+
+    /// How many transactions there are, without the reserved ones.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all transactions, without the reserved ones.
+    pub fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
+    /// How many transactions wait for the verdict of the application.
+    pub fn reserved(&self) -> usize {
+        self.reserved.len()
+    }
+
+    /// The transactions in the order in which they are reaped.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.store.iter()
+    }
+
+    /// The height of the last block.
+    pub fn height(&self) -> u64 {
+        self.height
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &PoolMetrics {
+        &self.metrics
+    }
+
+    /// The application.
+    pub fn application(&self) -> &A {
+        &self.application
+    }
+
+    /// The application, for what it has to be told.
+    pub fn application_mut(&mut self) -> &mut A {
+        &mut self.application
+    }
+}
+
+/// The bytes that a transaction takes in a block: field 1 of `Data` in CometBFT's `types.proto`.
+fn block_bytes(len: u64) -> u64 {
+    let length_bytes = u64::from((len | 1).ilog2()) / 7 + 1;
+    1 + length_bytes + len
+}

@@ -1,0 +1,173 @@
+//! Nodes that do not keep the rules.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samara_cat::config::{LaneMap, Protocol};
+use samara_cat::wire::{Kind, SeenDetails, SeenTx};
+use samara_cat::{CatFrame, Transaction, TxKey};
+use samara_engine::outbox::Lane;
+use samara_engine::{Context, Input, PeerId, TimerToken};
+
+use super::content::{Header, signer};
+use super::{Act, Told};
+use crate::scenario::Adversary;
+
+/// What a hostile node remembers: enough to be a nuisance.
+const REMEMBERED: usize = 4_096;
+/// Bytes of the garbage that it sends.
+const GARBAGE_BYTES: usize = 4_800;
+/// The one timer.
+const TICK: TimerToken = TimerToken(0);
+
+/// A node that does not keep the rules. What it sends is well-formed: what is not never reaches an engine.
+#[derive(Debug)]
+pub struct Hostile {
+    kind: Adversary,
+    /// From one deed to the next.
+    interval: Duration,
+    lanes: LaneMap,
+    peers: Vec<(PeerId, Protocol)>,
+    /// Announcements that it has heard of, or could make.
+    heard: VecDeque<SeenTx>,
+    bodies: VecDeque<Transaction>,
+}
+
+type Cx<'a> = Context<'a, CatFrame, Told>;
+
+impl Hostile {
+    /// A node that does something so often.
+    pub fn new(kind: Adversary, interval: Duration, lanes: LaneMap) -> Self {
+        Self { kind, interval, lanes, peers: Vec::new(), heard: VecDeque::new(), bodies: VecDeque::new() }
+    }
+
+    pub(super) fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Cx<'_>) {
+        match input {
+            Input::Start => self.rest(cx),
+            Input::LinkUp { peer, info } => {
+                // Where nothing was agreed on, the least is understood.
+                let protocol = Protocol::named(&info.protocol).unwrap_or(Protocol::Flood);
+                self.peers.push((peer, protocol));
+            }
+            Input::LinkDown { peer } => self.peers.retain(|(other, _)| *other != peer),
+            Input::Frame { peer, frame } => self.receive(peer, &frame, cx),
+            Input::Timer(_) => {
+                self.act(cx);
+                self.rest(cx);
+            }
+            Input::Command(_) | Input::DialFailed { .. } => {}
+        }
+    }
+
+    fn rest(&self, cx: &mut Cx<'_>) {
+        let at = cx.now() + self.interval;
+        cx.set_timer(at, TICK);
+    }
+
+    fn receive(&mut self, from: PeerId, frame: &CatFrame, cx: &mut Cx<'_>) {
+        match frame {
+            CatFrame::Txs(bodies) => {
+                for tx in bodies.as_slice() {
+                    keep(&mut self.bodies, tx.clone());
+                    let details = Header::of(tx).map(|header| SeenDetails {
+                        from: None,
+                        sequence: u64::from(header.sequence),
+                        signer: Some(signer(header.signer)),
+                    });
+                    self.hear(SeenTx { key: tx.key(), details: details.map(Arc::new) }, cx);
+                }
+            }
+            CatFrame::SeenTx(seen) => self.hear(seen.clone(), cx),
+            CatFrame::SeenKeys(seen) if seen.kind == Kind::Transaction => {
+                seen.keys.iter().for_each(|key| self.hear(SeenTx::from(*key), cx));
+            }
+            CatFrame::WantTx(_) => self.answer(from, 1, cx),
+            CatFrame::WantKeys(keys) => self.answer(from, keys.len(), cx),
+            CatFrame::SeenKeys(_)
+            | CatFrame::NotFound(_)
+            | CatFrame::Bundle(_)
+            | CatFrame::CompactBlock(_) => {}
+        }
+    }
+
+    /// There is such a transaction.
+    fn hear(&mut self, seen: SeenTx, cx: &mut Cx<'_>) {
+        if self.heard.iter().rev().take(64).any(|other| other.key == seen.key) {
+            return;
+        }
+        if matches!(self.kind, Adversary::Silent | Adversary::Garbage) {
+            for (peer, protocol) in self.peers.clone() {
+                self.announce(peer, protocol, &seen, cx);
+            }
+        }
+        keep(&mut self.heard, seen);
+    }
+
+    fn announce(&self, peer: PeerId, protocol: Protocol, seen: &SeenTx, cx: &mut Cx<'_>) {
+        let seen = match protocol {
+            Protocol::Flood => return,
+            // Without signer an announcement would break the rules openly.
+            Protocol::Sequenced if seen.details.as_ref().is_none_or(|details| details.signer.is_none()) => return,
+            Protocol::Sequenced => seen.clone(),
+            Protocol::Cat | Protocol::Extended => SeenTx::from(seen.key),
+        };
+        owe(peer, self.lanes.announcements, CatFrame::SeenTx(seen), cx);
+    }
+
+    fn answer(&self, to: PeerId, keys: usize, cx: &mut Cx<'_>) {
+        if self.kind == Adversary::Garbage {
+            for _ in 0..keys {
+                let garbage = garbage(cx);
+                owe(to, self.lanes.bodies, CatFrame::tx(garbage), cx);
+            }
+        }
+    }
+
+    fn act(&mut self, cx: &mut Cx<'_>) {
+        let Some((peer, protocol)) = cx.rng().choose(&self.peers).copied() else { return };
+        match self.kind {
+            Adversary::Silent | Adversary::Garbage => {}
+            Adversary::Pusher => {
+                let known = cx.rng().chance(0.5).then(|| cx.rng().index(self.bodies.len().max(1)));
+                let known = known.and_then(|at| self.bodies.get(at).cloned());
+                let body = known.unwrap_or_else(|| garbage(cx));
+                owe(peer, self.lanes.bodies, CatFrame::tx(body), cx);
+            }
+            Adversary::Greedy => {
+                let at = cx.rng().index(self.heard.len().max(1));
+                if let Some(seen) = self.heard.get(at).filter(|_| protocol != Protocol::Flood) {
+                    owe(peer, self.lanes.requests, CatFrame::WantTx(seen.key), cx);
+                }
+            }
+            Adversary::Announcer => {
+                let mut name = [0; TxKey::LEN];
+                for word in name.chunks_exact_mut(8) {
+                    word.copy_from_slice(&cx.rng().next_u64().to_le_bytes());
+                }
+                let details = SeenDetails { from: None, sequence: 0, signer: Some(signer(cx.rng().below(1 << 32) as u32)) };
+                let seen = SeenTx { key: TxKey::new(name), details: Some(Arc::new(details)) };
+                self.announce(peer, protocol, &seen, cx);
+            }
+        }
+    }
+}
+
+fn keep<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() >= REMEMBERED {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+fn garbage(cx: &mut Cx<'_>) -> Transaction {
+    let mut data = vec![0xff; GARBAGE_BYTES];
+    data[4..12].copy_from_slice(&cx.rng().next_u64().to_le_bytes());
+    Transaction::new(data)
+}
+
+/// What finds no room is not sent: a nuisance needs no guarantee.
+fn owe(peer: PeerId, lane: Lane, frame: CatFrame, cx: &mut Cx<'_>) {
+    let now = cx.now();
+    let _ = cx.outbox().owe(now, peer, lane, frame, None, None);
+}
