@@ -37,6 +37,24 @@ pub fn png(svg: &str) -> Result<Vec<u8>, String> {
     pixels.encode_png().map_err(|error| format!("figure: {error}"))
 }
 
+/// A figure of the usual size.
+pub(crate) fn drawn(draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+    drawn_at(SIZE, draw)
+}
+
+/// A figure of so many pixels.
+pub(crate) fn drawn_at(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        // Drawing into a string cannot fail.
+        let _ = area.fill(&WHITE);
+        let _ = draw(&area);
+        let _ = area.present();
+    }
+    svg
+}
+
 /// The key of a chart.
 pub(crate) fn draw_key<'a, 'b: 'a, X, Y>(
     chart: &mut Chart<'a, 'b, X, Y>,

@@ -4,6 +4,7 @@
 mod about;
 mod columns;
 mod draw;
+mod lines;
 mod messages;
 mod page;
 mod transactions;

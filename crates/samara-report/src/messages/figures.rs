@@ -4,7 +4,8 @@ use plotters::prelude::*;
 use samara_lab::results::MessagesResult;
 
 use super::{MessagesReport, Row, Series};
-use crate::draw::{Area, Drawn, SIZE, colour, draw_key, leading_number};
+use crate::draw::{colour, draw_key, drawn, leading_number};
+use crate::lines::{Line, LinePlot};
 use crate::words::short_ms;
 
 /// Bars of a histogram.
@@ -55,18 +56,6 @@ pub(super) fn of_series(series: &Series<'_>) -> Vec<(String, &'static str, Strin
             inter_arrival(series),
         ),
     ]
-}
-
-fn drawn(draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        // Drawing into a string cannot fail.
-        let _ = area.fill(&WHITE);
-        let _ = draw(&area);
-        let _ = area.present();
-    }
-    svg
 }
 
 fn title(series: &Series<'_>, what: &str) -> String {
@@ -330,100 +319,23 @@ pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
         for (name, what, value) in SWEPT {
             let title = format!("{what}{}", values.concat());
             let name = panel.iter().fold(format!("sweep-{name}"), |name, value| format!("{name}-{value}"));
-            let svg = drawn(|area| lines(area, &title, &report.axes[last].1, &rows, last, value));
-            figures.push((name.replace([' ', '/'], "_"), svg));
+            let mut runs: Vec<&str> = Vec::new();
+            rows.iter().for_each(|row| {
+                if !runs.contains(&row.run.as_str()) {
+                    runs.push(&row.run);
+                }
+            });
+            let lines = runs.into_iter().map(|run| {
+                let of_run = || rows.iter().filter(|row| row.run == run);
+                let label = of_run().next().map_or_else(String::new, |row| row.label.clone());
+                Line {
+                    label,
+                    points: of_run().map(|row| (leading_number(&row.point[last]), value(row))).collect(),
+                }
+            });
+            let plot = LinePlot { title: &title, axis: &report.axes[last].1, lines: lines.collect() };
+            figures.push((name.replace([' ', '/'], "_"), plot.svg()));
         }
     }
     figures
-}
-
-fn lines(
-    area: &Area<'_>,
-    title: &str,
-    axis: &str,
-    rows: &[&Row],
-    last: usize,
-    value: fn(&Row) -> f64,
-) -> Drawn {
-    let numbers: Vec<f64> = rows.iter().map(|row| leading_number(&row.point[last])).collect();
-    let (least, most) =
-        (numbers.iter().copied().fold(f64::INFINITY, f64::min), numbers.iter().copied().fold(0.0, f64::max));
-    // Sizes of networks go in steps of ten.
-    let by_powers = least > 0.0 && most / least >= 20.0;
-    let x_of = |row: &Row| {
-        let number = leading_number(&row.point[last]);
-        if by_powers { number.log10() } else { number }
-    };
-    let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
-    let (low, high) =
-        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
-    let top = rows.iter().map(|row| value(row)).filter(|y| y.is_finite()).fold(0.0, f64::max).max(1e-3) * 1.2;
-    let room = (high - low).max(1.0) * 0.03;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(42)
-        .y_label_area_size(64)
-        .build_cartesian_2d(low - room..high + room, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .x_desc(axis)
-        .x_label_formatter(&|x| match by_powers {
-            false => format!("{x}"),
-            // Lines between powers of ten have no number that means anything.
-            true if (x - x.round()).abs() > 1e-6 => String::new(),
-            true => format!("{:.0}", 10_f64.powf(*x)),
-        })
-        .y_label_formatter(&|y| format!("{y}"))
-        .label_style(("sans-serif", 15))
-        .draw()?;
-    let mut runs: Vec<&str> = Vec::new();
-    for row in rows {
-        if !runs.contains(&row.run.as_str()) {
-            runs.push(&row.run);
-        }
-    }
-    for (i, run) in runs.iter().enumerate() {
-        let of_run = rows.iter().filter(|row| row.run == *run);
-        let points: Vec<(f64, f64)> =
-            of_run.clone().map(|row| (x_of(row), value(row))).filter(|(_, y)| y.is_finite()).collect();
-        let label = of_run.clone().next().map_or_else(String::new, |row| row.label.clone());
-        let colour = colour(i);
-        chart
-            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
-            .label(label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-        chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
-    }
-    let places = rows.iter().map(|row| (x_of(row) > (low + high) / 2.0, value(row) > top / 2.0));
-    draw_key(&mut chart, emptiest_corner(&places.collect::<Vec<_>>()))
-}
-
-/// Where a key hides the least, given which points lie to the right, and which lie above.
-fn emptiest_corner(places: &[(bool, bool)]) -> SeriesLabelPosition {
-    let corners = [
-        ((false, true), SeriesLabelPosition::UpperLeft),
-        ((true, true), SeriesLabelPosition::UpperRight),
-        ((true, false), SeriesLabelPosition::LowerRight),
-        ((false, false), SeriesLabelPosition::LowerLeft),
-    ];
-    let hidden = |corner: &(bool, bool)| places.iter().filter(|place| *place == corner).count();
-    let [first, others @ ..] = corners;
-    others.into_iter().fold(first, |best, next| if hidden(&next.0) < hidden(&best.0) { next } else { best }).1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_stand_where_the_fewest_points_are() {
-        let rising = [(false, false), (false, false), (true, true), (true, true)];
-        assert!(matches!(emptiest_corner(&rising), SeriesLabelPosition::UpperLeft));
-        let high = [(false, true), (true, true)];
-        assert!(matches!(emptiest_corner(&high), SeriesLabelPosition::LowerRight));
-        let falling = [(false, true), (true, false), (false, false)];
-        assert!(matches!(emptiest_corner(&falling), SeriesLabelPosition::UpperRight));
-    }
 }

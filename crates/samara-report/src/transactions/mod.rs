@@ -1,5 +1,6 @@
 //! The report of transactions and their pools.
 
+mod figures;
 mod page;
 
 use samara_lab::measure::Statistics;
@@ -28,6 +29,10 @@ struct Row {
     /// The values of the sweep's axes, as written in the scenario.
     point: Vec<String>,
     cells: Vec<String>,
+    /// One for each seed.
+    metrics: Vec<TransactionMetrics>,
+    /// Milliseconds until a node had a transaction, and the share of deliveries that took at most so long; of the first seed.
+    latency: Vec<(f64, f64)>,
     copies: f64,
     saved: f64,
     transactions: f64,
@@ -35,9 +40,8 @@ struct Row {
 }
 
 /// The columns: heading and cell.
-const COLUMNS: [&str; 11] = [
-    "copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete",
-];
+const COLUMNS: [&str; 11] =
+    ["copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete"];
 
 impl TransactionsReport {
     pub(crate) fn new(
@@ -56,15 +60,18 @@ impl TransactionsReport {
     }
 
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        Vec::new()
+        figures::all(self).into_iter().map(|(name, _, svg)| (name, svg)).collect()
     }
 
     pub(crate) fn table(&self) -> String {
         let mut header: Vec<String> = vec!["run".to_owned()];
         header.extend(self.axes.iter().map(|(_, label)| label.clone()));
         header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| [vec![row.run.clone()], row.point.clone(), row.cells.clone()].concat()).collect();
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells.clone()].concat())
+            .collect();
         format!(
             "{}\n{}\n{}{}\n",
             self.about.title,
@@ -80,11 +87,20 @@ impl TransactionsReport {
             (total + row.transactions, incomplete + row.incomplete)
         });
         let mut sentences = vec![if incomplete == 0.0 {
-            format!("{} transactions in {} runs, and every valid one reached every honest node.", number(total), self.rows.len())
+            format!(
+                "{} transactions in {} runs, and every valid one reached every honest node.",
+                number(total),
+                self.rows.len()
+            )
         } else {
-            format!("{} of {} transactions did not reach every honest node.", number(incomplete), number(total))
+            format!(
+                "{} of {} transactions did not reach every honest node.",
+                number(incomplete),
+                number(total)
+            )
         }];
-        let best = self.rows.iter().filter(|row| row.saved.is_finite()).max_by(|a, b| a.saved.total_cmp(&b.saved));
+        let best =
+            self.rows.iter().filter(|row| row.saved.is_finite()).max_by(|a, b| a.saved.total_cmp(&b.saved));
         if let Some(best) = best.filter(|row| row.saved > 1.0) {
             sentences.push(format!(
                 "{} needs {:.1} times fewer bytes than {}, with {:.2} bodies for each node and transaction.",
@@ -92,6 +108,13 @@ impl TransactionsReport {
             ));
         }
         sentences
+    }
+}
+
+impl Row {
+    /// The mean of a figure over seeds.
+    fn mean(&self, value: &dyn Fn(&TransactionMetrics) -> f64) -> f64 {
+        self.metrics.iter().map(value).sum::<f64>() / self.metrics.len() as f64
     }
 }
 
@@ -103,7 +126,8 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
     let over = |value: &dyn Fn(&TransactionMetrics) -> f64| {
         results.iter().map(|result| value(&result.metrics)).sum::<f64>() / results.len() as f64
     };
-    let latency = |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
+    let latency =
+        |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
     let saved = over(&|m| m.bytes_saved_factor.unwrap_or(f64::NAN));
     let copies = over(&|m| m.duplication_factor);
     let incomplete = over(&|m| m.incomplete as f64);
@@ -125,6 +149,8 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
         label: results[0].label.clone(),
         point,
         cells,
+        metrics: results.iter().map(|result| result.metrics.clone()).collect(),
+        latency: results[0].latency.clone(),
         copies,
         saved,
         transactions: over(&|m| m.transactions as f64),

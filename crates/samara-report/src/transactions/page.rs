@@ -1,51 +1,181 @@
 //! The page of transactions and their pools.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{COLUMNS, LEGEND, TransactionsReport};
-use crate::page::{self, text};
+use samara_lab::results::TransactionMetrics;
+
+use super::{COLUMNS, LEGEND, Row, TransactionsReport, figures};
+use crate::page::{self, inline, text};
 use crate::terminal::number;
+use crate::words::short_ms;
+
+/// Counters: heading and value.
+const COUNTERS: [(&str, fn(&TransactionMetrics) -> f64); 16] = [
+    ("Submitted", |m| m.transactions as f64),
+    ("SuccessfulTxs", |m| m.successful_txs as f64),
+    ("AlreadySeenTxs", |m| m.already_seen_txs as f64),
+    ("RequestedTxs", |m| m.requested_txs as f64),
+    ("RerequestedTxs", |m| m.rerequested_txs as f64),
+    ("Timed out", |m| m.timeouts as f64),
+    ("Nobody to ask", |m| m.lost_txs as f64),
+    ("Not found", |m| m.not_found as f64),
+    ("Taken back", |m| m.withdrawn_bodies as f64),
+    ("Queue full", |m| m.queue_drops as f64),
+    ("Evicted", |m| m.evicted_txs as f64),
+    ("Expired", |m| m.expired_txs as f64),
+    ("Rejected", |m| m.rejected_txs as f64),
+    ("Keys, most", |m| m.keys_max as f64),
+    ("Requests, most", |m| m.requests_max as f64),
+    ("In a pool, most", |m| m.pool_txs_max as f64),
+];
+
+/// A kind of causes: heading and counts by cause.
+type Causes = (&'static str, fn(&TransactionMetrics) -> &BTreeMap<&'static str, u64>);
+
+const CAUSES: [Causes; 3] =
+    [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
 
 pub(super) fn page(report: &TransactionsReport) -> String {
-    let mut body = format!("<section><h2>Runs</h2><p>{}</p>", text(LEGEND));
-    let headings = report.axes.iter().map(|(_, label)| label.as_str()).chain(COLUMNS);
-    table("Run", headings, &mut body);
-    for row in &report.rows {
-        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
-        cells(row.point.iter().chain(&row.cells), &mut body);
-    }
-    body.push_str("</tbody></table></div></section>");
+    let mut body = format!("<section><h2>What each pool costs</h2><p>{}</p>", text(LEGEND));
+    table(report, COLUMNS, &mut body);
+    rows(report, &mut body, |row| row.cells.clone());
     known(report, &mut body);
     page::expectations(&report.about, &mut body);
+    drawings(report, &mut body);
+    blocks(report, &mut body);
+    counters(report, &mut body);
+    causes(report, &mut body);
     page::document(&report.about, &report.headline(), &body, "")
+}
+
+fn drawings(report: &TransactionsReport, body: &mut String) {
+    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
+    let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
+    for (_, caption, svg) in figures::all(report) {
+        let _ = write!(
+            body,
+            "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
+            inline(&svg),
+            text(&caption)
+        );
+    }
+    body.push_str("</div></section>");
 }
 
 fn known(report: &TransactionsReport, body: &mut String) {
     if report.known.is_empty() {
         return;
     }
-    body.push_str("<section><h2>Beside figures of others</h2>");
-    table("Source", ["Run", "Metric", "Theirs", "Ours", "Difference"], body);
+    body.push_str(
+        "<section><h2>Beside figures of others</h2><div class=\"scroll\"><table><thead><tr><th>Run</th><th>Metric</th><th>Source</th>\
+         <th class=\"n\">Theirs</th><th class=\"n\">Ours</th><th class=\"n\">Difference</th></tr></thead><tbody>",
+    );
     for figure in &report.known {
-        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&figure.source));
-        let difference = format!("{:+.1} %", figure.deviation() * 100.0);
-        let (theirs, ours) = (number(figure.known), number(figure.ours));
-        cells([&figure.run, &figure.metric, &theirs, &ours, &difference], body);
+        let _ = write!(
+            body,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:+.1} %</td></tr>",
+            text(&figure.run),
+            text(&figure.metric),
+            text(&figure.source),
+            number(figure.known),
+            number(figure.ours),
+            figure.deviation() * 100.0
+        );
     }
     body.push_str("</tbody></table></div></section>");
 }
 
-fn table<'a>(first: &str, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
-    let _ = write!(body, "<div class=\"scroll\"><table><thead><tr><th>{first}</th>");
+fn blocks(report: &TransactionsReport, body: &mut String) {
+    let compact = report.rows.iter().any(|row| row.mean(&|m| m.compact_block_hit_rate.unwrap_or(0.0)) > 0.0);
+    body.push_str("<section><h2>Blocks</h2>");
+    let mut headings = vec!["Blocks", "Transactions of a block", "Until inclusion, mean", "p99"];
+    if compact {
+        headings.extend(["Compact: hit rate", "Until all is there, p50", "p99", "Given up"]);
+    }
+    table(report, headings, body);
+    rows(report, body, |row| {
+        let time = |value: f64| if value.is_finite() { short_ms(value) } else { "-".to_owned() };
+        let mut cells = vec![
+            number(row.mean(&|m| m.blocks as f64)),
+            number(row.mean(&|m| m.block_txs.as_ref().map_or(f64::NAN, |s| s.mean))),
+            time(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.mean))),
+            time(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.p99))),
+        ];
+        if compact {
+            let rate = row.mean(&|m| m.compact_block_hit_rate.unwrap_or(f64::NAN));
+            cells.push(if rate.is_finite() { format!("{:.2} %", rate * 100.0) } else { "-".to_owned() });
+            cells.push(time(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p50))));
+            cells.push(time(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p99))));
+            cells.push(number(row.mean(&|m| m.compact_blocks_given_up as f64)));
+        }
+        cells
+    });
+}
+
+fn counters(report: &TransactionsReport, body: &mut String) {
+    body.push_str(
+        "<section><h2>What was counted</h2><p>Over all honest nodes, in the words of the pools' own metrics. The most keys and \
+         requests that a node remembered, and the most transactions of a pool, were looked at before each block.</p>",
+    );
+    table(report, COUNTERS.map(|(heading, _)| heading), body);
+    rows(report, body, |row| COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect());
+}
+
+/// Everything that was turned away, by cause.
+fn causes(report: &TransactionsReport, body: &mut String) {
+    let mut lines = String::new();
+    for row in &report.rows {
+        for (kind, counts) in CAUSES {
+            let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+            for metrics in &row.metrics {
+                counts(metrics).iter().for_each(|(cause, count)| *all.entry(cause).or_default() += count);
+            }
+            for (cause, count) in all {
+                let _ = write!(lines, "<tr><th scope=\"row\">{}</th>", text(&row.label));
+                row.point.iter().for_each(|value| cell("<td>", value, "</td>", &mut lines));
+                let _ = write!(
+                    lines,
+                    "<td>{kind}</td><td>{}</td><td class=\"n\">{}</td></tr>",
+                    text(&cause.replace('_', " ")),
+                    number(count as f64)
+                );
+            }
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    body.push_str("<section><h2>What was turned away</h2><details><summary>By run and cause</summary><div class=\"scroll\"><table><thead><tr><th>Run</th>");
+    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
+    let _ = write!(
+        body,
+        "<th>What</th><th>Cause</th><th class=\"n\">Times</th></tr></thead><tbody>{lines}</tbody></table></div></details></section>"
+    );
+}
+
+/// The head of a table with a row for each run.
+fn table<'a>(report: &TransactionsReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
+    body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
+    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
     for heading in headings {
         let _ = write!(body, "<th class=\"n\">{}</th>", text(heading));
     }
     body.push_str("</tr></thead><tbody>");
 }
 
-fn cells<'a>(cells: impl IntoIterator<Item = &'a String>, body: &mut String) {
-    for cell in cells {
-        let _ = write!(body, "<td class=\"n\">{}</td>", text(cell));
+fn rows(report: &TransactionsReport, body: &mut String, cells: impl Fn(&Row) -> Vec<String>) {
+    for row in &report.rows {
+        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
+        row.point.iter().for_each(|value| cell("<td>", value, "</td>", body));
+        cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
+        body.push_str("</tr>");
     }
-    body.push_str("</tr>");
+    body.push_str("</tbody></table></div></section>");
+}
+
+fn cell(before: &str, value: &str, after: &str, body: &mut String) {
+    body.push_str(before);
+    body.push_str(&text(value));
+    body.push_str(after);
 }

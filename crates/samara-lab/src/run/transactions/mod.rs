@@ -306,7 +306,9 @@ impl Driver {
         let quiet = now > self.collector.latest().max(self.workload.end_nanos()) + QUIET_NANOS;
         let others = u64::from(self.uptime.honest_count());
         let ended = |row: &crate::measure::transactions::TxRow| {
-            row.is_committed() || row.refused || (self.workload.block_interval.nanos() == 0 && u64::from(row.pools) == others)
+            row.is_committed()
+                || row.refused
+                || (self.workload.block_interval.nanos() == 0 && u64::from(row.pools) == others)
         };
         quiet && self.clients.is_done(now) && self.collector.rows().iter().all(ended)
     }
