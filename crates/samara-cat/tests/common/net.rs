@@ -429,6 +429,11 @@ impl Net {
         }
     }
 
+    /// How many links are up.
+    pub fn links(&self) -> usize {
+        self.hosts.iter().map(|host| host.up.len()).sum::<usize>() / 2
+    }
+
     pub fn hosts(&self) -> u32 {
         self.hosts.len() as u32
     }
