@@ -429,7 +429,7 @@ fn compact_blocks_are_completed_and_passed_on() {
     node.millis(20);
     assert!(node.told(2).contains(&key));
     node.frame(2, CatFrame::WantTx(key));
-    assert_eq!(node.take(2), [frame.clone()]);
+    assert_eq!(node.take(2), std::slice::from_ref(&frame));
     node.frame(0, frame);
     assert_eq!(node.metrics().ignored(Ignored::BlockKnown), 1);
     assert_eq!((node.metrics().block_hits, node.metrics().block_misses), (3, 1));

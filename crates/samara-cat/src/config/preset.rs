@@ -149,7 +149,7 @@ fn cat_2023() -> Config {
         compact_blocks: None,
         limits: Limits {
             keys_per_peer: usize::MAX,
-            unknown_per_peer: 100_000,
+            unknown_per_peer: 20_000,
             keys: 1_000_000,
             seen_ttl: HOUR,
             txs_per_frame: usize::MAX,
@@ -247,8 +247,8 @@ fn cat() -> Config {
         height_lag_max: Some(10),
         limits: Limits {
             keys_per_peer: usize::MAX,
-            unknown_per_peer: 16_384,
-            keys: 200_000,
+            unknown_per_peer: 8_192,
+            keys: 1_000_000,
             seen_ttl: Duration::from_secs(120),
             txs_per_frame: 1_024,
             waiting_frames: 0,

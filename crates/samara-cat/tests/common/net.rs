@@ -1,13 +1,14 @@
 //! A network of engines in virtual time: links with latency, nothing else, unless a test makes them slow.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use samara_cat::wire::{KeyList, Kind, SeenKeys, SeenTx};
 use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Protocol, Transaction, TxKey};
 use samara_engine::{
-    Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken,
+    Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time,
+    TimerToken,
 };
 
 use super::{App, identity, invalid, tx};
@@ -25,7 +26,12 @@ pub struct Delay {
 
 impl Delay {
     pub const fn millis(min: u64, max: u64) -> Self {
-        Self { min: Duration::from_millis(min), max: Duration::from_millis(max), flush: Duration::ZERO, bps: 0 }
+        Self {
+            min: Duration::from_millis(min),
+            max: Duration::from_millis(max),
+            flush: Duration::ZERO,
+            bps: 0,
+        }
     }
 }
 
@@ -44,9 +50,12 @@ pub enum Attack {
     WantAll,
 }
 
+/// What an attacker remembers.
+const HEARD_MAX: usize = 100;
+
 enum Role {
     Honest(Box<Cat<App>>),
-    Attacker { attack: Attack, heard: Vec<TxKey>, bodies: Vec<Transaction>, rounds: u64 },
+    Attacker { attack: Attack, heard: BTreeSet<TxKey>, bodies: Vec<Transaction>, rounds: u64 },
 }
 
 struct Host {
@@ -154,7 +163,10 @@ impl Net {
 
     pub fn attacker(&mut self, config: Config, attack: Attack) -> u32 {
         let number = self.hosts.len() as u32;
-        self.push_host(Role::Attacker { attack, heard: Vec::new(), bodies: Vec::new(), rounds: 0 }, config);
+        self.push_host(
+            Role::Attacker { attack, heard: BTreeSet::new(), bodies: Vec::new(), rounds: 0 },
+            config,
+        );
         self.schedule(Time::from_millis(50), number, Happening::Attack);
         number
     }
@@ -192,7 +204,9 @@ impl Net {
         if a == b || self.is_up(a, b) {
             return;
         }
-        let Some(protocol) = self.hosts[a as usize].config.agree(&self.hosts[b as usize].config) else { return };
+        let Some(protocol) = self.hosts[a as usize].config.agree(&self.hosts[b as usize].config) else {
+            return;
+        };
         *self.links.entry((a.min(b), a.max(b))).or_default() += 1;
         let span = (self.delay.max - self.delay.min).as_nanos() as u64;
         let nanos = self.delay.min.as_nanos() as u64 + self.rng.below(span + 1);
@@ -212,7 +226,8 @@ impl Net {
         state.up.insert(peer);
         state.busy_until.remove(&other);
         state.outbox.link_up(peer);
-        let info = PeerInfo { identity: identity(other), outbound, address: None, protocol: protocol.name().into() };
+        let info =
+            PeerInfo { identity: identity(other), outbound, address: None, protocol: protocol.name().into() };
         self.handle(host, Input::LinkUp { peer, info });
     }
 
@@ -353,7 +368,9 @@ impl Net {
             _ => Vec::new(),
         };
         match frame {
-            CatFrame::SeenTx(SeenTx { key, .. }) => heard.push(key),
+            CatFrame::SeenTx(SeenTx { key, .. }) => {
+                heard.insert(key);
+            }
             CatFrame::SeenKeys(seen) => heard.extend(seen.keys.iter().copied()),
             CatFrame::Txs(txs) => {
                 heard.extend(txs.as_slice().iter().map(Transaction::key));
@@ -368,8 +385,9 @@ impl Net {
                 let _ = outbox.owe(now, peer, map.bodies, CatFrame::tx(garbage), None, None);
             }
         }
-        heard.sort_unstable();
-        heard.dedup();
+        while heard.len() > HEARD_MAX {
+            heard.pop_last();
+        }
     }
 
     /// A round of an attack, 20 times a second.
@@ -397,9 +415,9 @@ impl Net {
                 }
             };
             let (lane, frames) = match attack {
-                Attack::Withhold => (map.announcements, announce(heard.clone())),
+                Attack::Withhold => (map.announcements, announce(heard.iter().copied().collect())),
                 Attack::Announce => {
-                    let keys = (0..200).map(|number: u64| TxKey::of(&(salt + number).to_be_bytes())).collect();
+                    let keys = (0..40).map(|number: u64| TxKey::of(&(salt + number).to_be_bytes())).collect();
                     (map.announcements, announce(keys))
                 }
                 Attack::Garbage => {
@@ -410,7 +428,9 @@ impl Net {
                     let known = bodies.iter().take(20).cloned();
                     (map.bodies, known.map(CatFrame::tx).collect::<Vec<_>>())
                 }
-                Attack::WantAll => (map.requests, heard.iter().take(200).map(|key| CatFrame::WantTx(*key)).collect()),
+                Attack::WantAll => {
+                    (map.requests, heard.iter().take(60).map(|key| CatFrame::WantTx(*key)).collect())
+                }
             };
             for frame in frames {
                 let _ = outbox.owe(now, *peer, lane, frame, None, None);
@@ -459,7 +479,9 @@ impl Net {
         let mut delays: Vec<f64> = Vec::new();
         for (key, at) in &self.submitted {
             let got = self.added.get(key).into_iter().flatten();
-            delays.extend(got.map(|(_, added)| (*added - *at).as_secs_f64() * 1e3).filter(|delay| *delay > 0.0));
+            delays.extend(
+                got.map(|(_, added)| (*added - *at).as_secs_f64() * 1e3).filter(|delay| *delay > 0.0),
+            );
         }
         delays.sort_by(f64::total_cmp);
         delays
@@ -476,12 +498,22 @@ impl Net {
             let got = self.added.get(key);
             hosts.iter().copied().filter(|host| got.is_none_or(|got| !got.contains_key(host))).collect()
         };
-        self.submitted.keys().map(|key| (*key, lacks(key))).filter(|(_, lacking)| !lacking.is_empty()).collect()
+        self.submitted
+            .keys()
+            .map(|key| (*key, lacks(key)))
+            .filter(|(_, lacking)| !lacking.is_empty())
+            .collect()
     }
 
     pub fn assert_all_delivered(&self) {
         let missing = self.missing(&self.all_honest());
-        assert!(missing.is_empty(), "{} of {} did not reach all: {:?}", missing.len(), self.submitted.len(), missing.first());
+        assert!(
+            missing.is_empty(),
+            "{} of {} did not reach all: {:?}",
+            missing.len(),
+            self.submitted.len(),
+            missing.first()
+        );
     }
 
     /// Some transactions, submitted at random hosts at random times.
