@@ -8,8 +8,8 @@
 //! channels. Where the generations of that differ, [`PoolConfig`] says which field stands for what. Deviations, each
 //! of which mends something:
 //!
-//! - The limits hold. celestia-core lets one transaction more in than allowed, and a full pool of its generation of
-//!   2026 grows with every transaction whose bytes fit.
+//! - The limits hold. celestia-core lets one transaction more in than allowed, and where only places are missing its
+//!   generation of 2026 evicts nothing for a transaction that outranks others, and grows.
 //! - Free room counts when room is made. celestia-core refuses a transaction if those of lower priority have fewer
 //!   bytes than it, even where they and the free room together would do.
 //! - A transaction does not evict its sender's earlier ones, which a set of higher mean would do in celestia-core.
@@ -109,9 +109,9 @@ impl<A: Application> Pool<A> {
 
     /// Adds a transaction that the application accepts, evicting others if there is no room.
     ///
-    /// # Errors If it is not taken; it is counted by cause. The application is asked only if nothing else stands
-    /// against it, except that in the orders with eviction the room is looked at last, since it depends on the
-    /// priority.
+    /// # Errors
+    /// If it is not taken; it is counted by cause. The application is asked only if nothing else stands against it,
+    /// except that in the orders with eviction the room is looked at last, since it depends on the priority.
     pub fn try_add(&mut self, now: Time, tx: Transaction) -> Result<Added, Refusal> {
         let added = self.screen(&tx).and_then(|()| {
             let verdict = self.application.check(&tx, CheckKind::New);

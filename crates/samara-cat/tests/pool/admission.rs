@@ -175,8 +175,10 @@ fn an_application_may_know_the_expected_sequence() {
 }
 
 #[test]
-fn every_refusal_is_counted_under_its_cause() {
+fn causes_and_refusals_have_names() {
     assert_eq!(Cause::ALL.len(), 8);
+    let refusal = Refusal::Rejected(Rejection::Settled);
+    assert_eq!(refusal.to_string(), "the transaction was committed or taken out");
     for (place, cause) in Cause::ALL.iter().enumerate() {
         assert_eq!(*cause as usize, place, "{}", cause.name());
     }
