@@ -158,3 +158,6 @@ impl<V> KeyCache<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

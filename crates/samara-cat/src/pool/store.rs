@@ -130,8 +130,8 @@ impl Store {
         for group in self.unranked.drain(..) {
             let rank = match group {
                 Group::Alone(slot) => match self.entries.get_mut(slot as usize) {
-                    // Or it is gone; the slot may be in use again.
-                    Some(entry) if entry.set.is_none() && !entry.ranked => {
+                    // Or it is gone. The slot may be in use again, which does no harm if that one is not in a set.
+                    Some(entry) if entry.set.is_none() => {
                         entry.ranked = true;
                         rank_alone(self.order, entry)
                     }
@@ -269,3 +269,6 @@ fn rank_alone(order: Order, entry: &Entry) -> Rank {
 fn counted(order: Order, priority: i64) -> i64 {
     if order == Order::Fifo { 0 } else { priority }
 }
+
+#[cfg(test)]
+mod tests;
