@@ -7,5 +7,4 @@ mod adversaries;
 mod figures;
 mod mixed;
 mod properties;
-mod scale;
 mod work;
