@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::Transaction;
 
-/// The application behind the pool, which alone knows what a transaction means (`CheckTx` of ABCI, with what
-/// celestia-core calls pre-check and post-check).
+/// The application behind the pool, which alone knows what a transaction means (`CheckTx` of ABCI, with what celestia-core calls
+/// pre-check and post-check).
 ///
 /// A function `FnMut(&Transaction, CheckKind) -> Verdict` is one.
 pub trait Application: Send {

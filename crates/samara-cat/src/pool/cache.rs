@@ -12,9 +12,8 @@ const NONE: u32 = u32::MAX;
 
 /// At most `capacity` keys with a value each; the one whose push is longest ago leaves for a new one.
 ///
-/// As in `LRUTxCache` of celestia-core, pushing a known key makes it the newest, and looking it up does not. Unlike
-/// there, the value is then replaced too, and a capacity of 0 means no cache at all (there, in some generations, one
-/// key).
+/// As in `LRUTxCache` of celestia-core, pushing a known key makes it the newest, and looking it up does not. Unlike there, the
+/// value is then replaced too, and a capacity of 0 means no cache at all (there, in some generations, one key).
 ///
 /// The keys are in a slab, linked from the oldest to the newest; the table has their places only.
 #[derive(Debug)]
@@ -158,6 +157,3 @@ impl<V> KeyCache<V> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

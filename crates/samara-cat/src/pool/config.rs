@@ -23,10 +23,9 @@ pub struct PoolConfig {
     /// Whether the keys of invalid transactions are remembered (`KeepInvalidTxsInCache`, no; the generation of 2026
     /// always does). Those of committed ones always are.
     pub keep_invalid: bool,
-    /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of celestia-core (2025): an
-    /// application may reject one for a gap in the sequence of its sender that is closed since. If not, it is refused
-    /// for as long as its key is remembered. Committed ones are refused in either case, which the generation of 2026
-    /// leaves to the application.
+    /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of celestia-core (2025): an application may reject
+    /// one for a gap in the sequence of its sender that is closed since. If not, it is refused for as long as its key is
+    /// remembered. Committed ones are refused in either case, which the generation of 2026 leaves to the application.
     pub retry_invalid: bool,
     /// Whether the transactions that a block leaves in the pool are checked again (`Recheck`, yes).
     pub recheck: bool,
@@ -61,17 +60,15 @@ impl PoolConfig {
 /// In which order transactions are reaped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the
-    /// application.
+    /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
     Fifo,
-    /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority,
-    /// the newest of the lowest first.
+    /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the newest of
+    /// the lowest first.
     #[default]
     Priority,
-    /// By sender (ADR 011 of celestia-core): the transactions of a sender form a set and keep the order of their
-    /// sequence numbers, then of arrival; sets are ordered by the mean of their priorities weighted by gas (rounded
-    /// down), then by the arrival of their oldest transaction. A transaction without sender is a set of its own, one
-    /// without gas weighs as if it had 1. A full pool evicts from the end of the last sets, and a set expires as a
-    /// whole, since later sequence numbers are of no use without the earlier.
+    /// By sender (ADR 011 of celestia-core): the transactions of a sender form a set and keep the order of their sequence numbers, then
+    /// of arrival; sets are ordered by the mean of their priorities weighted by gas (rounded down), then by the arrival of their
+    /// oldest transaction. A transaction without sender is a set of its own, one without gas weighs as if it had 1. A full pool evicts from
+    /// the end of the last sets, and a set expires as a whole, since later sequence numbers are of no use without the earlier.
     SignerSets,
 }

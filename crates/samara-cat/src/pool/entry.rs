@@ -19,8 +19,6 @@ pub struct Entry {
     pub(super) arrival: u64,
     /// The set of its sender, in the order that has sets.
     pub(super) set: Option<u32>,
-    /// Whether the store has it in its order; for those in no set.
-    pub(super) ranked: bool,
     /// Rechecks whose verdict is still to come.
     pub(super) rechecks: u32,
 }
@@ -29,8 +27,18 @@ impl Entry {
     pub(super) fn new(transaction: Transaction, admission: Admission, since: Time, height: u64) -> Self {
         let Admission { priority, gas, sender, sequence } = admission;
         let sequence = sequence.unwrap_or_default();
-        let (arrival, set, ranked, rechecks) = (0, None, false, 0);
-        Self { transaction, priority, gas, sender, sequence, since, height, arrival, set, ranked, rechecks }
+        Self {
+            transaction,
+            priority,
+            gas,
+            sender,
+            sequence,
+            since,
+            height,
+            arrival: 0,
+            set: None,
+            rechecks: 0,
+        }
     }
 
     /// The transaction.

@@ -14,8 +14,8 @@ pub struct PoolMetrics {
     pub successful_txs: u64,
     /// Transactions that the application rejected, new ones and rechecked ones (`failed_txs`).
     pub failed_txs: u64,
-    /// Transactions that left for others. `evicted_txs` of celestia-core is the sum of this, of those refused because
-    /// the pool was full, and of `removed_txs`; until 2025 also of `expired_txs`.
+    /// Transactions that left for others. `evicted_txs` of celestia-core is the sum of this, of those refused because the pool was
+    /// full, and of `removed_txs`; until 2025 also of `expired_txs`.
     pub evicted_txs: u64,
     /// Transactions that grew too old (`expired_txs`).
     pub expired_txs: u64,

@@ -1,17 +1,16 @@
 //! The transactions that wait for a block, and those that are not wanted again.
 //!
-//! [`Pool`] keeps what its [`Application`] accepts, in an [`Order`], until a block takes it, it expires, a block makes
-//! it invalid, or something of higher priority needs its room. It remembers the keys of transactions that were
+//! [`Pool`] keeps what its [`Application`] accepts, in an [`Order`], until a block takes it, it expires, a block makes it
+//! invalid, or something of higher priority needs its room. It remembers the keys of transactions that were
 //! committed or rejected, and of those that were evicted or expired, so that the protocol does not fetch them again.
 //!
-//! It is the `TxPool` of celestia-core (`mempool/cat/pool.go`, `store.go`, `cache.go`) without locks, clock and
-//! channels. Where the generations of that differ, [`PoolConfig`] says which field stands for what. Deviations, each
-//! of which mends something:
+//! It is the `TxPool` of celestia-core (`mempool/cat/pool.go`, `store.go`, `cache.go`) without locks, clock and channels. Where the
+//! generations of that differ, [`PoolConfig`] says which field stands for what. Deviations, each of which mends something:
 //!
-//! - The limits hold. celestia-core lets one transaction more in than allowed, and where only places are missing its
-//!   generation of 2026 evicts nothing for a transaction that outranks others, and grows.
-//! - Free room counts when room is made. celestia-core refuses a transaction if those of lower priority have fewer
-//!   bytes than it, even where they and the free room together would do.
+//! - The limits hold. celestia-core lets one transaction more in than allowed, and a full pool of its generation of 2026 grows with every
+//!   transaction whose bytes fit.
+//! - Free room counts when room is made. celestia-core refuses a transaction if those of lower priority have fewer bytes than it, even
+//!   where they and the free room together would do.
 //! - A transaction does not evict its sender's earlier ones, which a set of higher mean would do in celestia-core.
 //! - What comes back after an eviction or rejection is no longer remembered as evicted or rejected.
 //! - A transaction that a block commits while it is being checked does not enter the pool.
@@ -63,14 +62,13 @@ use store::Store;
 
 /// A pool of transactions.
 ///
-/// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application
-///   answered [`Verdict::Later`];
+/// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application answered
+///   [`Verdict::Later`];
 /// - [`commit`](Self::commit) tells it of a block, [`expire`](Self::expire), [`remove`](Self::remove) and
 ///   [`flush`](Self::flush) take transactions out for other causes;
-/// - [`reap`](Self::reap) and [`reap_count`](Self::reap_count) choose transactions for a block and leave them in the
-///   pool.
+/// - [`reap`](Self::reap) and [`reap_count`](Self::reap_count) choose transactions for a block and leave them in the pool.
 ///
-/// The time handed in must not go back. The order is made when it is asked for, so that this needs `&mut`.
+/// The time handed in must not go back.
 #[derive(Debug)]
 pub struct Pool<A> {
     config: PoolConfig,
@@ -88,8 +86,7 @@ pub struct Pool<A> {
 }
 
 impl<A: Application> Pool<A> {
-    /// An empty pool at height 0. `seed` keys the hash tables, since peers choose what comes; nothing else depends on
-    /// it.
+    /// An empty pool at height 0. `seed` keys the hash tables, since peers choose what comes; nothing else depends on it.
     pub fn new(config: PoolConfig, application: A, seed: u64) -> Self {
         // Slots are 32 bits wide.
         let capacity_txs = config.capacity_txs.min(u32::MAX as usize);
@@ -110,8 +107,8 @@ impl<A: Application> Pool<A> {
     /// Adds a transaction that the application accepts, evicting others if there is no room.
     ///
     /// # Errors
-    /// If it is not taken; it is counted by cause. The application is asked only if nothing else stands against it,
-    /// except that in the orders with eviction the room is looked at last, since it depends on the priority.
+    /// If it is not taken; it is counted by cause. The application is asked only if nothing else stands against it, except that
+    /// in the orders with eviction the room is looked at last, since it depends on the priority.
     pub fn try_add(&mut self, now: Time, tx: Transaction) -> Result<Added, Refusal> {
         let added = self.screen(&tx).and_then(|()| {
             let verdict = self.application.check(&tx, CheckKind::New);
@@ -120,8 +117,8 @@ impl<A: Application> Pool<A> {
         self.counted(added)
     }
 
-    /// The verdict on a transaction for which the application answered [`Verdict::Later`]. `None` if no verdict on it
-    /// is awaited (anymore: a block may have had it, or it was removed), or if the verdict is to come still later.
+    /// The verdict on a transaction for which the application answered [`Verdict::Later`]. `None` if no verdict on it is
+    /// awaited (anymore: a block may have had it, or it was removed), or if the verdict is to come still later.
     pub fn decided(&mut self, now: Time, key: TxKey, verdict: Verdict) -> Option<Decision> {
         if verdict == Verdict::Later {
             return None;
@@ -163,7 +160,7 @@ impl<A: Application> Pool<A> {
         {
             return Err(Refusal::Rejected(rejection.clone()));
         }
-        if self.config.order == Order::Fifo && !fits(&self.config, self.len(), self.bytes(), tx) {
+        if self.config.order == Order::Fifo && !self.fits(self.len(), self.bytes(), tx) {
             return Err(self.full());
         }
         let PoolConfig { capacity_txs, capacity_bytes, .. } = self.config;
@@ -188,8 +185,8 @@ impl<A: Application> Pool<A> {
 
     /// Takes in a valid transaction, if there is room or can be made.
     fn admit(&mut self, now: Time, tx: Transaction, admission: Admission) -> Result<Added, Refusal> {
-        let Self { config, store, .. } = self;
-        let Some(victims) = store.victims(&admission, |txs, bytes| fits(config, txs, bytes, &tx)) else {
+        let victims = self.store.victims(&admission, |txs, bytes| self.fits(txs, bytes, &tx));
+        let Some(victims) = victims else {
             self.evicted.push(tx.key(), ());
             return Err(self.full());
         };
@@ -205,6 +202,11 @@ impl<A: Application> Pool<A> {
         self.metrics.added_bytes += tx.len() as u64;
         self.store.insert(Entry::new(tx, admission, now, self.height));
         Ok(Added { evicted, waits: false })
+    }
+
+    /// Whether a transaction has room beside so many others.
+    fn fits(&self, txs: usize, bytes: u64, tx: &Transaction) -> bool {
+        txs < self.config.capacity_txs && bytes.saturating_add(tx.len() as u64) <= self.config.capacity_bytes
     }
 
     fn full(&self) -> Refusal {
@@ -230,11 +232,10 @@ impl<A: Application> Pool<A> {
 
 impl<A> Pool<A> {
     /// The transactions of highest rank that together have at most so many bytes in a block, and so much gas. One that
-    /// does not fit is passed over and the next one is tried (celestia-core since #1113); in [`Order::SignerSets`]
-    /// with it those of its sender that come later. Bytes are those of the field of the block's message: the
-    /// transaction, its length and a tag (`ComputeProtoSizeForTxs` of CometBFT).
-    pub fn reap(&mut self, max_bytes: u64, max_gas: u64) -> Vec<Transaction> {
-        self.store.rank_all();
+    /// does not fit is passed over and the next one is tried (celestia-core since #1113); in [`Order::SignerSets`] with it
+    /// those of its sender that come later. Bytes are those of the field of the block's message: the transaction, its length
+    /// and a tag (`ComputeProtoSizeForTxs` of CometBFT).
+    pub fn reap(&self, max_bytes: u64, max_gas: u64) -> Vec<Transaction> {
         let (mut bytes, mut gas) = (max_bytes, max_gas);
         let mut reaped = Vec::new();
         for group in self.store.groups() {
@@ -250,13 +251,12 @@ impl<A> Pool<A> {
     }
 
     /// The `count` transactions of highest rank, or all if there are fewer.
-    pub fn reap_count(&mut self, count: usize) -> Vec<Transaction> {
-        self.iter().take(count).map(|entry| entry.transaction.clone()).collect()
+    pub fn reap_count(&self, count: usize) -> Vec<Transaction> {
+        self.store.iter().take(count).map(|entry| entry.transaction.clone()).collect()
     }
 
-    /// Whether there are transactions, asked for the first time since the last block; for proposers that wait for
-    /// some. Once it was `true`, it is `false` until after the next [`commit`](Self::commit) (`TxsAvailable` of
-    /// CometBFT).
+    /// Whether there are transactions, asked for the first time since the last block; for proposers that wait for some. Once it
+    /// was `true`, it is `false` until after the next [`commit`](Self::commit) (`TxsAvailable` of CometBFT).
     pub fn txs_available(&mut self) -> bool {
         let news = !self.is_empty() && !self.told_available;
         self.told_available |= news;
@@ -283,14 +283,13 @@ impl<A> Pool<A> {
         !self.reserved.is_empty() && self.reserved.contains_key(key)
     }
 
-    /// Why a transaction was rejected, or that a block has it, for as long as that is remembered
-    /// (`WasRecentlyRejected` of celestia-core).
+    /// Why a transaction was rejected, or that a block has it, for as long as that is remembered (`WasRecentlyRejected` of
+    /// celestia-core).
     pub fn rejection(&self, key: &TxKey) -> Option<&Rejection> {
         self.rejected.get(key)
     }
 
-    /// Whether [`try_add`](Self::try_add) would refuse a transaction for what is remembered of it, so that there is no
-    /// use in asking for it.
+    /// Whether [`try_add`](Self::try_add) would refuse a transaction for what is remembered of it, so that there is no use in asking for it.
     pub fn is_rejected(&self, key: &TxKey) -> bool {
         self.rejection(key)
             .is_some_and(|rejection| *rejection == Rejection::Settled || !self.config.retry_invalid)
@@ -322,8 +321,7 @@ impl<A> Pool<A> {
     }
 
     /// The transactions in the order in which they are reaped.
-    pub fn iter(&mut self) -> impl Iterator<Item = &Entry> {
-        self.store.rank_all();
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.store.iter()
     }
 
@@ -351,11 +349,6 @@ impl<A> Pool<A> {
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.application
     }
-}
-
-/// Whether a transaction has room beside so many others.
-fn fits(config: &PoolConfig, txs: usize, bytes: u64, tx: &Transaction) -> bool {
-    txs < config.capacity_txs && bytes.saturating_add(tx.len() as u64) <= config.capacity_bytes
 }
 
 /// The bytes that a transaction takes in a block: field 1 of `Data` in CometBFT's `types.proto`.

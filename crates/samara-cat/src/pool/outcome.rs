@@ -1,6 +1,5 @@
 //! What the pool answers.
 
-use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -60,15 +59,6 @@ pub struct Invalid {
 /// Applications may quote the transaction in a reason; the cache holds many of them.
 const REASON_BYTES_MAX: usize = 256;
 
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Settled => f.write_str("committed or taken out"),
-            Self::Invalid(why) => write!(f, "rejected with code {}: {}", why.code, why.reason),
-        }
-    }
-}
-
 impl Rejection {
     pub(super) fn invalid(code: u32, reason: &str) -> Self {
         let mut end = reason.len().min(REASON_BYTES_MAX);
@@ -100,7 +90,7 @@ pub enum Refusal {
     #[error("the transaction is being checked")]
     Reserved,
     /// It was rejected or committed a while ago.
-    #[error("the transaction was {0}")]
+    #[error("the transaction was {}", match .0 { Rejection::Settled => "committed or taken out", Rejection::Invalid(_) => "rejected" })]
     Rejected(Rejection),
     /// Too many others wait for the application's verdict.
     #[error("too many transactions are being checked")]

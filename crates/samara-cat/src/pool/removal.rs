@@ -6,9 +6,8 @@ use super::{Application, CheckKind, Committed, Entry, Pool, PoolConfig, Rejectio
 use crate::{Transaction, TxKey};
 
 impl<A: Application> Pool<A> {
-    /// A block was committed. Its transactions leave, wherever they are, and are remembered as settled; so do those
-    /// that have expired (remembered as evicted); the others are checked again, if that is set, and leave if they are
-    /// no longer valid.
+    /// A block was committed. Its transactions leave, wherever they are, and are remembered as settled; so do those that have expired
+    /// (remembered as evicted); the others are checked again, if that is set, and leave if they are no longer valid.
     pub fn commit(&mut self, now: Time, height: u64, committed: &[TxKey]) -> Committed {
         self.height = height;
         self.told_available = false;
@@ -28,7 +27,6 @@ impl<A: Application> Pool<A> {
 
     /// Checks all transactions again, in order, and returns those that leave.
     fn recheck(&mut self) -> Vec<TxKey> {
-        self.store.rank_all();
         let slots: Vec<u32> = self.store.groups().flatten().copied().collect();
         let mut invalid = Vec::new();
         let mut failed = Vec::new();
@@ -63,8 +61,8 @@ impl<A: Application> Pool<A> {
         false
     }
 
-    /// Takes out what has expired by now, as every [`commit`](Self::commit) does; for nodes that see blocks rarely.
-    /// Returns what left, the oldest first. It may come again.
+    /// Takes out what has expired by now, as every [`commit`](Self::commit) does; for nodes that see blocks rarely. Returns
+    /// what left. It may come again.
     pub fn expire(&mut self, now: Time) -> Vec<TxKey> {
         let PoolConfig { ttl, ttl_blocks, .. } = self.config;
         if ttl.is_zero() && ttl_blocks == 0 {
@@ -75,7 +73,8 @@ impl<A: Application> Pool<A> {
             (!ttl.is_zero() && entry.since + ttl < now)
                 || (ttl_blocks > 0 && entry.height.saturating_add(ttl_blocks) < height)
         };
-        let slots = self.store.expired(is_over);
+        let is_group_over = |group: &&[u32]| group.iter().any(|slot| is_over(self.store.entry(*slot)));
+        let slots: Vec<u32> = self.store.groups().filter(is_group_over).flatten().copied().collect();
         let mut expired = Vec::with_capacity(slots.len());
         self.store.remove(&slots, |entry| expired.push(entry.transaction.key()));
         for key in &expired {
@@ -85,8 +84,8 @@ impl<A: Application> Pool<A> {
         expired
     }
 
-    /// Takes a transaction out, whether it is in the pool or being checked. It will not be taken again for as long as
-    /// its key is remembered (`RemoveTxByKey` of celestia-core).
+    /// Takes a transaction out, whether it is in the pool or being checked. It will not be taken again for as long as its key is
+    /// remembered (`RemoveTxByKey` of celestia-core).
     pub fn remove(&mut self, key: &TxKey) -> Option<Transaction> {
         self.rejected.push(*key, Rejection::Settled);
         let mut removed = self.release(key);

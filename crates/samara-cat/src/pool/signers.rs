@@ -24,14 +24,9 @@ struct SignerSet {
     signer: Signer,
     /// By sequence number, then arrival.
     members: Vec<u32>,
-    /// No member comes after this sequence number and arrival: the next one mostly belongs at the end, and that is
-    /// known without a look at the others.
-    last: (u64, u64),
     sums: Sums,
     /// The arrival of the oldest member.
     arrival: u64,
-    /// The rank under which the store has it in its order, if it does.
-    rank: Option<Rank>,
 }
 
 /// What the mean priority is computed from.
@@ -71,11 +66,30 @@ impl SignerSets {
         self.index.find(hash, |set| self.sets[*set as usize].signer == *signer).copied()
     }
 
-    /// A set without transactions for a sender that has none. One must be inserted next.
-    pub(super) fn open(&mut self, signer: Signer, arrival: u64) -> u32 {
+    /// Puts the transaction in a slot, which has a sender, into the set of this sender. Which set that is, and which rank it had if it is
+    /// not new.
+    pub(super) fn insert(&mut self, entries: &mut Slab<Entry>, slot: u32) -> (u32, Option<Rank>) {
+        let Entry { sender, priority, gas, sequence, arrival, .. } = &entries[slot as usize];
+        let (priority, weight, place, arrival) = (*priority, weight(*gas), (*sequence, *arrival), *arrival);
+        let Some(signer) = sender else { unreachable!("a transaction in a set has a sender") };
+        let (number, before) = match self.find(signer) {
+            Some(number) => (number, Some(self.rank(number))),
+            None => (self.open(signer.clone(), arrival), None),
+        };
+        let set = &mut self.sets[number as usize];
+        let at = set.members.partition_point(|member| {
+            let member = &entries[*member as usize];
+            (member.sequence, member.arrival) < place
+        });
+        set.members.insert(at, slot);
+        set.sums = set.sums.plus(priority, weight);
+        entries[slot as usize].set = Some(number);
+        (number, before)
+    }
+
+    fn open(&mut self, signer: Signer, arrival: u64) -> u32 {
         let hash = self.hasher.hash_one(&signer);
-        let (members, last, sums) = (Vec::with_capacity(1), (0, 0), Sums::default());
-        let set = SignerSet { signer, members, last, sums, arrival, rank: None };
+        let set = SignerSet { signer, members: Vec::with_capacity(1), sums: Sums::default(), arrival };
         // There are no more sets than transactions, whose slots fit too.
         let number = self.sets.insert(set) as u32;
         let Self { sets, hasher, index } = self;
@@ -83,28 +97,9 @@ impl SignerSets {
         number
     }
 
-    /// Puts the transaction in a slot into a set that is not ranked.
-    pub(super) fn insert(&mut self, entries: &mut Slab<Entry>, number: u32, slot: u32) {
-        let entry = &mut entries[slot as usize];
-        entry.set = Some(number);
-        let (priority, weight, place) = (entry.priority, weight(entry.gas), (entry.sequence, entry.arrival));
-        let set = &mut self.sets[number as usize];
-        if set.last < place {
-            set.last = place;
-            set.members.push(slot);
-        } else {
-            let at = set.members.partition_point(|member| {
-                let member = &entries[*member as usize];
-                (member.sequence, member.arrival) < place
-            });
-            set.members.insert(at, slot);
-        }
-        set.sums = set.sums.plus(priority, weight);
-    }
-
-    /// Brings a set that is not ranked up to date after some of its transactions have left `entries`. If none is left,
-    /// the set is gone.
-    pub(super) fn prune(&mut self, entries: &Slab<Entry>, number: u32) {
+    /// Brings a set up to date after some of its transactions have left `entries`. If none is left, the set is gone, and
+    /// this is `false`.
+    pub(super) fn prune(&mut self, entries: &Slab<Entry>, number: u32) -> bool {
         let set = &mut self.sets[number as usize];
         set.members.retain(|slot| entries.contains(*slot as usize));
         let left = || set.members.iter().map(|slot| &entries[*slot as usize]);
@@ -114,22 +109,16 @@ impl SignerSets {
                 found.remove();
             }
             self.sets.remove(number as usize);
-            return;
+            return false;
         };
         let sums = left().fold(Sums::default(), |sums, entry| sums.plus(entry.priority, weight(entry.gas)));
         (set.sums, set.arrival) = (sums, arrival);
+        true
     }
 
-    /// Notes that a set is in the order. Its rank there, if it exists and was not.
-    pub(super) fn mark_ranked(&mut self, number: u32) -> Option<Rank> {
-        let set = self.sets.get_mut(number as usize).filter(|set| set.rank.is_none())?;
-        set.rank = Some(Rank { priority: Reverse(set.sums.mean()), arrival: set.arrival });
-        set.rank
-    }
-
-    /// Notes that a set is not in the order any more. Its rank there, if it was.
-    pub(super) fn unrank(&mut self, number: u32) -> Option<Rank> {
-        self.sets[number as usize].rank.take()
+    pub(super) fn rank(&self, number: u32) -> Rank {
+        let set = &self.sets[number as usize];
+        Rank { priority: Reverse(set.sums.mean()), arrival: set.arrival }
     }
 
     /// The mean priority that a set would have with one more transaction.

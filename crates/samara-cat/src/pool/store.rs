@@ -32,9 +32,6 @@ enum Group {
     Signer(u32),
 }
 
-/// How many groups that are gone may wait for an order in a small pool.
-const UNRANKED_SPARE: usize = 64;
-
 /// The transactions. An entry is in the slab, and everything else has its slot.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -43,11 +40,7 @@ pub(super) struct Store {
     bytes: u64,
     index: HashTable<u32>,
     hasher: FixedState,
-    /// The groups that have been brought into order.
     groups: BTreeMap<Rank, Group>,
-    /// Those that have not: most nodes never ask for the order, since they neither propose blocks nor run full. Some
-    /// may be gone.
-    unranked: Vec<Group>,
     sets: SignerSets,
     next_arrival: u64,
 }
@@ -61,7 +54,6 @@ impl Store {
             index: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             groups: BTreeMap::new(),
-            unranked: Vec::new(),
             sets: SignerSets::new(seed),
             next_arrival: 0,
         }
@@ -93,56 +85,21 @@ impl Store {
         entry.arrival = self.next_arrival;
         self.next_arrival += 1;
         self.bytes += entry.len();
+        let rank = Rank { priority: Reverse(self.priority(entry.priority)), arrival: entry.arrival };
         let hash = self.hasher.hash_one(entry.transaction.key_ref());
         // The pool keeps its capacity below 2^32.
         let slot = self.entries.insert(entry) as u32;
         let Self { entries, hasher, index, .. } = self;
         index
             .insert_unique(hash, slot, |slot| hasher.hash_one(entries[*slot as usize].transaction.key_ref()));
-        let sender = match self.order {
-            Order::SignerSets => self.entry(slot).sender.as_ref(),
-            Order::Fifo | Order::Priority => None,
-        };
-        let Some(sender) = sender else {
-            self.unranked.push(Group::Alone(slot));
-            return;
-        };
-        if let Some(set) = self.sets.find(sender) {
-            self.unrank(set);
-            self.sets.insert(&mut self.entries, set, slot);
+        if self.order == Order::SignerSets && self.entry(slot).sender.is_some() {
+            let (set, before) = self.sets.insert(&mut self.entries, slot);
+            if let Some(before) = before {
+                self.groups.remove(&before);
+            }
+            self.groups.insert(self.sets.rank(set), Group::Signer(set));
         } else {
-            let set = self.sets.open(sender.clone(), self.entry(slot).arrival);
-            self.unranked.push(Group::Signer(set));
-            self.sets.insert(&mut self.entries, set, slot);
-        }
-    }
-
-    /// A set is about to change.
-    fn unrank(&mut self, set: u32) {
-        if let Some(rank) = self.sets.unrank(set) {
-            self.groups.remove(&rank);
-            self.unranked.push(Group::Signer(set));
-        }
-    }
-
-    /// Brings everything into order. Whatever depends on the order must come after this.
-    pub(super) fn rank_all(&mut self) {
-        for group in self.unranked.drain(..) {
-            let rank = match group {
-                Group::Alone(slot) => match self.entries.get_mut(slot as usize) {
-                    // Or it is gone. The slot may be in use again, which does no harm if that one is not in a set.
-                    Some(entry) if entry.set.is_none() => {
-                        entry.ranked = true;
-                        rank_alone(self.order, entry)
-                    }
-                    _ => continue,
-                },
-                Group::Signer(set) => match self.sets.mark_ranked(set) {
-                    Some(rank) => rank,
-                    None => continue,
-                },
-            };
-            self.groups.insert(rank, group);
+            self.groups.insert(rank, Group::Alone(slot));
         }
     }
 
@@ -159,20 +116,19 @@ impl Store {
             }
             if let Some(set) = entry.set {
                 touched.push(set);
-            } else if entry.ranked {
-                self.groups.remove(&rank_alone(self.order, &entry));
+            } else {
+                let priority = Reverse(self.priority(entry.priority));
+                self.groups.remove(&Rank { priority, arrival: entry.arrival });
             }
             gone(entry);
         }
         touched.sort_unstable();
         touched.dedup();
         for set in touched {
-            self.unrank(set);
-            self.sets.prune(&self.entries, set);
-        }
-        // At least half of them are gone.
-        if self.unranked.len() > 2 * self.len() + UNRANKED_SPARE {
-            self.rank_all();
+            self.groups.remove(&self.sets.rank(set));
+            if self.sets.prune(&self.entries, set) {
+                self.groups.insert(self.sets.rank(set), Group::Signer(set));
+            }
         }
     }
 
@@ -180,14 +136,12 @@ impl Store {
         self.entries.clear();
         self.index.clear();
         self.groups.clear();
-        self.unranked.clear();
         self.sets.clear();
         self.bytes = 0;
     }
 
-    /// The groups in order, each as the slots of its transactions in order. [`rank_all`](Self::rank_all) comes first.
-    pub(super) fn groups(&self) -> impl Iterator<Item = &[u32]> {
-        debug_assert!(self.unranked.is_empty(), "the order is asked for before it is made");
+    /// The groups in order, each as the slots of its transactions in order.
+    pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
         self.groups.values().map(|group| self.members(group))
     }
 
@@ -198,32 +152,16 @@ impl Store {
         }
     }
 
-    /// All transactions in order. [`rank_all`](Self::rank_all) comes first.
+    /// All transactions in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.groups().flatten().map(|slot| self.entry(*slot))
     }
 
-    /// The transactions of which `is_over` holds, with all that are in one set with them, as they arrived.
-    pub(super) fn expired(&self, is_over: impl Fn(&Entry) -> bool) -> Vec<u32> {
-        let (mut slots, mut sets) = (Vec::new(), Vec::new());
-        for (slot, entry) in self.entries.iter().filter(|(_, entry)| is_over(entry)) {
-            match entry.set {
-                Some(set) => sets.push(set),
-                None => slots.push(slot as u32),
-            }
-        }
-        sets.sort_unstable();
-        sets.dedup();
-        slots.extend(sets.into_iter().flat_map(|set| self.sets.members(set)));
-        slots.sort_unstable_by_key(|slot| self.entry(*slot).arrival);
-        slots
-    }
-
     /// The transactions that must leave so that, with those that stay, `fits(transactions, bytes)` holds. `None` if it
-    /// would not hold even if all left that may: those whose group has a lower priority than the group of the new
-    /// transaction would have, except for those of its own sender, whose sequence would be torn.
+    /// would not hold even if all left that may: those whose group has a lower priority than the group of the new transaction would
+    /// have, except for those of its own sender, whose sequence would be torn.
     pub(super) fn victims(
-        &mut self,
+        &self,
         admission: &Admission,
         fits: impl Fn(usize, u64) -> bool,
     ) -> Option<Vec<u32>> {
@@ -232,11 +170,10 @@ impl Store {
         if fits(txs, bytes) {
             return Some(victims);
         }
-        self.rank_all();
         let own = self.own_set(admission.sender.as_ref());
         let priority = match own {
             Some(set) => self.sets.mean_with(set, admission.priority, weight(admission.gas)),
-            None => counted(self.order, admission.priority),
+            None => self.priority(admission.priority),
         };
         let lower = self.groups.iter().rev().take_while(|(rank, _)| rank.priority.0 < priority);
         for (_, group) in lower {
@@ -258,17 +195,9 @@ impl Store {
     fn own_set(&self, sender: Option<&Signer>) -> Option<u32> {
         sender.and_then(|signer| self.sets.find(signer))
     }
-}
 
-/// The rank of a transaction that is in no set.
-fn rank_alone(order: Order, entry: &Entry) -> Rank {
-    Rank { priority: Reverse(counted(order, entry.priority)), arrival: entry.arrival }
+    /// What counts of an application's priority.
+    fn priority(&self, priority: i64) -> i64 {
+        if self.order == Order::Fifo { 0 } else { priority }
+    }
 }
-
-/// What counts of an application's priority.
-fn counted(order: Order, priority: i64) -> i64 {
-    if order == Order::Fifo { 0 } else { priority }
-}
-
-#[cfg(test)]
-mod tests;

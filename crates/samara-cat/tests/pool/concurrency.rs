@@ -9,8 +9,7 @@ use samara_engine::Time;
 
 use crate::harness::{pool, setup, tx};
 
-/// `TestTxPool_ConcurrentTxs` and `TestTxPool_RecheckConcurrency`: one thread adds, another one commits what it reaps
-/// until all is gone.
+/// `TestTxPool_ConcurrentTxs` and `TestTxPool_RecheckConcurrency`: one thread adds, another one commits what it reaps until all is gone.
 #[test]
 fn concurrent_txs() {
     let pool = Mutex::new(setup(100));

@@ -68,8 +68,7 @@ fn store_reserving_txs() {
     assert_eq!((pool.metrics().failed_txs, pool.metrics().refused(Cause::Invalid)), (1, 1));
 }
 
-/// Of ten that bring the same transaction one succeeds, and the others hear that it is being checked, later that it is
-/// there.
+/// Of ten that bring the same transaction one succeeds, and the others hear that it is being checked, later that it is there.
 #[test]
 fn concurrently_adding_tx() {
     let mut pool = pool(PoolConfig::default());

@@ -19,8 +19,7 @@ fn eviction() {
     assert_eq!(add(&mut pool, &huge), Err(Refusal::Full { txs: 0, bytes: 0 }));
     assert!(gone(&pool, &huge));
 
-    // One of low priority that nearly fills the pool goes for a small one of high priority, though there are places
-    // left.
+    // One of low priority that nearly fills the pool goes for a small one of high priority, though there are places left.
     let big = "big=0123456789abcdef0123456789abcdef0123456789abcdef01234=2";
     add(&mut pool, big).unwrap();
     assert_eq!((pool.len(), pool.bytes()), (1, big.len() as u64));
@@ -45,7 +44,7 @@ fn eviction() {
     // Several for one.
     let evicted = add(&mut pool, "key10=0123456789abcdef=11").unwrap().evicted;
     assert_eq!(evicted, [key("key7=0006=7"), key("key9=0008=9"), key("key3=0002=10")]);
-    assert_eq!(order_of(&mut pool), ["key1=0000=25", "key8=0007=20", "key10=0123456789abcdef=11"]);
+    assert_eq!(order_of(&pool), ["key1=0000=25", "key8=0007=20", "key10=0123456789abcdef=11"]);
     assert_eq!(pool.metrics().evicted_txs, 7);
     assert_eq!(pool.metrics().refused(Cause::Full), 2);
 
@@ -67,9 +66,9 @@ fn nothing_is_evicted_for_what_then_does_not_fit() {
     for text in ["a=0000000000=9", "b=0000000000=1"] {
         add(&mut pool, text).unwrap();
     }
-    let before = order_of(&mut pool);
+    let before = order_of(&pool);
     assert!(add(&mut pool, "c=00000000000000000000000=5").is_err(), "27 bytes, of which 26 could be free");
-    assert_eq!(order_of(&mut pool), before);
+    assert_eq!(order_of(&pool), before);
     assert_eq!(pool.metrics().evicted_txs, 0);
 }
 
@@ -90,11 +89,10 @@ fn equal_priority_does_not_evict() {
     add(&mut pool, "a=0=5").unwrap();
     assert_eq!(add(&mut pool, "b=0=5").unwrap_err().cause(), Cause::Full);
     add(&mut pool, "c=0=6").unwrap();
-    assert_eq!(order_of(&mut pool), ["c=0=6"]);
+    assert_eq!(order_of(&pool), ["c=0=6"]);
 }
 
-/// celestia-core compares with `>` and holds one more; its generation of 2026 then evicts nothing if only places are
-/// missing.
+/// celestia-core compares with `>` and holds one more; its generation of 2026 then evicts nothing if only places are missing.
 #[test]
 fn the_number_of_places_holds() {
     for order in [Order::Fifo, Order::Priority, Order::SignerSets] {

@@ -13,7 +13,7 @@ fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-fn assert_expired(pool: &mut TestPool, txs: &[Transaction]) {
+fn assert_expired(pool: &TestPool, txs: &[Transaction]) {
     for tx in txs {
         let key = tx.key();
         assert!(pool.get(&key).is_none() && !pool.is_rejected(&key) && pool.was_evicted(&key));
@@ -30,7 +30,7 @@ fn expired_txs_timestamp() {
     assert!(pool.commit(Time::from_millis(5), 1, &[]).expired.is_empty(), "as old as allowed");
     let expired = pool.commit(Time::from_millis(6), 2, &[]).expired;
     assert_eq!(sorted(expired), sorted(keys(&first)));
-    assert_expired(&mut pool, &first);
+    assert_expired(&pool, &first);
     assert!(second.iter().all(|tx| pool.contains(&tx.key())));
     assert_eq!((pool.len(), pool.bytes(), pool.metrics().expired_txs), (10, 570, 10));
     for tx in first {
@@ -52,7 +52,7 @@ fn expired_txs_num_blocks() {
     let committed = pool.commit(Time::ZERO, 111, &keys(&second[..5]));
     assert_eq!((committed.removed, committed.expired.len()), (5, 95));
     let left: Vec<Transaction> = first.into_iter().filter(|tx| !reaped.contains(tx)).collect();
-    assert_expired(&mut pool, &left);
+    assert_expired(&pool, &left);
     assert_eq!(pool.len(), 45);
 }
 
@@ -62,7 +62,7 @@ fn what_is_old_can_leave_without_a_block() {
     let txs = check_txs(&mut pool, 3, 0, Time::ZERO);
     assert!(pool.expire(Time::from_secs(1)).is_empty());
     assert_eq!(sorted(pool.expire(Time::from_millis(1_001))), sorted(keys(&txs)));
-    assert_expired(&mut pool, &txs);
+    assert_expired(&pool, &txs);
 }
 
 #[test]
@@ -87,6 +87,6 @@ fn purge_expired_txs() {
     }
     let expired = pool.commit(Time::ZERO, 6, &[]).expired;
     assert_eq!(sorted(expired), sorted(vec![key("alice=1=10=1=1"), key("alice=2=10=1=2"), key("=0=10")]));
-    assert_expired(&mut pool, &[tx("alice=1=10=1=1"), tx("alice=2=10=1=2"), tx("=0=10")]);
+    assert_expired(&pool, &[tx("alice=1=10=1=1"), tx("alice=2=10=1=2"), tx("=0=10")]);
     assert_eq!(pool.len(), 2);
 }

@@ -79,6 +79,6 @@ pub(crate) fn texts(txs: &[Transaction]) -> Vec<String> {
 }
 
 /// The transactions in order.
-pub(crate) fn order_of(pool: &mut TestPool) -> Vec<String> {
+pub(crate) fn order_of(pool: &TestPool) -> Vec<String> {
     texts(&pool.reap_count(usize::MAX))
 }

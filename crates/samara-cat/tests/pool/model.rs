@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use samara_cat::pool::{
-    Admission, Application, CheckKind, Decision, Entry, Order, Pool, PoolConfig, Refusal, Signer, Verdict,
+    Admission, Application, CheckKind, Decision, Order, Pool, PoolConfig, Refusal, Signer, Verdict,
 };
 use samara_cat::{Transaction, TxKey};
 use samara_engine::Time;
@@ -228,20 +228,11 @@ impl Pair {
         self.left += (removed + expired.len() + failed.len()) as u64;
     }
 
-    /// Looking at the order makes it. So this comes now and then only, or the pool would never have much to put in
-    /// order.
-    fn check_order(&mut self) {
-        let order: Vec<Transaction> = self.reference.order().into_iter().map(|item| item.tx).collect();
-        assert_eq!(self.pool.reap_count(usize::MAX), order);
-        assert!(self.pool.iter().map(Entry::transaction).eq(&order));
-        let unique = sorted(order.iter().map(Transaction::key).collect());
-        assert!(unique.is_sorted_by(|a, b| a < b), "no transaction is there twice");
-    }
-
     /// What holds at any time.
     fn check(&self) {
         let Self { pool, reference, .. } = self;
         let order: Vec<Transaction> = reference.order().into_iter().map(|item| item.tx).collect();
+        assert_eq!(pool.reap_count(usize::MAX), order);
         assert_eq!((pool.len(), pool.bytes()), (order.len(), reference.bytes()));
         assert!(
             pool.len() <= reference.config.capacity_txs && pool.bytes() <= reference.config.capacity_bytes
@@ -262,6 +253,8 @@ impl Pair {
             assert_eq!(pool.was_evicted(&key), reference.evicted.contains(&key));
         }
         assert_eq!(pool.metrics().added_txs, pool.len() as u64 + self.left, "each is there or has left");
+        let unique = sorted(order.iter().map(Transaction::key).collect());
+        assert!(unique.is_sorted_by(|a, b| a < b), "no transaction is there twice");
     }
 }
 
@@ -278,6 +271,5 @@ proptest! {
             pair.step(step);
             pair.check();
         }
-        pair.check_order();
     }
 }

@@ -236,9 +236,8 @@ impl Reference {
             (!ttl.is_zero() && now.since(item.since) > ttl)
                 || (ttl_blocks > 0 && self.height - item.height > ttl_blocks)
         };
-        let mut old: Vec<Item> =
+        let old: Vec<Item> =
             self.groups().into_iter().filter(|group| group.iter().any(is_old)).flatten().collect();
-        old.sort_by_key(|item| item.arrival);
         self.items.retain(|item| old.iter().all(|old| old.arrival != item.arrival));
         let keys: Vec<TxKey> = old.iter().map(|item| item.tx.key()).collect();
         keys.iter().for_each(|key| self.remember_evicted(*key));

@@ -32,7 +32,7 @@ fn store_ordering() {
         for text in ["a=0=1", "b=0=2", "c=0=3"] {
             add(&mut pool, text).unwrap();
         }
-        assert_eq!(order_of(&mut pool), expected);
+        assert_eq!(order_of(&pool), expected);
     }
 }
 
@@ -46,13 +46,13 @@ fn store_remove_maintains_order() {
         for text in &texts {
             add(&mut pool, text).unwrap();
         }
-        let mut expected = order_of(&mut pool);
+        let mut expected = order_of(&pool);
         assert_eq!(expected.len(), 101);
         for place in [30, 60, 0, 97] {
             let bytes = pool.bytes();
             let removed = expected.remove(place);
             assert!(pool.remove(&key(&removed)).is_some() && pool.remove(&key(&removed)).is_none());
-            assert_eq!(order_of(&mut pool), expected);
+            assert_eq!(order_of(&pool), expected);
             assert_eq!((pool.len(), pool.bytes()), (expected.len(), bytes - removed.len() as u64));
         }
         for text in expected {
@@ -70,12 +70,12 @@ fn store_remove_from_a_signer_set() {
         add(&mut pool, &format!("signer1={number}={number}={number}={number}")).unwrap();
     }
     let sequences =
-        |pool: &mut crate::harness::TestPool| pool.iter().map(|entry| entry.sequence()).collect::<Vec<_>>();
-    assert_eq!(sequences(&mut pool), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        |pool: &crate::harness::TestPool| pool.iter().map(|entry| entry.sequence()).collect::<Vec<_>>();
+    assert_eq!(sequences(&pool), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     for number in [6, 1, 10] {
         pool.remove(&key(&format!("signer1={number}={number}={number}={number}"))).unwrap();
     }
-    assert_eq!(sequences(&mut pool), [2, 3, 4, 5, 7, 8, 9]);
+    assert_eq!(sequences(&pool), [2, 3, 4, 5, 7, 8, 9]);
     for number in [2, 3, 4, 5, 7, 8, 9] {
         pool.remove(&key(&format!("signer1={number}={number}={number}={number}"))).unwrap();
     }
