@@ -13,13 +13,18 @@ use samara_cat::{CatFrame, Command, Config, Event, Ignored, Misbehaviour, Preset
 use samara_engine::{Input, LinkRequest, PeerId};
 
 fn node(peers: u32) -> Node {
-    with(Config::default(), peers)
+    with(default(), peers)
 }
 
 fn with(config: Config, peers: u32) -> Node {
     let mut node = Node::new(config);
     (0..peers).for_each(|peer| node.connect(peer, "cat/2"));
     node
+}
+
+/// The default but for a shorter window of announcements, of which these tests wait for many.
+fn default() -> Config {
+    Config { coalesce: Duration::from_millis(25), ..Config::default() }
 }
 
 fn seen(keys: &[TxKey]) -> CatFrame {
@@ -208,7 +213,7 @@ fn own_transactions_are_not_pushed_to_those_that_drop_them() {
 /// A peer that asks for the same again and again is answered for a while only.
 #[test]
 fn repeated_requests_are_limited() {
-    let mut config = Config::default();
+    let mut config = default();
     config.limits.repeated_answers = 3;
     let mut node = with(config, 1);
     let tx = tx(1, 50);
@@ -227,7 +232,7 @@ fn repeated_requests_are_limited() {
 /// What a peer announces beyond the limits is neither remembered nor asked for; what it has here counts for nothing.
 #[test]
 fn announcements_are_limited() {
-    let mut config = Config::default();
+    let mut config = default();
     config.limits.unknown_per_peer = 100;
     config.requests.per_peer_max = 10;
     let mut node = with(config, 2);
@@ -253,7 +258,7 @@ fn announcements_are_limited() {
 
 #[test]
 fn too_many_invalid_transactions_are_misbehaviour() {
-    let mut config = Config::default();
+    let mut config = default();
     config.limits.invalid_bodies = 5;
     let mut node = with(config, 1);
     (0..5).for_each(|number| node.frame(0, CatFrame::tx(invalid(number, 50))));
@@ -266,7 +271,7 @@ fn too_many_invalid_transactions_are_misbehaviour() {
 /// Validation that takes its time: nothing is announced before, duplicates are known, nothing is asked for.
 #[test]
 fn deferred_validation() {
-    let mut node = Node::with(Config::default(), App { defers: true, ..App::default() });
+    let mut node = Node::with(default(), App { defers: true, ..App::default() });
     (0..2).for_each(|peer| node.connect(peer, "cat/2"));
     let (good, bad) = (tx(1, 50), invalid(2, 50));
     node.frame(0, CatFrame::tx(good.clone()));
@@ -290,7 +295,7 @@ fn deferred_validation() {
 
 #[test]
 fn evicted_transactions_are_not_asked_for_while_there_is_no_room() {
-    let mut config = Config::default();
+    let mut config = default();
     config.pool.capacity_txs = 1;
     let mut node = Node::with(config, App { priorities: true, ..App::default() });
     (0..2).for_each(|peer| node.connect(peer, "cat/2"));
@@ -308,7 +313,7 @@ fn evicted_transactions_are_not_asked_for_while_there_is_no_room() {
 /// A queue without room loses nothing: the peer is told later.
 #[test]
 fn what_a_full_queue_refused_is_told_later() {
-    let mut config = Config::default();
+    let mut config = default();
     config.sending.lanes[3].capacity_copies = 1;
     let mut node = with(config, 2);
     for number in 0..3 {
@@ -324,7 +329,7 @@ fn what_a_full_queue_refused_is_told_later() {
 
 #[test]
 fn neighbourhoods_push_along_few_links_and_announce_over_the_rest() {
-    let config = Config { push: Recipients::Some(2), forward: Recipients::Some(2), ..Config::default() };
+    let config = Config { push: Recipients::Some(2), forward: Recipients::Some(2), ..default() };
     let mut node = with(config, 6);
     let own = tx(1, 50);
     node.submit(&own);
@@ -343,7 +348,7 @@ fn neighbourhoods_push_along_few_links_and_announce_over_the_rest() {
 
 fn bundling() -> Config {
     let bundles = Bundles { window: Duration::from_millis(100), txs_max: 64, bytes_max: 1 << 20 };
-    Config { bundles: Some(bundles), push: Recipients::Nobody, ..Config::default() }
+    Config { bundles: Some(bundles), push: Recipients::Nobody, ..default() }
 }
 
 #[test]
@@ -400,7 +405,7 @@ fn a_bundle_is_closed_when_it_is_full_and_one_transaction_is_none() {
 
 fn with_blocks() -> Config {
     let blocks = CompactBlocks { kept: 2, patience: Duration::from_secs(5) };
-    Config { compact_blocks: Some(blocks), ..Config::default() }
+    Config { compact_blocks: Some(blocks), ..default() }
 }
 
 fn block(height: u64, keys: Vec<TxKey>) -> CatFrame {

@@ -273,8 +273,8 @@ impl<A: Application> Cat<A> {
             let key = entry.transaction().key();
             Some((self.items.find(&key)?, key))
         };
-        let missed: Vec<(ItemId, TxKey)> =
-            self.pool.iter().filter_map(find).filter(|(id, _)| self.is_to_be_told(*id, peer)).collect();
+        let mut missed: Vec<(ItemId, TxKey)> = self.pool.iter().filter_map(find).collect();
+        missed.retain(|(id, _)| self.is_to_be_told(*id, peer));
         for chunk in missed.chunks(KeyList::MAX) {
             if self.peers.get(peer).is_none_or(|state| state.resyncing) {
                 return;
