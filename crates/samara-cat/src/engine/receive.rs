@@ -9,7 +9,7 @@ use super::agenda::Task;
 use super::items::ItemId;
 use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour};
 use crate::Transaction;
-use crate::config::Jitter;
+use crate::config::{Jitter, Recipients};
 use crate::pool::{Application, Cause, Refusal};
 use crate::wire::{Bodies, CatFrame, Kind};
 
@@ -174,10 +174,7 @@ impl<A: Application> Cat<A> {
                 self.settled_duplicate(tx, peer, cx);
                 return false;
             }
-            None => match self.item_of(&key, Kind::Transaction, now) {
-                Some(id) => id,
-                None => return false,
-            },
+            None => self.item_of(&key, Kind::Transaction, now),
         };
         let requested = self.mark_received(id, peer, now);
         self.note_seen(id, peer);
@@ -254,6 +251,12 @@ impl<A: Application> Cat<A> {
             None => {
                 self.spread_own(id, cx);
                 false
+            }
+            // Flooding pools with announcements announce first: bodies mark their receivers as having it.
+            Some(_) if self.config.forward == Recipients::All => {
+                let asleep = self.announce_received(id, origin, cx);
+                self.forward(id, origin, cx);
+                asleep
             }
             Some(_) => {
                 self.forward(id, origin, cx);
