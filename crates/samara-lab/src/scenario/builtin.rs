@@ -39,6 +39,15 @@ pub fn builtins() -> &'static [Builtin] {
         "gossip-baselines",
         "gossip-parameters",
         "cat",
+        "cat-band",
+        "cat-measured",
+        "cat-timeout",
+        "cat-size",
+        "cat-degree",
+        "cat-mixed",
+        "cat-churn",
+        "cat-adversary",
+        "cat-1000",
     )
 }
 
