@@ -92,8 +92,50 @@ pub(crate) fn colour(index: usize) -> RGBColor {
     RGBColor(part(1), part(3), part(5))
 }
 
-/// The number at the start of a value, by which it is placed.
+/// Where the values of an axis are placed: their numbers, or, where their units differ ("64 B", "4 kB"), multiples of the base unit.
+pub(crate) fn places(values: &[&str]) -> Vec<f64> {
+    let unit =
+        |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-eE ".contains(c)).to_owned();
+    let mut units: Vec<String> = values.iter().map(|value| unit(value)).collect();
+    units.dedup();
+    let differ = units.len() > 1;
+    let factor = |unit: &str| match unit {
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "min" => 60.0,
+        "h" => 3_600.0,
+        _ if unit.starts_with("Ki") => 1_024.0,
+        _ if unit.starts_with("Mi") => 1_048_576.0,
+        _ if unit.starts_with('k') => 1e3,
+        _ if unit.starts_with('M') => 1e6,
+        _ if unit.starts_with('G') => 1e9,
+        _ => 1.0,
+    };
+    values
+        .iter()
+        .map(|value| leading_number(value) * if differ { factor(&unit(value)) } else { 1.0 })
+        .collect()
+}
+
+/// The number at the start of a value.
 pub(crate) fn leading_number(text: &str) -> f64 {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
     text[..end].parse().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn values_with_different_units_are_placed_by_their_size() {
+        assert_eq!(places(&["64 B", "1 kB", "64 kB"]), [64.0, 1e3, 64e3]);
+        assert_eq!(
+            places(&["10 Mbit/s", "50 Mbit/s"]),
+            [10.0, 50.0],
+            "one unit: its numbers are on the axis"
+        );
+        assert_eq!(places(&["500 us", "1 ms", "2 s"]), [500e-6, 1e-3, 2.0]);
+        assert_eq!(places(&["95", "1000"]), [95.0, 1000.0]);
+    }
 }

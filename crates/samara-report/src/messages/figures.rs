@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use samara_lab::results::MessagesResult;
 
 use super::{MessagesReport, Row, Series};
-use crate::draw::{colour, draw_key, drawn, leading_number};
+use crate::draw::{colour, draw_key, drawn, places};
 use crate::lines::{Line, LinePlot};
 use crate::words::short_ms;
 
@@ -325,13 +325,11 @@ pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
                     runs.push(&row.run);
                 }
             });
+            let xs = places(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
             let lines = runs.into_iter().map(|run| {
-                let of_run = || rows.iter().filter(|row| row.run == run);
-                let label = of_run().next().map_or_else(String::new, |row| row.label.clone());
-                Line {
-                    label,
-                    points: of_run().map(|row| (leading_number(&row.point[last]), value(row))).collect(),
-                }
+                let of_run = || rows.iter().zip(&xs).filter(|(row, _)| row.run == run);
+                let label = of_run().next().map_or_else(String::new, |(row, _)| row.label.clone());
+                Line { label, points: of_run().map(|(row, x)| (*x, value(row))).collect() }
             });
             let plot = LinePlot { title: &title, axis: &report.axes[last].1, lines: lines.collect() };
             figures.push((name.replace([' ', '/'], "_"), plot.svg()));

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use samara_lab::results::{TransactionBytes, TransactionMetrics};
 
 use super::{Row, TransactionsReport};
-use crate::draw::{Area, Drawn, SIZE, colour, draw_key, drawn, drawn_at, leading_number};
+use crate::draw::{Area, Drawn, SIZE, colour, draw_key, drawn, drawn_at, places};
 use crate::lines::{Line, LinePlot};
 use crate::words::short_ms;
 
@@ -272,8 +272,9 @@ fn lines(
     value: fn(&TransactionMetrics) -> f64,
 ) -> Figure {
     let mut lines: Vec<(&str, Line)> = Vec::new();
-    for row in &report.rows {
-        let point = (leading_number(&row.point[0]), row.mean(&value));
+    let xs = places(&report.rows.iter().map(|row| row.point[0].as_str()).collect::<Vec<_>>());
+    for (row, x) in report.rows.iter().zip(xs) {
+        let point = (x, row.mean(&value));
         match lines.iter_mut().find(|(run, _)| *run == row.run) {
             Some((_, line)) => line.points.push(point),
             None => lines.push((&row.run, Line { label: row.label.clone(), points: vec![point] })),

@@ -36,17 +36,30 @@ type Causes = (&'static str, fn(&TransactionMetrics) -> &BTreeMap<&'static str, 
 const CAUSES: [Causes; 3] =
     [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
 
+/// Tables of more rows are folded.
+const ROWS_MAX: usize = 24;
+
 pub(super) fn page(report: &TransactionsReport) -> String {
-    let mut body = format!("<section><h2>What each pool costs</h2><p>{}</p>", text(LEGEND));
-    table(report, COLUMNS, &mut body);
-    rows(report, &mut body, |row| row.cells.clone());
+    let mut body = String::new();
+    if report.axes.is_empty() {
+        costs(report, &mut body);
+        drawings(report, &mut body);
+    } else {
+        drawings(report, &mut body);
+        costs(report, &mut body);
+    }
     known(report, &mut body);
     page::expectations(&report.about, &mut body);
-    drawings(report, &mut body);
     blocks(report, &mut body);
     counters(report, &mut body);
     causes(report, &mut body);
     page::document(&report.about, &report.headline(), &body, "")
+}
+
+fn costs(report: &TransactionsReport, body: &mut String) {
+    let _ = write!(body, "<section><h2>What each pool costs</h2><p>{}</p>", text(LEGEND));
+    table(report, COLUMNS, body);
+    rows(report, body, |row| row.cells.clone());
 }
 
 fn drawings(report: &TransactionsReport, body: &mut String) {
@@ -154,8 +167,10 @@ fn causes(report: &TransactionsReport, body: &mut String) {
     );
 }
 
-/// The head of a table with a row for each run.
+/// The head of a table with a row for each run; long ones are folded.
 fn table<'a>(report: &TransactionsReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
+    let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
+    let _ = write!(body, "<details{open}><summary>{} runs</summary>", report.rows.len());
     body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
     report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
     for heading in headings {
@@ -171,7 +186,7 @@ fn rows(report: &TransactionsReport, body: &mut String, cells: impl Fn(&Row) -> 
         cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
         body.push_str("</tr>");
     }
-    body.push_str("</tbody></table></div></section>");
+    body.push_str("</tbody></table></div></details></section>");
 }
 
 fn cell(before: &str, value: &str, after: &str, body: &mut String) {
