@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency, MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
-    StreamOrder, TcpConfig, Transport, UDP_PAYLOAD,
+    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency,
+    MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig,
+    Transport, UDP_PAYLOAD,
 };
 
 use crate::scenario::{Cat, FaultKind, FlushSpec, Interface, Queue, Scenario, Stack, Streams, TransportKind};
@@ -160,9 +161,13 @@ fn connection(scenario: &Scenario) -> Option<MConnectionConfig> {
     let spec = scenario.transport.connection.as_ref()?;
     let groups = scenario.cat.groups.iter().map(Cat::group);
     let own = scenario.cat.build(Duration::ZERO);
-    let most = groups.fold(own, |most, other| {
-        if other.sending.lanes.len() > most.sending.lanes.len() { other } else { most }
-    });
+    let most =
+        groups.fold(
+            own,
+            |most, other| {
+                if other.sending.lanes.len() > most.sending.lanes.len() { other } else { most }
+            },
+        );
     let channels = most.channels().iter().map(|channel| ChannelConfig {
         id: channel.id,
         priority: channel.priority,

@@ -111,7 +111,8 @@ pub fn known(loaded: &Loaded, results: &[RunResult]) -> Vec<KnownComparison> {
             })
         };
         let runs = results.iter().map(RunResult::run).filter(|run| run.name == figure.run && is_there(run));
-        let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics_value(), &figure.metric)).collect();
+        let values: Vec<f64> =
+            runs.filter_map(|run| figure_of(&run.metrics_value(), &figure.metric)).collect();
         let at: Vec<String> = figure.at.values().map(plain).collect();
         (!values.is_empty()).then(|| KnownComparison {
             run: [vec![figure.run.clone()], at].concat().join(", "),

@@ -101,7 +101,8 @@ fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
 
 fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
     let parse = |(key, text): (&String, &String)| {
-        Expectation::parse_all(key, text).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+        Expectation::parse_all(key, text)
+            .map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
     };
     let all: Vec<Vec<Expectation>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
     Ok(all.into_iter().flatten().collect())

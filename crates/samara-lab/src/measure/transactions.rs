@@ -121,7 +121,10 @@ pub struct TxCollector {
 
 impl std::fmt::Debug for TxCollector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TxCollector").field("nodes", &self.nodes).field("rows", &self.rows.len()).finish_non_exhaustive()
+        f.debug_struct("TxCollector")
+            .field("nodes", &self.nodes)
+            .field("rows", &self.rows.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{ColumnMetrics, MessageMetrics, TransactionMetrics, column_metrics, message_metrics, transaction_metrics};
+use super::{
+    ColumnMetrics, MessageMetrics, TransactionMetrics, column_metrics, message_metrics, transaction_metrics,
+};
 use crate::measure::Statistics;
 use crate::run::Measured;
 use crate::scenario::Point;

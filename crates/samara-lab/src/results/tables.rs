@@ -98,9 +98,15 @@ pub(super) fn transactions(
             ("transaction", numbers(0..rows.len() as u32)),
             ("origin", numbers(rows.iter().map(|row| row.origin))),
             ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
-            ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
+            (
+                "submitted_ms",
+                Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted)))),
+            ),
             ("pools", numbers(rows.iter().map(|row| row.pools))),
-            ("dissemination_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms())))),
+            (
+                "dissemination_ms",
+                Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
+            ),
             ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
         ],
     )?;
@@ -108,7 +114,10 @@ pub(super) fn transactions(
     write(
         &directory.join("blocks.parquet"),
         vec![
-            ("committed_ms", Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef),
+            (
+                "committed_ms",
+                Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
+            ),
             ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
             ("transactions", numbers(blocks.iter().map(|block| block.txs))),
             ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),

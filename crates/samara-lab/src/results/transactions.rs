@@ -146,7 +146,8 @@ pub struct TransactionBytes {
 pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetrics {
     let (collector, totals) = (&measured.collector, &measured.totals);
     let rows = collector.rows();
-    let honest: Vec<usize> = (0..measured.uptime.honest.len()).filter(|node| measured.uptime.honest[*node]).collect();
+    let honest: Vec<usize> =
+        (0..measured.uptime.honest.len()).filter(|node| measured.uptime.honest[*node]).collect();
     let count = honest.len() as f64;
     let pairs = count * rows.len() as f64;
     let reach = collector.reach(&measured.uptime, measured.end_nanos);
@@ -200,8 +201,18 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         evicted_txs: totals.evicted_txs,
         expired_txs: totals.expired_txs,
         rejected_txs: totals.rejected_txs,
-        refused: totals.refused.iter().map(|(cause, count)| (cause.name(), *count)).filter_map(named).collect(),
-        ignored: totals.ignored.iter().map(|(cause, count)| (cause.name(), *count)).filter_map(named).collect(),
+        refused: totals
+            .refused
+            .iter()
+            .map(|(cause, count)| (cause.name(), *count))
+            .filter_map(named)
+            .collect(),
+        ignored: totals
+            .ignored
+            .iter()
+            .map(|(cause, count)| (cause.name(), *count))
+            .filter_map(named)
+            .collect(),
         misbehaviour: measured.misbehaved.iter().map(|(why, count)| (why.name(), *count)).collect(),
         lost_txs: totals.lost_txs,
         failed_responses: totals.failed_responses,
@@ -230,8 +241,10 @@ impl Connections {
         let all = || measured.connections.iter().enumerate().filter(honest).map(|(_, stats)| stats);
         let sum = |value: fn(&ConnectionStats) -> u64| all().map(value).sum::<u64>() as f64;
         if measured.connections.is_empty() {
-            let frames = (0..).zip(&measured.traffic).filter(|(node, _): &(usize, _)| measured.uptime.honest[*node]);
-            let sent = frames.map(|(_, stats)| stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes);
+            let frames =
+                (0..).zip(&measured.traffic).filter(|(node, _): &(usize, _)| measured.uptime.honest[*node]);
+            let sent =
+                frames.map(|(_, stats)| stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes);
             return Self { messages: sent.sum::<u64>() as f64, framing: 0.0, sealing: 0.0, flushes: 0.0 };
         }
         let messages = sum(|stats| stats.channels.iter().map(|channel| channel.message_bytes).sum());
@@ -239,18 +252,29 @@ impl Connections {
         // Everything that is sealed is a message, its framing, a ping, or padding.
         let sealed = sum(|stats| stats.sealed_frames) * f64::from(SEALED_FRAME);
         debug_assert!(SEALED_PLAINTEXT < SEALED_FRAME);
-        Self { messages, framing, sealing: (sealed - messages - framing).max(0.0), flushes: sum(|stats| stats.flushes) }
+        Self {
+            messages,
+            framing,
+            sealing: (sealed - messages - framing).max(0.0),
+            flushes: sum(|stats| stats.flushes),
+        }
     }
 }
 
 /// Splits what was received. What connections add is known where it is written: the network as a whole receives as much.
-fn bytes(measured: &TransactionsMeasured, connections: &Connections, total: f64, pairs: f64) -> TransactionBytes {
+fn bytes(
+    measured: &TransactionsMeasured,
+    connections: &Connections,
+    total: f64,
+    pairs: f64,
+) -> TransactionBytes {
     let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
     let workload = measured.point.scenario.transactions.clone().unwrap_or_default();
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
     let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
     let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);
-    let bodies = (measured.collector.deliveries() as f64 * samara_engine::Frame::encoded_len(&frame) as f64).min(copies);
+    let bodies = (measured.collector.deliveries() as f64 * samara_engine::Frame::encoded_len(&frame) as f64)
+        .min(copies);
     let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
     let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
     let blocks = received(&[FrameKind::CompactBlock]);

@@ -21,9 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
-pub use cat::{
-    Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
-};
+pub use cat::{Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec};
 pub use connection::{ConnectionSpec, FlushSpec};
 pub use error::{Problem, ScenarioError};
 pub(crate) use expect::figure_of;

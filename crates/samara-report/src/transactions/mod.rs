@@ -35,9 +35,8 @@ struct Row {
 }
 
 /// The columns: heading and cell.
-const COLUMNS: [&str; 11] = [
-    "copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete",
-];
+const COLUMNS: [&str; 11] =
+    ["copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete"];
 
 impl TransactionsReport {
     pub(crate) fn new(
@@ -63,8 +62,11 @@ impl TransactionsReport {
         let mut header: Vec<String> = vec!["run".to_owned()];
         header.extend(self.axes.iter().map(|(_, label)| label.clone()));
         header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| [vec![row.run.clone()], row.point.clone(), row.cells.clone()].concat()).collect();
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells.clone()].concat())
+            .collect();
         format!(
             "{}\n{}\n{}{}\n",
             self.about.title,
@@ -80,11 +82,20 @@ impl TransactionsReport {
             (total + row.transactions, incomplete + row.incomplete)
         });
         let mut sentences = vec![if incomplete == 0.0 {
-            format!("{} transactions in {} runs, and every valid one reached every honest node.", number(total), self.rows.len())
+            format!(
+                "{} transactions in {} runs, and every valid one reached every honest node.",
+                number(total),
+                self.rows.len()
+            )
         } else {
-            format!("{} of {} transactions did not reach every honest node.", number(incomplete), number(total))
+            format!(
+                "{} of {} transactions did not reach every honest node.",
+                number(incomplete),
+                number(total)
+            )
         }];
-        let best = self.rows.iter().filter(|row| row.saved.is_finite()).max_by(|a, b| a.saved.total_cmp(&b.saved));
+        let best =
+            self.rows.iter().filter(|row| row.saved.is_finite()).max_by(|a, b| a.saved.total_cmp(&b.saved));
         if let Some(best) = best.filter(|row| row.saved > 1.0) {
             sentences.push(format!(
                 "{} needs {:.1} times fewer bytes than {}, with {:.2} bodies for each node and transaction.",
@@ -103,7 +114,8 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
     let over = |value: &dyn Fn(&TransactionMetrics) -> f64| {
         results.iter().map(|result| value(&result.metrics)).sum::<f64>() / results.len() as f64
     };
-    let latency = |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
+    let latency =
+        |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
     let saved = over(&|m| m.bytes_saved_factor.unwrap_or(f64::NAN));
     let copies = over(&|m| m.duplication_factor);
     let incomplete = over(&|m| m.incomplete as f64);

@@ -108,7 +108,9 @@ impl Hostile {
         let seen = match protocol {
             Protocol::Flood => return,
             // Without signer an announcement would break the rules openly.
-            Protocol::Sequenced if seen.details.as_ref().is_none_or(|details| details.signer.is_none()) => return,
+            Protocol::Sequenced if seen.details.as_ref().is_none_or(|details| details.signer.is_none()) => {
+                return;
+            }
             Protocol::Sequenced => seen.clone(),
             Protocol::Cat | Protocol::Extended => SeenTx::from(seen.key),
         };
@@ -145,7 +147,11 @@ impl Hostile {
                 for word in name.chunks_exact_mut(8) {
                     word.copy_from_slice(&cx.rng().next_u64().to_le_bytes());
                 }
-                let details = SeenDetails { from: None, sequence: 0, signer: Some(signer(cx.rng().below(1 << 32) as u32)) };
+                let details = SeenDetails {
+                    from: None,
+                    sequence: 0,
+                    signer: Some(signer(cx.rng().below(1 << 32) as u32)),
+                };
                 let seen = SeenTx { key: TxKey::new(name), details: Some(Arc::new(details)) };
                 self.announce(peer, protocol, &seen, cx);
             }

@@ -51,7 +51,8 @@ pub struct Clients {
 impl Clients {
     /// The clients of a workload, at nodes that keep the rules.
     pub fn new(workload: &Transactions, uptime: Uptime, seed: u64) -> Self {
-        let nodes: Vec<u32> = (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
+        let nodes: Vec<u32> =
+            (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
         let clients = workload.closed_loop().unwrap_or(0);
         let mut this = Self {
             rng: NodeRng::new(seed, 4, Purpose::Workload),
@@ -174,14 +175,23 @@ mod tests {
     fn all(clients: &mut Clients, collector: &mut TxCollector, until: u64) -> Vec<(u64, u32)> {
         let submissions = clients.before(until);
         for submission in &submissions {
-            collector.submitted(submission.transaction.key(), submission.at, submission.node, submission.valid);
+            collector.submitted(
+                submission.transaction.key(),
+                submission.at,
+                submission.node,
+                submission.valid,
+            );
         }
         submissions.iter().map(|submission| (submission.at, submission.node)).collect()
     }
 
     #[test]
     fn clients_come_again_after_blocks() {
-        let workload = Transactions { clients: Some(30), spread: Some(Span::from_millis(4_000)), ..Transactions::default() };
+        let workload = Transactions {
+            clients: Some(30),
+            spread: Some(Span::from_millis(4_000)),
+            ..Transactions::default()
+        };
         let mut collector = TxCollector::new(10);
         let mut clients = Clients::new(&workload, uptime(10), 1);
         let first = all(&mut clients, &mut collector, 20_000_000_000);
@@ -192,7 +202,9 @@ mod tests {
         (0..15).for_each(|number| collector.committed(number, 20_000_000_000));
         clients.block(20_000_000_000, &collector);
         assert_eq!(all(&mut clients, &mut collector, 30_000_000_000).len(), 15);
-        (15..45).filter(|number| *number >= 30).for_each(|number| collector.committed(number, 35_000_000_000));
+        (15..45)
+            .filter(|number| *number >= 30)
+            .for_each(|number| collector.committed(number, 35_000_000_000));
         for at in [35, 50, 65] {
             clients.block(at * 1_000_000_000, &collector);
         }
@@ -206,11 +218,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_and_nodes_that_are_down_get_nothing() {
-        let workload = Transactions {
-            rate: Some(40.0),
-            duration: Span::from_millis(10_000),
-            ..Transactions::default()
-        };
+        let workload =
+            Transactions { rate: Some(40.0), duration: Span::from_millis(10_000), ..Transactions::default() };
         let mut uptime = uptime(10);
         uptime.down[3] = vec![(0, u64::MAX)];
         uptime.honest[4] = false;

@@ -32,7 +32,8 @@ pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
 
 /// Which nodes keep the rules, and when they are down.
 pub(super) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
-    let hostile = |role: Option<usize>| role.is_some_and(|role| scenario.cat.groups[role].adversary.is_some());
+    let hostile =
+        |role: Option<usize>| role.is_some_and(|role| scenario.cat.groups[role].adversary.is_some());
     let honest = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
     let mut down = vec![Vec::new(); scenario.network.nodes as usize];
     for (index, fault) in scenario.faults.iter().enumerate() {

@@ -1,8 +1,6 @@
 //! Values of transactions and their pools that cannot be.
 
-use super::super::{
-    Cat, CatPreset, Gossipsub, Protocol, Scenario, Transactions, TransportKind, Workload,
-};
+use super::super::{Cat, CatPreset, Gossipsub, Protocol, Scenario, Transactions, TransportKind, Workload};
 use super::Checks;
 use crate::jobs::transactions::HEADER_BYTES;
 
@@ -23,7 +21,10 @@ impl Checks<'_> {
             self.wrong(key, format!("{what} and transactions in one scenario; keep one of them"));
         }
         if scenario.network.topology.topic_peers_min > 0 {
-            self.wrong("network.topology.topic_peers_min", "belongs to blocks, whose columns have topics".to_owned());
+            self.wrong(
+                "network.topology.topic_peers_min",
+                "belongs to blocks, whose columns have topics".to_owned(),
+            );
         }
         let largest = scenario.cat.build(transactions.consensus.duration()).pool.max_tx_bytes as u64;
         self.range("transactions.size", transactions.size.bytes(), HEADER_BYTES as u64, largest);
@@ -38,11 +39,15 @@ impl Checks<'_> {
     fn arrivals(&mut self, scenario: &Scenario, transactions: &Transactions) {
         match transactions.rate {
             Some(rate) if !(rate > 0.0 && rate.is_finite()) => {
-                self.wrong("transactions.rate", format!("is {rate}; it must be above 0 transactions a second"));
+                self.wrong(
+                    "transactions.rate",
+                    format!("is {rate}; it must be above 0 transactions a second"),
+                );
                 return;
             }
             Some(_) => {
-                let given = [("clients", transactions.clients.is_some()), ("spread", transactions.spread.is_some())];
+                let given =
+                    [("clients", transactions.clients.is_some()), ("spread", transactions.spread.is_some())];
                 for (key, _) in given.into_iter().filter(|(_, given)| *given) {
                     self.wrong(
                         &format!("transactions.{key}"),
@@ -90,7 +95,10 @@ impl Checks<'_> {
             );
         }
         if transactions.block_gas.is_some_and(|most| most < u64::from(transactions.gas)) {
-            self.wrong("transactions.block_gas", format!("is less than the {} of a transaction", transactions.gas));
+            self.wrong(
+                "transactions.block_gas",
+                format!("is less than the {} of a transaction", transactions.gas),
+            );
         }
         let (interval, consensus) = (transactions.block_interval, transactions.consensus);
         if consensus.nanos() > 0 && consensus >= interval {
@@ -102,11 +110,15 @@ impl Checks<'_> {
         if cat.compact_blocks == Some(true) && consensus.nanos() == 0 {
             self.wrong(
                 "transactions.consensus",
-                "is 0; compact blocks need time to spread before they are committed, for example \"1 s\"".to_owned(),
+                "is 0; compact blocks need time to spread before they are committed, for example \"1 s\""
+                    .to_owned(),
             );
         }
         if transactions.invalid.fraction() >= 1.0 {
-            self.wrong("transactions.invalid", format!("is {}; it must be below 100 %", transactions.invalid));
+            self.wrong(
+                "transactions.invalid",
+                format!("is {}; it must be below 100 %", transactions.invalid),
+            );
         }
     }
 
@@ -139,7 +151,9 @@ impl Checks<'_> {
         for (i, group) in cat.groups.iter().enumerate() {
             let key = format!("cat.group.{i}");
             match (group.preset, group.adversary) {
-                (Some(_), Some(_)) => self.wrong(&key, "has a preset and an adversary; keep one of them".to_owned()),
+                (Some(_), Some(_)) => {
+                    self.wrong(&key, "has a preset and an adversary; keep one of them".to_owned())
+                }
                 (None, None) => self.wrong(&key, "needs a preset, or an adversary".to_owned()),
                 (Some(_), None) if group.rate.is_some() => {
                     self.wrong(&key, "rate belongs to an adversary".to_owned());
