@@ -26,35 +26,33 @@ pub struct Ledger {
 /// What is known of a signer.
 #[derive(Clone, Debug, Default)]
 struct Account {
-    /// The sequence number that follows those in blocks.
-    committed: u32,
-    /// The one that follows those that were taken without a gap.
+    /// What blocks have used.
+    committed: Sequences,
+    /// What was taken, in blocks or not.
+    taken: Sequences,
+}
+
+/// Sequence numbers: all below one, and some above it.
+#[derive(Clone, Debug, Default)]
+struct Sequences {
     next: u32,
-    /// Those that were taken beyond a gap.
     ahead: BTreeSet<u32>,
 }
 
-impl Account {
-    fn take(&mut self, sequence: u32) {
+impl Sequences {
+    fn insert(&mut self, sequence: u32) {
         if sequence > self.next {
             self.ahead.insert(sequence);
         } else if sequence == self.next {
             self.next += 1;
-            self.close_gap();
+            while self.ahead.remove(&self.next) {
+                self.next += 1;
+            }
         }
     }
 
-    fn commit(&mut self, next: u32) {
-        self.committed = self.committed.max(next);
-        self.next = self.next.max(next);
-        self.ahead = self.ahead.split_off(&self.next);
-        self.close_gap();
-    }
-
-    fn close_gap(&mut self) {
-        while self.ahead.remove(&self.next) {
-            self.next += 1;
-        }
+    fn contains(&self, sequence: u32) -> bool {
+        sequence < self.next || self.ahead.contains(&sequence)
     }
 }
 
@@ -65,10 +63,11 @@ impl Ledger {
         Self { signers, accounts, validation, waiting: VecDeque::new() }
     }
 
-    /// Blocks have used the sequence numbers of a signer up to this one, which is the next.
-    pub fn advance(&mut self, signer: u32, next: u32) {
+    /// A block has used this sequence number of a signer.
+    pub fn commit(&mut self, signer: u32, sequence: u32) {
         if let Some(account) = self.accounts.get_mut(signer as usize) {
-            account.commit(next);
+            account.committed.insert(sequence);
+            account.taken.insert(sequence);
         }
     }
 
@@ -99,10 +98,10 @@ impl Ledger {
             ..Admission::default()
         };
         if let Some(account) = self.accounts.get_mut(header.signer as usize) {
-            if header.sequence < account.committed {
+            if account.committed.contains(header.sequence) {
                 return reject(3, "sequence number is used");
             }
-            account.take(header.sequence);
+            account.taken.insert(header.sequence);
             admission.sender = self.signers.get(header.signer as usize).cloned();
             admission.sequence = Some(u64::from(header.sequence));
         }
@@ -122,7 +121,7 @@ impl Application for Ledger {
 
     fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
         let account = self.accounts.get(signer_index(signer)? as usize)?;
-        Some(u64::from(account.next))
+        Some(u64::from(account.taken.next))
     }
 }
 
@@ -151,10 +150,13 @@ mod tests {
         assert_eq!(take(0, 2), (true, Some(1)), "beyond a gap");
         assert_eq!(take(0, 1), (true, Some(3)), "the gap is closed");
         assert_eq!(take(1, 0), (true, Some(1)));
-        ledger.advance(0, 5);
+        (3..5).for_each(|sequence| ledger.commit(0, sequence));
         assert_eq!(ledger.expected_sequence(&signer(0)), Some(5));
         let stale = ledger.check(&tx(0, 4), CheckKind::Recheck);
         assert!(matches!(stale, Verdict::Reject { code: 3, .. }), "{stale:?}");
+        // A block that has a later one does not invalidate those before it.
+        let earlier = ledger.check(&tx(0, 2), CheckKind::Recheck);
+        assert!(matches!(earlier, Verdict::Accept(_)), "{earlier:?}");
         assert_eq!(ledger.expected_sequence(&Signer::new(b"x")), None);
         let garbage = ledger.check(&Transaction::new(vec![1; 50]), CheckKind::New);
         assert!(matches!(garbage, Verdict::Reject { code: 1, .. }), "{garbage:?}");

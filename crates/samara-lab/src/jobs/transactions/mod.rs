@@ -23,7 +23,7 @@ pub struct Block {
     pub height: u64,
     /// Its transactions.
     pub keys: Arc<[TxKey]>,
-    /// Signers in it, and their next sequence numbers.
+    /// Signers and sequence numbers that it uses.
     pub accounts: Vec<(u32, u32)>,
 }
 
@@ -130,7 +130,7 @@ impl Honest {
         };
         if let Input::Command(Act::Commit(block)) = &input {
             let ledger = self.cat.application_mut();
-            block.accounts.iter().for_each(|(signer, next)| ledger.advance(*signer, *next));
+            block.accounts.iter().for_each(|(signer, sequence)| ledger.commit(*signer, *sequence));
         }
         if let Input::Timer(CHECKED) = input {
             self.checking = false;

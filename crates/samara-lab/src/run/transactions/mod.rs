@@ -236,11 +236,7 @@ impl Driver {
         let Some(cat) = self.sim.node(proposer).cat() else { return };
         let txs = cat.pool().reap(max_bytes, max_gas);
         let headers: Vec<Header> = txs.iter().filter_map(Header::of).collect();
-        let mut accounts: BTreeMap<u32, u32> = BTreeMap::new();
-        for header in headers.iter().filter(|_| self.workload.signed) {
-            let next = accounts.entry(header.signer).or_default();
-            *next = (*next).max(header.sequence + 1);
-        }
+        let used = headers.iter().filter(|_| self.workload.signed);
         let row = BlockRow {
             at: now + self.workload.consensus.nanos(),
             proposer,
@@ -250,7 +246,7 @@ impl Driver {
         let block = Block {
             height: self.height,
             keys: txs.iter().map(samara_cat::Transaction::key).collect(),
-            accounts: accounts.into_iter().collect(),
+            accounts: used.map(|header| (header.signer, header.sequence)).collect(),
         };
         if self.workload.consensus.nanos() > 0 {
             (self.seen.proposed_at, self.seen.height) = (now, self.height);

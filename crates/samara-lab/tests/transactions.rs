@@ -1,0 +1,223 @@
+//! Transactions and their pools, from the scenario to the figures.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::results::{RunResult, TransactionsResult, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::load;
+
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<TransactionsResult> {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    let loaded = load(scenario, &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let mut results: Vec<RunResult> = loaded
+        .points
+        .iter()
+        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))))
+        .collect();
+    relate(&mut results);
+    let transactions = |result| match result {
+        RunResult::Transactions(result) => result,
+        RunResult::Columns(_) | RunResult::Messages(_) => panic!("the scenario has transactions"),
+    };
+    results.into_iter().map(transactions).collect()
+}
+
+/// A fifth of the ADR's experiment, in size and in time: 200 clients and two blocks.
+const SMALL: [(&str, &str); 3] =
+    [("transactions.clients", "220"), ("transactions.spread", "3 s"), ("transactions.duration", "20 s")];
+
+fn p50(result: &TransactionsResult) -> f64 {
+    result.metrics.delivery_latency_ms.unwrap().p50
+}
+
+#[test]
+fn the_experiment_of_the_adr_in_small() {
+    let results = results("cat", &SMALL, &["flood-fifo", "cat-2023", "cat-2026", "cat"], 1);
+    let [flood, old, pull, ours] = &results[..] else { panic!("four runs") };
+    for result in &results {
+        let (name, metrics) = (&result.run.name, &result.metrics);
+        assert_eq!(metrics.transactions, 440, "{name}: every client twice");
+        assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
+        assert_eq!((metrics.retransmissions, metrics.queue_drops), (0, 0), "{name}");
+        assert!(metrics.misbehaviour.is_empty(), "{name}: {:?}", metrics.misbehaviour);
+    }
+    let copies = |result: &TransactionsResult| result.metrics.duplication_factor;
+    let most = flood.metrics.flood_most;
+    assert!(copies(flood) > 0.97 * most && copies(flood) <= most, "{} of {most}", copies(flood));
+    assert!((1.3..2.6).contains(&copies(old)), "{}", copies(old));
+    assert!((ours.metrics.ideal..=1.02).contains(&copies(ours)), "{}", copies(ours));
+    assert!((copies(pull) - 0.99).abs() < 0.01, "{}", copies(pull));
+    assert_eq!(ours.metrics.early_timeouts, 0);
+    assert!(p50(ours) <= p50(old) / 2.0, "{} and {}", p50(ours), p50(old));
+    let saved = old.metrics.bytes_saved_factor.unwrap();
+    assert!((7.5..12.5).contains(&saved) && flood.metrics.bytes_saved_factor == Some(1.0), "{saved}");
+}
+
+#[test]
+fn results_add_up() {
+    for result in results("cat", &SMALL, &["cat-2023", "cat"], 1) {
+        let metrics = &result.metrics;
+        let bytes = &metrics.bytes;
+        let parts = bytes.bodies
+            + bytes.duplicates
+            + bytes.announcements
+            + bytes.requests
+            + bytes.blocks
+            + bytes.framing
+            + bytes.sealing
+            + bytes.headers;
+        assert!((parts - bytes.total).abs() < 1e-6 && bytes.headers > 0.0, "{bytes:?}");
+        let total = metrics.bytes_down_per_node / metrics.transactions as f64;
+        assert!((total - bytes.total).abs() < 1e-6, "{total}");
+        // Nothing else is in connections but what was received; pings are not counted there.
+        let carried = parts - bytes.sealing - bytes.headers;
+        assert!((carried - metrics.connection_bytes).abs() < 0.01 * carried, "{carried}");
+        let committed = result.transactions.iter().filter(|row| row.is_committed()).count();
+        assert_eq!(committed as u64, metrics.transactions);
+        let in_blocks: u32 = result.blocks.iter().map(|block| block.txs).sum();
+        assert_eq!(u64::from(in_blocks), metrics.transactions);
+        assert!(result.blocks.iter().all(|block| block.bytes == u64::from(block.txs) * 4_800));
+        assert_eq!(metrics.successful_txs, metrics.transactions * 100);
+        let asked = metrics.want_tx * metrics.transactions as f64 * 100.0;
+        assert!((asked - metrics.requested_txs as f64).abs() < 0.5);
+        assert!(result.transactions.iter().all(|row| row.pools == 100 && row.committed > row.last_at));
+    }
+}
+
+#[test]
+fn threads_do_not_show() {
+    let digests = |threads| -> Vec<String> {
+        let all = results("cat-mixed", &[("transactions.duration", "4 s")], &["all"], threads);
+        all.iter()
+            .chain(&results("cat", &SMALL, &["cat"], threads))
+            .map(|result| result.run.digest.clone())
+            .collect()
+    };
+    assert_eq!(digests(1), digests(3));
+}
+
+#[test]
+fn everything_arrives_among_old_pools() {
+    for result in results("cat-mixed", &[("transactions.duration", "5 s")], &[], 1) {
+        let metrics = &result.metrics;
+        assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{}", result.run.name);
+        assert!(metrics.by_block_share < 0.02, "{}: {}", result.run.name, metrics.by_block_share);
+    }
+}
+
+#[test]
+fn everything_arrives_where_nodes_come_and_go() {
+    for result in results("cat-churn", &[("transactions.duration", "15 s")], &[], 1) {
+        let metrics = &result.metrics;
+        assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{}", result.run.name);
+        assert!(metrics.lost_with_origin < 10, "{}: {}", result.run.name, metrics.lost_with_origin);
+    }
+}
+
+#[test]
+fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
+    for result in results("cat-adversary", &[("transactions.duration", "8 s")], &[], 1) {
+        let (name, metrics) = (&result.run.name, &result.metrics);
+        assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
+        assert!(metrics.keys_max <= 200_000 && metrics.requests_max < 50_000, "{name}: {metrics:?}");
+        if name == "pusher" || name == "garbage" {
+            assert!(metrics.rejected_txs > 0, "{name}: garbage came and was seen through");
+        }
+        if name == "announcer" {
+            assert!(metrics.keys_max > 1_000, "{name}: announcements came: {}", metrics.keys_max);
+        }
+    }
+}
+
+#[test]
+fn compact_blocks_are_nearly_always_complete() {
+    let set =
+        [SMALL[0], SMALL[1], SMALL[2], ("transactions.consensus", "1 s"), ("cat.compact_blocks", "true")];
+    let result = &results("cat", &set, &["cat"], 1)[0];
+    let metrics = &result.metrics;
+    assert!(metrics.compact_block_hit_rate.unwrap() > 0.99, "{:?}", metrics.compact_block_hit_rate);
+    let spread = metrics.compact_block_ms.unwrap();
+    assert!(spread.max < 500.0 && metrics.compact_blocks_given_up == 0, "{spread:?}");
+    assert!(metrics.bytes.blocks > 0.0 && metrics.delivered_share == 1.0);
+}
+
+#[test]
+fn validation_takes_its_time_and_invalid_transactions_go_nowhere() {
+    let slow =
+        results("cat", &[SMALL[0], SMALL[1], SMALL[2], ("network.validation_time", "5 ms")], &["cat"], 1);
+    let set =
+        [SMALL[0], SMALL[1], SMALL[2], ("transactions.invalid", "20 %"), ("transactions.priorities", "100")];
+    let invalid = &results("cat", &set, &["cat"], 1)[0];
+    let fast = &results("cat", &SMALL, &["cat"], 1)[0];
+    assert!(p50(&slow[0]) > p50(fast) + 5.0, "{} and {}", p50(&slow[0]), p50(fast));
+    let bad: Vec<_> = invalid.transactions.iter().filter(|row| !row.valid).collect();
+    assert!(bad.len() > 40 && bad.iter().all(|row| row.refused && row.pools == 0 && !row.is_committed()));
+    assert_eq!((invalid.metrics.delivered_share, invalid.metrics.rejected_txs), (1.0, bad.len() as u64));
+}
+
+#[test]
+fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
+    let text = include_str!("../scenarios/cat-1000.toml");
+    let directory = std::env::temp_dir().join(format!("samara-transactions-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("open.toml");
+    std::fs::write(&path, text).unwrap();
+    let set = [
+        ("network.nodes", "30"),
+        ("transactions.rate", "20"),
+        ("transactions.duration", "3 s"),
+        ("transactions.block_interval", "0 s"),
+    ];
+    let result = &results(path.to_str().unwrap(), &set, &[], 1)[0];
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(
+        (result.metrics.blocks, result.metrics.transactions, result.metrics.delivered_share),
+        (0, 60, 1.0)
+    );
+    assert!(result.metrics.time_to_inclusion_ms.is_none());
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    for (key, value, expected) in [
+        ("workload.blobs", "3", "keep one of them"),
+        ("gossipsub.degree", "3", "parameters of GossipSub"),
+        ("transactions.rate", "5", "belongs to clients, and there is a rate"),
+        ("transactions.arrivals", "poisson", "belongs to a rate"),
+        ("transactions.size", "23 B", "is 23; allowed is 24 to"),
+        ("transactions.block_interval", "0 s", "clients wait for blocks"),
+        ("transactions.block_size", "1 kB", "a transaction has 4.8 kB"),
+        ("transactions.consensus", "15 s", "is committed before the next is proposed"),
+        ("transactions.warm_up", "50 ms", "must be later than transport.links.until"),
+        ("cat.compact_blocks", "true", "compact blocks need time to spread"),
+        ("cat.timeout", "0 ms", "cat.timeout: found 0ns, expected more than zero"),
+        ("cat.bundle_txs", "9", "needs a bundle_window"),
+        ("cat.push", "some", "\"all\", \"nobody\", or a number of peers"),
+        ("cat.timeout", "soon", "or \"adaptive\""),
+        ("network.topology.dials", "100", "is 100; allowed is 1 to 99"),
+        ("transport.kind", "quic", "use kind = \"tcp\" or \"ideal\""),
+        ("transport.kind", "ideal", "no window that a slow reader could close"),
+        ("transport.connection.flush", "0 ms", "use \"when-idle\""),
+        ("transport.connection.flush", "often", "or \"when-idle\""),
+        ("cat.group", "[{ name = \"x\", share = \"10 %\" }]", "needs a preset, or an adversary"),
+        (
+            "cat.group",
+            "[{ name = \"x\", share = \"100 %\", adversary = \"silent\" }]",
+            "fewer than 2 honest nodes",
+        ),
+    ] {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load("cat", &set, &["cat".to_owned()], None).unwrap_err().to_string();
+        let section = key.split('.').next().unwrap();
+        assert!(error.contains(expected) && error.contains(section), "{key}: {error}");
+    }
+    for (key, value) in [("cat.push", "3"), ("transport.connection.flush", "when-idle")] {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains("belongs to [transactions]"), "{error}");
+    }
+}
