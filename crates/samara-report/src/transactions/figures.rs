@@ -1,16 +1,21 @@
-//! Figures of transactions and their pools.
+//! Value of transactions and their pools.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use samara_lab::results::{TransactionBytes, TransactionMetrics};
+use samara_lab::results::TransactionBytes;
 
-use super::{Row, TransactionsReport};
+use super::{Row, TransactionsReport, Value};
 use crate::draw::{Area, Drawn, SIZE, colour, draw_key, drawn, drawn_at, places};
 use crate::lines::{Line, LinePlot};
 use crate::words::short_ms;
 
+/// A kind of bytes.
+type Kind = (&'static str, fn(&TransactionBytes) -> f64);
+/// A figure over a sweep: its name, what it shows, and the value.
+type Swept = (&'static str, &'static str, Value);
+
 /// What bytes are, in the order in which they are stacked.
-const KINDS: [(&str, fn(&TransactionBytes) -> f64); 8] = [
+const KINDS: [Kind; 8] = [
     ("first copies", |bytes| bytes.bodies),
     ("further copies", |bytes| bytes.duplicates),
     ("announcements", |bytes| bytes.announcements),
@@ -21,8 +26,8 @@ const KINDS: [(&str, fn(&TransactionBytes) -> f64); 8] = [
     ("headers, acknowledgements", |bytes| bytes.headers),
 ];
 
-/// What is drawn over a sweep: the name of the figure, what it shows, and the value.
-const SWEPT: [(&str, &str, fn(&TransactionMetrics) -> f64); 3] = [
+/// What is drawn over a sweep.
+const SWEPT: [Swept; 3] = [
     ("copies", "bodies received for each node and transaction", |m| m.duplication_factor),
     ("latency", "median time until a node has a transaction (ms)", |m| {
         m.delivery_latency_ms.as_ref().map_or(f64::NAN, |times| times.p50)
@@ -39,7 +44,7 @@ const LABEL_PIXELS: u32 = 190;
 /// A figure: name, what it shows, SVG.
 pub(super) type Figure = (String, String, String);
 
-/// Figures of all runs side by side; where there is a sweep, over its axes.
+/// Value of all runs side by side; where there is a sweep, over its axes.
 pub(super) fn all(report: &TransactionsReport) -> Vec<Figure> {
     if !report.axes.is_empty() {
         return over_the_sweep(report);
@@ -264,13 +269,7 @@ fn over_the_sweep(report: &TransactionsReport) -> Vec<Figure> {
     figures
 }
 
-fn lines(
-    report: &TransactionsReport,
-    axis: &str,
-    name: &str,
-    what: &str,
-    value: fn(&TransactionMetrics) -> f64,
-) -> Figure {
+fn lines(report: &TransactionsReport, axis: &str, name: &str, what: &str, value: Value) -> Figure {
     let mut lines: Vec<(&str, Line)> = Vec::new();
     let xs = places(&report.rows.iter().map(|row| row.point[0].as_str()).collect::<Vec<_>>());
     for (row, x) in report.rows.iter().zip(xs) {
@@ -290,7 +289,7 @@ fn map(
     report: &TransactionsReport,
     rows: &[&Row],
     title: &str,
-    value: fn(&TransactionMetrics) -> f64,
+    value: Value,
     (low, high): (f64, f64),
 ) -> String {
     let [.., (_, upright), (_, across)] = report.axes.as_slice() else { return String::new() };

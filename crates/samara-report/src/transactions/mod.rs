@@ -11,6 +11,9 @@ use crate::about::{About, by_place};
 use crate::terminal::{draw, number};
 use crate::words::short_ms;
 
+/// A figure of a run.
+type Value = fn(&TransactionMetrics) -> f64;
+
 /// A report over results of transactions.
 #[derive(Debug)]
 pub(crate) struct TransactionsReport {

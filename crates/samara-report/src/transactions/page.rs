@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use samara_lab::results::TransactionMetrics;
 
-use super::{COLUMNS, LEGEND, Row, TransactionsReport, figures};
+use super::{COLUMNS, LEGEND, Row, TransactionsReport, Value, figures};
 use crate::page::{self, inline, text};
 use crate::terminal::number;
 use crate::words::short_ms;
 
 /// Counters: heading and value.
-const COUNTERS: [(&str, fn(&TransactionMetrics) -> f64); 16] = [
+const COUNTERS: [(&str, Value); 16] = [
     ("Submitted", |m| m.transactions as f64),
     ("SuccessfulTxs", |m| m.successful_txs as f64),
     ("AlreadySeenTxs", |m| m.already_seen_txs as f64),
