@@ -23,6 +23,8 @@ pub(super) struct Fresh {
     items: Vec<(ItemId, Option<PeerId>)>,
     /// Whether a [`Task::Announce`] is on the agenda.
     is_due: bool,
+    /// When the last frames were sent.
+    last: Option<Time>,
 }
 
 /// Announcements that share a frame: the same kind, pushed by the same peer.
@@ -49,7 +51,8 @@ impl<A: Application> Cat<A> {
     fn add_fresh(&mut self, id: ItemId, pushed_by: Option<PeerId>, now: Time) {
         self.fresh.items.push((id, pushed_by));
         if !std::mem::replace(&mut self.fresh.is_due, true) {
-            self.agenda.push(now + self.config.coalesce, Task::Announce);
+            let window_end = self.fresh.last.map_or(now, |last| last + self.config.coalesce);
+            self.agenda.push(window_end.max(now), Task::Announce);
         }
     }
 
@@ -153,6 +156,7 @@ impl<A: Application> Cat<A> {
     /// The window is over: every peer is told in one frame of everything that it is not known to have.
     pub(super) fn announce_fresh(&mut self, cx: &mut Cx<'_>) {
         self.fresh.is_due = false;
+        self.fresh.last = Some(cx.now());
         let items = std::mem::take(&mut self.fresh.items);
         if matches!(self.config.announce, Announce::Sticky { .. }) {
             items.iter().for_each(|(id, pushed_by)| self.tell_all(*id, *pushed_by, cx));

@@ -27,8 +27,12 @@ impl<A: Application> Cat<A> {
             self.collect(id, cx);
             return;
         }
+        let announces_first = self.config.announce_own && self.config.forward == Recipients::All;
+        if announces_first {
+            self.announce(id, None, cx);
+        }
         self.push(id, self.config.push, cx);
-        if self.config.announce_own {
+        if self.config.announce_own && !announces_first {
             self.announce(id, None, cx);
         }
     }

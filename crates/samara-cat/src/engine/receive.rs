@@ -9,7 +9,7 @@ use super::agenda::Task;
 use super::items::ItemId;
 use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour};
 use crate::Transaction;
-use crate::config::Jitter;
+use crate::config::{Jitter, Recipients};
 use crate::pool::{Application, Cause, Refusal};
 use crate::wire::{Bodies, CatFrame, Kind};
 
@@ -254,6 +254,12 @@ impl<A: Application> Cat<A> {
             None => {
                 self.spread_own(id, cx);
                 false
+            }
+            // Flooding pools with announcements announce first: bodies mark their receivers as having it.
+            Some(_) if self.config.forward == Recipients::All => {
+                let asleep = self.announce_received(id, origin, cx);
+                self.forward(id, origin, cx);
+                asleep
             }
             Some(_) => {
                 self.forward(id, origin, cx);

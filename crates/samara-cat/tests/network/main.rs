@@ -1,0 +1,10 @@
+//! Networks of engines in virtual time.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod adversaries;
+mod figures;
+mod mixed;
+mod properties;
+mod work;
