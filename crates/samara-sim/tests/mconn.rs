@@ -7,8 +7,7 @@ use std::time::Duration;
 use common::*;
 use samara_engine::Time;
 use samara_sim::{
-    Connection, Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig,
-    message_bytes,
+    Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig, message_bytes,
 };
 
 const START: Time = Time::from_secs(1);
@@ -18,21 +17,11 @@ const SLOW: u64 = 8 * MBIT;
 const FAST: u64 = 1_000_000 * MBIT;
 /// A sealed frame in a packet, at a microsecond for each byte.
 const FRAME_MS: f64 = 1.084;
-/// Nothing that a flush could make is more than the socket takes.
-const WIDE: TcpConfig = TcpConfig {
-    initial_window: 1000,
-    receive_window: 4096,
-    min_rto: Duration::from_millis(200),
-    rto_floor: samara_sim::RtoFloor::Variation,
-    loss_window: 1,
-    initial_rto: Duration::from_secs(1),
-    delayed_ack: Duration::from_millis(40),
-    ack_every: 2,
-    separate_acks: false,
-    idle_restart: false,
-    grow_unused: false,
-    send_buffer: SendBuffer::Fixed { bytes: u64::MAX },
-};
+/// Takes all that a flush can make at once.
+fn wide() -> TcpConfig {
+    let send_buffer = SendBuffer::Fixed { bytes: u64::MAX };
+    TcpConfig { initial_window: 1000, idle_restart: false, send_buffer, ..TcpConfig::default() }
+}
 
 fn both() -> [Option<TcpConfig>; 2] {
     [None, Some(TcpConfig::default())]
@@ -63,10 +52,7 @@ fn a_lone_message_waits_for_the_flush_and_pays_for_a_whole_frame() {
         let stats = sim.connection_stats(0).unwrap();
         assert_eq!((stats.sealed_frames, stats.flushes, stats.full_buffers), (1, 1, 0));
         assert_eq!(stats.padding_bytes, u64::from(SEALED_PLAINTEXT - message_bytes(0x31, 36)));
-        let Connection::MConnection(config) = over(tcp, channels(THROTTLE)).connection else {
-            unreachable!()
-        };
-        assert_eq!(over(tcp, config).wire_bytes(36), 1084);
+        assert_eq!(over(tcp, channels(THROTTLE)).wire_bytes(36), 1084);
         assert_eq!(sim.stats(0).sent.bytes, 1084);
     }
 }
@@ -116,7 +102,7 @@ fn messages_of_one_interval_share_sealed_frames() {
 
 #[test]
 fn a_full_buffer_does_not_wait() {
-    for tcp in [None, Some(WIDE)] {
+    for tcp in [None, Some(wide())] {
         let mut sim = pair(50, FAST, tcp, channels(THROTTLE));
         for id in 0..100 {
             sim.command(START, 0, on(0, id, 1024));
@@ -177,7 +163,7 @@ fn the_past_decays() {
 fn the_send_rate_holds() {
     // Batches of 10 packets of 1,033 or 1,036 bytes, until a sample of 100 ms has seen 100,000 bytes: 10 batches.
     let config = MConnectionConfig { send_rate: 1_000_000, ..channels(Flush::WhenIdle) };
-    for tcp in [None, Some(WIDE)] {
+    for tcp in [None, Some(wide())] {
         let mut sim = pair(50, FAST, tcp, config.clone());
         sim.command(START, 0, on(0, 7, 1024 * 1000));
         let heard = heard(&run(&mut sim, Time::from_secs(5)));
@@ -197,6 +183,7 @@ fn a_flush_that_finds_the_routine_held_back_comes_an_interval_later() {
     sim.command(START, 0, on(0, 2, 1024));
     let heard = heard(&run(&mut sim, Time::from_secs(5)));
     assert!(heard.iter().all(|(at, ..)| close_to(*at, after_start(140.0 + 50.0))), "{heard:?}");
+    assert_eq!(sim.connection_stats(0).unwrap().sealed_frames, 12);
 }
 
 #[test]
@@ -205,25 +192,19 @@ fn a_slow_reader_holds_the_sender_back() {
     let config = MConnectionConfig { receive_rate: 500_000, ..channels(THROTTLE) };
     let mut sim = pair(10, 1000 * MBIT, Some(tcp), config);
     (0..3000).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
-    let mut heard_so_far = 0;
+    let mut so_far = 0;
     for tenth in 10..70 {
-        heard_so_far += heard(&run(&mut sim, Time::from_millis(100 * tenth))).len() as u64;
-        // Full segments: all that waits comes from a buffer that is full.
-        let window = 41 * 1500;
-        let sent = sim.stats(0).sent.bytes;
-        let limit = (heard_so_far + 1) * 1044 * 1500 / 1460 + 2 * window;
-        assert!(sent <= limit, "{sent} > {limit} at {tenth}");
+        so_far += heard(&run(&mut sim, Time::from_millis(100 * tenth))).len() as u64;
+        // What was read, sealed (a message is less than a frame), and a window of segments, with their headers.
+        let limit = (so_far + 1) * u64::from(SEALED_FRAME) * 1084 / 1044 + 41 * 1500;
+        assert!(sim.stats(0).sent.bytes <= limit, "{:?} > {limit} at {tenth}", sim.stats(0).sent);
     }
-    heard_so_far += heard(&run(&mut sim, Time::from_secs(20))).len() as u64;
-    assert_eq!(heard_so_far, 3000);
+    let rest = heard(&run(&mut sim, Time::from_secs(20)));
+    assert_eq!(so_far + rest.len() as u64, 3000);
     assert_eq!(sim.stats(0).retransmitted.packets, 0, "nothing was dropped for it");
-    // 3,000 packets of 1,012 bytes at 500 kB/s.
-    let mut sim =
-        pair(10, 1000 * MBIT, Some(tcp), MConnectionConfig { receive_rate: 500_000, ..channels(THROTTLE) });
-    (0..3000).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
-    let last = heard(&run(&mut sim, Time::from_secs(20))).last().unwrap().0.as_millis_f64() - 1000.0;
+    let took = rest.last().unwrap().0.as_millis_f64() - 1000.0;
     let expected = 3000.0 * f64::from(message_bytes(0x30, 1000)) / 500.0;
-    assert!((last / expected - 1.0).abs() < 0.05, "{last} ms, not {expected}");
+    assert!((took / expected - 1.0).abs() < 0.05, "{took} ms, not {expected}");
 }
 
 #[test]
@@ -296,8 +277,7 @@ fn what_finds_no_room_in_the_queue_stays_in_the_outbox() {
 #[test]
 fn segments_are_frames_in_an_open_window_and_full_behind_a_closed_one() {
     // 30 frames: 10 leave as they are, the others wait for the first acknowledgements in full segments.
-    let tcp = TcpConfig { idle_restart: false, send_buffer: SendBuffer::Fixed { bytes: u64::MAX }, ..WIDE };
-    let tcp = TcpConfig { initial_window: 10, ..tcp };
+    let tcp = TcpConfig { initial_window: 10, ..wide() };
     let mut sim = pair(50, FAST, Some(tcp), channels(Flush::WhenIdle));
     sim.command(START, 0, on(0, 7, 30 * 1000));
     run(&mut sim, Time::from_secs(2));
@@ -334,4 +314,57 @@ fn a_dial_takes_three_round_trips_and_its_bytes() {
     // SYN, key, two frames, and the last acknowledgement; SYN-ACK, key and frame, frame.
     assert_eq!(sim.stats(0).sent.bytes, 40 + 75 + 2 * 1084 + 40);
     assert_eq!(sim.stats(1).sent.bytes, 40 + 75 + 1084 + 1084);
+}
+
+/// When messages arrive, and how many sealed frames were written, as two `MConnection`s of CometBFT v0.37.0 over
+/// `SecretConnection`s did it, with 50 ms between them in the virtual time of Go's `testing/synctest`.
+#[test]
+fn the_real_code_does_the_same() {
+    struct Case {
+        config: MConnectionConfig,
+        /// Messages: how many, of how many bytes, how many milliseconds apart, on which lane.
+        sent: (u64, u32, u64, u8),
+        /// Milliseconds until the first and the last one, and between them how many arrived with the first.
+        arrived: (f64, f64, usize),
+        frames: u64,
+        /// Segments are read where the real code reads packets.
+        tolerance_ms: f64,
+    }
+    let throttled = || channels(THROTTLE);
+    let case = |config, sent, arrived, frames| Case { config, sent, arrived, frames, tolerance_ms: 0.1 };
+    let cases = [
+        case(throttled(), (1, 36, 0, 1), (150.0, 150.0, 1), 1),
+        case(throttled(), (20, 36, 5, 1), (150.0, 150.0, 20), 1),
+        case(throttled(), (100, 1024, 0, 0), (50.0, 150.0, 63), 102),
+        case(
+            MConnectionConfig { send_rate: 1_000_000, ..throttled() },
+            (1, 1_024_000, 0, 0),
+            (1050.0, 1050.0, 1),
+            1010,
+        ),
+        Case {
+            tolerance_ms: 101.0,
+            ..case(
+                MConnectionConfig { receive_rate: 500_000, ..throttled() },
+                (3000, 1000, 0, 0),
+                (50.0, 5950.0, 50),
+                2965,
+            )
+        },
+    ];
+    for (number, Case { config, sent: (count, len, apart, lane), arrived, frames, tolerance_ms }) in
+        (0..).zip(cases)
+    {
+        let mut sim = pair(50, FAST, Some(wide()), config);
+        (0..count).for_each(|id| sim.command(Time::from_millis(1000 + apart * id), 0, on(lane, id, len)));
+        let heard = heard(&run(&mut sim, Time::from_secs(30)));
+        assert_eq!(heard.len() as u64, count);
+        let at = |index: usize| heard[index].0.as_millis_f64() - 1000.0;
+        let (first, last) = (at(0), at(heard.len() - 1));
+        assert!((first - arrived.0).abs() < 0.1, "case {number}: {first}");
+        assert!((last - arrived.1).abs() < tolerance_ms, "case {number}: {last}");
+        let together = heard.iter().take_while(|(at, ..)| at.as_millis_f64() - 1000.0 < first + 1.0).count();
+        assert!(together.abs_diff(arrived.2) <= 1, "case {number}: {together} with the first");
+        assert_eq!(sim.connection_stats(0).unwrap().sealed_frames, frames, "case {number}");
+    }
 }

@@ -44,7 +44,7 @@ fn connection() -> impl Strategy<Value = MConnectionConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn every_message_arrives_once_and_in_order_on_its_channel(

@@ -69,7 +69,7 @@ impl<F: Frame> Outbox<F> {
         None
     }
 
-    /// The next copy over all links that have room: what a driver asks for in [`Dispatch::Node`]. Copies whose deadline has
+    /// The next copy over all links that have room: what a driver asks for in [`Dispatch::Node`](super::Dispatch::Node). Copies whose deadline has
     /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
     ///
     /// `room` is a [`Room`], or a `bool` where the driver does not know how much fits.

@@ -59,6 +59,7 @@ impl<N: Engine> Host<N> {
                 }
             }
             self.set_connection_timer(now, slot);
+            self.set_ping_timer(slot);
         }
         self.refresh(slot);
     }
@@ -173,7 +174,6 @@ impl<N: Engine> Host<N> {
                 return;
             }
             self.feed(now, slot, world);
-            self.set_ping_timer(slot);
         }
     }
 }

@@ -391,7 +391,12 @@ impl<N: Engine> Host<N> {
                 break;
             }
             self.outbox_dry = false;
-            if self.dispatch == Dispatch::PerLink {
+            if world.config.transport.connection.channels().is_some() {
+                // What is urgent has a channel of its own.
+                for peer in &touched {
+                    self.feed(now, peer.0, world);
+                }
+            } else if self.dispatch == Dispatch::PerLink {
                 // Writers run one after the other, but what is urgent is short and written by all of them at once.
                 for peer in &touched {
                     self.fill_link(now, peer.0, world, Outbox::pop_urgent_for);

@@ -126,7 +126,7 @@ impl<F: Frame> Sender<F> {
             if std::mem::take(&mut self.wants_pong) {
                 self.write_control(Item::Pong, around);
             } else if std::mem::take(&mut self.wants_ping) {
-                self.pong_by = around.now + PONG_TIMEOUT;
+                self.pong_by = self.pong_by.min(around.now + PONG_TIMEOUT);
                 self.write_control(Item::Ping, around);
             } else {
                 match self.write_packet(around) {
