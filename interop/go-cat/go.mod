@@ -2,9 +2,14 @@ module samara/interop/cat
 
 go 1.26.0
 
-require github.com/tendermint/tendermint v0.34.27
+require (
+	github.com/go-kit/kit v0.12.0
+	github.com/gogo/protobuf v1.3.2
+	github.com/tendermint/tendermint v0.34.27
+)
 
 require (
+	github.com/VividCortex/gohistogram v1.0.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/btcsuite/btcd/btcec/v2 v2.2.1 // indirect
 	github.com/celestiaorg/nmt v0.14.0 // indirect
@@ -17,10 +22,8 @@ require (
 	github.com/dgraph-io/ristretto v0.0.3-0.20200630154024-f66de99634de // indirect
 	github.com/dgryski/go-farm v0.0.0-20190423205320-6a90982ecee2 // indirect
 	github.com/dustin/go-humanize v1.0.0 // indirect
-	github.com/go-kit/kit v0.12.0 // indirect
 	github.com/go-kit/log v0.2.1 // indirect
 	github.com/go-logfmt/logfmt v0.5.1 // indirect
-	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.2 // indirect
 	github.com/golang/snappy v0.0.4 // indirect
 	github.com/google/btree v1.1.2 // indirect

@@ -115,7 +115,8 @@ impl Codec for CatCodec {
     fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
         let own = Self::understood(&self.offered());
         let theirs = Self::understood(offered);
-        let common = own.into_iter().filter(|protocol| theirs.contains(protocol) && self.protocols.contains(protocol));
+        let common =
+            own.into_iter().filter(|protocol| theirs.contains(protocol) && self.protocols.contains(protocol));
         common.max_by_key(|protocol| rank(*protocol)).map(|protocol| protocol.name().into())
     }
 

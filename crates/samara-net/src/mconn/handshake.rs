@@ -98,7 +98,8 @@ impl<C: Codec> Party<C> {
         let handshake = move || Secret::handshake(stream, &key, deadline);
         // The crate panics where a peer seals more bytes with its signature than belong there: that ends this task alone.
         let done = tokio::task::spawn_blocking(handshake).await;
-        let done = done.map_err(|_| Closed::Handshake("a signature with bytes that do not belong there".into()))?;
+        let done =
+            done.map_err(|_| Closed::Handshake("a signature with bytes that do not belong there".into()))?;
         if Instant::now() >= deadline {
             return Err(Closed::HandshakeTimeout);
         }

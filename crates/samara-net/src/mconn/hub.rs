@@ -177,7 +177,9 @@ where
         let Ok((stream, remote)) = accepted else { return };
         let options = &self.party.options;
         let of_ip = self.inbound.get(&remote.ip()).copied().unwrap_or(0);
-        if self.stopping.is_some() || self.pending >= options.max_pending || of_ip >= options.max_inbound_per_ip
+        if self.stopping.is_some()
+            || self.pending >= options.max_pending
+            || of_ip >= options.max_inbound_per_ip
         {
             return self.refuse(remote, Closed::Full);
         }
@@ -287,7 +289,8 @@ where
         self.peers.is_up(&peer);
         // All nodes of a machine share the loopback address: it says nothing about who is whose sybil.
         let address = Some(remote.ip()).filter(|ip| !ip.is_loopback());
-        let about = PeerInfo { identity: peer.identity(), outbound, address, protocol: Arc::clone(&protocol) };
+        let about =
+            PeerInfo { identity: peer.identity(), outbound, address, protocol: Arc::clone(&protocol) };
         self.driver.outbox().link_up(handle);
         self.tell(Event::LinkUp { peer, handle, protocol, outbound, info });
         self.driver.input(Input::LinkUp { peer: handle, info: about });
@@ -374,8 +377,7 @@ where
             let Some(link) = self.links.get_mut(handle) else { continue };
             for (at, channel) in self.channels.iter().enumerate() {
                 while link.has_room(at, channel.queue, budget)
-                    && let Some(copy) =
-                        self.driver.outbox().pop_lanes_for(now, handle, &channel.lanes)
+                    && let Some(copy) = self.driver.outbox().pop_lanes_for(now, handle, &channel.lanes)
                 {
                     link.queued[at] += 1;
                     link.in_flight += u64::from(copy.len);
@@ -455,7 +457,8 @@ where
     fn is_stopped(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let over = stopping.until <= Instant::now();
-        over || (self.driver.outbox().pending() == 0 && self.links.iter().all(|(_, link)| link.in_flight == 0))
+        over || (self.driver.outbox().pending() == 0
+            && self.links.iter().all(|(_, link)| link.in_flight == 0))
     }
 
     async fn say_goodbye(mut self) {

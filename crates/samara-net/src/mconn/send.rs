@@ -211,9 +211,7 @@ impl Sending {
 
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.unsent().is_empty()
-            && self.packets.is_empty()
-            && !self.queues.iter().any(Queue::is_pending)
+        self.unsent().is_empty() && self.packets.is_empty() && !self.queues.iter().any(Queue::is_pending)
     }
 
     /// The socket has taken so many bytes.
