@@ -104,10 +104,6 @@ impl Look {
 }
 
 impl Celestia {
-    pub(crate) fn id(&self) -> String {
-        self.address.id.to_string()
-    }
-
     /// Gives a command and waits for its answer.
     pub(crate) async fn ask(&mut self, command: Value) -> Value {
         let answer = self.try_ask(command).await;
