@@ -4,8 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use chacha20poly1305::{AeadInPlace, ChaCha20Poly1305, KeyInit};
+use curve25519_dalek_ng::constants::X25519_BASEPOINT;
+use curve25519_dalek_ng::montgomery::MontgomeryPoint;
+use curve25519_dalek_ng::scalar::Scalar;
 use ed25519_consensus::SigningKey;
-use tendermint_p2p::secret_connection::{SecretConnection, Version};
+use tendermint_p2p::secret_connection::{Kdf, SecretConnection, Version};
 
 use crate::common::*;
 
@@ -92,4 +96,25 @@ impl Attacker {
     pub(crate) fn until_closed(&mut self) {
         while self.read().is_ok() {}
     }
+}
+
+/// A handshake by hand up to the signature, which is a sealed frame with so many bytes instead of 103.
+pub(crate) fn long_signature(host: &str, len: usize) {
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let secret = Scalar::from_bytes_mod_order([5; 32]);
+    let own = X25519_BASEPOINT * secret;
+    stream.write_all(&[&[0x22, 0x0a, 0x20][..], own.as_bytes()].concat()).expect("it reads");
+    let mut theirs = [0; 35];
+    stream.read_exact(&mut theirs).expect("a key");
+    let theirs = MontgomeryPoint(theirs[3..].try_into().expect("32 bytes"));
+    let shared = secret * theirs;
+    let keys = Kdf::derive_secrets_and_challenge(shared.as_bytes(), own.as_bytes() < theirs.as_bytes());
+    let cipher = ChaCha20Poly1305::new(&keys.send_secret.into());
+    let mut frame = [0; 4 + 1024];
+    frame[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    let tag = cipher.encrypt_in_place_detached(&Default::default(), b"", &mut frame).expect("it seals");
+    stream.write_all(&[&frame[..], &tag[..]].concat()).expect("it reads");
+    // Its own signature, and the end.
+    let _ = stream.read_to_end(&mut Vec::new());
 }
