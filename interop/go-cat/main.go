@@ -49,6 +49,7 @@ type choices struct {
 	timeout time.Duration
 	pool    int
 	swallow bool
+	ping    time.Duration
 }
 
 func main() {
@@ -58,6 +59,7 @@ func main() {
 	flag.DurationVar(&c.flush, "flush", 10*time.Millisecond, "how long small writes wait (flush_throttle_timeout)")
 	flag.DurationVar(&c.timeout, "timeout", 0, "how long an answer is waited for (max_gossip_delay); that of the reactor, if not given")
 	flag.IntVar(&c.pool, "pool", 5000, "transactions that the pool holds")
+	flag.DurationVar(&c.ping, "ping", 60*time.Second, "how often peers are pinged; an answer is waited for half as long")
 	flag.BoolVar(&c.swallow, "swallow", false, "requests are told, and never answered")
 	flag.Parse()
 	n, err := start(c)

@@ -84,7 +84,9 @@ func (n *node) connect(c choices, reactor *told) error {
 	p2pConfig := config.DefaultP2PConfig()
 	p2pConfig.FlushThrottleTimeout = c.flush
 	p2pConfig.AllowDuplicateIP = true
-	transport := p2p.NewMultiplexTransport(info, key, p2p.MConnConfig(p2pConfig))
+	connection := p2p.MConnConfig(p2pConfig)
+	connection.PingInterval, connection.PongTimeout = c.ping, c.ping/2
+	transport := p2p.NewMultiplexTransport(info, key, connection)
 	n.sw = p2p.NewSwitch(p2pConfig, transport)
 	n.sw.SetLogger(log.NewNopLogger())
 	n.sw.SetNodeInfo(info)

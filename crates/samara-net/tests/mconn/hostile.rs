@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_cat::config::Preset;
@@ -203,36 +205,67 @@ async fn a_peer_that_does_not_read_costs_bounded_memory() {
     drop(attacker);
 }
 
-/// Announcements of what nobody has, requests for everything, pings, and transactions that are not valid, as fast as it goes.
+/// Announcements of what nobody has, requests for everything, and pings, as fast as it goes, from a peer that reads nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_does_not_hold_up_others() {
-    let (victim, honest) = victim(117).await;
-    let host = victim.address().host;
-    let flood = std::thread::spawn(move || {
-        let mut attacker = Attacker::peer(&host, 9);
-        let mut sent = 0usize;
-        for number in 0..100_000u32 {
-            let key: Vec<u8> = number.to_be_bytes().repeat(8);
-            let body = [b"bad".to_vec(), vec![1; 900], key.clone()].concat();
-            let packets = [
-                piece(0x31, true, &field(2, &field(1, &key))),
-                piece(0x31, true, &field(3, &field(1, &key))),
-                piece(0x30, true, &field(1, &field(1, &body))),
-                with_length(&field(1, &[])),
-            ];
-            if attacker.send(&packets.concat()).is_err() {
-                break;
+    // So long that no ping ends it.
+    let victim = start(117, Preset::Cat.config(), Options { ping_interval: PATIENCE, ..options() }).await;
+    let honest = ours(118, &[victim.address()]).await;
+    victim.linked(1).await;
+    let (host, over) = (victim.address().host, Arc::new(AtomicBool::new(false)));
+    let flood = std::thread::spawn({
+        let over = Arc::clone(&over);
+        move || {
+            let mut attacker = Attacker::peer(&host, 9);
+            let mut sent = 0u32;
+            while !over.load(Ordering::Relaxed) {
+                let key: Vec<u8> = sent.to_be_bytes().repeat(8);
+                let packets = [
+                    piece(0x31, true, &field(2, &field(1, &key))),
+                    piece(0x31, true, &field(3, &field(1, &key))),
+                    with_length(&field(1, &[])),
+                ];
+                attacker.send(&packets.concat()).expect("it is not closed");
+                sent += 1;
             }
-            sent += 1;
+            (sent, attacker)
         }
-        sent
     });
-    for round in 0..20 {
+    victim.linked(2).await;
+    for round in 0..50 {
         works(&victim, &honest, &format!("flood {round}")).await;
     }
+    over.store(true, Ordering::Relaxed);
+    let (sent, attacker) = blocking(move || flood.join().unwrap()).await;
+    assert!(sent > 1000, "{sent} rounds are no flood");
+    let config = Preset::Cat.config();
     let keys = victim.node.call(|engine, _| engine.keys()).await.unwrap();
-    let limits = Preset::Cat.config().limits;
-    assert!(keys <= limits.keys, "{keys}");
-    assert!(flood.join().unwrap() > 0);
+    assert!(keys <= config.limits.unknown_per_peer + 200, "{keys}");
+    let status = victim.status().await;
+    let flooder = status.peers.iter().find(|peer| peer.id == key(9).id()).expect("it is still there");
+    let lanes: usize = config.sending.lanes.iter().map(|lane| lane.capacity_copies).sum();
+    assert!(flooder.owed_copies <= lanes, "{}", flooder.owed_copies);
+    assert!(status.in_flight_bytes <= 2 * (64 << 10), "{}", status.in_flight_bytes);
+    drop(attacker);
+    works(&victim, &honest, "after the flood").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_invalid_transactions_ends_with_the_link() {
+    let (mut victim, honest) = victim(119).await;
+    let host = victim.address().host;
+    blocking(move || {
+        let mut attacker = Attacker::peer(&host, 9);
+        for number in 0..1_000_000u32 {
+            let body = [b"bad".to_vec(), number.to_be_bytes().to_vec()].concat();
+            if attacker.send(&piece(0x30, true, &field(1, &field(1, &body)))).is_err() {
+                return;
+            }
+        }
+        panic!("it was never closed");
+    })
+    .await;
+    assert_eq!(victim.closed().await, (Some(key(9).id()), Closed::Here));
+    assert!(victim.pool().await.is_empty());
     works(&victim, &honest, "after the flood").await;
 }

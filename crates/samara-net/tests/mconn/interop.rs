@@ -56,6 +56,27 @@ async fn each_side_joins_the_other_and_pushes() {
     }
 }
 
+/// Both sides ping, and would hang up if nobody answered.
+#[tokio::test]
+async fn each_side_answers_the_pings_of_the_other() {
+    let Some(mut theirs) = celestia(&["-ping", "200ms"]).await else { return };
+    let options = Options {
+        peers: vec![theirs.address.clone()],
+        ping_interval: Duration::from_millis(200),
+        pong_timeout: Duration::from_millis(200),
+        ..options()
+    };
+    let ours = start(135, Preset::Cat.config(), options).await;
+    theirs.linked(1).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let counters = ours.status().await.counters;
+    assert_eq!((counters.links, counters.closed.len()), (1, 0), "{counters:?}");
+    // Some ten pings and as many answers each way.
+    assert!(counters.wire_up >= 10 * 1044 && counters.wire_down >= 10 * 1044, "{counters:?}");
+    let keys = BTreeSet::from([ours.submit("after pings").await]);
+    theirs.has(&hex(&keys)).await;
+}
+
 /// Large ones take many packets; small ones many messages.
 #[tokio::test]
 async fn transactions_of_all_sizes_cross_both_ways() {

@@ -107,7 +107,7 @@ pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Ans
         Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], schedule: None })
     });
     let planned = planned.collect::<Result<Vec<_>, Failure>>()?;
-    let numbers = api.pool()?.ask(|answer| PoolCommand::Plan(planned, answer)).await?;
+    let numbers = api.pool()?.plan(planned).await?;
     Ok(Json(json!({ "planned": numbers.map_err(Failure::wrong)? })))
 }
 

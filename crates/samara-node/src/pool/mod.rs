@@ -4,6 +4,7 @@ mod command;
 mod record;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_cat::pool::{Admission, Application, CheckKind, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
@@ -18,7 +19,7 @@ use crate::clock::unix_ns;
 use crate::config::CheckedCat;
 use crate::metrics::PoolSnapshot;
 use crate::model::{PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
-use crate::node::schedule::{Due, Plan};
+use crate::node::schedule::{Due, Plan, Planned};
 use record::Record;
 
 /// Requests that wait for the pool's task.
@@ -41,9 +42,11 @@ type Node = mconn::Node<Cat<TakesAll>>;
 pub(crate) struct Pool {
     node: Node,
     commands: mpsc::Sender<PoolCommand>,
+    /// Whether it is about to stop: then it takes nothing new from clients.
+    stopping: Arc<AtomicBool>,
 }
 
-/// The pool has stopped.
+/// The pool has stopped, or is about to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone;
 
@@ -86,7 +89,7 @@ impl Pool {
             record: Record::default(),
         };
         tokio::spawn(task.run());
-        Ok(Self { node, commands })
+        Ok(Self { node, commands, stopping: Arc::default() })
     }
 
     /// For the first line on standard output.
@@ -98,8 +101,13 @@ impl Pool {
         }
     }
 
+    fn unless_stopping(&self) -> Result<(), Gone> {
+        if self.stopping.load(Ordering::Relaxed) { Err(Gone) } else { Ok(()) }
+    }
+
     /// Submits a transaction as a client.
     pub(crate) async fn submit(&self, tx: Transaction) -> Result<Submitted, Gone> {
+        self.unless_stopping()?;
         Ok(self.node.call(move |engine, cx| submit(engine, tx, cx)).await?)
     }
 
@@ -109,6 +117,7 @@ impl Pool {
     }
 
     pub(crate) async fn dial(&self, peer: mconn::PeerAddress) -> Result<(), Gone> {
+        self.unless_stopping()?;
         Ok(self.node.dial(peer).await?)
     }
 
@@ -161,6 +170,12 @@ impl Pool {
         Ok(PoolSnapshot { engine, pool, txs, bytes, lanes, status })
     }
 
+    /// Plans submissions.
+    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Result<Vec<u64>, String>, Gone> {
+        self.unless_stopping()?;
+        self.ask(|answer| PoolCommand::Plan(planned, answer)).await
+    }
+
     /// Asks the pool's own task.
     pub(crate) async fn ask<T>(
         &self,
@@ -173,6 +188,7 @@ impl Pool {
 
     /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry.
     pub(crate) async fn stop(self, drain: std::time::Duration, hurry: oneshot::Receiver<()>) -> PoolStopped {
+        self.stopping.store(true, Ordering::Relaxed);
         let cancelled = self.ask(PoolCommand::Cancel).await.unwrap_or(0);
         let hurried = async {
             if hurry.await.is_err() {
