@@ -116,14 +116,16 @@ async fn a_peer_that_never_says_who_it_is_is_closed() {
     blocking(move || attacker.until_closed()).await;
 }
 
-/// What is sent, and how the node calls it.
+/// What it is, what is sent, and whether the node calls it by its name.
+type Case = (&'static str, Vec<u8>, fn(&Broken) -> bool);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_breaks_the_rules_loses_its_link_only() {
     let (mut victim, honest) = victim(109).await;
     let longest = samara_net::mconn::CatCodec::new(&Preset::Cat.config());
     let longest = samara_net::mconn::Codec::channels(&longest)[0].longest_message;
     let endless: Vec<u8> = (0..longest / 1024 + 1).flat_map(|_| piece(0x30, false, &[0; 1024])).collect();
-    let cases: Vec<(&str, Vec<u8>, fn(&Broken) -> bool)> = vec![
+    let cases: Vec<Case> = vec![
         ("a packet that is too long", with_length(&field(3, &[0; 2000])), |why| *why == Broken::PacketLength),
         ("a length that never ends", vec![0xff; 16], |why| *why == Broken::PacketLength),
         ("a packet of nothing", vec![0], |why| *why == Broken::Packet),

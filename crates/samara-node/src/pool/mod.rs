@@ -6,7 +6,7 @@ mod record;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use samara_cat::pool::{Admission, Application, CheckKind, Verdict};
+use samara_cat::pool::{Admission, Application, Cause, CheckKind, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{NodeRng, Outbox, Purpose};
@@ -211,6 +211,8 @@ impl Pool {
 /// Submits a transaction, and finds out what became of it.
 fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submitted {
     let (key, at_unix_ns) = (tx.key().to_string(), unix_ns());
+    // Of a duplicate the engine says that it is in the pool, which is true.
+    let known = engine.pool().contains(&tx.key()).then_some(Cause::InPool.name());
     let mut events = Vec::new();
     let added = engine.submit(tx, &mut cx.nested(&mut events));
     let refused = events.iter().find_map(|event| match event {
@@ -219,7 +221,7 @@ fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submi
     });
     let took_ns = unix_ns().saturating_sub(at_unix_ns);
     events.into_iter().for_each(|event| cx.emit(event));
-    // A duplicate is in the pool as well, but it was not added.
+    let refused = known.or(refused);
     Submitted { key, added: added && refused.is_none(), refused, at_unix_ns, took_ns }
 }
 
