@@ -19,7 +19,8 @@ fn application(tx: &Transaction, _: CheckKind) -> Verdict {
     Verdict::Accept(Admission { priority: 1, gas: 1, ..Admission::default() })
 }
 
-type Pool = Cat<fn(&Transaction, CheckKind) -> Verdict>;
+type Application = fn(&Transaction, CheckKind) -> Verdict;
+type Pool = Cat<Application>;
 
 async fn start(
     seed: u64,
@@ -27,7 +28,7 @@ async fn start(
 ) -> Result<(Node<Pool>, Receiver<Event<PoolEvent>>), Box<dyn Error>> {
     let key = NodeKey::generate()?;
     let config = Preset::Cat.config();
-    let engine: Pool = Cat::new(config.clone(), &key.id().identity(), application)?;
+    let engine = Cat::new(config.clone(), &key.id().identity(), application as Application)?;
     let listen = Some(([127, 0, 0, 1], 0).into());
     let options = Options { listen, peers, ..Options::new("example") };
     let rng = NodeRng::new(seed, 0, Purpose::Engine);
