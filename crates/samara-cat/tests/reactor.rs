@@ -145,11 +145,8 @@ fn request_scheduler_rerequest() {
         (0..3).for_each(|peer| node.connect(peer, protocol));
         let tx = common::signed(0, 0);
         let seen = || {
-            let details = samara_cat::wire::SeenDetails {
-                from: None,
-                sequence: 0,
-                signer: Some(common::signer(0)),
-            };
+            let details =
+                samara_cat::wire::SeenDetails { from: None, sequence: 0, signer: Some(common::signer(0)) };
             CatFrame::SeenTx(samara_cat::wire::SeenTx { key: tx.key(), details: Some(details.into()) })
         };
         (0..2).for_each(|peer| node.frame(peer, seen()));

@@ -81,6 +81,10 @@ impl Agenda {
 
     /// When to set the driver's timer, if that is necessary. `is_pointless` tells tasks that need not wake anybody.
     pub(super) fn arm(&mut self, is_pointless: impl Fn(&Task) -> bool) -> Option<Time> {
+        let is_in_time = |armed: Time| self.heap.peek().is_none_or(|due| armed <= due.0.at);
+        if self.armed.is_some_and(is_in_time) {
+            return None;
+        }
         while self.heap.peek().is_some_and(|due| is_pointless(&due.0.task)) {
             self.heap.pop();
         }

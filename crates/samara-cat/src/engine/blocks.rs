@@ -47,7 +47,7 @@ impl<A: Application> Cat<A> {
     /// Spreads a block that this node proposes.
     pub(super) fn spread_block(&mut self, block: CompactBlock, cx: &mut Cx<'_>) {
         let block = Arc::new(block);
-        let Some(id) = self.item_of(&block.key(), Kind::Block, cx.now()) else { return };
+        let id = self.item_of(&block.key(), Kind::Block, cx.now());
         self.keep_block(id, &block, HashSet::default(), cx);
         self.set_have(id, true);
         for peer in self.recipients(Recipients::All) {
@@ -96,7 +96,7 @@ impl<A: Application> Cat<A> {
             return;
         };
         let (key, now) = (block.key(), cx.now());
-        let Some(id) = self.item_of(&key, Kind::Block, now) else { return };
+        let id = self.item_of(&key, Kind::Block, now);
         self.mark_received(id, peer, now);
         self.note_seen(id, peer);
         if self.blocks.has(id) || block.height() <= self.pool.height() {
@@ -136,10 +136,10 @@ impl<A: Application> Cat<A> {
             if self.pool.contains(key) || !missing.insert(*key) {
                 continue;
             }
-            if let Some(id) = self.item_of(key, Kind::Transaction, cx.now())
-                && self.note_seen(id, peer)
-                && self.items.get(id).is_some_and(Item::is_wanted)
-            {
+            let id = self.item_of(key, Kind::Transaction, cx.now());
+            if !self.note_seen(id, peer) {
+                self.forget_if_unknown(id);
+            } else if self.items.get(id).is_some_and(Item::is_wanted) {
                 wanted.push(id);
             }
         }

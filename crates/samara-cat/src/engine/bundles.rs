@@ -78,7 +78,7 @@ impl<A: Application> Cat<A> {
         }
         let members = keys.iter().map(|key| Member::Key(*key)).collect();
         let key = Bundle::new(members).key();
-        let Some(id) = self.item_of(&key, Kind::Bundle, cx.now()) else { return };
+        let id = self.item_of(&key, Kind::Bundle, cx.now());
         self.metrics.bundles += 1;
         self.bundles.members.insert(id.slot, (id, keys));
         self.set_have(id, true);
@@ -129,7 +129,7 @@ impl<A: Application> Cat<A> {
 
     pub(super) fn on_bundle(&mut self, peer: PeerId, bundle: &Bundle, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let Some(id) = self.item_of(&bundle.key(), Kind::Bundle, now) else { return };
+        let id = self.item_of(&bundle.key(), Kind::Bundle, now);
         let requested = self.mark_received(id, peer, now);
         if !requested && !self.config.take_unrequested {
             self.metrics.ignore(Ignored::BundleUnasked);
@@ -167,7 +167,7 @@ impl<A: Application> Cat<A> {
     ) -> Option<ItemId> {
         let Member::Full(tx) = member else { return None };
         self.metrics.bodies_received += 1;
-        let id = self.item_of(&tx.key(), Kind::Transaction, cx.now())?;
+        let id = self.item_of(&tx.key(), Kind::Transaction, cx.now());
         self.mark_received(id, peer, cx.now());
         self.note_seen(id, peer);
         self.take_back(id, peer, cx);

@@ -28,10 +28,7 @@ impl<A: Application> Cat<A> {
     /// the application is to decide.
     pub fn submit(&mut self, tx: Transaction, cx: &mut Cx<'_>) -> bool {
         let key = tx.key();
-        let Some(id) = self.item_of(&key, Kind::Transaction, cx.now()) else {
-            cx.emit(Event::Refused { key, from: None, cause: Cause::Busy });
-            return false;
-        };
+        let id = self.item_of(&key, Kind::Transaction, cx.now());
         self.add(id, &tx, Origin { from: None, pushed: false, in_bundle: false }, cx);
         self.arm_timer(cx);
         self.items.get(id).is_some_and(|item| item.have)

@@ -61,20 +61,16 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// What is known of a key, and if nothing was, from now on; `None` if too much is remembered already.
-    pub(super) fn item_of(&mut self, key: &TxKey, kind: Kind, now: Time) -> Option<ItemId> {
+    /// What is known of a key, and if nothing was, from now on.
+    pub(super) fn item_of(&mut self, key: &TxKey, kind: Kind, now: Time) -> ItemId {
         if let Some(id) = self.items.find(key) {
-            return Some(id);
-        }
-        if self.items.len() >= self.config.limits.keys {
-            self.metrics.ignore(Ignored::SeenTableFull);
-            return None;
+            return id;
         }
         if !self.prunes {
             self.prunes = true;
             self.agenda.push(now + self.config.limits.seen_ttl, Task::Prune);
         }
-        Some(self.items.insert(*key, kind, now))
+        self.items.insert(*key, kind, now)
     }
 
     /// A peer has an item. `false` if that is not remembered, because too much is.

@@ -32,6 +32,19 @@ impl Address {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    fn parse(hex: &str) -> Option<Self> {
+        let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+        let mut address = [0; Self::LEN];
+        if !rest.is_empty() || pairs.len() != Self::LEN {
+            return None;
+        }
+        for (byte, pair) in address.iter_mut().zip(pairs) {
+            let digit = |digit: u8| char::from(digit).to_digit(16);
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        }
+        Some(Self(address))
+    }
+
     pub(super) fn short(&self) -> PushedBy {
         let (first, _) = self.0.split_at(8);
         PushedBy(first.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
@@ -193,12 +206,13 @@ impl Peers {
             .find(|peer| self.get(*peer).is_some_and(|peer| peer.address.short() == name))
     }
 
-    /// The peer of this written address.
+    /// The peer of this address, as a node of CometBFT writes it.
     pub(super) fn written(&self, hex: &str) -> Option<PeerId> {
+        let address = Address::parse(hex)?;
         self.connected
             .iter()
             .copied()
-            .find(|peer| self.get(*peer).is_some_and(|peer| peer.address.hex() == hex))
+            .find(|peer| self.get(*peer).is_some_and(|peer| peer.address == address))
     }
 }
 

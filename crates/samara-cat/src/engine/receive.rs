@@ -174,10 +174,7 @@ impl<A: Application> Cat<A> {
                 self.settled_duplicate(tx, peer, cx);
                 return false;
             }
-            None => match self.item_of(&key, Kind::Transaction, now) {
-                Some(id) => id,
-                None => return false,
-            },
+            None => self.item_of(&key, Kind::Transaction, now),
         };
         let requested = self.mark_received(id, peer, now);
         self.note_seen(id, peer);

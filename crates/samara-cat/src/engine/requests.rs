@@ -1,6 +1,7 @@
 //! Whom a transaction is asked of, for how long that is waited for, and who is asked next.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::{PeerId, Time};
@@ -158,12 +159,12 @@ impl<A: Application> Cat<A> {
                     chunk.iter().filter_map(|(id, _)| Some(self.items.get(*id)?.key)).collect();
                 let taken =
                     self.owe(peer, self.config.sending.map.requests, CatFrame::WantKeys(keys), None, cx);
-                chunk.iter().for_each(|(id, serial)| self.requested(*id, *serial, peer, taken, cx));
+                chunk.iter().for_each(|(id, serial)| self.requested(*id, *serial, peer, taken, false, cx));
             }
         } else {
             for (id, serial) in sent {
                 let taken = self.owe_want(id, peer, cx);
-                self.requested(id, serial, peer, taken, cx);
+                self.requested(id, serial, peer, taken, false, cx);
             }
         }
     }
@@ -176,7 +177,15 @@ impl<A: Application> Cat<A> {
     }
 
     /// A request was owed, or found the queue full: then the next peer is asked (`requestTx` since #3204).
-    fn requested(&mut self, id: ItemId, serial: u32, peer: PeerId, taken: bool, cx: &mut Cx<'_>) {
+    fn requested(
+        &mut self,
+        id: ItemId,
+        serial: u32,
+        peer: PeerId,
+        taken: bool,
+        again: bool,
+        cx: &mut Cx<'_>,
+    ) {
         let Some(item) = self.items.get(id) else { return };
         if !taken {
             self.unreserve(id, peer);
@@ -188,8 +197,7 @@ impl<A: Application> Cat<A> {
         self.metrics.requested_txs += 1;
         if self.config.report_requests {
             let (key, from) = (item.key, peer);
-            let is_first = self.requests.asks(id).len() == 1;
-            cx.emit(if is_first { Event::Requested { key, from } } else { Event::Rerequested { key, from } });
+            cx.emit(if again { Event::Rerequested { key, from } } else { Event::Requested { key, from } });
         }
         let at = cx.now() + self.expected_of(peer);
         self.agenda.push(at, Task::Timeout { item: id, peer, serial });
@@ -204,7 +212,7 @@ impl<A: Application> Cat<A> {
     }
 
     /// Within which time a peer is expected to answer.
-    pub(super) fn expected_of(&self, peer: PeerId) -> std::time::Duration {
+    pub(super) fn expected_of(&self, peer: PeerId) -> Duration {
         match self.config.requests.timeout {
             Timeout::Fixed(time) => time,
             Timeout::Adaptive { initial, slack, max } => {
@@ -322,15 +330,12 @@ impl<A: Application> Cat<A> {
         (at > now).then_some(at)
     }
 
-    /// Whether a request times out that the peer might answer still, by what it has shown so far.
+    /// Whether a request times out that the peer might answer still, by the response times that it has shown.
     fn is_early(&self, ask: &Ask, peer: PeerId, now: Time) -> bool {
-        let usual = std::time::Duration::from_millis(200);
-        self.peers
-            .get(peer)
-            .and_then(|peer| peer.response.mean().map(|_| peer.response.expected(usual, usual)))
-            .is_some_and(|expected| {
-                now - ask.sent_at < expected && matches!(self.config.requests.timeout, Timeout::Fixed(_))
-            })
+        const SLACK: Duration = Duration::from_millis(200);
+        let response =
+            self.peers.get(peer).map(|peer| peer.response).filter(|response| response.mean().is_some());
+        response.is_some_and(|response| now - ask.sent_at < response.expected(SLACK, SLACK))
     }
 
     /// Asks another peer that has the item (`findNewPeerToRequestTx`).
@@ -365,7 +370,7 @@ impl<A: Application> Cat<A> {
         let now = cx.now();
         let serial = self.reserve(id, peer, now);
         let taken = self.owe_want(id, peer, cx);
-        self.requested(id, serial, peer, taken, cx);
+        self.requested(id, serial, peer, taken, true, cx);
     }
 
     /// All peers that have it have too many requests: whichever has room first is asked.

@@ -74,7 +74,11 @@ impl<A: Application> Cat<A> {
                 self.metrics.ignore(Ignored::SeenSettled);
                 return None;
             }
-            None => self.item_of(key, kind, cx.now())?,
+            None if self.items.len() >= self.config.limits.keys => {
+                self.metrics.ignore(Ignored::SeenTableFull);
+                return None;
+            }
+            None => self.item_of(key, kind, cx.now()),
         };
         let noted = self.note_seen(id, peer);
         let item = self.items.get(id)?;
@@ -85,8 +89,8 @@ impl<A: Application> Cat<A> {
         if item.live().is_some() {
             return None;
         }
-        if !noted && self.config.requests.check_presence {
-            // Ours: what is not remembered is not asked for either. Others ask all the same.
+        if !noted && self.config.sequences.is_none() {
+            // What is not remembered is not asked for either. The generation of 2026 asks all the same, up to its limit of requests.
             self.forget_if_unknown(id);
             return None;
         }
@@ -102,8 +106,9 @@ impl<A: Application> Cat<A> {
     }
 
     /// Nobody is known to have it and nobody was asked: there is nothing to remember.
-    fn forget_if_unknown(&mut self, id: ItemId) {
-        let is_unknown = self.items.get(id).is_some_and(|item| item.seen.iter().next().is_none());
+    pub(super) fn forget_if_unknown(&mut self, id: ItemId) {
+        let is_unknown =
+            self.items.get(id).is_some_and(|item| !item.is_here() && item.seen.iter().next().is_none());
         if is_unknown && !self.requests.has_any(id) {
             self.forget_item(id);
         }

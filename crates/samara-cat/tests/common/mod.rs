@@ -78,7 +78,8 @@ impl Application for App {
 impl App {
     pub fn verdict(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict {
         let bytes = tx.bytes();
-        let number = |at: usize| bytes.get(at..at + 8).map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
+        let number =
+            |at: usize| bytes.get(at..at + 8).map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
         let (Some(owner), Some(sequence)) = (number(1), number(9)) else {
             return Verdict::Reject { code: 2, reason: "too short".into() };
         };

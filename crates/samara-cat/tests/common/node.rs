@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Transaction, TxKey};
 use samara_engine::{
-    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken,
+    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time,
+    TimerToken,
 };
 
 use super::{App, identity};

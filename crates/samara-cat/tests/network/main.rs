@@ -7,4 +7,5 @@ mod adversaries;
 mod figures;
 mod mixed;
 mod properties;
+mod scale;
 mod work;

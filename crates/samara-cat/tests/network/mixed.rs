@@ -37,8 +37,15 @@ fn ours_with_each_old_generation() {
 /// All generations that speak to each other at once.
 #[test]
 fn all_generations_together() {
-    let presets =
-        [Preset::Cat, Preset::Cat2023, Preset::Cat, Preset::FloodFifo, Preset::Cat, Preset::CatMerged, Preset::SeenOnly];
+    let presets = [
+        Preset::Cat,
+        Preset::Cat2023,
+        Preset::Cat,
+        Preset::FloodFifo,
+        Preset::Cat,
+        Preset::CatMerged,
+        Preset::SeenOnly,
+    ];
     for seed in 0..3 {
         let mut net = Net::new(seed, Delay::millis(1, 50));
         for host in 0..42 {

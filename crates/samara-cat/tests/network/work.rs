@@ -57,7 +57,12 @@ fn neighbourhoods_trade_copies_for_time() {
 #[test]
 fn compact_blocks_reach_all_and_fetch_what_is_missing() {
     let blocks = CompactBlocks { kept: 4, patience: Duration::from_secs(5) };
-    let mut net = Net::uniform(5, Delay::millis(1, 30), 40, &Config { compact_blocks: Some(blocks), ..Config::default() });
+    let mut net = Net::uniform(
+        5,
+        Delay::millis(1, 30),
+        40,
+        &Config { compact_blocks: Some(blocks), ..Config::default() },
+    );
     net.keep_events = true;
     net.connect_randomly(6);
     let all = net.all_honest();

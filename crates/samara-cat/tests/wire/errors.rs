@@ -69,8 +69,10 @@ fn unknown_fields_are_skipped_and_the_last_kind_counts() {
 
 #[test]
 fn limits_hold_before_memory_is_taken() {
-    let read = |bytes: &[u8], limits: &Limits| decode(&Bytes::copy_from_slice(bytes), limits).unwrap_err().kind;
-    let limits = Limits { txs: 2, signer_bytes: 3, members: 1, block_keys: 1, from_bytes: 1, frame_bytes: 100 };
+    let read =
+        |bytes: &[u8], limits: &Limits| decode(&Bytes::copy_from_slice(bytes), limits).unwrap_err().kind;
+    let limits =
+        Limits { txs: 2, signer_bytes: 3, members: 1, block_keys: 1, from_bytes: 1, frame_bytes: 100 };
     let limit = |limit, found, max| WireErrorKind::Limit { limit, found, max };
     assert_eq!(read(&[0x0a, 6, 0x0a, 0, 0x0a, 0, 0x0a, 0], &limits), limit("txs", 3, 2));
     assert_eq!(read(&[0x12, 6, 0x1a, 4, 0, 0, 0, 0], &limits), limit("signer_bytes", 4, 3));

@@ -7,7 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use samara_cat::pool::Signer;
 use samara_cat::wire::{
-    Bodies, Bundle, CompactBlock, KeyList, Kind, Limits, Member, PushedBy, SeenDetails, SeenKeys, SeenTx, decode,
+    Bodies, Bundle, CompactBlock, KeyList, Kind, Limits, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
+    decode,
 };
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::Frame;
@@ -28,12 +29,15 @@ fn keys() -> impl Strategy<Value = KeyList> {
 }
 
 fn details() -> impl Strategy<Value = SeenDetails> {
-    let signer = proptest::option::of(vec(any::<u8>(), 1..=64)).prop_map(|signer| signer.map(|name| Signer::new(&name)));
-    (proptest::option::of("[0-9a-f]{0,40}"), any::<u64>(), signer).prop_map(|(from, sequence, signer)| SeenDetails {
-        // One or the other generation.
-        sequence: if from.is_some() { 0 } else { sequence },
-        from: from.map(Into::into),
-        signer,
+    let signer = proptest::option::of(vec(any::<u8>(), 1..=64))
+        .prop_map(|signer| signer.map(|name| Signer::new(&name)));
+    (proptest::option::of("[0-9a-f]{0,40}"), any::<u64>(), signer).prop_map(|(from, sequence, signer)| {
+        SeenDetails {
+            // One or the other generation.
+            sequence: if from.is_some() { 0 } else { sequence },
+            from: from.map(Into::into),
+            signer,
+        }
     })
 }
 

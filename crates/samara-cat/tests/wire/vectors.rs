@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use samara_cat::pool::Signer;
-use samara_cat::wire::{Bundle, CompactBlock, KeyList, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx};
+use samara_cat::wire::{
+    Bundle, CompactBlock, KeyList, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
+};
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::Frame;
 
@@ -59,8 +61,7 @@ fn extensions() {
     check(&CatFrame::NotFound(keys.clone()), &format!("6242{both}"));
     let seen = SeenKeys { keys, kind: Kind::Bundle, pushed_by: Some(PushedBy(0x0102)) };
     check(&CatFrame::SeenKeys(seen), &format!("524d{both}1001190201000000000000"));
-    let bundle =
-        Bundle::new(vec![Member::Full(Transaction::new(vec![9])), Member::Key(TxKey::new([3; 32]))]);
+    let bundle = Bundle::new(vec![Member::Full(Transaction::new(vec![9])), Member::Key(TxKey::new([3; 32]))]);
     check(&CatFrame::Bundle(Arc::new(bundle)), &format!("6a290a030a01090a221220{}", "03".repeat(32)));
     let block = CompactBlock::new(5, vec![TxKey::new([4; 32])]);
     check(&CatFrame::CompactBlock(Arc::new(block)), &format!("722408051220{}", "04".repeat(32)));

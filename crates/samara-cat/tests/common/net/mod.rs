@@ -1,13 +1,17 @@
 //! A network of engines in virtual time: links with latency, nothing else, unless a test makes them slow.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+mod attackers;
+mod outcome;
+
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use samara_cat::wire::{KeyList, Kind, SeenKeys, SeenTx};
 use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Protocol, Transaction, TxKey};
 use samara_engine::{
-    Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken,
+    Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time,
+    TimerToken,
 };
 
 use super::{App, identity, invalid, tx};
@@ -25,7 +29,12 @@ pub struct Delay {
 
 impl Delay {
     pub const fn millis(min: u64, max: u64) -> Self {
-        Self { min: Duration::from_millis(min), max: Duration::from_millis(max), flush: Duration::ZERO, bps: 0 }
+        Self {
+            min: Duration::from_millis(min),
+            max: Duration::from_millis(max),
+            flush: Duration::ZERO,
+            bps: 0,
+        }
     }
 }
 
@@ -44,9 +53,12 @@ pub enum Attack {
     WantAll,
 }
 
+/// What an attacker remembers.
+const HEARD_MAX: usize = 100;
+
 enum Role {
     Honest(Box<Cat<App>>),
-    Attacker { attack: Attack, heard: Vec<TxKey>, bodies: Vec<Transaction>, rounds: u64 },
+    Attacker { attack: Attack, heard: BTreeSet<TxKey>, bodies: Vec<Transaction>, rounds: u64 },
 }
 
 struct Host {
@@ -154,7 +166,10 @@ impl Net {
 
     pub fn attacker(&mut self, config: Config, attack: Attack) -> u32 {
         let number = self.hosts.len() as u32;
-        self.push_host(Role::Attacker { attack, heard: Vec::new(), bodies: Vec::new(), rounds: 0 }, config);
+        self.push_host(
+            Role::Attacker { attack, heard: BTreeSet::new(), bodies: Vec::new(), rounds: 0 },
+            config,
+        );
         self.schedule(Time::from_millis(50), number, Happening::Attack);
         number
     }
@@ -192,7 +207,9 @@ impl Net {
         if a == b || self.is_up(a, b) {
             return;
         }
-        let Some(protocol) = self.hosts[a as usize].config.agree(&self.hosts[b as usize].config) else { return };
+        let Some(protocol) = self.hosts[a as usize].config.agree(&self.hosts[b as usize].config) else {
+            return;
+        };
         *self.links.entry((a.min(b), a.max(b))).or_default() += 1;
         let span = (self.delay.max - self.delay.min).as_nanos() as u64;
         let nanos = self.delay.min.as_nanos() as u64 + self.rng.below(span + 1);
@@ -212,7 +229,8 @@ impl Net {
         state.up.insert(peer);
         state.busy_until.remove(&other);
         state.outbox.link_up(peer);
-        let info = PeerInfo { identity: identity(other), outbound, address: None, protocol: protocol.name().into() };
+        let info =
+            PeerInfo { identity: identity(other), outbound, address: None, protocol: protocol.name().into() };
         self.handle(host, Input::LinkUp { peer, info });
     }
 
@@ -333,163 +351,6 @@ impl Net {
             state.busy_until.insert(other, (sent, arrives));
             let link = self.links[&pair];
             self.schedule(arrives, other, Happening::Frame { from: host, frame: copy.frame, link });
-        }
-    }
-
-    // ---- attackers ----
-
-    fn hear(&mut self, host: u32, input: Input<CatFrame, Command>) {
-        let now = self.now;
-        let Host { role: Role::Attacker { attack, heard, bodies, rounds }, outbox, config, .. } =
-            &mut self.hosts[host as usize]
-        else {
-            return;
-        };
-        let Input::Frame { peer, frame } = input else { return };
-        let map = config.sending.map;
-        let asked: Vec<TxKey> = match &frame {
-            CatFrame::WantTx(key) => vec![*key],
-            CatFrame::WantKeys(keys) => keys.iter().copied().collect(),
-            _ => Vec::new(),
-        };
-        match frame {
-            CatFrame::SeenTx(SeenTx { key, .. }) => heard.push(key),
-            CatFrame::SeenKeys(seen) => heard.extend(seen.keys.iter().copied()),
-            CatFrame::Txs(txs) => {
-                heard.extend(txs.as_slice().iter().map(Transaction::key));
-                bodies.extend(txs.as_slice().iter().cloned());
-            }
-            _ => {}
-        }
-        if *attack == Attack::Garbage {
-            for _ in asked {
-                *rounds += 1;
-                let garbage = invalid(u64::from(host) << 40 | *rounds, 200);
-                let _ = outbox.owe(now, peer, map.bodies, CatFrame::tx(garbage), None, None);
-            }
-        }
-        heard.sort_unstable();
-        heard.dedup();
-    }
-
-    /// A round of an attack, 20 times a second.
-    fn attack(&mut self, host: u32) {
-        let (now, until) = (self.now, self.now + Duration::from_millis(50));
-        let Host { role: Role::Attacker { attack, heard, bodies, rounds }, outbox, config, up, .. } =
-            &mut self.hosts[host as usize]
-        else {
-            return;
-        };
-        *rounds += 1;
-        let map = config.sending.map;
-        let extended = config.protocols.contains(&Protocol::Extended);
-        for peer in up.iter() {
-            let salt = (u64::from(host) << 44) + (*rounds << 20) + (u64::from(peer.0) << 12);
-            let announce = |keys: Vec<TxKey>| -> Vec<CatFrame> {
-                if extended {
-                    let frame = |keys: &[TxKey]| {
-                        let keys = KeyList::new(keys.to_vec());
-                        CatFrame::SeenKeys(SeenKeys { keys, kind: Kind::Transaction, pushed_by: None })
-                    };
-                    keys.chunks(KeyList::MAX).map(frame).collect()
-                } else {
-                    keys.into_iter().map(CatFrame::seen).collect()
-                }
-            };
-            let (lane, frames) = match attack {
-                Attack::Withhold => (map.announcements, announce(heard.clone())),
-                Attack::Announce => {
-                    let keys = (0..200).map(|number: u64| TxKey::of(&(salt + number).to_be_bytes())).collect();
-                    (map.announcements, announce(keys))
-                }
-                Attack::Garbage => {
-                    let frames = (0..5).map(|number| CatFrame::tx(invalid(salt + number, 300))).collect();
-                    (map.bodies, frames)
-                }
-                Attack::Unrequested => {
-                    let known = bodies.iter().take(20).cloned();
-                    (map.bodies, known.map(CatFrame::tx).collect::<Vec<_>>())
-                }
-                Attack::WantAll => (map.requests, heard.iter().take(200).map(|key| CatFrame::WantTx(*key)).collect()),
-            };
-            for frame in frames {
-                let _ = outbox.owe(now, *peer, lane, frame, None, None);
-            }
-        }
-        self.drain(host);
-        self.schedule(until, host, Happening::Attack);
-    }
-
-    // ---- what came of it ----
-
-    pub fn engine(&self, host: u32) -> &Cat<App> {
-        match &self.hosts[host as usize].role {
-            Role::Honest(engine) => engine,
-            Role::Attacker { attack, .. } => panic!("an attacker ({attack:?}) was asked for its engine"),
-        }
-    }
-
-    /// How many links are up.
-    pub fn links(&self) -> usize {
-        self.hosts.iter().map(|host| host.up.len()).sum::<usize>() / 2
-    }
-
-    pub fn hosts(&self) -> u32 {
-        self.hosts.len() as u32
-    }
-
-    pub fn all_honest(&self) -> Vec<u32> {
-        let is_honest = |host: &u32| matches!(self.hosts[*host as usize].role, Role::Honest(_));
-        (0..self.hosts()).filter(is_honest).collect()
-    }
-
-    /// The sum of a counter over all honest nodes.
-    pub fn sum(&self, of: impl Fn(&Metrics) -> u64) -> u64 {
-        self.all_honest().into_iter().map(|host| of(self.engine(host).metrics())).sum()
-    }
-
-    /// Copies of bodies received per node and transaction.
-    pub fn copies(&self) -> f64 {
-        let pairs = self.all_honest().len() * self.submitted.len();
-        self.sum(|metrics| metrics.bodies_received) as f64 / pairs as f64
-    }
-
-    /// Milliseconds from submission to each delivery, sorted; origins excluded.
-    pub fn delays_ms(&self) -> Vec<f64> {
-        let mut delays: Vec<f64> = Vec::new();
-        for (key, at) in &self.submitted {
-            let got = self.added.get(key).into_iter().flatten();
-            delays.extend(got.map(|(_, added)| (*added - *at).as_secs_f64() * 1e3).filter(|delay| *delay > 0.0));
-        }
-        delays.sort_by(f64::total_cmp);
-        delays
-    }
-
-    pub fn median_ms(&self) -> f64 {
-        let delays = self.delays_ms();
-        delays[delays.len() / 2]
-    }
-
-    /// What has been submitted and has not reached some of these hosts.
-    pub fn missing(&self, hosts: &[u32]) -> Vec<(TxKey, Vec<u32>)> {
-        let lacks = |key: &TxKey| -> Vec<u32> {
-            let got = self.added.get(key);
-            hosts.iter().copied().filter(|host| got.is_none_or(|got| !got.contains_key(host))).collect()
-        };
-        self.submitted.keys().map(|key| (*key, lacks(key))).filter(|(_, lacking)| !lacking.is_empty()).collect()
-    }
-
-    pub fn assert_all_delivered(&self) {
-        let missing = self.missing(&self.all_honest());
-        assert!(missing.is_empty(), "{} of {} did not reach all: {:?}", missing.len(), self.submitted.len(), missing.first());
-    }
-
-    /// Some transactions, submitted at random hosts at random times.
-    pub fn submit_randomly(&mut self, count: u64, len: usize, within: Duration, hosts: &[u32]) {
-        for number in 0..count {
-            let at = Time::from_nanos(self.rng.below(within.as_nanos() as u64 + 1));
-            let host = hosts[self.rng.index(hosts.len())];
-            self.submit(at, host, &tx(number, len));
         }
     }
 }
