@@ -4,7 +4,11 @@
 //! in this crate: it opens streams, reads and writes frames, keeps the clock, and asks the engine's outbox for the next copy only when a
 //! link has room for it, so that the order in which copies leave is the outbox's and not that of buffers on the way.
 //!
+//! [`mconn`] puts any engine whose frames have a codec on the connections of Tendermint, CometBFT and celestia-core: that of the
+//! transaction pool, for one. Each is a feature: `libp2p` (on by default), `mconnection`.
+//!
 //! ```no_run
+//! # #[cfg(feature = "libp2p")] mod example {
 //! use libp2p::futures::StreamExt;
 //! use libp2p::swarm::SwarmEvent;
 //! use samara_gossipsub::Config;
@@ -27,21 +31,34 @@
 //!     }
 //! }
 //! # }
+//! # }
 //! ```
 
+#[cfg(feature = "libp2p")]
 mod behaviour;
 mod driver;
+#[cfg(feature = "libp2p")]
 mod event;
+#[cfg(feature = "libp2p")]
 mod handler;
+#[cfg(feature = "libp2p")]
 mod identity;
+#[cfg(feature = "mconnection")]
+pub mod mconn;
+#[cfg(feature = "libp2p")]
 mod options;
+#[cfg(feature = "libp2p")]
 mod peer;
+#[cfg(feature = "libp2p")]
 mod upgrade;
 
-pub use behaviour::Behaviour;
 pub use driver::Driver;
-pub use event::{Event, Traffic};
-pub use handler::Handler;
-pub use identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
-pub use options::{Options, PROTOCOLS};
-pub use peer::Sizes;
+#[cfg(feature = "libp2p")]
+pub use {
+    behaviour::Behaviour,
+    event::{Event, Traffic},
+    handler::Handler,
+    identity::{KeySigner, KeyVerifier, identity_of, peer_id_of},
+    options::{Options, PROTOCOLS},
+    peer::Sizes,
+};

@@ -20,6 +20,16 @@ pub(crate) fn key_pair(identity: &Identity) -> Result<Keypair, String> {
     }
 }
 
+/// The secret of the same key, for the connections of CometBFT: a node has one identity.
+///
+/// # Errors
+/// It is a key of another kind.
+pub(crate) fn secret(pair: &Keypair) -> Result<[u8; 32], String> {
+    let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [cat]".to_owned();
+    let pair = pair.clone().try_into_ed25519().map_err(|_| wrong())?;
+    pair.secret().as_ref().try_into().map_err(|_| wrong())
+}
+
 /// Number to key as in libp2p's test-plans (`gossipsub-interop/test-specs/implementation.md`): little endian.
 fn from_seed(seed: u64) -> Result<Keypair, String> {
     let mut secret = [0; 32];

@@ -1,7 +1,7 @@
-//! A GossipSub node as a process: `samara node --config node.toml`.
+//! A node as a process: `samara node --config node.toml`. GossipSub, and a transaction pool where `[cat]` asks for one.
 //!
 //! [`run()`] is the whole program; [`Running`] is the same node within another one. The configuration is [`NodeConfig`], documented in
-//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`.
+//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`.
 
 mod clock;
 pub mod config;
@@ -11,6 +11,7 @@ mod log;
 mod metrics;
 pub mod model;
 mod node;
+mod pool;
 mod process;
 mod run;
 mod swarm;

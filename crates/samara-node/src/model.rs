@@ -18,6 +18,20 @@ pub struct Ready {
     pub control: Option<SocketAddr>,
     /// Where `/metrics` is, if it has a server of its own.
     pub metrics: Option<SocketAddr>,
+    /// The transaction pool, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolReady>,
+}
+
+/// How the transaction pool can be reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolReady {
+    /// Its name among nodes of CometBFT.
+    pub id: String,
+    /// Where it listens.
+    pub listen: Option<SocketAddr>,
+    /// What others dial, if it listens at one address: `id@host:port`.
+    pub address: Option<String>,
 }
 
 /// The last line on standard output.
@@ -35,8 +49,22 @@ pub struct Stopped {
     pub lost_copies: usize,
     /// Planned publications that were not made.
     pub cancelled_publications: usize,
+    /// What was left in the transaction pool's queues, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolStopped>,
     /// What became of the trace, if there is one.
     pub trace: Option<TraceReport>,
+}
+
+/// What was left in the transaction pool's queues.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolStopped {
+    /// Frames that have not left.
+    pub left_copies: usize,
+    /// The same by peer.
+    pub left: BTreeMap<String, usize>,
+    /// Planned submissions that were not made.
+    pub cancelled_submissions: usize,
 }
 
 /// What became of a trace.
@@ -192,4 +220,77 @@ pub enum PlannedState {
     Published,
     /// The node was stopped before.
     Cancelled,
+}
+
+/// `GET /v1/pool`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolStatus {
+    /// Its name among nodes of CometBFT.
+    pub id: String,
+    /// What others dial, if it listens at one address: `id@host:port`.
+    pub address: Option<String>,
+    /// The height of the last block that it was told of.
+    pub height: u64,
+    /// Transactions in it.
+    pub txs: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Its peers, sorted by id.
+    pub peers: Vec<PoolPeer>,
+    /// Frames that are owed.
+    pub owed_copies: usize,
+    /// Bytes on their way into sockets.
+    pub in_flight_bytes: u64,
+}
+
+/// A peer of the pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolPeer {
+    /// Its name.
+    pub id: String,
+    /// What it calls itself.
+    pub moniker: String,
+    /// What is spoken.
+    pub protocol: String,
+    /// Whether this node dialled.
+    pub outbound: bool,
+    /// Frames that it is owed.
+    pub owed_copies: usize,
+}
+
+/// What became of a transaction that was submitted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Submitted {
+    /// Its key.
+    pub key: String,
+    /// Whether it is in the pool from now on.
+    pub added: bool,
+    /// Why not.
+    pub refused: Option<&'static str>,
+    /// When it was submitted: the clock right before.
+    pub at_unix_ns: u64,
+    /// How long that took.
+    pub took_ns: u64,
+}
+
+/// `GET /v1/pool/arrivals/{from}`: what entered the pool, the oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Arrivals {
+    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    pub first: u64,
+    /// The number to ask for next.
+    pub next: u64,
+    /// The transactions.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// A transaction that entered the pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Arrival {
+    /// Its key.
+    pub key: String,
+    /// When.
+    pub at_unix_ns: u64,
+    /// Who sent it; null if it was submitted here.
+    pub from: Option<String>,
 }

@@ -6,13 +6,14 @@ use std::path::Path;
 use libp2p::multiaddr::Protocol;
 use samara_trace::{Format, TraceWriter};
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
+use crate::pool::Pool;
 use crate::{identity, log, swarm};
 
 /// Requests of the control API that wait for the node.
@@ -40,6 +41,7 @@ impl Running {
         let key = identity::key_pair(&config.written.identity)?;
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
+        let secret = config.cat.is_some().then(|| identity::secret(&key)).transpose()?;
         let swarm = swarm::build(key, &config)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
         let mut servers = Vec::new();
@@ -56,6 +58,10 @@ impl Running {
         let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
+        let pool = match (secret, config.cat.clone()) {
+            (Some(secret), Some(cat)) => Some(Pool::start(secret, cat).await?),
+            _ => None,
+        };
         node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
@@ -67,11 +73,12 @@ impl Running {
             listen: listen.collect(),
             control: None,
             metrics: None,
+            pool: pool.as_ref().map(Pool::ready),
         };
         let mut tasks = JoinSet::new();
         for (at, server) in servers.into_iter().enumerate() {
             let Some(((listener, address), allow_remote)) = server else { continue };
-            let api = Api { commands: commands.clone(), topic_bytes, allow_remote };
+            let api = Api { commands: commands.clone(), pool: pool.clone(), topic_bytes, allow_remote };
             if at == 0 {
                 ready.control = Some(address);
                 tasks.spawn(control::serve_control(listener, api));
@@ -80,12 +87,13 @@ impl Running {
                 tasks.spawn(control::serve_metrics(listener, api));
             }
         }
+        let drain = config.written.stop.drain.duration();
         let (stop, mut stopped) = mpsc::channel(2);
         let node = tokio::spawn(async move {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            node.drain(&mut stopped).await
+            end(node, pool, drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -118,6 +126,34 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.node.abort();
     }
+}
+
+/// Stops the node and its pool, both at once.
+async fn end(
+    mut node: Node,
+    pool: Option<Pool>,
+    drain: std::time::Duration,
+    mut stop: mpsc::Receiver<()>,
+) -> Stopped {
+    let Some(pool) = pool else { return node.drain(&mut stop).await };
+    let (hurry_node, mut node_hurried) = mpsc::channel(1);
+    let (hurry_pool, pool_hurried) = oneshot::channel();
+    let mut hurry_pool = Some(hurry_pool);
+    let both = async { tokio::join!(node.drain(&mut node_hurried), pool.stop(drain, pool_hurried)) };
+    tokio::pin!(both);
+    let (mut stopped, pool) = loop {
+        tokio::select! {
+            ended = &mut both => break ended,
+            Some(()) = stop.recv() => {
+                // Either fails only if that part has ended already.
+                let _ = hurry_node.try_send(());
+                let _ = hurry_pool.take().map(|hurry| hurry.send(()));
+            }
+        }
+    };
+    stopped.drained &= pool.left_copies == 0;
+    stopped.pool = Some(pool);
+    stopped
 }
 
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {

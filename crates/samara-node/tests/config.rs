@@ -16,6 +16,9 @@ fn the_documented_file_is_a_configuration() {
     assert_eq!(config.engine.mesh.d, 8);
     assert_eq!(config.engine.max_message_bytes, 4 << 20);
     assert!(config.options.limits.frame_bytes > 4 << 20);
+    let cat = config.cat.unwrap();
+    assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
+    assert_eq!(cat.engine.persistent.len(), 1);
     assert!(config.written.identity.key_file.unwrap().ends_with("docs/node.key"), "relative to the file");
 }
 
@@ -73,6 +76,21 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
     ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "integer `5`"]),
+    ("[cat]\npeers = []", "node.toml:3: cat: ", &["missing field `network`"]),
+    (
+        "[cat]\nnetwork = \"n\"\npreset = \"dog\"",
+        "node.toml:5: cat.preset: ",
+        &["\"dog\"", "cat-merged", "cat-2026"],
+    ),
+    ("[cat]\nnetwork = \" \"", "node.toml:4: cat.network: ", &["\" \"", "ASCII"]),
+    ("[cat]\nnetwork = \"n\"\nmoniker = \"é\"", "node.toml:5: cat.moniker: ", &["ASCII"]),
+    ("[cat]\nnetwork = \"n\"\nlisten = \"here\"", "node.toml:5: cat.listen: ", &["socket address"]),
+    (
+        "[cat]\nnetwork = \"n\"\npeers = [\"1.2.3.4:5\"]",
+        "node.toml:5: cat.peers.0: ",
+        &["1.2.3.4:5", "id@host:port"],
+    ),
+    ("[cat]\nnetwork = \"n\"\nmax_inbound = 0", "node.toml:5: cat.max_inbound: ", &["found 0", "at least 1"]),
     ("= 5", "node.toml:3: ", &["key"]),
 ];
 

@@ -16,6 +16,7 @@ use samara_lab::units::Size;
 use samara_net::{KeyVerifier, Options, PROTOCOLS};
 use tracing_subscriber::EnvFilter;
 
+use super::cat::CheckedCat;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. As much as the other tests of this
@@ -43,12 +44,18 @@ pub struct Checked {
     pub dial: Vec<Multiaddr>,
     /// Topics that are joined at the start.
     pub topics: Vec<Topic>,
+    /// The pool's configuration, if there is one.
+    pub cat: Option<CheckedCat>,
 }
 
 /// The key that is to blame, and what is wrong.
-type Wrong = (String, String);
+pub(super) type Wrong = (String, String);
 
-fn check(holds: bool, key: impl Into<String>, message: impl FnOnce() -> String) -> Result<(), Wrong> {
+pub(super) fn check(
+    holds: bool,
+    key: impl Into<String>,
+    message: impl FnOnce() -> String,
+) -> Result<(), Wrong> {
     if holds { Ok(()) } else { Err((key.into(), message())) }
 }
 
@@ -82,7 +89,8 @@ impl NodeConfig {
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
-        Ok(Checked { engine, options, listen, dial, topics, written: self })
+        let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
+        Ok(Checked { engine, options, listen, dial, topics, cat, written: self })
     }
 
     fn check_network(&self) -> Result<(), Wrong> {

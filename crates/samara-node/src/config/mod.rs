@@ -2,6 +2,7 @@
 //!
 //! Quantities are written with their units, as in scenario files; `[gossipsub]` has the very keys of a scenario's.
 
+mod cat;
 mod check;
 mod load;
 
@@ -12,6 +13,7 @@ use samara_lab::scenario::Gossipsub;
 use samara_lab::units::{Size, Span};
 use serde::Deserialize;
 
+pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
@@ -34,6 +36,8 @@ pub struct NodeConfig {
     /// What messages look like.
     #[serde(default)]
     pub messages: Messages,
+    /// The transaction pool; without this section there is none.
+    pub cat: Option<Cat>,
     /// The control API; without this section there is none.
     pub control: Option<Server>,
     /// A server of its own for `/metrics`, which is also part of the control API.

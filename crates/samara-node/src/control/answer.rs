@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::node::command::Refusal;
+use crate::pool::Gone;
 
 /// A status and what is wrong.
 #[derive(Debug)]
@@ -54,6 +55,12 @@ impl From<Refusal> for Failure {
             Refusal::Wrong(message) => Self::wrong(message),
             Refusal::Stopping => Self::stopping(),
         }
+    }
+}
+
+impl From<Gone> for Failure {
+    fn from(_: Gone) -> Self {
+        Self::stopping()
     }
 }
 

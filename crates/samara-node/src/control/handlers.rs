@@ -17,8 +17,8 @@ use crate::metrics;
 use crate::model::{BatchReport, MessageReport, PlannedReport, Status};
 use crate::node::command::{Answer, Command};
 
-type Answered<T> = Result<Json<T>, Failure>;
-type Body<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Answered<T> = Result<Json<T>, Failure>;
+pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 impl Api {
     /// Asks the node, and waits for its answer.
@@ -111,7 +111,12 @@ pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answere
 
 pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Failure> {
     let snapshot = api.ask(Command::Metrics).await?;
-    let text = metrics::text(*snapshot).map_err(|error| Failure::broken(format!("metrics: {error}")))?;
+    let pool = match &api.pool {
+        None => None,
+        Some(pool) => Some(pool.snapshot().await?),
+    };
+    let text =
+        metrics::text(*snapshot, pool).map_err(|error| Failure::broken(format!("metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 

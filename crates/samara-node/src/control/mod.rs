@@ -3,6 +3,7 @@
 mod answer;
 mod guard;
 mod handlers;
+mod pool;
 mod requests;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::node::command::Command;
+use crate::pool::Pool;
 
 /// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
@@ -23,6 +25,8 @@ const BODY_MAX: usize = 16 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     pub(crate) commands: mpsc::Sender<Command>,
+    /// The transaction pool, if there is one.
+    pub(crate) pool: Option<Pool>,
     /// Bytes of a topic's name at most.
     pub(crate) topic_bytes: usize,
     /// Whether the node is reached from other machines.
@@ -55,6 +59,13 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
         .route("/v1/publish-batch", post(handlers::publish_batch))
         .route("/v1/batches/{id}", get(handlers::batch))
         .route("/v1/schedule", get(handlers::planned).post(handlers::plan))
+        .route("/v1/pool", get(pool::status))
+        .route("/v1/pool/submit", post(pool::submit))
+        .route("/v1/pool/schedule", get(pool::planned).post(pool::plan))
+        .route("/v1/pool/txs/{count}", get(pool::txs))
+        .route("/v1/pool/arrivals/{from}", get(pool::arrivals))
+        .route("/v1/pool/commit", post(pool::commit))
+        .route("/v1/pool/dial", post(pool::dial))
         .route("/v1/stop", post(handlers::stop))
         .route("/metrics", get(handlers::metrics));
     serve(listener, router, api).await;

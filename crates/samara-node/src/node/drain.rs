@@ -77,6 +77,7 @@ impl Node {
             lost_copies,
             left: left.iter().map(|(peer, copies)| (peer.to_string(), *copies)).collect(),
             cancelled_publications,
+            pool: None,
             trace: self.finish_trace(),
         }
     }

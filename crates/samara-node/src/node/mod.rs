@@ -77,7 +77,7 @@ impl Node {
             config,
             commands,
             redial,
-            plan: Plan::new(),
+            plan: Plan::new("publications"),
             batches: Batches::default(),
             tracer: None,
             peers: BTreeMap::new(),
@@ -300,7 +300,7 @@ impl Node {
 
     fn publish_due(&mut self, due: Due) {
         let Done { batch, at_unix_ns, took_ns } = self.publish(due.messages, due.schedule.as_ref());
-        self.plan.done(due.number, at_unix_ns, took_ns, batch);
+        self.plan.done(due.number, at_unix_ns, took_ns, Some(batch));
         tracing::info!(publication = due.number, batch, "published as planned");
     }
 

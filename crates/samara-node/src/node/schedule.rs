@@ -55,6 +55,7 @@ pub(crate) struct Due {
 /// All publications that were asked for, with what became of them.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    name: &'static str,
     waiting: BTreeMap<(u64, u64), Planned>,
     /// The first one, with its payloads made.
     prepared: Option<(u64, Due)>,
@@ -66,9 +67,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new() -> Self {
+    /// A plan of what requests call by this name.
+    pub(crate) fn new(name: &'static str) -> Self {
         let (waiting, reports) = (BTreeMap::new(), BTreeMap::new());
-        Self { waiting, prepared: None, reports, next: 0, delay: Delay::new(LOOK_AGAIN), wake: None }
+        Self { name, waiting, prepared: None, reports, next: 0, delay: Delay::new(LOOK_AGAIN), wake: None }
     }
 
     /// Adds publications, all or none.
@@ -82,15 +84,17 @@ impl Plan {
             if found <= now {
                 let late = (now - found) as f64 / 1e6;
                 return Err(format!(
-                    "publications[{at}].at_unix_ns: found {found}, which is {late:.3} ms ago; expected a time after {now}"
+                    "{}[{at}].at_unix_ns: found {found}, which is {late:.3} ms ago; expected a time after {now}",
+                    self.name
                 ));
             }
         }
         let waiting = self.waiting.len() + usize::from(self.prepared.is_some());
         if waiting + planned.len() > PLANNED_MAX {
             return Err(format!(
-                "found {} publications while {waiting} wait; expected at most {PLANNED_MAX} together",
-                planned.len()
+                "found {} {} while {waiting} wait; expected at most {PLANNED_MAX} together",
+                planned.len(),
+                self.name
             ));
         }
         let held: usize = self.waiting.values().chain(&planned).map(Planned::held).sum();
@@ -140,13 +144,13 @@ impl Plan {
     }
 
     /// What became of a publication.
-    pub(crate) fn done(&mut self, number: u64, actual_unix_ns: u64, took_ns: u64, batch: u64) {
+    pub(crate) fn done(&mut self, number: u64, actual_unix_ns: u64, took_ns: u64, batch: Option<u64>) {
         if let Some(report) = self.reports.get_mut(&number) {
             report.state = PlannedState::Published;
             report.actual_unix_ns = Some(actual_unix_ns);
             report.late_ns = Some(actual_unix_ns as i64 - report.at_unix_ns as i64);
             report.took_ns = Some(took_ns);
-            report.batch = Some(batch);
+            report.batch = batch;
         }
     }
 

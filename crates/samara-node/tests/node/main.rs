@@ -2,6 +2,7 @@
 
 mod api;
 mod common;
+mod pool;
 mod publishing;
 mod stopping;
 mod traces;

@@ -2,6 +2,8 @@
 //!
 //! Names are those of the simulator's results where they mean the same, with the prefix `samara_`; counters end in `_total`.
 
+mod pool;
+
 use std::collections::BTreeMap;
 use std::fmt::Error;
 
@@ -15,6 +17,8 @@ use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::engine::Sizes;
 use samara_net::Traffic;
+
+pub(crate) use pool::PoolSnapshot;
 
 use crate::node::LinkCounts;
 use crate::process::Usage;
@@ -47,9 +51,9 @@ pub(crate) struct TopicSizes {
 }
 
 /// The text for Prometheus.
-pub(crate) fn text(snapshot: Snapshot) -> Result<String, Error> {
+pub(crate) fn text(snapshot: Snapshot, pool: Option<PoolSnapshot>) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, usage: Usage::now() }));
+    registry.register_collector(Box::new(Scrape { snapshot, pool, usage: Usage::now() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -58,6 +62,7 @@ pub(crate) fn text(snapshot: Snapshot) -> Result<String, Error> {
 #[derive(Debug)]
 struct Scrape {
     snapshot: Snapshot,
+    pool: Option<PoolSnapshot>,
     usage: Usage,
 }
 
@@ -68,6 +73,9 @@ impl Collector for Scrape {
         self.control(&mut out)?;
         self.copies(&mut out)?;
         self.links(&mut out)?;
+        if let Some(pool) = &self.pool {
+            pool.encode(&mut out)?;
+        }
         self.process(&mut out)
     }
 }

@@ -1,0 +1,10 @@
+//! Engines over the connections of CometBFT: among our own nodes, with hostile peers, and with celestia-core itself.
+
+mod attacker;
+mod celestia;
+mod common;
+mod hostile;
+mod interop;
+mod links;
+mod network;
+mod vectors;

@@ -1,0 +1,111 @@
+//! `[cat]`: the transaction pool.
+
+use std::net::SocketAddr;
+
+use samara_cat::config::Preset;
+use samara_lab::units::Span;
+use samara_net::mconn::{self, Flush, PeerAddress};
+use serde::Deserialize;
+
+use super::Network;
+use super::check::{Wrong, check};
+
+/// The transaction pool, on the connections of CometBFT.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cat {
+    /// Which generation: the name of a preset.
+    #[serde(default = "default_preset")]
+    pub preset: String,
+    /// The network (chain) that all peers belong to.
+    pub network: String,
+    /// Where to listen, as `0.0.0.0:26656`; nowhere, if it is not given.
+    pub listen: Option<SocketAddr>,
+    /// Peers to stay connected to: `id@host:port`.
+    #[serde(default)]
+    pub peers: Vec<String>,
+    /// What peers call this node.
+    #[serde(default = "default_moniker")]
+    pub moniker: String,
+    /// How long packets wait for more; zero sends them as soon as nothing more is to be written.
+    #[serde(default = "default_flush")]
+    pub flush_throttle: Span,
+    /// Most peers that dial this node.
+    #[serde(default = "default_inbound")]
+    pub max_inbound: u32,
+    /// Most of them from one IP address.
+    #[serde(default = "default_inbound_per_ip")]
+    pub max_inbound_per_ip: u32,
+}
+
+fn default_preset() -> String {
+    Preset::Cat.name().to_owned()
+}
+
+fn default_moniker() -> String {
+    "samara".to_owned()
+}
+
+fn default_flush() -> Span {
+    Span::from_millis(0)
+}
+
+fn default_inbound() -> u32 {
+    40
+}
+
+fn default_inbound_per_ip() -> u32 {
+    16
+}
+
+/// A pool's configuration that was checked.
+#[derive(Clone, Debug)]
+pub struct CheckedCat {
+    /// The engine's.
+    pub engine: samara_cat::Config,
+    /// The runtime's.
+    pub options: mconn::Options,
+}
+
+impl Cat {
+    pub(super) fn checked(&self, network: &Network) -> Result<CheckedCat, Wrong> {
+        let preset = Preset::named(&self.preset).ok_or_else(|| {
+            let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+            let message = format!("found {:?}; expected one of {}", self.preset, names.join(", "));
+            ("cat.preset".to_owned(), message)
+        })?;
+        let is_text = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        for (key, text) in [("network", &self.network), ("moniker", &self.moniker)] {
+            check(is_text(text) && !text.trim().is_empty(), format!("cat.{key}"), || {
+                format!("found {text:?}; expected a name in ASCII")
+            })?;
+        }
+        for (key, count) in
+            [("max_inbound", self.max_inbound), ("max_inbound_per_ip", self.max_inbound_per_ip)]
+        {
+            check(count >= 1, format!("cat.{key}"), || "found 0; expected at least 1".to_owned())?;
+        }
+        let peers = self.peers.iter().enumerate();
+        let peers = peers.map(|(at, text)| {
+            text.parse::<PeerAddress>().map_err(|error| (format!("cat.peers.{at}"), error.to_string()))
+        });
+        let mut engine = preset.config();
+        let peers = peers.collect::<Result<Vec<_>, _>>()?;
+        engine.persistent = peers.iter().map(|peer| peer.id.identity()).collect();
+        let throttle = self.flush_throttle.duration();
+        let options = mconn::Options {
+            moniker: self.moniker.clone(),
+            listen: self.listen,
+            peers,
+            flush: if throttle.is_zero() { Flush::WhenIdle } else { Flush::Throttle(throttle) },
+            in_flight_bytes: network.in_flight.bytes() as usize,
+            redial_first: network.redial_first.duration(),
+            redial_max: network.redial_max.duration(),
+            max_inbound: self.max_inbound as usize,
+            max_inbound_per_ip: self.max_inbound_per_ip as usize,
+            max_pending: network.max_pending as usize,
+            ..mconn::Options::new(&self.network)
+        };
+        Ok(CheckedCat { engine, options })
+    }
+}

@@ -1,0 +1,126 @@
+//! What a pool counts, under the names of celestia-core (`mempool/metrics.go`) where it has one.
+
+use std::fmt::Error;
+
+use samara_cat::pool::{Cause, PoolMetrics};
+use samara_cat::{FrameKind, Metrics};
+use samara_engine::outbox::Counters;
+use samara_net::mconn::Status;
+
+use super::Out;
+
+/// What a pool has counted at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolSnapshot {
+    pub(crate) engine: Metrics,
+    pub(crate) pool: PoolMetrics,
+    pub(crate) txs: usize,
+    pub(crate) bytes: u64,
+    pub(crate) lanes: Vec<(&'static str, Counters)>,
+    pub(crate) status: Status,
+}
+
+impl PoolSnapshot {
+    pub(super) fn encode(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        self.transactions(out)?;
+        self.requests(out)?;
+        self.frames(out)?;
+        self.links(out)
+    }
+
+    fn transactions(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        let Self { engine, pool, txs, bytes, .. } = self;
+        out.gauge("mempool_size", "Transactions in the pool", *txs as f64)?;
+        out.gauge("mempool_size_bytes", "Bytes of transactions in the pool", *bytes as f64)?;
+        let counters = [
+            ("mempool_added_txs", "Transactions that entered the pool", pool.added_txs),
+            ("mempool_successful_txs", "Transactions in committed blocks", pool.successful_txs),
+            (
+                "mempool_already_seen_txs",
+                "Bodies of transactions that were in the pool when they came",
+                engine.already_seen_txs,
+            ),
+            (
+                "mempool_settled_duplicates",
+                "Bodies of transactions that were being checked, rejected or committed when they came",
+                engine.settled_duplicates,
+            ),
+            ("mempool_failed_txs", "Transactions that the application rejected", pool.failed_txs),
+            ("mempool_evicted_txs", "Transactions that left for others", pool.evicted_txs),
+            ("mempool_expired_txs", "Transactions that grew too old", pool.expired_txs),
+            ("mempool_recheck_times", "Verdicts on transactions that were checked again", pool.rechecks),
+        ];
+        for (name, help, count) in counters {
+            out.counter(name, help, count)?;
+        }
+        let refused = Cause::ALL.iter().map(|cause| ([("cause", cause.name())], pool.refused(*cause)));
+        out.counters("mempool_rejected_txs", "Transactions that were not taken", refused)
+    }
+
+    fn requests(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        let engine = &self.engine;
+        let counters = [
+            ("mempool_requested_txs", "Requests for transactions", engine.requested_txs),
+            ("mempool_rerequested_txs", "Requests after the first one", engine.rerequested_txs),
+            ("mempool_request_timeouts", "Requests that timed out", engine.timeouts),
+            ("mempool_lost_txs", "Times that nobody was left to ask", engine.lost_txs),
+            ("mempool_failed_responses", "Requests of peers for what is not here", engine.failed_responses),
+            ("mempool_not_found", "Keys that peers denied to have", engine.not_found),
+        ];
+        for (name, help, count) in counters {
+            out.counter(name, help, count)?;
+        }
+        let ignored = engine.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
+        out.counters("mempool_ignored", "What came from peers and had no effect", ignored)
+    }
+
+    fn frames(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        let kinds = FrameKind::ALL.iter().flat_map(|kind| {
+            let (sent, received) = (self.engine.sent(*kind), self.engine.received(*kind));
+            [
+                ([("kind", kind.name()), ("direction", "sent")], sent),
+                ([("kind", kind.name()), ("direction", "received")], received),
+            ]
+        });
+        let kinds: Vec<_> = kinds.collect();
+        let frames = kinds.iter().map(|(labels, tally)| (*labels, tally.copies));
+        out.counters("mempool_frames", "Frames that were owed, and that came", frames)?;
+        let bytes = kinds.iter().map(|(labels, tally)| (*labels, tally.bytes));
+        out.counters("mempool_frame_bytes", "Their bytes", bytes)?;
+        let sent = self.lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.sent.copies));
+        out.counters("mempool_frames_sent", "Frames handed to connections", sent)?;
+        let withdrawn =
+            self.lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.withdrawn.copies));
+        out.counters("mempool_frames_withdrawn", "Frames taken back before they left", withdrawn)?;
+        let refused = [("bodies", self.engine.refused_bodies), ("frames", self.engine.refused_frames)];
+        let refused = refused.map(|(kind, count)| ([("kind", kind)], count));
+        out.counters("mempool_queue_refusals", "What found a queue full", refused)
+    }
+
+    fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        let Status { peers, owed_copies, in_flight_bytes, counters } = &self.status;
+        let mut protocols = std::collections::BTreeMap::new();
+        for peer in peers {
+            *protocols.entry(&*peer.protocol).or_insert(0.0) += 1.0;
+        }
+        let protocols = protocols.into_iter().map(|(name, count)| ([("protocol", name)], count));
+        out.gauges("mempool_peers", "Peers of the pool by what is spoken", protocols)?;
+        let outbound = peers.iter().filter(|peer| peer.outbound).count();
+        out.gauge("mempool_active_outbound_connections", "Peers that this node dialled", outbound as f64)?;
+        out.gauge("mempool_owed_copies", "Frames that are owed", *owed_copies as f64)?;
+        out.gauge("mempool_in_flight_bytes", "Bytes on their way into sockets", *in_flight_bytes as f64)?;
+        let closed = counters.closed.iter().map(|(cause, count)| ([("cause", *cause)], *count));
+        out.counters("mempool_closed_links", "Connections that ended or came to nothing", closed)?;
+        let bytes = [
+            ("payload", "up", counters.payload_up),
+            ("control", "up", counters.control_up),
+            ("wire", "up", counters.wire_up),
+            ("payload", "down", counters.payload_down),
+            ("control", "down", counters.control_down),
+            ("wire", "down", counters.wire_down),
+        ];
+        let bytes = bytes.map(|(kind, direction, bytes)| ([("kind", kind), ("direction", direction)], bytes));
+        out.counters("mempool_bytes", "Bytes of frames, and on the wire (sealed)", bytes)?;
+        out.counter("mempool_events_lost", "Events that were not read in time", counters.events_lost)
+    }
+}

@@ -1,0 +1,275 @@
+//! The transaction pool of a node: a task that submits what is planned and keeps record of what arrives.
+
+mod command;
+mod record;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use samara_cat::pool::{Admission, Application, Cause, CheckKind, Verdict};
+use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
+use samara_engine::outbox::Lane;
+use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_net::mconn::{self, CatCodec, NodeKey};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use command::PoolCommand;
+
+use crate::clock::unix_ns;
+use crate::config::CheckedCat;
+use crate::metrics::PoolSnapshot;
+use crate::model::{PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
+use crate::node::schedule::{Due, Plan, Planned};
+use record::Record;
+
+/// Requests that wait for the pool's task.
+const COMMANDS_MAX: usize = 64;
+
+/// The application behind the pool: it takes every transaction, as `CheckTx` of CometBFT's kvstore does.
+#[derive(Debug)]
+pub(crate) struct TakesAll;
+
+impl Application for TakesAll {
+    fn check(&mut self, _: &Transaction, _: CheckKind) -> Verdict {
+        Verdict::Accept(Admission { gas: 1, ..Admission::default() })
+    }
+}
+
+type Node = mconn::Node<Cat<TakesAll>>;
+
+/// A pool that runs. It ends when all of these are gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    node: Node,
+    commands: mpsc::Sender<PoolCommand>,
+    /// Whether it is about to stop: then it takes nothing new from clients.
+    stopping: Arc<AtomicBool>,
+}
+
+/// The pool has stopped, or is about to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone;
+
+impl From<mconn::Gone> for Gone {
+    fn from(_: mconn::Gone) -> Self {
+        Self
+    }
+}
+
+impl Pool {
+    /// Starts a pool with this key.
+    ///
+    /// # Errors
+    /// A text that names the key of the configuration.
+    pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
+        let key = NodeKey::from_secret(secret);
+        let identity = key.id().identity();
+        // Different in every node, the same in every run of one: nothing that is drawn from it is a secret.
+        let seed =
+            identity.as_bytes().iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte));
+        let CheckedCat { engine: config, options } = config;
+        let config = Arc::new(config);
+        let engine =
+            Cat::new(Arc::clone(&config), &identity, TakesAll).map_err(|error| format!("cat: {error}"))?;
+        let codec = CatCodec::new(&config);
+        let rng = NodeRng::new(seed, 0, Purpose::Engine);
+        let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox()), rng).await;
+        let (node, events) = started.map_err(|error| match error {
+            mconn::StartError::Listen { .. } => {
+                format!("cat.listen: {error}; expected a free port at an address of this machine")
+            }
+            mconn::StartError::Options(_) => format!("cat: {error}"),
+        })?;
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let task = Task {
+            node: node.clone(),
+            events,
+            commands: inbox,
+            plan: Plan::new("submissions"),
+            record: Record::default(),
+        };
+        tokio::spawn(task.run());
+        Ok(Self { node, commands, stopping: Arc::default() })
+    }
+
+    /// For the first line on standard output.
+    pub(crate) fn ready(&self) -> PoolReady {
+        PoolReady {
+            id: self.node.id().to_string(),
+            listen: self.node.listen(),
+            address: self.node.address().map(|address| address.to_string()),
+        }
+    }
+
+    fn unless_stopping(&self) -> Result<(), Gone> {
+        if self.stopping.load(Ordering::Relaxed) { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Submits a transaction as a client.
+    pub(crate) async fn submit(&self, tx: Transaction) -> Result<Submitted, Gone> {
+        self.unless_stopping()?;
+        Ok(self.node.call(move |engine, cx| submit(engine, tx, cx)).await?)
+    }
+
+    /// A block was committed.
+    pub(crate) async fn commit(&self, height: u64, keys: Vec<TxKey>) -> Result<(), Gone> {
+        Ok(self.node.call(move |engine, cx| engine.commit(height, &keys, cx)).await?)
+    }
+
+    pub(crate) async fn dial(&self, peer: mconn::PeerAddress) -> Result<(), Gone> {
+        self.unless_stopping()?;
+        Ok(self.node.dial(peer).await?)
+    }
+
+    /// The keys of the first transactions, in the order of the pool.
+    pub(crate) async fn keys(&self, most: usize) -> Result<Vec<String>, Gone> {
+        let keys = move |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
+            let entries = engine.pool().iter().take(most);
+            entries.map(|entry| entry.transaction().key().to_string()).collect()
+        };
+        Ok(self.node.call(keys).await?)
+    }
+
+    pub(crate) async fn status(&self) -> Result<PoolStatus, Gone> {
+        let status = self.node.status().await?;
+        let sizes = |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
+            let pool = engine.pool();
+            (pool.height(), pool.len(), pool.bytes())
+        };
+        let (height, txs, bytes) = self.node.call(sizes).await?;
+        let peers = status.peers.iter().map(|peer| PoolPeer {
+            id: peer.id.to_string(),
+            moniker: peer.moniker.clone(),
+            protocol: peer.protocol.to_string(),
+            outbound: peer.outbound,
+            owed_copies: peer.owed_copies,
+        });
+        let ready = self.ready();
+        Ok(PoolStatus {
+            id: ready.id,
+            address: ready.address,
+            height,
+            txs,
+            bytes,
+            peers: peers.collect(),
+            owed_copies: status.owed_copies,
+            in_flight_bytes: status.in_flight_bytes,
+        })
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<PoolSnapshot, Gone> {
+        let status = self.node.status().await?;
+        let look = |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
+            let pool = engine.pool();
+            let outbox = cx.outbox();
+            let lanes = outbox.config().lanes.iter().zip(0..);
+            let lanes = lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect::<Vec<_>>();
+            (engine.metrics().clone(), pool.metrics().clone(), pool.len(), pool.bytes(), lanes)
+        };
+        let (engine, pool, txs, bytes, lanes) = self.node.call(look).await?;
+        Ok(PoolSnapshot { engine, pool, txs, bytes, lanes, status })
+    }
+
+    /// Plans submissions.
+    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Result<Vec<u64>, String>, Gone> {
+        self.unless_stopping()?;
+        self.ask(|answer| PoolCommand::Plan(planned, answer)).await
+    }
+
+    /// Asks the pool's own task.
+    pub(crate) async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> PoolCommand,
+    ) -> Result<T, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+
+    /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry.
+    pub(crate) async fn stop(self, drain: std::time::Duration, hurry: oneshot::Receiver<()>) -> PoolStopped {
+        self.stopping.store(true, Ordering::Relaxed);
+        let cancelled = self.ask(PoolCommand::Cancel).await.unwrap_or(0);
+        let hurried = async {
+            if hurry.await.is_err() {
+                // Nobody will be.
+                std::future::pending::<()>().await;
+            }
+        };
+        let stopped = tokio::select! {
+            stopped = self.node.stop(drain) => stopped.unwrap_or_default(),
+            () = hurried => self.node.stop(std::time::Duration::ZERO).await.unwrap_or_default(),
+        };
+        PoolStopped {
+            left_copies: stopped.left_copies,
+            left: stopped.left.into_iter().map(|(peer, copies)| (peer.to_string(), copies)).collect(),
+            cancelled_submissions: cancelled,
+        }
+    }
+}
+
+/// Submits a transaction, and finds out what became of it.
+fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submitted {
+    let (key, at_unix_ns) = (tx.key().to_string(), unix_ns());
+    // Of a duplicate the engine says that it is in the pool, which is true.
+    let known = engine.pool().contains(&tx.key()).then_some(Cause::InPool.name());
+    let mut events = Vec::new();
+    let added = engine.submit(tx, &mut cx.nested(&mut events));
+    let refused = events.iter().find_map(|event| match event {
+        Event::Refused { cause, .. } => Some(cause.name()),
+        _ => None,
+    });
+    let took_ns = unix_ns().saturating_sub(at_unix_ns);
+    events.into_iter().for_each(|event| cx.emit(event));
+    let refused = known.or(refused);
+    Submitted { key, added: added && refused.is_none(), refused, at_unix_ns, took_ns }
+}
+
+/// The pool's own task.
+struct Task {
+    node: Node,
+    events: mpsc::Receiver<mconn::Event<Event>>,
+    commands: mpsc::Receiver<PoolCommand>,
+    plan: Plan,
+    record: Record,
+}
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            tokio::select! {
+                // Submissions have their time.
+                biased;
+                due = self.plan.due() => self.submit_due(due).await,
+                command = self.commands.recv() => match command {
+                    Some(command) => self.obey(command),
+                    // Nobody can ask for anything any more: the node ends with its last handle.
+                    None => return,
+                },
+                Some(event) = self.events.recv() => self.record.note(event),
+            }
+        }
+    }
+
+    async fn submit_due(&mut self, due: Due) {
+        let txs = due.messages.into_iter().map(|(_, bytes)| Transaction::new(bytes)).collect::<Vec<_>>();
+        let call = |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
+            txs.into_iter().map(|tx| submit(engine, tx, cx)).collect::<Vec<_>>()
+        };
+        let Ok(submitted) = self.node.call(call).await else { return };
+        let (Some(first), Some(last)) = (submitted.first(), submitted.last()) else { return };
+        let took_ns = last.at_unix_ns + last.took_ns - first.at_unix_ns;
+        self.plan.done(due.number, first.at_unix_ns, took_ns, None);
+        tracing::info!(submission = due.number, key = first.key, "submitted as planned");
+    }
+
+    /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
+    fn obey(&mut self, command: PoolCommand) {
+        match command {
+            PoolCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned))),
+            PoolCommand::Planned(answer) => drop(answer.send(self.plan.report())),
+            PoolCommand::Cancel(answer) => drop(answer.send(self.plan.cancel())),
+            PoolCommand::Arrivals(from, answer) => drop(answer.send(self.record.arrivals(from))),
+        }
+    }
+}

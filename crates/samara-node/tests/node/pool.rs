@@ -1,0 +1,181 @@
+//! The transaction pool of a node.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::common::*;
+
+/// A section for a pool that dials these.
+fn pool(peers: &[String]) -> String {
+    let listen = "listen = \"127.0.0.1:0\"\nmax_inbound_per_ip = 64";
+    format!("[cat]\nnetwork = \"test\"\n{listen}\npeers = {peers:?}\n{FAST}")
+}
+
+fn pool_address(node: &Node) -> String {
+    node.running.ready().pool.as_ref().expect("a pool").address.clone().expect("it listens")
+}
+
+async fn with_pool(seed: u64, peers: &[String]) -> Node {
+    let redial = "redial_first = \"50 ms\"\nredial_max = \"500 ms\"";
+    node(seed, &[], redial, &pool(peers)).await
+}
+
+/// Waits until the pool of a node is as it should be.
+async fn until(node: &Node, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let grown = async {
+        loop {
+            let status = node.get("/v1/pool").await;
+            if is_so(&status) {
+                return status;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, grown).await.unwrap_or_else(|_| panic!("in vain for {what}"))
+}
+
+fn peers(status: &Value) -> usize {
+    status["peers"].as_array().expect("peers").len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_travel_are_committed_and_counted() {
+    let hub = with_pool(70, &[]).await;
+    let leaf = with_pool(71, &[pool_address(&hub)]).await;
+    let far = with_pool(72, &[pool_address(&hub)]).await;
+    until(&hub, "links", |status| peers(status) == 2).await;
+    let submitted = leaf.post("/v1/pool/submit", json!({ "text": "one" })).await;
+    assert_eq!((&submitted["added"], &submitted["refused"]), (&json!(true), &Value::Null));
+    let again = leaf.post("/v1/pool/submit", json!({ "data": "b25l" })).await;
+    assert_eq!((&again["added"], &again["refused"]), (&json!(false), &json!("in_pool")), "{again}");
+    let other = far.post("/v1/pool/submit", json!({ "random_bytes": 4096 })).await;
+    for node in [&hub, &leaf, &far] {
+        let status = until(node, "transactions", |status| status["txs"] == 2).await;
+        assert_eq!(status["bytes"], 4099);
+        let keys = node.get("/v1/pool/txs/10").await;
+        assert!(keys.as_array().unwrap().contains(&submitted["key"]), "{keys}");
+        assert!(node.get("/v1/pool/txs/1").await.as_array().unwrap().len() == 1);
+    }
+
+    let arrivals = far.get("/v1/pool/arrivals/0").await;
+    let list = arrivals["arrivals"].as_array().unwrap();
+    assert_eq!((list.len(), &arrivals["next"]), (2, &json!(2)));
+    let of = |key: &Value| list.iter().find(|arrival| arrival["key"] == *key).expect("it arrived");
+    assert_eq!(of(&submitted["key"])["from"], hub.get("/v1/pool").await["id"]);
+    assert_eq!(of(&other["key"])["from"], Value::Null);
+    let sent = submitted["at_unix_ns"].as_u64().unwrap();
+    assert!(of(&submitted["key"])["at_unix_ns"].as_u64().unwrap() > sent);
+    assert_eq!(far.get("/v1/pool/arrivals/1").await["arrivals"].as_array().unwrap().len(), 1);
+
+    let committed = json!({ "height": 7, "keys": [submitted["key"]] });
+    far.post("/v1/pool/commit", committed).await;
+    let status = until(&far, "a block", |status| status["txs"] == 1).await;
+    assert_eq!(status["height"], 7);
+    let metrics = far.metrics().await;
+    let expected = [
+        ("samara_mempool_size", 1.0),
+        ("samara_mempool_size_bytes", 4096.0),
+        ("samara_mempool_successful_txs_total", 1.0),
+        ("samara_mempool_requested_txs_total", 1.0),
+        ("samara_mempool_rerequested_txs_total", 0.0),
+        ("samara_mempool_already_seen_txs_total", 0.0),
+        ("samara_mempool_peers{protocol=\"cat/2\"}", 1.0),
+        ("samara_mempool_active_outbound_connections", 1.0),
+        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"up\"}", 4096.0),
+        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"down\"}", 3.0),
+        ("samara_mempool_frames_total{kind=\"txs\",direction=\"received\"}", 1.0),
+    ];
+    for (name, expected) in expected {
+        assert!(metrics.iter().any(|(known, _)| known == name), "{name} is not there");
+        assert_eq!(value(&metrics, name), expected, "{name}");
+    }
+    assert!(value(&metrics, "samara_mempool_bytes_total{kind=\"wire\",direction=\"up\"}") >= 5.0 * 1044.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submissions_are_made_at_their_time() {
+    let hub = with_pool(73, &[]).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let at = |ms: u64| now + ms * 1_000_000;
+    let wanted = json!({ "submissions": [
+        { "at_unix_ns": at(600), "text": "second" },
+        { "at_unix_ns": at(300), "random_bytes": 1000 },
+        { "at_unix_ns": at(100_000), "text": "never" },
+    ]});
+    assert_eq!(hub.post("/v1/pool/schedule", wanted).await["planned"], json!([0, 1, 2]));
+    until(&hub, "both", |status| status["txs"] == 2).await;
+    let planned = hub.get("/v1/pool/schedule").await;
+    for number in [0, 1] {
+        assert_eq!(planned[number]["state"], "published", "{planned}");
+        let late = planned[number]["late_ns"].as_i64().unwrap();
+        assert!((0..100_000_000).contains(&late), "{late} ns late");
+    }
+    let arrivals = hub.get("/v1/pool/arrivals/0").await;
+    let times: Vec<u64> = arrivals["arrivals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["at_unix_ns"].as_u64().unwrap())
+        .collect();
+    assert!(times[0] >= at(300) && times[1] >= at(600), "{times:?}");
+    let late = json!({ "submissions": [{ "at_unix_ns": now, "text": "late" }] }).to_string();
+    let (status, answer) = hub.try_post("/v1/pool/schedule", &late).await;
+    assert!(
+        status == 400 && answer["error"].as_str().unwrap().starts_with("submissions[0].at_unix_ns: found")
+    );
+    let stopped = hub.running.stop().await.unwrap();
+    assert_eq!(stopped.pool.unwrap().cancelled_submissions, 1);
+    assert!(stopped.drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_owed_leaves_before_the_end() {
+    let hub = with_pool(74, &[]).await;
+    let leaf = with_pool(75, &[]).await;
+    leaf.post("/v1/pool/dial", json!({ "address": pool_address(&hub) })).await;
+    until(&leaf, "a link", |status| peers(status) == 1).await;
+    for _ in 0..20 {
+        leaf.post("/v1/pool/submit", json!({ "random_bytes": 500_000 })).await;
+    }
+    let stopped = leaf.running.stop().await.unwrap();
+    assert!(stopped.drained, "{stopped:?}");
+    assert_eq!(stopped.pool.unwrap().left_copies, 0);
+    until(&hub, "all", |status| status["txs"] == 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_about_pools_are_told() {
+    let without = node(76, &[], "", FAST).await;
+    let (status, body) = request(without.control, "GET", "/v1/pool", "").await;
+    assert!(status == 404 && body.contains("expected a section [cat]"), "{status} {body}");
+    let node = with_pool(77, &[]).await;
+    let cases: &[(&str, &str, u16, &str)] = &[
+        ("/v1/pool/submit", "{}", 400, "exactly one of data, text and random_bytes"),
+        ("/v1/pool/submit", "{\"data\":\"%\"}", 400, "transaction.data: expected base64"),
+        ("/v1/pool/submit", "{\"random_bytes\":9000000}", 400, "9000000 bytes; expected at most 8388608"),
+        ("/v1/pool/commit", "{\"height\":1,\"keys\":[\"x\"]}", 400, "keys[0]: found \"x\"; expected 64 hex"),
+        ("/v1/pool/dial", "{\"address\":\"x@y\"}", 400, "expected id@host:port"),
+        (
+            "/v1/pool/schedule",
+            "{\"submissions\":[{\"at_unix_ns\":1}]}",
+            400,
+            "submissions[0]: expected exactly",
+        ),
+    ];
+    for (path, body, expected, words) in cases {
+        let (status, answer) = node.try_post(path, body).await;
+        let error = answer["error"].as_str().expect("an error");
+        assert!(status == *expected && error.contains(words), "{path} {body}: {status} {error}");
+    }
+    let refusals = [("{\"random_bytes\":0}", "empty"), ("{\"random_bytes\":2000000}", "too_large")];
+    for (body, cause) in refusals {
+        let (status, answer) = node.try_post("/v1/pool/submit", body).await;
+        assert_eq!((status, &answer["refused"]), (200, &json!(cause)), "{answer}");
+    }
+    for path in ["/v1/pool/txs/x", "/v1/pool/arrivals/-1"] {
+        let (status, body) = request(node.control, "GET", path, "").await;
+        assert!(status == 400 && body.contains("expected a number"), "{path}: {status} {body}");
+    }
+}
