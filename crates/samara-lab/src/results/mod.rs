@@ -20,6 +20,7 @@ use crate::measure::Delivery;
 use crate::measure::messages::MessageRow;
 use crate::measure::transactions::TxRow;
 use crate::run::{BlockRow, ColumnsMeasured, Measured, MessagesMeasured, TransactionsMeasured};
+use crate::scenario::Loaded;
 
 /// What is kept of a run: its metrics, and what figures are drawn from.
 #[derive(Clone, Debug)]
@@ -191,23 +192,24 @@ impl TransactionsResult {
     }
 }
 
-/// Sets the figures of transactions beside those of the first run with the same values of the sweep and the same seed.
-pub fn relate(results: &mut [RunResult]) {
+/// Sets the figures of transactions beside those of the scenario's first run with the same values of the sweep and the same seed,
+/// where that was done.
+pub fn relate(loaded: &Loaded, results: &mut [RunResult]) {
     fn place(run: &Run) -> Vec<(String, serde_json::Value)> {
         run.parameters.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
-    let mut first: Vec<(Vec<(String, serde_json::Value)>, f64)> = Vec::new();
+    let base = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
+    let mut bases: Vec<(Vec<(String, serde_json::Value)>, f64)> = Vec::new();
+    for result in results.iter().filter(|result| result.run().name == *base) {
+        if let RunResult::Transactions(result) = result {
+            bases.push((place(&result.run), result.metrics.connection_bytes));
+        }
+    }
     for result in results {
         let RunResult::Transactions(result) = result else { continue };
         let (place, own) = (place(&result.run), result.metrics.connection_bytes);
-        let base = match first.iter().find(|(other, _)| *other == place) {
-            Some((_, base)) => *base,
-            None => {
-                first.push((place, own));
-                own
-            }
-        };
-        result.metrics.bytes_saved_factor = (own > 0.0).then(|| base / own);
+        let base = bases.iter().find(|(other, _)| *other == place).map(|(_, base)| *base);
+        result.metrics.bytes_saved_factor = base.filter(|_| own > 0.0).map(|base| base / own);
         result.run.metrics = Metrics::Transactions(Box::new(result.metrics.clone()));
     }
 }

@@ -173,6 +173,10 @@ impl Driver {
             if options.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted);
             }
+            // Before a block is committed: nodes are to see the last one.
+            if self.is_complete(now) {
+                break;
+            }
             if now == first {
                 self.note_traffic();
             }
@@ -185,9 +189,6 @@ impl Driver {
                 commit_at += interval;
             }
             self.note_crashes(now);
-            if self.is_complete(now) {
-                break;
-            }
             let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
             let milestones = [propose_at, commit_at, crash, end, first];
             let next = milestones.into_iter().filter(|at| *at > now).fold(now + SLICE_NANOS, u64::min);
