@@ -1,11 +1,12 @@
 //! Links come and go.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use samara_cat::config::Preset;
 use samara_net::mconn::{Closed, Event, Incompatible, Node, Options, PeerAddress};
 
+use crate::attacker::*;
 use crate::common::*;
 
 #[tokio::test]
@@ -99,6 +100,27 @@ async fn a_node_that_stops_sends_what_it_owes_and_hangs_up_politely() {
     assert_eq!(stopped.left_copies, 0);
     hub.has(&keys).await;
     assert!(leaf.node.status().await.is_err(), "a node that has stopped answers nothing");
+}
+
+/// A peer that does not read holds up the end for the given time, and it is told what it did not get.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stops_waits_no_longer_than_it_may() {
+    let hub = ours(140, &[]).await;
+    let leaf = ours(141, &[hub.address()]).await;
+    let host = hub.address().host;
+    let stuck = blocking(move || Attacker::peer(&host, 9)).await;
+    hub.linked(2).await;
+    let mut keys = BTreeSet::new();
+    for number in 0..20u8 {
+        keys.insert(hub.submit(vec![number; 1_000_000]).await);
+    }
+    let since = Instant::now();
+    let stopped = hub.node.stop(Duration::from_secs(3)).await.unwrap();
+    assert!((3.0..6.0).contains(&since.elapsed().as_secs_f64()), "{:?}", since.elapsed());
+    assert_eq!(stopped.left.keys().collect::<Vec<_>>(), [&key(9).id()]);
+    assert!(stopped.left_copies >= 10 && stopped.left_copies <= 20, "{}", stopped.left_copies);
+    leaf.has(&keys).await;
+    drop(stuck);
 }
 
 #[tokio::test]
