@@ -4,11 +4,11 @@
 //! in this crate: it opens streams, reads and writes frames, keeps the clock, and asks the engine's outbox for the next copy only when a
 //! link has room for it, so that the order in which copies leave is the outbox's and not that of buffers on the way.
 //!
-//! [`mconn`] puts any engine whose frames have a codec on the connections of Tendermint, CometBFT and celestia-core: that of the
+//! `mconn` puts any engine whose frames have a codec on the connections of Tendermint, CometBFT and celestia-core: that of the
 //! transaction pool, for one. Each is a feature: `libp2p` (on by default), `mconnection`.
 //!
-//! ```no_run
-//! # #[cfg(feature = "libp2p")] mod example {
+#![cfg_attr(feature = "libp2p", doc = "```no_run")]
+#![cfg_attr(not(feature = "libp2p"), doc = "```ignore")]
 //! use libp2p::futures::StreamExt;
 //! use libp2p::swarm::SwarmEvent;
 //! use samara_gossipsub::Config;
@@ -30,7 +30,6 @@
 //!         println!("{} bytes from {from:?}", message.data.len());
 //!     }
 //! }
-//! # }
 //! # }
 //! ```
 

@@ -1,26 +1,36 @@
 //! Links come and go.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use samara_cat::config::Preset;
 use samara_net::mconn::{Closed, Event, Incompatible, Node, Options, PeerAddress};
 
+use crate::attacker::*;
 use crate::common::*;
 
+/// The one that the smaller of them dialled, so that both come to the same end whatever came first.
 #[tokio::test]
 async fn two_nodes_that_dial_each_other_keep_one_connection() {
     for round in 0..10 {
         let one = ours(60 + 2 * round, &[]).await;
-        let other = ours(61 + 2 * round, &[one.address()]).await;
-        one.node.dial(other.address()).await.unwrap();
+        let other = ours(61 + 2 * round, &[]).await;
+        let (to_other, to_one) = tokio::join!(one.node.dial(other.address()), other.node.dial(one.address()));
+        to_other.and(to_one).unwrap();
         one.linked(1).await;
         other.linked(1).await;
+        // Both connections have come about, and one has gone.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         let keys = BTreeSet::from([one.submit("one").await, other.submit("other").await]);
         one.has(&keys).await;
         other.has(&keys).await;
-        let (one, other) = (one.status().await, other.status().await);
-        assert_ne!(one.peers[0].outbound, other.peers[0].outbound);
+        let smaller = one.node.id() < other.node.id();
+        for (node, dialled) in [(&one, smaller), (&other, !smaller)] {
+            let status = node.status().await;
+            assert_eq!(status.peers.len(), 1);
+            assert_eq!(status.peers[0].outbound, dialled, "{status:?}");
+            assert!(status.counters.links <= 2, "{status:?}");
+        }
     }
 }
 
@@ -99,6 +109,27 @@ async fn a_node_that_stops_sends_what_it_owes_and_hangs_up_politely() {
     assert_eq!(stopped.left_copies, 0);
     hub.has(&keys).await;
     assert!(leaf.node.status().await.is_err(), "a node that has stopped answers nothing");
+}
+
+/// A peer that does not read holds up the end for the given time, and it is told what it did not get.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stops_waits_no_longer_than_it_may() {
+    let hub = ours(140, &[]).await;
+    let leaf = ours(141, &[hub.address()]).await;
+    let host = hub.address().host;
+    let stuck = blocking(move || Attacker::peer(&host, 9)).await;
+    hub.linked(2).await;
+    let mut keys = BTreeSet::new();
+    for number in 0..20u8 {
+        keys.insert(hub.submit(vec![number; 1_000_000]).await);
+    }
+    let since = Instant::now();
+    let stopped = hub.node.stop(Duration::from_secs(3)).await.unwrap();
+    assert!((3.0..6.0).contains(&since.elapsed().as_secs_f64()), "{:?}", since.elapsed());
+    assert_eq!(stopped.left.keys().collect::<Vec<_>>(), [&key(9).id()]);
+    assert!(stopped.left_copies >= 10 && stopped.left_copies <= 20, "{}", stopped.left_copies);
+    leaf.has(&keys).await;
+    drop(stuck);
 }
 
 #[tokio::test]

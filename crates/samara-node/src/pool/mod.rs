@@ -6,7 +6,7 @@ mod record;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use samara_cat::pool::{Admission, Application, Cause, CheckKind, Verdict};
+use samara_cat::pool::{Admission, Application, Cause, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{NodeRng, Outbox, Purpose};
@@ -25,13 +25,25 @@ use record::Record;
 /// Requests that wait for the pool's task.
 const COMMANDS_MAX: usize = 64;
 
+/// Bytes of the signer that a transaction is given: as many as an address has.
+const SIGNER_BYTES: usize = 20;
+
 /// The application behind the pool: it takes every transaction, as `CheckTx` of CometBFT's kvstore does.
 #[derive(Debug)]
-pub(crate) struct TakesAll;
+pub(crate) struct TakesAll {
+    /// Whether every transaction is the first one of a signer of its own: for generations that ask for nothing without a signer.
+    signers: bool,
+}
 
 impl Application for TakesAll {
-    fn check(&mut self, _: &Transaction, _: CheckKind) -> Verdict {
-        Verdict::Accept(Admission { gas: 1, ..Admission::default() })
+    fn check(&mut self, tx: &Transaction, _: CheckKind) -> Verdict {
+        let sender = self.signers.then(|| Signer::new(&tx.key().as_bytes()[..SIGNER_BYTES]));
+        let sequence = self.signers.then_some(0);
+        Verdict::Accept(Admission { gas: 1, sender, sequence, ..Admission::default() })
+    }
+
+    fn expected_sequence(&mut self, _: &Signer) -> Option<u64> {
+        self.signers.then_some(0)
     }
 }
 
@@ -69,8 +81,9 @@ impl Pool {
             identity.as_bytes().iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let CheckedCat { engine: config, options } = config;
         let config = Arc::new(config);
-        let engine =
-            Cat::new(Arc::clone(&config), &identity, TakesAll).map_err(|error| format!("cat: {error}"))?;
+        let application = TakesAll { signers: config.sequences.is_some() };
+        let engine = Cat::new(Arc::clone(&config), &identity, application);
+        let engine = engine.map_err(|error| format!("cat: {error}"))?;
         let codec = CatCodec::new(&config);
         let rng = NodeRng::new(seed, 0, Purpose::Engine);
         let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox()), rng).await;

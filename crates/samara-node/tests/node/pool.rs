@@ -36,7 +36,7 @@ async fn until(node: &Node, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
     timeout(PATIENCE, grown).await.unwrap_or_else(|_| panic!("in vain for {what}"))
 }
 
-fn peers(status: &Value) -> usize {
+fn peers_of(status: &Value) -> usize {
     status["peers"].as_array().expect("peers").len()
 }
 
@@ -45,7 +45,7 @@ async fn transactions_travel_are_committed_and_counted() {
     let hub = with_pool(70, &[]).await;
     let leaf = with_pool(71, &[pool_address(&hub)]).await;
     let far = with_pool(72, &[pool_address(&hub)]).await;
-    until(&hub, "links", |status| peers(status) == 2).await;
+    until(&hub, "links", |status| peers_of(status) == 2).await;
     let submitted = leaf.post("/v1/pool/submit", json!({ "text": "one" })).await;
     assert_eq!((&submitted["added"], &submitted["refused"]), (&json!(true), &Value::Null));
     let again = leaf.post("/v1/pool/submit", json!({ "data": "b25l" })).await;
@@ -94,6 +94,23 @@ async fn transactions_travel_are_committed_and_counted() {
     assert!(value(&metrics, "samara_mempool_bytes_total{kind=\"wire\",direction=\"up\"}") >= 5.0 * 1044.0);
 }
 
+/// Every generation carries transactions, over two links.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_preset_works() {
+    let presets =
+        ["flood-fifo", "flood-priority", "seen-only", "cat-2023", "cat2-2023", "cat-merged", "cat-2026"];
+    for (seed, preset) in (100..).step_by(3).zip(presets) {
+        let section = |peers: &[String]| pool(peers).replace("[cat]", &format!("[cat]\npreset = {preset:?}"));
+        let hub = node(seed, &[], "", &section(&[])).await;
+        let peers = [pool_address(&hub)];
+        let one = node(seed + 1, &[], "", &section(&peers)).await;
+        let other = node(seed + 2, &[], "", &section(&peers)).await;
+        until(&hub, "links", |status| peers_of(status) == 2).await;
+        one.post("/v1/pool/submit", json!({ "random_bytes": 3000 })).await;
+        until(&other, preset, |status| status["txs"] == 1).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_are_made_at_their_time() {
     let hub = with_pool(73, &[]).await;
@@ -135,7 +152,7 @@ async fn what_is_owed_leaves_before_the_end() {
     let hub = with_pool(74, &[]).await;
     let leaf = with_pool(75, &[]).await;
     leaf.post("/v1/pool/dial", json!({ "address": pool_address(&hub) })).await;
-    until(&leaf, "a link", |status| peers(status) == 1).await;
+    until(&leaf, "a link", |status| peers_of(status) == 1).await;
     for _ in 0..20 {
         leaf.post("/v1/pool/submit", json!({ "random_bytes": 500_000 })).await;
     }
