@@ -89,7 +89,10 @@ fn mistakes_are_told_with_line_and_remedy() {
     assert!(rate.contains("\"Mbps\" is not a unit of it; expected a rate such as \"20 Mbit/s\""), "{rate}");
 
     let kind = error(&format!("{HEAD}[network.topology]\nkind = \"star\"\n"), &[], &[]);
-    assert!(kind.contains("unknown variant `star`, expected one of `random-regular`, `random-dials`"), "{kind}");
+    assert!(
+        kind.contains("unknown variant `star`, expected one of `random-regular`, `random-dials`"),
+        "{kind}"
+    );
 
     let syntax = error("[scenario\nname = 3", &[], &[]);
     assert!(syntax.starts_with("FILE:1:"), "{syntax}");
