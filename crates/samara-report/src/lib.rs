@@ -49,7 +49,7 @@ impl Report {
             match result {
                 RunResult::Columns(result) => columns.push(result),
                 RunResult::Messages(result) => messages.push(result),
-                RunResult::Transactions(result) => transactions.push(result),
+                RunResult::Transactions(result) => transactions.push(*result),
             }
         }
         Self(if loaded.scenario.transactions.is_some() {

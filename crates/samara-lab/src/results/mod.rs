@@ -30,7 +30,7 @@ pub enum RunResult {
     /// Of a stream of messages.
     Messages(MessagesResult),
     /// Of transactions and their pools.
-    Transactions(TransactionsResult),
+    Transactions(Box<TransactionsResult>),
 }
 
 /// What is kept of a run with blocks of columns.
@@ -111,7 +111,9 @@ impl RunResult {
         match measured {
             Measured::Columns(measured) => Self::Columns(ColumnsResult::of(run, measured)),
             Measured::Messages(measured) => Self::Messages(MessagesResult::of(run, measured)),
-            Measured::Transactions(measured) => Self::Transactions(TransactionsResult::of(run, measured)),
+            Measured::Transactions(measured) => {
+                Self::Transactions(Box::new(TransactionsResult::of(run, measured)))
+            }
         }
     }
 
