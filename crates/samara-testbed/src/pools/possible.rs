@@ -74,8 +74,8 @@ fn check_workload(transactions: &Transactions) -> Result<(), String> {
 
 fn check_cat(cat: &Cat) -> Result<(), String> {
     let written = toml::Value::try_from(cat).map_err(|error| format!("cat: {error}"))?;
-    let keys = written.as_table().into_iter().flat_map(toml::Table::keys);
-    if let Some(key) = keys.into_iter().find(|key| !CAT_KEYS.contains(&key.as_str())) {
+    let mut keys = written.as_table().into_iter().flat_map(toml::Table::keys);
+    if let Some(key) = keys.find(|key| !CAT_KEYS.contains(&key.as_str())) {
         return refuse(
             &format!("cat.{key}"),
             "real pools are as their preset is; leave it out, or use samara run",
