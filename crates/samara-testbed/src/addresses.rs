@@ -1,6 +1,6 @@
 //! Where nodes listen, and where others reach them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use samara_emulation::{
     DownlinkQueue, EmulationConfig, HostConfig, Latency, NicDiscipline, Relay, RelayConfig, UplinkQueue,
@@ -66,6 +66,11 @@ pub(crate) fn multiaddr(address: Ipv4Addr, transport: TransportKind) -> String {
         TransportKind::Quic => format!("/ip4/{address}/udp/{PORT}/quic-v1"),
         TransportKind::Tcp | TransportKind::Ideal => format!("/ip4/{address}/tcp/{PORT}"),
     }
+}
+
+/// The address of a pool on the port of all nodes.
+pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
+    (address, PORT).into()
 }
 
 /// The scenario's network in the words of the emulation.

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +48,42 @@ pub(crate) struct Payload {
     pub(crate) random_bytes: u64,
 }
 
-/// A publication as it was made.
+/// A transaction that a node submits by itself at its time.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlannedTx {
+    at_unix_ns: u64,
+    /// In base64.
+    data: String,
+}
+
+impl PlannedTx {
+    pub(crate) fn new(at_unix_ns: u64, bytes: &[u8]) -> Self {
+        Self { at_unix_ns, data: STANDARD.encode(bytes) }
+    }
+}
+
+/// What the testbed wants to know of `GET /v1/pool`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct PoolStatus {
+    pub(crate) peers: Vec<serde::de::IgnoredAny>,
+}
+
+/// A portion of what came into a pool.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Arrivals {
+    pub(crate) first: u64,
+    pub(crate) next: u64,
+    pub(crate) arrivals: Vec<Arrival>,
+}
+
+/// A transaction that came into a pool.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Arrival {
+    pub(crate) key: String,
+    pub(crate) at_unix_ns: u64,
+}
+
+/// A publication, or a submission, as it was made.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Made {
     pub(crate) actual_unix_ns: Option<u64>,
@@ -98,6 +135,36 @@ impl Client {
 
     pub(crate) fn made(&self) -> Result<Vec<Made>, String> {
         self.get("/v1/schedule")
+    }
+
+    pub(crate) fn pool_status(&self) -> Result<PoolStatus, String> {
+        self.get("/v1/pool")
+    }
+
+    pub(crate) fn dial_pool(&self, address: &str) -> Result<(), String> {
+        self.post("/v1/pool/dial", &serde_json::json!({ "address": address }))
+    }
+
+    pub(crate) fn plan_transactions(&self, planned: &[PlannedTx]) -> Result<(), String> {
+        self.post("/v1/pool/schedule", &serde_json::json!({ "submissions": planned }))
+    }
+
+    pub(crate) fn made_transactions(&self) -> Result<Vec<Made>, String> {
+        self.get("/v1/pool/schedule")
+    }
+
+    /// The keys of the first transactions of the pool.
+    pub(crate) fn pool_keys(&self, most: u64) -> Result<Vec<String>, String> {
+        self.get(&format!("/v1/pool/txs/{most}"))
+    }
+
+    /// What came into the pool, from a number on.
+    pub(crate) fn arrivals(&self, from: u64) -> Result<Arrivals, String> {
+        self.get(&format!("/v1/pool/arrivals/{from}"))
+    }
+
+    pub(crate) fn commit(&self, height: u64, keys: &[String]) -> Result<(), String> {
+        self.post("/v1/pool/commit", &serde_json::json!({ "height": height, "keys": keys }))
     }
 
     /// All values of `/metrics`.

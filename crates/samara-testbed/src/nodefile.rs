@@ -3,11 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use samara_lab::scenario::Scenario;
+use samara_lab::scenario::{CatPreset, Scenario};
+use samara_lab::units::Span;
 use serde::Serialize;
 
-use crate::addresses::multiaddr;
-use crate::plan::Wanted;
+use crate::addresses::{self, multiaddr};
+use crate::plan::{Job, Wanted};
+use crate::pools;
 
 /// Events that a node may be behind with its trace: a testbed rather makes a node wait than lose any.
 const TRACE_QUEUE: usize = 1 << 16;
@@ -15,6 +17,11 @@ const TRACE_QUEUE: usize = 1 << 16;
 /// Bytes that leave the outbox ahead of each stream: the least send buffer of the simulator's TCP. What is in buffers cannot be
 /// withdrawn nor put in another order.
 const IN_FLIGHT: &str = "16 KiB";
+/// The same of a pool, what a node has by itself: its channels have queues behind the outbox in the simulator, too.
+const POOL_IN_FLIGHT: &str = "64 KiB";
+
+/// The chain that pools say they belong to.
+const CHAIN: &str = "samara-testbed";
 
 #[derive(Serialize)]
 struct NodeFile<'a> {
@@ -24,8 +31,22 @@ struct NodeFile<'a> {
     gossipsub: toml::Value,
     messages: Messages,
     control: Control,
-    trace: Trace<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<Cat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace<'a>>,
     log: Log,
+}
+
+/// A pool of transactions.
+#[derive(Serialize)]
+struct Cat {
+    preset: CatPreset,
+    network: &'static str,
+    listen: SocketAddr,
+    flush_throttle: Span,
+    max_inbound: u32,
+    max_inbound_per_ip: u32,
 }
 
 #[derive(Serialize)]
@@ -72,16 +93,19 @@ pub(crate) fn text(
     own: Ipv4Addr,
     trace: &Path,
 ) -> Result<String, String> {
+    let cat = cat(scenario, wanted, node, own);
+    let is_pool = cat.is_some();
     let signed = scenario.messages.as_ref().is_some_and(|messages| messages.signed);
     let file = NodeFile {
         topics: &wanted.topics[node as usize],
         // 0 is the seed of nobody.
         identity: Identity { seed: u64::from(node) + 1 },
         network: Network {
-            listen: vec![multiaddr(own, scenario.transport.kind)],
+            // The pool has the port.
+            listen: if is_pool { Vec::new() } else { vec![multiaddr(own, scenario.transport.kind)] },
             idle_timeout: "1 h",
             max_connections: scenario.network.nodes.max(16) * 2,
-            in_flight: IN_FLIGHT,
+            in_flight: if is_pool { POOL_IN_FLIGHT } else { IN_FLIGHT },
         },
         gossipsub: toml::Value::try_from(&scenario.gossipsub).map_err(|error| error.to_string())?,
         messages: Messages {
@@ -89,8 +113,23 @@ pub(crate) fn text(
             id: if signed { "from-seqno" } else { "ethereum" },
         },
         control: Control { address: SocketAddr::from(([127, 0, 0, 1], 0)) },
-        trace: Trace { file: trace, queue: TRACE_QUEUE, when_full: "wait" },
+        cat,
+        // Pools tell of arrivals on the control API.
+        trace: (!is_pool).then_some(Trace { file: trace, queue: TRACE_QUEUE, when_full: "wait" }),
         log: Log { filter: "info" },
     };
     toml::to_string(&file).map_err(|error| error.to_string())
+}
+
+/// The section of a node's pool, if the scenario has pools.
+fn cat(scenario: &Scenario, wanted: &Wanted, node: u32, own: Ipv4Addr) -> Option<Cat> {
+    let Job::Transactions { roles, .. } = &wanted.job else { return None };
+    Some(Cat {
+        preset: pools::preset(scenario, roles[node as usize]),
+        network: CHAIN,
+        listen: addresses::pool(own),
+        flush_throttle: pools::flush_throttle(scenario),
+        max_inbound: scenario.network.nodes,
+        max_inbound_per_ip: scenario.network.nodes,
+    })
 }

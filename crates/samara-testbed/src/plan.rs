@@ -5,11 +5,12 @@ use std::path::Path;
 use samara_lab::jobs::columns::Columns;
 use samara_lab::jobs::messages::TOPIC;
 use samara_lab::network::{self, Hosts};
-use samara_lab::run::Plan;
+use samara_lab::run::{Plan, Submission, roles};
 use samara_lab::scenario::{Point, Scenario, TransportKind};
 use samara_lab::topology::{self, Graph};
 
 use crate::client::{Payload, Publication};
+use crate::pools;
 
 /// Everything that a run is to do.
 pub(crate) struct Wanted {
@@ -26,6 +27,8 @@ pub(crate) enum Job {
     Columns { custody: Vec<Vec<u32>>, columns: Columns },
     /// A stream of messages.
     Messages { plan: Plan, size: u64 },
+    /// Transactions, by time, and the group of each node.
+    Transactions { submissions: Vec<Submission>, roles: Vec<Option<usize>> },
 }
 
 impl Wanted {
@@ -34,6 +37,12 @@ impl Wanted {
         possible(scenario)?;
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, nodes, point.seed);
+        if let Some(transactions) = &scenario.transactions {
+            let graph = topology::build(scenario, &[], directory, point.seed)?;
+            let submissions = pools::submissions(transactions, nodes, point.seed);
+            let job = Job::Transactions { submissions, roles: roles(scenario, point.seed) };
+            return Ok(Self { hosts, graph, topics: vec![Vec::new(); nodes as usize], job });
+        }
         if let Some(messages) = &scenario.messages {
             let graph = topology::build(scenario, &[], directory, point.seed)?;
             let plan = Plan::new(messages, nodes, point.seed);
@@ -52,9 +61,10 @@ impl Wanted {
 
     /// Nanoseconds from the start of the run to the first publication.
     pub(crate) fn warm_up(&self, scenario: &Scenario) -> u64 {
-        match &scenario.messages {
-            Some(messages) => messages.warm_up.nanos(),
-            None => scenario.workload.warm_up.nanos(),
+        match (&scenario.transactions, &scenario.messages) {
+            (Some(transactions), _) => transactions.warm_up.nanos(),
+            (None, Some(messages)) => messages.warm_up.nanos(),
+            (None, None) => scenario.workload.warm_up.nanos(),
         }
     }
 
@@ -66,6 +76,10 @@ impl Wanted {
             }
             Job::Columns { .. } => {
                 u64::from(scenario.workload.slots - 1) * scenario.workload.slot_interval.nanos()
+            }
+            Job::Transactions { submissions, .. } => {
+                let at = |submission: Option<&Submission>| submission.map_or(0, |submission| submission.at);
+                at(submissions.last()) - at(submissions.first())
             }
         }
     }
@@ -79,6 +93,9 @@ impl Wanted {
                 let waiting = custody.iter().enumerate().filter(|(node, _)| *node != publisher);
                 let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
                 kept as u64 * u64::from(scenario.workload.slots)
+            }
+            Job::Transactions { submissions, .. } => {
+                submissions.len() as u64 * u64::from(scenario.network.nodes - 1)
             }
         }
     }
@@ -95,6 +112,8 @@ impl Wanted {
                         .push(Publication { at_unix_ns: first_unix_ns + (at - first), batch: vec![payload] });
                 }
             }
+            // Pools have a schedule of their own.
+            Job::Transactions { .. } => {}
             Job::Columns { columns, .. } => {
                 let workload = &scenario.workload;
                 let bytes = workload.column_bytes();
@@ -121,12 +140,6 @@ impl Wanted {
 /// What only a simulation can do is refused, never left out.
 fn possible(scenario: &Scenario) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.transactions.is_some() {
-        return refuse(
-            "transactions",
-            "pools of transactions run in the simulator only; use samara run, or a scenario with [workload] or [messages]",
-        );
-    }
     if !scenario.faults.is_empty() {
         return refuse("fault", "faults exist in the simulator only; remove them for the testbed");
     }
@@ -143,5 +156,8 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "real nodes take the time that they take; remove it for the testbed",
         );
     }
-    Ok(())
+    match &scenario.transactions {
+        Some(transactions) => pools::check(scenario, transactions),
+        None => Ok(()),
+    }
 }

@@ -27,6 +27,13 @@ const DYING: Duration = Duration::from_secs(2);
 struct Ready {
     peer_id: String,
     control: SocketAddr,
+    pool: Option<PoolReady>,
+}
+
+/// What it says of its pool.
+#[derive(Debug, Deserialize)]
+struct PoolReady {
+    id: String,
 }
 
 /// The last line of a node's standard output.
@@ -35,6 +42,13 @@ struct Ready {
 pub(crate) struct Stopped {
     pub(crate) left_copies: u64,
     pub(crate) trace: Option<TraceReport>,
+    pub(crate) pool: Option<PoolStopped>,
+}
+
+/// What a pool left.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct PoolStopped {
+    pub(crate) left_copies: u64,
 }
 
 /// What became of a trace.
@@ -55,6 +69,8 @@ pub(crate) struct NodeProcess {
     log: PathBuf,
     pub(crate) trace: PathBuf,
     pub(crate) peer_id: String,
+    /// The name of its pool; empty without one.
+    pub(crate) pool_id: String,
     pub(crate) client: Option<Client>,
     pub(crate) usage: resources::Usage,
 }
@@ -97,6 +113,7 @@ impl NodeProcess {
             log,
             trace,
             peer_id: String::new(),
+            pool_id: String::new(),
             client: None,
             usage: resources::Usage::default(),
         })
@@ -109,6 +126,7 @@ impl NodeProcess {
                 let ready: Ready = serde_json::from_str(&line)
                     .map_err(|error| self.silent("start", format!("its first line is {line:?}: {error}")))?;
                 self.peer_id = ready.peer_id;
+                self.pool_id = ready.pool.map(|pool| pool.id).unwrap_or_default();
                 self.client = Some(Client::new(ready.control));
                 Ok(())
             }

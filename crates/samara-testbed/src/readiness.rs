@@ -6,7 +6,7 @@ use samara_lab::scenario::Scenario;
 
 use crate::client::Status;
 use crate::error::TestbedError;
-use crate::plan::Wanted;
+use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
 use crate::run::Stop;
 
@@ -25,7 +25,7 @@ enum Lack {
 }
 
 /// Waits until every node has its links, and in each topic a mesh of at least D_low or of all its peers there are; or until
-/// meshes, none of which is empty, do not change any more.
+/// meshes, none of which is empty, do not change any more. Pools have links only.
 pub(crate) fn wait(
     nodes: &mut [NodeProcess],
     scenario: &Scenario,
@@ -43,6 +43,12 @@ pub(crate) fn wait(
         let (mut lacks, mut sizes) = (Vec::new(), Vec::new());
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("set-up")?;
+            if let Job::Transactions { .. } = wanted.job {
+                let found = node.ask("set-up", |client| client.pool_status())?.peers.len();
+                let lack = Lack::Links { found, expected: links[number] };
+                lacks.extend((found < links[number]).then_some((number, lack)));
+                continue;
+            }
             let status = node.ask("set-up", |client| client.status())?;
             sizes.extend(status.topics.iter().map(|topic| topic.mesh.len()));
             lacks.extend(lack(&status, links[number], least).map(|lack| (number, lack)));

@@ -17,12 +17,12 @@ use samara_lab::run::{ColumnsMeasured, Measured, MessagesMeasured, columns_bound
 use samara_lab::scenario::Point;
 use samara_sim::HostStats;
 
-use crate::addresses::{Wire, multiaddr};
+use crate::addresses::{self, Wire, multiaddr};
 use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, nodefile, readiness};
+use crate::{NodeProgram, TestbedError, kernel, nodefile, pools, readiness};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +55,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a process may take to end once it was asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the moment when publications are handed out to the first of them: every node must have its own by then.
-const LEAD: Duration = Duration::from_secs(2);
+pub(crate) const LEAD: Duration = Duration::from_secs(2);
 /// Between two looks at how much has been delivered.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long after everything was delivered late copies are counted.
-const QUIET: Duration = Duration::from_secs(1);
+pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
 /// Runs a point on real nodes. `progress` is told what is being done, and how much of it (0 to 1).
 ///
@@ -77,24 +77,101 @@ pub fn run(
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
     progress("starting nodes", 0.0);
     let mut nodes = start(point, options, &wanted, &wire)?;
-    for (dialler, listener) in &wanted.graph.edges {
-        stop.check()?;
-        let address = multiaddr(wire.dialled(*dialler, *listener), scenario.transport.kind);
-        let address = format!("{address}/p2p/{}", nodes[*listener as usize].peer_id);
-        nodes[*dialler as usize].ask("set-up", |client| client.dial(&address))?;
-    }
+    dial(&mut nodes, point, &wanted, &wire, &stop)?;
     progress("waiting for links and meshes", 0.0);
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
     let before = Looks::new(&mut nodes, &mut wire)?;
-    let first = unix_ns() + LEAD.as_nanos() as u64;
-    let planned = wanted.publications(scenario, first);
+    let (measured, late_ms, after) = if let Job::Transactions { submissions, .. } = &wanted.job {
+        let mut told = pools::drive(&mut nodes, point, submissions, &stop, &mut progress)?;
+        progress("stopping nodes", 1.0);
+        let after = Looks::new(&mut nodes, &mut wire)?;
+        doubts.extend(end(&mut nodes)?);
+        let measured = pools::measured(point, &wanted, submissions, &mut told, (&before, &after));
+        doubts.append(&mut told.doubts);
+        (Measured::Transactions(Box::new(measured)), told.late_ms, after)
+    } else {
+        let publications = publish(&mut nodes, point, &wanted, &stop, &mut progress)?;
+        progress("stopping nodes", 1.0);
+        let after = Looks::new(&mut nodes, &mut wire)?;
+        doubts.extend(end(&mut nodes)?);
+        progress("reading traces", 1.0);
+        let events = collect::events(&nodes)?;
+        doubts.extend(missing(&events, &publications.planned));
+        let (looks, first) = ((&before, &after), publications.first_unix_ns);
+        let measured = match &wanted.job {
+            Job::Messages { plan, .. } => {
+                let publishers = &plan.publishers;
+                Measured::Messages(Box::new(messages(point, &wanted, publishers, &events, looks, first)))
+            }
+            _ => Measured::Columns(Box::new(columns(point, &wanted, &events, looks, first))),
+        };
+        (measured, publications.late_ms, after)
+    };
+    doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
+    let usage = |value: fn(&NodeProcess) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
+    let real = RealRun {
+        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
+        ready_s: ready.as_secs_f64(),
+        publish_error_ms: Statistics::of(&late_ms),
+        node_cpu_s: usage(|node| node.usage.cpu_s),
+        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
+        node_open_fds: usage(|node| node.usage.fds_max as f64),
+        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
+        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
+        doubts,
+    };
+    Ok((measured, real))
+}
+
+/// Tells nodes to dial each other as the graph says.
+fn dial(
+    nodes: &mut [NodeProcess],
+    point: &Point,
+    wanted: &Wanted,
+    wire: &Wire,
+    stop: &Stop<'_>,
+) -> Result<(), TestbedError> {
+    for (dialler, listener) in &wanted.graph.edges {
+        stop.check()?;
+        let address = wire.dialled(*dialler, *listener);
+        let other = &nodes[*listener as usize];
+        if let Job::Transactions { .. } = wanted.job {
+            let address = format!("{}@{}", other.pool_id, addresses::pool(address));
+            nodes[*dialler as usize].ask("set-up", |client| client.dial_pool(&address))?;
+        } else {
+            let address = multiaddr(address, point.scenario.transport.kind);
+            let address = format!("{address}/p2p/{}", other.peer_id);
+            nodes[*dialler as usize].ask("set-up", |client| client.dial(&address))?;
+        }
+    }
+    Ok(())
+}
+
+/// Publications as they were planned and made.
+struct Publications {
+    first_unix_ns: u64,
+    /// By node.
+    planned: Vec<Vec<Publication>>,
+    late_ms: Vec<f64>,
+}
+
+/// Hands out all publications, and waits until they have been delivered.
+fn publish(
+    nodes: &mut [NodeProcess],
+    point: &Point,
+    wanted: &Wanted,
+    stop: &Stop<'_>,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<Publications, TestbedError> {
+    let first_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
+    let planned = wanted.publications(&point.scenario, first_unix_ns);
     for (node, publications) in nodes.iter_mut().zip(&planned) {
         if !publications.is_empty() {
             node.ask("hand-out of publications", |client| client.schedule(publications))?;
         }
     }
-    watch(&mut nodes, point, &wanted, first, &stop, &mut progress)?;
-    let mut errors = Vec::new();
+    watch(nodes, point, wanted, first_unix_ns, stop, progress)?;
+    let mut late_ms = Vec::new();
     for (node, publications) in nodes.iter_mut().zip(&planned).filter(|(_, planned)| !planned.is_empty()) {
         let made = node.ask("collection", |client| client.made())?;
         let missed = made.iter().filter(|made| made.actual_unix_ns.is_none()).count();
@@ -104,35 +181,9 @@ pub fn run(
                 "{missed} of {all} publications of a node were not made in time; give the scenario more time"
             )));
         }
-        errors.extend(made.iter().filter_map(|made| made.late_ns).map(|late| late as f64 / 1e6));
+        late_ms.extend(made.iter().filter_map(|made| made.late_ns).map(|late| late as f64 / 1e6));
     }
-    progress("stopping nodes", 1.0);
-    let after = Looks::new(&mut nodes, &mut wire)?;
-    doubts.extend(end(&mut nodes)?);
-    progress("reading traces", 1.0);
-    let events = collect::events(&nodes)?;
-    doubts.extend(missing(&events, &planned));
-    let looks = (&before, &after);
-    let measured = match &wanted.job {
-        Job::Messages { plan, .. } => {
-            Measured::Messages(Box::new(messages(point, &wanted, &plan.publishers, &events, looks, first)))
-        }
-        Job::Columns { .. } => Measured::Columns(Box::new(columns(point, &wanted, &events, looks, first))),
-    };
-    doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
-    let usage = |value: fn(&NodeProcess) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
-    let real = RealRun {
-        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
-        ready_s: ready.as_secs_f64(),
-        publish_error_ms: Statistics::of(&errors),
-        node_cpu_s: usage(|node| node.usage.cpu_s),
-        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
-        node_open_fds: usage(|node| node.usage.fds_max as f64),
-        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
-        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
-        doubts,
-    };
-    Ok((measured, real))
+    Ok(Publications { first_unix_ns, planned, late_ms })
 }
 
 /// What the traces have less, or more, of publications than was planned.
@@ -217,8 +268,9 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
     let mut doubts = Vec::new();
     for (number, node) in nodes.iter_mut().enumerate() {
         let stopped = node.wait_stopped(END_TIMEOUT)?;
-        if stopped.left_copies > 0 {
-            doubts.push(format!("node {number} still owed {} copies at the end", stopped.left_copies));
+        let left = stopped.left_copies + stopped.pool.map_or(0, |pool| pool.left_copies);
+        if left > 0 {
+            doubts.push(format!("node {number} still owed {left} copies at the end"));
         }
         if let Some(trace) = stopped.trace.filter(|trace| trace.dropped + trace.failed > 0) {
             let error = trace.error.map(|error| format!(" ({error})")).unwrap_or_default();
@@ -232,8 +284,9 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
 }
 
 /// What nodes and relay have counted at a time.
-struct Looks {
-    metrics: Vec<Metrics>,
+pub(crate) struct Looks {
+    /// By node.
+    pub(crate) metrics: Vec<Metrics>,
     relay: Option<RelayReport>,
 }
 
@@ -249,9 +302,12 @@ impl Looks {
     }
 }
 
-/// Traffic of each node between two looks. Packets and their loss are known where links are emulated; on plain loopback
-/// bytes are those of frames.
-fn traffic((before, after): (&Looks, &Looks)) -> Vec<HostStats> {
+/// Traffic of each node between two looks. `frames` fills in what nodes know of it, given how much a metric with a label has grown.
+/// Packets and their loss are known where links are emulated.
+pub(crate) fn traffic(
+    (before, after): (&Looks, &Looks),
+    frames: impl Fn(&mut HostStats, &dyn Fn(&str, &str) -> u64),
+) -> Vec<HostStats> {
     (0..after.metrics.len())
         .map(|node| {
             let since = |name: &str, label: &str| {
@@ -259,22 +315,24 @@ fn traffic((before, after): (&Looks, &Looks)) -> Vec<HostStats> {
                 (value(after) - value(before)).max(0.0) as u64
             };
             let mut stats = HostStats::default();
-            stats.frames_sent.payload_bytes = since("samara_bytes_up_total", "payload");
-            stats.frames_sent.control_bytes = since("samara_bytes_up_total", "control");
-            stats.frames_received.payload_bytes = since("samara_bytes_down_total", "payload");
-            stats.frames_received.control_bytes = since("samara_bytes_down_total", "control");
-            stats.frames_received.frames = since("samara_rpcs_received_total", "");
-            match (&before.relay, &after.relay) {
-                (Some(before), Some(after)) => emulated(&mut stats, &before.hosts[node], &after.hosts[node]),
-                _ => {
-                    stats.sent.bytes = stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes;
-                    stats.received.bytes =
-                        stats.frames_received.payload_bytes + stats.frames_received.control_bytes;
-                }
+            frames(&mut stats, &since);
+            if let (Some(before), Some(after)) = (&before.relay, &after.relay) {
+                emulated(&mut stats, &before.hosts[node], &after.hosts[node]);
             }
             stats
         })
         .collect()
+}
+
+/// Bytes of RPCs. On plain loopback there is nothing else to count.
+fn rpcs(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
+    stats.frames_sent.payload_bytes = since("samara_bytes_up_total", "payload");
+    stats.frames_sent.control_bytes = since("samara_bytes_up_total", "control");
+    stats.frames_received.payload_bytes = since("samara_bytes_down_total", "payload");
+    stats.frames_received.control_bytes = since("samara_bytes_down_total", "control");
+    stats.frames_received.frames = since("samara_rpcs_received_total", "");
+    stats.sent.bytes = stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes;
+    stats.received.bytes = stats.frames_received.payload_bytes + stats.frames_received.control_bytes;
 }
 
 fn emulated(
@@ -345,7 +403,7 @@ fn messages(
         withdrawn: withdrawn(looks),
         degrees: wanted.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
         mesh_size: mesh / f64::from(nodes),
-        traffic: traffic(looks),
+        traffic: traffic(looks, rpcs),
         hosts: wanted.hosts.clone(),
         digest: 0,
         steps: 0,
@@ -388,7 +446,7 @@ fn columns(
         withdrawn: withdrawn(looks),
         mesh_size: meshes / joined.max(1) as f64,
         publisher_windows: Vec::new(),
-        traffic: traffic(looks),
+        traffic: traffic(looks, rpcs),
         hosts: wanted.hosts.clone(),
         digest: 0,
         steps: 0,
@@ -405,6 +463,7 @@ fn withdrawn((before, after): (&Looks, &Looks)) -> u64 {
     (all(after) - all(before)).max(0.0) as u64
 }
 
-fn unix_ns() -> u64 {
+/// The clock, in nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

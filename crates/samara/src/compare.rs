@@ -7,16 +7,21 @@ use samara_report::terminal;
 use serde_json::Value;
 
 /// The metrics that are set side by side: path, and whether less is better.
-const METRICS: [(&str, &str); 12] = [
+const METRICS: [(&str, &str); 17] = [
     ("time_to_custody_ms.mean", "mean ms"),
     ("time_to_custody_ms.p95", "p95 ms"),
     ("time_to_custody_ms.max", "max ms"),
     ("dissemination_ms.mean", "dissemination ms"),
     ("dissemination_ms.p99", "p99 ms"),
+    ("delivery_latency_ms.p50", "delivery p50 ms"),
+    ("delivery_latency_ms.p95", "delivery p95 ms"),
     ("last_delivery_hop.mean", "hops"),
     ("incomplete", "incomplete"),
     ("delivery_ratio", "delivered"),
+    ("delivered_share", "delivered"),
     ("duplication_factor", "copies"),
+    ("seen_tx", "announced"),
+    ("want_tx", "requested"),
     ("bytes_up_per_node", "bytes up"),
     ("retransmissions", "sent again"),
     ("queue_drops", "queue drops"),

@@ -75,6 +75,33 @@ duration = "3 s"
 cool_down = "30 s"
 "#;
 
+/// 20 transactions at five pools, all connected.
+const POOLS: &str = r#"
+[scenario]
+name = "pools"
+title = "Transactions"
+[network]
+nodes = 5
+latency = "10 ms"
+uplink = "50 Mbit/s"
+downlink = "50 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[transport.connection]
+send_rate = "0 bit/s"
+receive_rate = "0 bit/s"
+[cat]
+preset = "cat"
+[transactions]
+rate = 10.0
+size = "4 kB"
+signed = false
+warm_up = "1 s"
+duration = "2 s"
+cool_down = "30 s"
+block_interval = "1500 ms"
+"#;
+
 /// Tells why a test did nothing; fails where that is not allowed.
 fn skipped(why: &str) {
     assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "SAMARA_REQUIRE_PEERS is set, but {why}");
@@ -227,6 +254,63 @@ fn messages_of_either_implementation_reach_everybody() {
         let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go]);
         let Some(run) = testbed.results() else { return };
         assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{name}: {run}");
+    }
+}
+
+#[test]
+fn transactions_reach_every_pool_about_once() {
+    let mut testbed = Testbed::start("pools", POOLS, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    assert_eq!(metrics["transactions"], 20, "{run}");
+    assert_eq!(metrics["delivered_share"], 1.0, "{run}");
+    assert_eq!(metrics["incomplete"], 0, "{run}");
+    let copies = metrics["duplication_factor"].as_f64().expect("a number");
+    assert!((0.7..=1.02).contains(&copies), "{run}");
+    // Blocks took all of them out, at every node.
+    assert_eq!(metrics["successful_txs"], 100, "{run}");
+    assert!(metrics["blocks"].as_u64().is_some_and(|blocks| blocks >= 2), "{run}");
+    // 10 ms are the least; with an announcement and a request it is three times that.
+    let latency = metrics["delivery_latency_ms"]["p50"].as_f64().expect("a number");
+    assert!((10.0..200.0).contains(&latency), "{run}");
+    assert!(run["real"]["publish_error_ms"]["p50"].as_f64().is_some_and(|late| late < 5.0), "{run}");
+    assert!(run["real"]["node_peak_rss_bytes"]["mean"].as_f64().is_some_and(|bytes| bytes > 1e6), "{run}");
+}
+
+#[test]
+fn what_real_pools_cannot_do_is_refused() {
+    for (from, to, key) in [
+        ("rate = 10.0", "clients = 5", "transactions.clients"),
+        ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "cat.coalesce"),
+        ("send_rate = \"0 bit/s\"", "send_rate = \"9 Mbit/s\"", "transport.connection.send_rate"),
+    ] {
+        let mut testbed = Testbed::start("pools-refused", &POOLS.replace(from, to), &[]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success());
+        assert!(errors.contains(&format!("{key}: ")), "{errors}");
+    }
+}
+
+#[test]
+fn a_pool_that_dies_fails_the_run_and_takes_the_others_with_it() {
+    let scenario = POOLS.replace("duration = \"2 s\"", "duration = \"100 s\"");
+    let mut testbed = Testbed::start("pools-killed", &scenario, &[]);
+    let submitting = |testbed: &Testbed| {
+        let log = testbed.directory.join("out/nodes/pools-seed1/node-3/log.txt");
+        std::fs::read_to_string(log).is_ok_and(|log| log.contains("submitted as planned"))
+    };
+    if testbed.until("a submission at node 3", submitting) {
+        let nodes = testbed.nodes();
+        assert_eq!(nodes.len(), 5);
+        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
+        let (status, errors) = testbed.end().expect("links are emulated");
+        assert!(!status.success());
+        assert!(errors.contains("node 3 ended during "), "{errors}");
+        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
+        assert_gone(&nodes);
+    } else {
+        let Some((_, errors)) = testbed.end() else { return };
+        panic!("the testbed ended by itself: {errors}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::scenario::{FaultKind, Point, Scenario};
 
 pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
-pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, roles};
+pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]

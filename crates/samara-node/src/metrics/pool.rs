@@ -16,6 +16,10 @@ pub(crate) struct PoolSnapshot {
     pub(crate) pool: PoolMetrics,
     pub(crate) txs: usize,
     pub(crate) bytes: u64,
+    /// Keys about which anything is remembered.
+    pub(crate) known_keys: usize,
+    /// Requests that are remembered.
+    pub(crate) known_requests: usize,
     pub(crate) lanes: Vec<(&'static str, Counters)>,
     pub(crate) status: Status,
 }
@@ -32,7 +36,10 @@ impl PoolSnapshot {
         let Self { engine, pool, txs, bytes, .. } = self;
         out.gauge("mempool_size", "Transactions in the pool", *txs as f64)?;
         out.gauge("mempool_size_bytes", "Bytes of transactions in the pool", *bytes as f64)?;
+        out.gauge("mempool_known_keys", "Keys about which anything is remembered", self.known_keys as f64)?;
         let counters = [
+            ("mempool_bodies_received", "Bodies that came from peers", engine.bodies_received),
+            ("mempool_withdrawn_bodies", "Bodies taken back before they left", engine.withdrawn),
             ("mempool_added_txs", "Transactions that entered the pool", pool.added_txs),
             ("mempool_successful_txs", "Transactions in committed blocks", pool.successful_txs),
             (
@@ -59,10 +66,18 @@ impl PoolSnapshot {
 
     fn requests(&self, out: &mut Out<'_>) -> Result<(), Error> {
         let engine = &self.engine;
+        let known = self.known_requests as f64;
+        out.gauge("mempool_known_requests", "Requests whose answers would count", known)?;
         let counters = [
+            ("mempool_heard_keys", "Keys that peers announced", engine.heard_keys),
             ("mempool_requested_txs", "Requests for transactions", engine.requested_txs),
             ("mempool_rerequested_txs", "Requests after the first one", engine.rerequested_txs),
             ("mempool_request_timeouts", "Requests that timed out", engine.timeouts),
+            (
+                "mempool_early_timeouts",
+                "Of these, such that the peer was within the response time that it had shown",
+                engine.early_timeouts,
+            ),
             ("mempool_lost_txs", "Times that nobody was left to ask", engine.lost_txs),
             ("mempool_failed_responses", "Requests of peers for what is not here", engine.failed_responses),
             ("mempool_not_found", "Keys that peers denied to have", engine.not_found),

@@ -172,15 +172,23 @@ impl Pool {
 
     pub(crate) async fn snapshot(&self) -> Result<PoolSnapshot, Gone> {
         let status = self.node.status().await?;
-        let look = |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
+        let look = move |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
             let pool = engine.pool();
             let outbox = cx.outbox();
             let lanes = outbox.config().lanes.iter().zip(0..);
             let lanes = lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect::<Vec<_>>();
-            (engine.metrics().clone(), pool.metrics().clone(), pool.len(), pool.bytes(), lanes)
+            PoolSnapshot {
+                engine: engine.metrics().clone(),
+                pool: pool.metrics().clone(),
+                txs: pool.len(),
+                bytes: pool.bytes(),
+                known_keys: engine.keys(),
+                known_requests: engine.outstanding(),
+                lanes,
+                status,
+            }
         };
-        let (engine, pool, txs, bytes, lanes) = self.node.call(look).await?;
-        Ok(PoolSnapshot { engine, pool, txs, bytes, lanes, status })
+        Ok(self.node.call(look).await?)
     }
 
     /// Plans submissions.

@@ -103,6 +103,15 @@ pub(super) fn run(
     Ok(driver.measured(point, hosts, &graph))
 }
 
+/// The nodes in the order in which they propose blocks: drawn from the seed, so that a testbed does the same as a simulation. The block
+/// of height h is proposed by the one in place h, modulo their number.
+pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
+    let honest = (0..).zip(&uptime.honest).filter(|(_, honest)| **honest);
+    let mut proposers: Vec<u32> = honest.map(|(node, _)| node).collect();
+    NodeRng::new(seed, 6, Purpose::Workload).shuffle(&mut proposers);
+    proposers
+}
+
 /// A simulation, and everything that happens in it from outside.
 struct Driver {
     sim: Simulation<Node>,
@@ -137,8 +146,6 @@ struct Seen {
 impl Driver {
     fn new(sim: Simulation<Node>, workload: Transactions, uptime: Uptime, seed: u64) -> Self {
         let nodes = uptime.honest.len() as u32;
-        let mut proposers: Vec<u32> = (0..nodes).filter(|node| uptime.honest[*node as usize]).collect();
-        NodeRng::new(seed, 6, Purpose::Workload).shuffle(&mut proposers);
         let mut crashes: Vec<(u64, u32)> = (0..nodes)
             .flat_map(|node| uptime.down[node as usize].iter().map(move |(at, _)| (*at, node)))
             .collect();
@@ -146,7 +153,7 @@ impl Driver {
         Self {
             clients: Clients::new(&workload, uptime.clone(), seed),
             collector: TxCollector::new(nodes),
-            proposers,
+            proposers: proposers(&uptime, seed),
             height: 0,
             proposed: None,
             crashes,

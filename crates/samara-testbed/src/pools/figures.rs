@@ -1,0 +1,158 @@
+//! From what pools have told and counted to what a simulation would have measured.
+
+use std::collections::BTreeMap;
+
+use samara_cat::pool::Cause;
+use samara_cat::{FrameKind, Ignored};
+use samara_engine::outbox::Tally;
+use samara_lab::measure::messages::Durations;
+use samara_lab::measure::transactions::TxCollector;
+use samara_lab::run::{BlockRow, Submission, Totals, TransactionsMeasured};
+use samara_lab::scenario::Point;
+use samara_sim::HostStats;
+
+use super::Told;
+use crate::plan::Wanted;
+use crate::run::{Looks, traffic};
+
+/// What the run measured. Reasons to distrust it are added to `told`.
+pub(crate) fn measured(
+    point: &Point,
+    wanted: &Wanted,
+    submissions: &[Submission],
+    told: &mut Told,
+    looks: (&Looks, &Looks),
+) -> TransactionsMeasured {
+    let nodes = point.scenario.network.nodes;
+    let counts = Counts(looks);
+    for (name, what) in [
+        ("samara_mempool_closed_links_total", "connections ended or came to nothing during the run"),
+        ("samara_mempool_events_lost_total", "events of pools were lost"),
+    ] {
+        let count = counts.of(name, "");
+        if count > 0 {
+            told.doubts.push(format!("{count} {what}"));
+        }
+    }
+    let collector = collect(submissions, told, nodes);
+    let since = |at: u64| at.saturating_sub(told.start);
+    TransactionsMeasured {
+        point: point.clone(),
+        collector,
+        uptime: super::uptime(nodes),
+        totals: counts.totals(),
+        blocks: told.blocks.iter().map(|(row, _)| BlockRow { at: since(row.at), ..*row }).collect(),
+        block_complete: Durations::default(),
+        blocks_given_up: 0,
+        misbehaved: BTreeMap::new(),
+        keys_max: told.maxima.keys,
+        requests_max: told.maxima.requests,
+        pool_txs_max: told.maxima.pool_txs,
+        traffic: traffic(looks, frames),
+        connections: Vec::new(),
+        hosts: wanted.hosts.clone(),
+        degrees: wanted.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+        measured_nanos: since(told.end).saturating_sub(wanted.warm_up(&point.scenario)),
+        end_nanos: since(told.end),
+        digest: 0,
+        steps: 0,
+    }
+}
+
+/// Submissions, what arrived, and what blocks have.
+fn collect(submissions: &[Submission], told: &Told, nodes: u32) -> TxCollector {
+    let since = |at: u64| at.saturating_sub(told.start);
+    let mut collector = TxCollector::new(nodes);
+    let keys: Vec<_> = submissions.iter().map(|submission| submission.transaction.key()).collect();
+    for ((submission, key), at) in submissions.iter().zip(&keys).zip(&told.submitted) {
+        collector.submitted(*key, since(*at), submission.node, submission.valid);
+    }
+    for (arrivals, node) in told.arrivals.iter().zip(0..) {
+        for arrival in arrivals {
+            if let Some(number) = told.numbers.get(&arrival.key) {
+                collector.added(&keys[*number as usize], node, since(arrival.at_unix_ns));
+            }
+        }
+    }
+    // A pool that took a transaction of a client has told of its arrival.
+    for ((submission, key), number) in submissions.iter().zip(&keys).zip(0..) {
+        if !collector.has_been(number, submission.node) {
+            collector.refused(key);
+        }
+    }
+    for (row, numbers) in &told.blocks {
+        numbers.iter().for_each(|number| collector.committed(*number, since(row.at)));
+    }
+    collector
+}
+
+/// Bytes of a pool's frames. Without emulated links, bytes on the wire are those of sealed frames.
+fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
+    let bytes = |kind: &str, direction: &str| {
+        since("samara_mempool_bytes_total", &format!("kind=\"{kind}\",direction=\"{direction}\""))
+    };
+    stats.frames_sent.payload_bytes = bytes("payload", "up");
+    stats.frames_sent.control_bytes = bytes("control", "up");
+    stats.frames_received.payload_bytes = bytes("payload", "down");
+    stats.frames_received.control_bytes = bytes("control", "down");
+    stats.frames_received.frames = since("samara_mempool_frames_total", "direction=\"received\"");
+    stats.sent.bytes = bytes("wire", "up");
+    stats.received.bytes = bytes("wire", "down");
+}
+
+/// What all pools together counted between two looks.
+struct Counts<'a>((&'a Looks, &'a Looks));
+
+impl Counts<'_> {
+    fn of(&self, name: &str, label: &str) -> u64 {
+        let all =
+            |looks: &Looks| -> f64 { looks.metrics.iter().map(|metrics| metrics.sum(name, label)).sum() };
+        (all(self.0.1) - all(self.0.0)).max(0.0) as u64
+    }
+
+    fn totals(&self) -> Totals {
+        let count = |name: &str| self.of(&format!("samara_mempool_{name}_total"), "");
+        let labelled = |name: &str, label: &str, value: &str| {
+            self.of(&format!("samara_mempool_{name}_total"), &format!("{label}=\"{value}\""))
+        };
+        let received = |kind: &FrameKind| {
+            let label = format!("kind=\"{}\",direction=\"received\"", kind.name());
+            let copies = self.of("samara_mempool_frames_total", &label);
+            let bytes = self.of("samara_mempool_frame_bytes_total", &label);
+            (*kind, Tally { copies, bytes })
+        };
+        Totals {
+            bodies_received: count("bodies_received"),
+            successful_txs: count("successful_txs"),
+            already_seen_txs: count("already_seen_txs"),
+            settled_duplicates: count("settled_duplicates"),
+            requested_txs: count("requested_txs"),
+            rerequested_txs: count("rerequested_txs"),
+            timeouts: count("request_timeouts"),
+            early_timeouts: count("early_timeouts"),
+            lost_txs: count("lost_txs"),
+            failed_responses: count("failed_responses"),
+            not_found: count("not_found"),
+            heard_keys: count("heard_keys"),
+            evicted_txs: count("evicted_txs"),
+            expired_txs: count("expired_txs"),
+            rejected_txs: count("failed_txs"),
+            withdrawn: count("withdrawn_bodies"),
+            refused_bodies: labelled("queue_refusals", "kind", "bodies"),
+            refused_frames: labelled("queue_refusals", "kind", "frames"),
+            // Compact blocks need proposals, and bundles a configuration, that a node file does not have.
+            block_hits: 0,
+            block_misses: 0,
+            bundles: 0,
+            received: FrameKind::ALL.iter().map(received).collect(),
+            refused: Cause::ALL
+                .iter()
+                .map(|cause| (*cause, labelled("rejected_txs", "cause", cause.name())))
+                .collect(),
+            ignored: Ignored::ALL
+                .iter()
+                .map(|cause| (*cause, labelled("ignored", "cause", cause.name())))
+                .collect(),
+        }
+    }
+}

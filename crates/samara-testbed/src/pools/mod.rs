@@ -1,0 +1,280 @@
+//! Transactions on real pools: submissions at their times, blocks, and what nodes tell of both.
+
+mod figures;
+mod possible;
+
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+use samara_lab::jobs::transactions::TxNumber;
+use samara_lab::measure::transactions::Uptime;
+use samara_lab::run::{BlockRow, Clients, Submission, proposers};
+use samara_lab::scenario::{Point, Transactions};
+
+use crate::TestbedError;
+use crate::client::{Arrival, Client, Made, PlannedTx};
+use crate::process::NodeProcess;
+use crate::run::{LEAD, LOOK_EVERY, QUIET, Stop, unix_ns};
+
+pub(crate) use figures::measured;
+pub(crate) use possible::{check, flush_throttle, preset};
+
+/// Bytes of transactions in one request: a node takes bodies of 16 MiB, and base64 adds a third.
+const REQUEST_BYTES: u64 = 8 << 20;
+/// Bytes of transactions that are handed out in a second, at the least.
+const HAND_OUT_BPS: u64 = 20_000_000;
+/// Blocks that are later than this are told as a doubt: transactions stay in pools for as long.
+const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
+
+/// All nodes keep the rules, and none is ever down.
+pub(crate) fn uptime(nodes: u32) -> Uptime {
+    Uptime { honest: vec![true; nodes as usize], down: vec![Vec::new(); nodes as usize] }
+}
+
+/// What is submitted, by time: that of the simulation with the same seed.
+pub(crate) fn submissions(transactions: &Transactions, nodes: u32, seed: u64) -> Vec<Submission> {
+    Clients::new(transactions, uptime(nodes), seed).before(u64::MAX)
+}
+
+/// What happened.
+pub(crate) struct Told {
+    /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
+    start: u64,
+    /// When the measurement ended.
+    end: u64,
+    /// By number: when the transaction was submitted.
+    submitted: Vec<u64>,
+    /// By node.
+    arrivals: Vec<Vec<Arrival>>,
+    numbers: FxHashMap<String, TxNumber>,
+    /// Each with the numbers of its transactions; times are since 1970.
+    blocks: Vec<(BlockRow, Vec<TxNumber>)>,
+    maxima: Maxima,
+    /// How late submissions were, in milliseconds.
+    pub(crate) late_ms: Vec<f64>,
+    /// Reasons to distrust the figures.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// The most of any node at any look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Maxima {
+    keys: u64,
+    requests: u64,
+    pool_txs: u64,
+}
+
+/// Hands out the submissions, commits blocks at their times, and waits until every transaction has come to its end.
+pub(crate) fn drive(
+    nodes: &mut [NodeProcess],
+    point: &Point,
+    submissions: &[Submission],
+    stop: &Stop<'_>,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<Told, TestbedError> {
+    let workload = point.scenario.transactions.clone().unwrap_or_default();
+    let bytes = workload.size.bytes() * submissions.len() as u64;
+    let lead = LEAD + Duration::from_secs(bytes / HAND_OUT_BPS);
+    let start = unix_ns() + lead.as_nanos() as u64 - workload.warm_up.nanos();
+    hand_out(nodes, submissions, start, &workload)?;
+    let key = |submission: &Submission| submission.transaction.key().to_string();
+    let mut driver = Driver {
+        submissions,
+        numbers: submissions.iter().map(key).zip(0..).collect(),
+        proposers: proposers(&uptime(nodes.len() as u32), point.seed),
+        blocks: Vec::new(),
+        committed: 0,
+        late: Duration::ZERO,
+        maxima: Maxima::default(),
+        start,
+        workload,
+    };
+    driver.watch(nodes, stop, progress)?;
+    let end = unix_ns();
+    let (submitted, late_ms) = made(nodes, submissions)?;
+    let mut doubts = Vec::new();
+    if driver.late > BLOCK_LATE_MAX {
+        doubts.push(format!("a block was {:.0} ms late", driver.late.as_secs_f64() * 1e3));
+    }
+    let mut arrivals = Vec::new();
+    for (number, node) in nodes.iter_mut().enumerate() {
+        let (list, forgotten) = arrivals_at(node)?;
+        if forgotten > 0 {
+            doubts.push(format!("node {number} has forgotten {forgotten} arrivals"));
+        }
+        arrivals.push(list);
+    }
+    let Driver { numbers, blocks, maxima, .. } = driver;
+    Ok(Told { start, end, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
+}
+
+/// Every node gets its own submissions, in portions.
+fn hand_out(
+    nodes: &mut [NodeProcess],
+    submissions: &[Submission],
+    start: u64,
+    workload: &Transactions,
+) -> Result<(), TestbedError> {
+    let portion = (REQUEST_BYTES / workload.size.bytes().max(1)).max(1) as usize;
+    for (number, node) in (0..).zip(nodes) {
+        let own: Vec<&Submission> =
+            submissions.iter().filter(|submission| submission.node == number).collect();
+        for portion in own.chunks(portion) {
+            let planned: Vec<PlannedTx> = portion
+                .iter()
+                .map(|submission| PlannedTx::new(start + submission.at, submission.transaction.bytes()))
+                .collect();
+            node.ask("hand-out of transactions", |client| client.plan_transactions(&planned))?;
+        }
+    }
+    Ok(())
+}
+
+/// When each transaction was submitted, by number, and how late.
+fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u64>, Vec<f64>), TestbedError> {
+    let (mut times, mut late_ms) = (vec![0; submissions.len()], Vec::new());
+    for (number, node) in (0..).zip(nodes) {
+        let own = (0..).zip(submissions).filter(|(_, submission)| submission.node == number);
+        let own: Vec<usize> = own.map(|(place, _)| place).collect();
+        let reports: Vec<Made> = node.ask("collection", Client::made_transactions)?;
+        let made: Vec<(u64, i64)> =
+            reports.iter().filter_map(|made| Some((made.actual_unix_ns?, made.late_ns?))).collect();
+        if made.len() != own.len() {
+            return Err(TestbedError::Scenario(format!(
+                "{} of {} transactions of node {number} were submitted in time; give the scenario more time",
+                made.len(),
+                own.len()
+            )));
+        }
+        for (place, (at, late)) in own.into_iter().zip(made) {
+            times[place] = at;
+            late_ms.push(late as f64 / 1e6);
+        }
+    }
+    Ok((times, late_ms))
+}
+
+/// Everything that came into a node's pool, and how much of it the node does not remember.
+fn arrivals_at(node: &mut NodeProcess) -> Result<(Vec<Arrival>, u64), TestbedError> {
+    let (mut arrivals, mut next, mut forgotten) = (Vec::new(), 0, 0);
+    loop {
+        let portion = node.ask("collection", |client| client.arrivals(next))?;
+        forgotten += portion.first.saturating_sub(next);
+        next = portion.next;
+        if portion.arrivals.is_empty() {
+            return Ok((arrivals, forgotten));
+        }
+        arrivals.extend(portion.arrivals);
+    }
+}
+
+/// What happens to the pools from outside.
+struct Driver<'a> {
+    workload: Transactions,
+    submissions: &'a [Submission],
+    start: u64,
+    numbers: FxHashMap<String, TxNumber>,
+    /// Nodes in the order in which they propose blocks.
+    proposers: Vec<u32>,
+    blocks: Vec<(BlockRow, Vec<TxNumber>)>,
+    /// Transactions in blocks.
+    committed: usize,
+    /// Of the latest block.
+    late: Duration,
+    maxima: Maxima,
+}
+
+impl Driver<'_> {
+    fn watch(
+        &mut self,
+        nodes: &mut [NodeProcess],
+        stop: &Stop<'_>,
+        progress: &mut impl FnMut(&str, f64),
+    ) -> Result<(), TestbedError> {
+        let submitted = self.start + self.workload.end_nanos();
+        let end = submitted + self.workload.cool_down.nanos();
+        let interval = self.workload.block_interval.nanos();
+        let first = self.start + self.workload.warm_up.nanos();
+        let mut block_at = if interval == 0 { u64::MAX } else { first + interval };
+        let everything = (self.submissions.len() * nodes.len()) as f64;
+        let mut ended_since = None;
+        loop {
+            stop.check()?;
+            let now = unix_ns();
+            if now >= end {
+                return Ok(());
+            }
+            let left = Duration::from_nanos(block_at.saturating_sub(now));
+            // A look takes its time, and blocks have theirs.
+            if left < 2 * LOOK_EVERY {
+                std::thread::sleep(left);
+                self.block(nodes, block_at)?;
+                block_at += interval;
+                continue;
+            }
+            std::thread::sleep(LOOK_EVERY);
+            let added = self.look(nodes)?;
+            progress("submitting", (added / everything).min(1.0));
+            let ended =
+                if interval == 0 { added >= everything } else { self.committed >= self.submissions.len() };
+            if ended && unix_ns() > submitted {
+                let since = *ended_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > QUIET {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Looks at all nodes. Returns how many transactions have come into pools.
+    fn look(&mut self, nodes: &mut [NodeProcess]) -> Result<f64, TestbedError> {
+        let mut added = 0.0;
+        for node in nodes {
+            node.check("run")?;
+            node.sample();
+            let metrics = node.ask("run", |client| client.metrics())?;
+            added += metrics.sum("samara_mempool_added_txs_total", "");
+            for (most, name) in [
+                (&mut self.maxima.keys, "samara_mempool_known_keys"),
+                (&mut self.maxima.requests, "samara_mempool_known_requests"),
+                (&mut self.maxima.pool_txs, "samara_mempool_size"),
+            ] {
+                *most = (*most).max(metrics.sum(name, "") as u64);
+            }
+        }
+        Ok(added)
+    }
+
+    /// The next node in turn says what is in its pool, and all nodes commit that at once.
+    fn block(&mut self, nodes: &mut [NodeProcess], due: u64) -> Result<(), TestbedError> {
+        let height = self.blocks.len() as u64 + 1;
+        let proposer = self.proposers[height as usize % self.proposers.len()];
+        let size = self.workload.size.bytes().max(1);
+        // All transactions are of this size, and have a gas of 1.
+        let most = (self.workload.block_size.bytes() / size).min(self.workload.block_gas.unwrap_or(u64::MAX));
+        let keys = nodes[proposer as usize].ask("proposal", |client| client.pool_keys(most))?;
+        let at = unix_ns();
+        everywhere(nodes, |client| client.commit(height, &keys))?;
+        self.late = self.late.max(Duration::from_nanos(at.saturating_sub(due)));
+        let numbers: Vec<TxNumber> = keys.iter().filter_map(|key| self.numbers.get(key).copied()).collect();
+        self.committed += numbers.len();
+        let txs = keys.len() as u32;
+        self.blocks.push((BlockRow { at, proposer, txs, bytes: u64::from(txs) * size }, numbers));
+        Ok(())
+    }
+}
+
+/// Asks all nodes at the same time.
+fn everywhere(
+    nodes: &mut [NodeProcess],
+    ask: impl Fn(&Client) -> Result<(), String> + Sync,
+) -> Result<(), TestbedError> {
+    let ask = &ask;
+    std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            nodes.iter_mut().map(|node| scope.spawn(move || node.ask("commit", ask))).collect();
+        asked
+            .into_iter()
+            .try_for_each(|asked| asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
