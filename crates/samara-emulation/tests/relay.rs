@@ -237,12 +237,8 @@ fn nothing_is_left_behind() {
     Relay::start(config_in(0)).unwrap();
 }
 
-#[test]
-#[ignore = "not a test: the next one runs it in a process of its own"]
-fn a_process_that_waits_to_be_killed() {
-    if std::env::var_os("SAMARA_TEST_WAIT_TO_BE_KILLED").is_none() {
-        return;
-    }
+/// What the process does that is to be killed: [`nothing_is_left_behind_by_a_killed_process`] runs itself once more.
+fn wait_to_be_killed() {
     let relay = Relay::start(config_in(1)).unwrap();
     println!("\ndevice {} {}", relay.device(), relay.bind_address(0));
     std::thread::sleep(TIMEOUT);
@@ -252,12 +248,15 @@ fn a_process_that_waits_to_be_killed() {
 fn nothing_is_left_behind_by_a_killed_process() {
     use std::io::BufRead;
 
+    if std::env::var_os("SAMARA_TEST_WAIT_TO_BE_KILLED").is_some() {
+        return wait_to_be_killed();
+    }
     if let Err(reason) = samara_emulation::availability() {
         eprintln!("SKIPPED: {reason}");
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_process_that_waits_to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "nothing_is_left_behind_by_a_killed_process", "--nocapture"])
         .env("SAMARA_TEST_WAIT_TO_BE_KILLED", "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -51,7 +51,7 @@ impl Graph {
     }
 }
 
-/// A random regular graph: stubs are paired at random, and pairs that would be loops or doubles are mended by switching
+/// A random regular graph: half-edges are paired at random, and pairs that would be loops or doubles are mended by switching
 /// with random others (as configuration models are usually repaired; the result is close to uniform for small degrees).
 ///
 /// # Panics
@@ -70,10 +70,10 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
         return graph;
     }
     loop {
-        let mut stubs: Vec<u32> =
+        let mut half_edges: Vec<u32> =
             (0..nodes).flat_map(|node| std::iter::repeat_n(node, degree as usize)).collect();
-        rng.shuffle(&mut stubs);
-        let edges = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        rng.shuffle(&mut half_edges);
+        let edges = half_edges.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         if let Some(edges) = mended(edges, rng) {
             return Graph { nodes, edges };
         }
