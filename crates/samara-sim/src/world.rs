@@ -10,6 +10,10 @@ use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
+/// The most segments of a connection with channels that leave and arrive as one: 16 kB are 0.4 ms of an uplink of
+/// 320 Mbit/s. Where they go along with each other in reality, too, is in `docs/simulator.md`.
+const SEGMENTS_TOGETHER: u32 = 16;
+
 /// What all hosts share.
 pub(crate) struct World<N: Engine> {
     pub(crate) config: SimConfig,
@@ -46,6 +50,11 @@ impl<N: Engine> World<N> {
             Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
         };
         least.max(LATENCY_FLOOR).as_nanos() as u64
+    }
+
+    /// How many segments of a connection with channels may leave as one step: one where each can be lost for itself.
+    pub(crate) fn together(&self) -> u32 {
+        if self.config.network.loss > 0.0 { 1 } else { SEGMENTS_TOGETHER }
     }
 
     /// Whether a partition is in the way.

@@ -29,7 +29,8 @@ impl Address {
 
     /// As a node of CometBFT writes it.
     pub(super) fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 
     fn parse(hex: &str) -> Option<Self> {

@@ -64,18 +64,18 @@ impl<N: Engine> Host<N> {
         self.refresh(slot);
     }
 
-    /// A segment of a link with channels arrives.
+    /// Segments of a link with channels arrive: the first one's number, how many, and what the last one brings.
     pub(super) fn stream(
         &mut self,
         now: u64,
         slot: u32,
-        (seq, load): (u32, Option<Load<N::Frame>>),
+        segments: (u32, u32, Option<Load<N::Frame>>),
         stamp: u32,
         world: &World<N>,
     ) {
         let transport = &world.config.transport;
         if let Receiver::MConnection(receiver) = &mut self.links[slot as usize].receiver {
-            let need = receiver.segment(stamp, (seq, load), transport);
+            let need = receiver.segments(stamp, segments, transport);
             self.acknowledge_later(now, slot, need, world);
             self.read(now, slot, world);
         }
