@@ -6,13 +6,19 @@ use std::sync::Arc;
 use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
 
 use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+use crate::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
-/// The most segments of a connection with channels that leave and arrive as one: 16 kB are 0.4 ms of an uplink of
-/// 320 Mbit/s. Where they go along with each other in reality, too, is in `docs/simulator.md`.
-const SEGMENTS_TOGETHER: u32 = 16;
+/// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
+/// later may the first of them arrive than by itself.
+const TOGETHER_NANOS: f64 = 500_000.0;
+/// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
+/// least (its samples last a tenth of one).
+const READS_PER_SECOND: f64 = 640.0;
+/// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB) is more.
+const SEGMENTS_TOGETHER: f64 = 16.0;
 
 /// What all hosts share.
 pub(crate) struct World<N: Engine> {
@@ -52,9 +58,19 @@ impl<N: Engine> World<N> {
         least.max(LATENCY_FLOOR).as_nanos() as u64
     }
 
-    /// How many segments of a connection with channels may leave as one step: one where each can be lost for itself.
-    pub(crate) fn together(&self) -> u32 {
-        if self.config.network.loss > 0.0 { 1 } else { SEGMENTS_TOGETHER }
+    /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
+    /// can be lost for itself.
+    pub(crate) fn together(&self, uplink_nanos_per_byte: f64) -> u32 {
+        if self.config.network.loss > 0.0 {
+            return 1;
+        }
+        let transport = &self.config.transport;
+        let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * f64::from(SEALED_FRAME + transport.header));
+        let read_at_once = match transport.connection.channels() {
+            Some(config) if config.receive_rate > 0 => config.receive_rate as f64 / READS_PER_SECOND,
+            _ => f64::INFINITY,
+        };
+        in_time.min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, SEGMENTS_TOGETHER) as u32
     }
 
     /// Whether a partition is in the way.

@@ -39,6 +39,7 @@ impl<N: Engine> Host<N> {
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
                     while sender.has_room(index, config)
+                        && self.outbox.pending_to(peer) > 0
                         && let Some(copy) =
                             self.outbox.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
                     {
@@ -52,7 +53,8 @@ impl<N: Engine> Host<N> {
                 }
             }
             sender.rest(&mut around);
-            for (index, channel) in config.channels.iter().enumerate() {
+            let left = if self.outbox.pending_to(peer) > 0 { config.channels.len() } else { 0 };
+            for (index, channel) in config.channels.iter().enumerate().take(left) {
                 let waits = |lane: &_| self.outbox.pending_on(peer, *lane) > 0;
                 if !sender.has_room(index, config) && channel.lanes.iter().any(waits) {
                     sender.note_full(index, around.stats);

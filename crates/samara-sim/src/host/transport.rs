@@ -202,7 +202,7 @@ impl<N: Engine> Host<N> {
     /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
     pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<N>) {
         let transport = &world.config.transport;
-        let together = if self.nic.shares() { 1 } else { world.together() };
+        let together = if self.nic.shares() { 1 } else { world.together(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
         if link.state != LinkState::Up {
             return;

@@ -317,12 +317,7 @@ impl<F: Frame> Sender<F> {
     }
 
     /// The segments that leave at `now`, at most `together`, if any can.
-    pub(crate) fn pop(
-        &mut self,
-        now: u64,
-        together: u32,
-        transport: &Transport,
-    ) -> Option<Segment<Load<F>>> {
+    pub(crate) fn pop(&mut self, now: u64, together: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         self.socket.pop(now, together, transport)
     }
 

@@ -8,6 +8,10 @@ use crate::tcp;
 /// A probe of a closed window comes no later than this after the last one, in nanoseconds (`TCP_RTO_MAX` in Linux).
 const PERSIST_MAX: u64 = 120_000_000_000;
 
+/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels, so that a short one,
+/// as elsewhere on that transport, would be of no use; this is about what Linux begins with.
+const IDEAL_SEND_BUFFER: u64 = 131_072;
+
 /// The sending half of a socket. TCP is given a segment when it can leave, so that what waits for the window can still be
 /// put together.
 #[derive(Debug)]
@@ -43,7 +47,10 @@ impl<F> Socket<F> {
 
     /// How many writes of so many bytes the send buffer takes: the last one may exceed it.
     pub(super) fn room_for(&self, bytes: u32, transport: &Transport) -> u32 {
-        let limit = self.tcp.buffer_limit(transport.control.tcp(), transport.mss);
+        let limit = match transport.control.tcp() {
+            Some(config) => self.tcp.buffer_limit(Some(config), transport.mss),
+            None => IDEAL_SEND_BUFFER,
+        };
         let left = limit.saturating_sub(self.tcp.buffered() + self.stream.bytes());
         u32::try_from(left.div_ceil(u64::from(bytes))).unwrap_or(u32::MAX)
     }
@@ -63,12 +70,7 @@ impl<F> Socket<F> {
     }
 
     /// The segments that leave at `now`, at most `together`, if any can: what was lost before what is new.
-    pub(super) fn pop(
-        &mut self,
-        now: u64,
-        together: u32,
-        transport: &Transport,
-    ) -> Option<Segment<Load<F>>> {
+    pub(super) fn pop(&mut self, now: u64, together: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         if self.probe_due {
             // Something that the receiver has had: it answers with its window.
             self.probe_due = false;

@@ -125,64 +125,74 @@ impl<F> Stream<F> {
         self.waiting.push_back(Waiting { left, alone, sealed });
     }
 
-    /// The next segments of at most `mss` bytes and what they bring: up to the one that brings something to read, and at most
-    /// `most`.
+    /// The next segments of at most `mss` bytes, at most `most`, and what they bring. All were written one after the other:
+    /// nothing that the host wrote to another link lies between them.
     pub(super) fn cut(&mut self, mss: u32, most: u32) -> Option<(Run, Load<F>)> {
         let front = self.waiting.front()?;
-        let (run, mut brings) = if front.alone { self.cut_alone(mss, most) } else { self.cut_full(mss, most) }?;
+        let mut brings = Brings::nothing();
+        let run = match front.alone {
+            true if mss < SEALED_FRAME => self.cut_part(mss, &mut brings),
+            true => self.cut_alone(most, &mut brings),
+            false => self.cut_full(mss, most, &mut brings),
+        };
         self.bytes -= u64::from(run.len);
         brings.segments = run.segments;
         Some((run, Arc::new(brings)))
     }
 
-    /// Cuts segments with a sealed frame each.
-    fn cut_alone(&mut self, mss: u32, most: u32) -> Option<(Run, Brings<F>)> {
-        let front = self.waiting.front_mut()?;
-        let rank = front.sealed.rank;
-        let run = if mss < SEALED_FRAME {
-            let frame = (front.left - 1) % SEALED_FRAME + 1;
-            Run { segments: 1, len: frame.min(mss), unit: mss, rank }
-        } else {
-            let segments = front.sealed.frames.min(most);
-            Run { segments, len: segments * SEALED_FRAME, unit: SEALED_FRAME, rank }
-        };
-        front.left -= run.len;
+    /// Takes so many bytes from the front, at most what waits there; returns how many. What ends with them goes to `brings`.
+    fn take(&mut self, most: u32, brings: &mut Brings<F>) -> u32 {
+        let Some(front) = self.waiting.front_mut() else { return 0 };
+        let taken = front.left.min(most);
+        front.left -= taken;
         let frames = front.left.div_ceil(SEALED_FRAME);
         let gone = front.sealed.frames - frames;
         front.sealed.frames = frames;
         front.sealed.rank += u64::from(gone);
-        self.alone -= gone;
-        let brings = if frames == 0 { self.waiting.pop_front()?.sealed.brings } else { Brings::nothing() };
-        Some((run, brings))
+        *(if front.alone { &mut self.alone } else { &mut self.together }) -= gone;
+        if frames == 0
+            && let Some(front) = self.waiting.pop_front()
+        {
+            brings.add(front.sealed.brings);
+        }
+        taken
+    }
+
+    /// Cuts a segment off the first sealed frame, which is longer.
+    fn cut_part(&mut self, mss: u32, brings: &mut Brings<F>) -> Run {
+        let rank = self.rank();
+        let left = self.waiting.front().map_or(0, |front| (front.left - 1) % SEALED_FRAME + 1);
+        Run { segments: 1, len: self.take(left.min(mss), brings), unit: mss, rank }
+    }
+
+    /// Cuts segments with a sealed frame each.
+    fn cut_alone(&mut self, most: u32, brings: &mut Brings<F>) -> Run {
+        let mut run = Run { segments: 0, len: 0, unit: SEALED_FRAME, rank: self.rank() };
+        while run.segments < most
+            && let Some(front) = self.waiting.front()
+            && front.alone
+            && front.sealed.rank == run.rank + u64::from(run.segments)
+        {
+            let len = self.take((most - run.segments) * SEALED_FRAME, brings);
+            run.len += len;
+            run.segments += len / SEALED_FRAME;
+        }
+        run
     }
 
     /// Cuts full segments, whatever frames they hold.
-    fn cut_full(&mut self, mss: u32, most: u32) -> Option<(Run, Brings<F>)> {
+    fn cut_full(&mut self, mss: u32, most: u32, brings: &mut Brings<F>) -> Run {
         let mut run = Run { segments: 0, len: 0, unit: mss, rank: self.rank() };
-        let mut brings = Brings::nothing();
-        let mut ended = false;
-        while run.segments < most && !ended && !self.waiting.is_empty() {
+        let mut next = run.rank;
+        while run.segments < most && !self.is_empty() && self.rank() <= next {
             let mut len = 0;
-            while len < mss
-                && let Some(front) = self.waiting.front_mut()
-            {
-                let part = front.left.min(mss - len);
-                front.left -= part;
-                len += part;
-                let frames = front.left.div_ceil(SEALED_FRAME);
-                let gone = front.sealed.frames - frames;
-                front.sealed.frames = frames;
-                front.sealed.rank += u64::from(gone);
-                self.together -= gone;
-                if frames > 0 {
-                    break;
-                }
-                brings.add(self.waiting.pop_front()?.sealed.brings);
-                ended = true;
+            while len < mss && !self.is_empty() {
+                next = self.rank() + 1;
+                len += self.take(mss - len, brings);
             }
             run.segments += 1;
             run.len += len;
         }
-        Some((run, brings))
+        run
     }
 }
