@@ -14,7 +14,7 @@ use crate::pool::PoolConfig;
 
 pub use preset::Preset;
 pub use protocol::Protocol;
-pub use requests::{Choice, Requests, Timeout};
+pub use requests::{Choice, Requests, Standing, Timeout};
 pub use sending::{Channel, LaneMap, Sending};
 pub use validate::ConfigError;
 

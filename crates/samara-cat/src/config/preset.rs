@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Announce, Choice, Config, Hint, Jitter, Limits, Protocol, Recipients, Requests, Sending, Sequences,
-    Timeout,
+    Standing, Timeout,
 };
 use crate::pool::{Order, PoolConfig};
 
@@ -138,6 +138,7 @@ fn cat_2023() -> Config {
             forget_unresponsive: false,
             choice: Choice::Random,
             per_peer_max: usize::MAX,
+            standing: None,
         },
         not_found: false,
         sync: true,
@@ -242,6 +243,8 @@ fn cat() -> Config {
             forget_unresponsive: true,
             choice: Choice::Best,
             per_peer_max: 256,
+            // In the time of some windows for announcements and round trips whoever else has it has said so.
+            standing: Some(Standing { patience: Duration::from_millis(500), probe: Duration::from_secs(1) }),
         },
         not_found: true,
         sync: true,

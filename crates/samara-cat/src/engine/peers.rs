@@ -6,6 +6,7 @@ use samara_engine::{PeerId, PeerIdentity, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
+use super::record::Record;
 use super::response::ResponseTime;
 use crate::config::Protocol;
 use crate::wire::{CatFrame, PushedBy};
@@ -74,6 +75,8 @@ pub(super) struct Peer {
 
     // ---- requests ----
     pub(super) response: ResponseTime,
+    /// Whether it answers.
+    pub(super) record: Record,
     /// Requests that wait for an answer.
     pub(super) live: usize,
     /// The same, and those that timed out and are remembered.
@@ -119,6 +122,7 @@ impl Peer {
             height: None,
             rank,
             response: ResponseTime::default(),
+            record: Record::default(),
             live: 0,
             asked: 0,
             requests: VecDeque::new(),

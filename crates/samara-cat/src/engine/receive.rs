@@ -217,7 +217,7 @@ impl<A: Application> Cat<A> {
                 self.accepted(id, origin, cx)
             }
             Err(refusal) => {
-                self.refused(id, tx, origin.from, &refusal, cx);
+                self.refused(id, tx, origin, &refusal, cx);
                 false
             }
         }
@@ -282,11 +282,11 @@ impl<A: Application> Cat<A> {
         &mut self,
         id: ItemId,
         tx: &Transaction,
-        from: Option<PeerId>,
+        origin: Origin,
         refusal: &Refusal,
         cx: &mut Cx<'_>,
     ) {
-        let cause = refusal.cause();
+        let (cause, from) = (refusal.cause(), origin.from);
         match cause {
             Cause::InPool | Cause::Reserved => {
                 self.metrics.already_seen_txs += u64::from(cause == Cause::InPool);
@@ -303,7 +303,7 @@ impl<A: Application> Cat<A> {
             Cause::Invalid => {
                 self.metrics.rejected_txs += 1;
                 cx.emit(Event::Refused { key: tx.key(), from, cause });
-                self.count_invalid(from, cx);
+                self.count_invalid(origin, cx);
             }
         }
         // Whoever else has it has the same. It is asked for again if it is announced again, and then not refused at once.
@@ -312,9 +312,14 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    pub(super) fn count_invalid(&mut self, from: Option<PeerId>, cx: &mut Cx<'_>) {
+    /// The application found a transaction invalid.
+    pub(super) fn count_invalid(&mut self, origin: Origin, cx: &mut Cx<'_>) {
         let allowed = self.config.limits.invalid_bodies;
-        let Some(peer) = from else { return };
+        let Some(peer) = origin.from else { return };
+        if origin.pushed {
+            // Nobody asked for it: it may be what a peer sends in the place of what it was asked for.
+            self.note_failure(peer, cx);
+        }
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.invalid += 1;
         if allowed > 0 && state.invalid == allowed {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use samara_engine::Frame;
 
 use super::{KeyList, encode};
