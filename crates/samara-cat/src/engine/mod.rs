@@ -121,7 +121,7 @@ impl<A: Application> Cat<A> {
             sticky: Sticky::new(&address),
             sequences: SequenceState::default(),
             bundles: BundleState::default(),
-            blocks: Blocks::default(),
+            blocks: Blocks::new(seed),
             agenda: Agenda::default(),
             checks: FxHashMap::default(),
             prunes: false,
@@ -206,7 +206,12 @@ impl<A: Application> Cat<A> {
     }
 
     fn start(&mut self, cx: &mut Cx<'_>) {
-        self.items = Items::new(cx.rng().next_u64());
+        // Peers choose keys and signers: they must not know which ones share a bucket.
+        let seed = cx.rng().next_u64();
+        self.items = Items::new(seed);
+        self.pool.reseed(seed);
+        self.sticky.reseed(seed);
+        self.blocks.reseed(seed);
     }
 
     fn do_tasks(&mut self, cx: &mut Cx<'_>) {

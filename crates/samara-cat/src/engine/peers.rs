@@ -111,6 +111,8 @@ pub(super) struct Peer {
     // ---- a receiver that sleeps ----
     pub(super) asleep: bool,
     pub(super) inbox: VecDeque<CatFrame>,
+    /// Bytes of its frames that wait, here or in the queue of all peers.
+    pub(super) waiting_bytes: usize,
 }
 
 impl Peer {
@@ -138,6 +140,7 @@ impl Peer {
             resyncing: false,
             asleep: false,
             inbox: VecDeque::new(),
+            waiting_bytes: 0,
         }
     }
 }
