@@ -14,7 +14,7 @@ use crate::pool::PoolConfig;
 
 pub use preset::Preset;
 pub use protocol::Protocol;
-pub use requests::{Choice, Requests, Timeout};
+pub use requests::{Choice, Requests, Standing, Timeout};
 pub use sending::{Channel, LaneMap, Sending};
 pub use validate::ConfigError;
 
@@ -215,8 +215,8 @@ pub struct Limits {
     pub seen_ttl: Duration,
     /// Transactions in one frame.
     pub txs_per_frame: usize,
-    /// Frames that wait while whoever receives sleeps, for each peer.
-    pub waiting_frames: usize,
+    /// Bytes of frames that wait while whoever receives sleeps, for each peer, as long as they are on the wire.
+    pub waiting_bytes: usize,
     /// How often a peer gets a transaction that it has, because it asks for it: so often in a row; each answer to a first request
     /// earns one more.
     pub repeated_answers: u32,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Announce, Choice, Config, Hint, Jitter, Limits, Protocol, Recipients, Requests, Sending, Sequences,
-    Timeout,
+    Standing, Timeout,
 };
 use crate::pool::{Order, PoolConfig};
 
@@ -138,6 +138,7 @@ fn cat_2023() -> Config {
             forget_unresponsive: false,
             choice: Choice::Random,
             per_peer_max: usize::MAX,
+            standing: None,
         },
         not_found: false,
         sync: true,
@@ -153,7 +154,8 @@ fn cat_2023() -> Config {
             keys: 1_000_000,
             seen_ttl: HOUR,
             txs_per_frame: usize::MAX,
-            waiting_frames: 200_000,
+            // The real ones leave frames in the buffers of TCP, which holds up their peers; here nobody is held up.
+            waiting_bytes: 64 << 20,
             repeated_answers: u32::MAX,
             invalid_bodies: 0,
         },
@@ -242,6 +244,8 @@ fn cat() -> Config {
             forget_unresponsive: true,
             choice: Choice::Best,
             per_peer_max: 256,
+            // In the time of some windows for announcements and round trips whoever else has it has said so.
+            standing: Some(Standing { patience: Duration::from_millis(500), probe: Duration::from_secs(1) }),
         },
         not_found: true,
         sync: true,
@@ -253,7 +257,7 @@ fn cat() -> Config {
             keys: 1_000_000,
             seen_ttl: Duration::from_secs(120),
             txs_per_frame: 1_024,
-            waiting_frames: 0,
+            waiting_bytes: 0,
             repeated_answers: 100,
             invalid_bodies: 1_000,
         },

@@ -48,6 +48,13 @@ impl<A: Application> Cat<A> {
         }
     }
 
+    /// Announces what cannot wait for the end of a window: a block, which the next one has to be built on.
+    pub(super) fn announce_at_once(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+        if self.config.announce != Announce::Nobody && !self.config.listen_only {
+            self.tell_all(id, None, cx);
+        }
+    }
+
     fn add_fresh(&mut self, id: ItemId, pushed_by: Option<PeerId>, now: Time) {
         self.fresh.items.push((id, pushed_by));
         if !std::mem::replace(&mut self.fresh.is_due, true) {

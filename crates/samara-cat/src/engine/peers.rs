@@ -6,6 +6,7 @@ use samara_engine::{PeerId, PeerIdentity, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
+use super::record::Record;
 use super::response::ResponseTime;
 use crate::config::Protocol;
 use crate::wire::{CatFrame, PushedBy};
@@ -75,6 +76,8 @@ pub(super) struct Peer {
 
     // ---- requests ----
     pub(super) response: ResponseTime,
+    /// Whether it answers.
+    pub(super) record: Record,
     /// Requests that wait for an answer.
     pub(super) live: usize,
     /// The same, and those that timed out and are remembered.
@@ -109,6 +112,8 @@ pub(super) struct Peer {
     // ---- a receiver that sleeps ----
     pub(super) asleep: bool,
     pub(super) inbox: VecDeque<CatFrame>,
+    /// Bytes of its frames that wait, here or in the queue of all peers.
+    pub(super) waiting_bytes: usize,
 }
 
 impl Peer {
@@ -120,6 +125,7 @@ impl Peer {
             height: None,
             rank,
             response: ResponseTime::default(),
+            record: Record::default(),
             live: 0,
             asked: 0,
             requests: VecDeque::new(),
@@ -135,6 +141,7 @@ impl Peer {
             resyncing: false,
             asleep: false,
             inbox: VecDeque::new(),
+            waiting_bytes: 0,
         }
     }
 }

@@ -33,6 +33,11 @@ impl Sticky {
         Self { salt: address.hex(), version: 0, names: Vec::new(), orders }
     }
 
+    /// Keys the table anew: peers choose the signers.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.orders = HashMap::with_hasher(FixedState::with_seed(seed));
+    }
+
     /// All peers, the stickiest first.
     pub(super) fn order(&mut self, signer: Option<&Signer>, peers: &Peers) -> Arc<[PeerId]> {
         if self.version != peers.version {
