@@ -13,12 +13,12 @@ pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) +
 
 /// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
 /// later may the first of them arrive than by itself.
-const TOGETHER_NANOS: f64 = 500_000.0;
+const TOGETHER_NANOS: f64 = 1_000_000.0;
 /// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
 /// least (its samples last a tenth of one).
-const READS_PER_SECOND: f64 = 640.0;
-/// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB) is more.
-const SEGMENTS_TOGETHER: f64 = 16.0;
+const READS_PER_SECOND: f64 = 320.0;
+/// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
+const SEGMENTS_TOGETHER: f64 = 44.0;
 
 /// What all hosts share.
 pub(crate) struct World<N: Engine> {
