@@ -57,6 +57,9 @@ pub struct Config {
     pub jitter: Jitter,
     /// How long announcements are collected for one frame; zero sends each at once, in a frame of its own.
     pub coalesce: Duration,
+    /// Which transactions are so small that peers that understand [`Protocol::Extended`] are sent them instead of an announcement. Only
+    /// where announcements share frames ([`coalesce`](Self::coalesce)).
+    pub inline: Inline,
 
     // ---- requests ----
     /// How transactions are asked for.
@@ -147,6 +150,17 @@ pub enum Hint {
         /// The longest wait, and the wait for a peer whose response time is not known. Otherwise it is that time.
         wait_max: Duration,
     },
+}
+
+/// Which transactions are sent in the place of their announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inline {
+    /// None.
+    Never,
+    /// Those of at most so many bytes.
+    UpTo(usize),
+    /// Those for which it takes fewer bytes, by the number of peers: `docs/protocols/cat.md` has the formula.
+    WhereItWins,
 }
 
 /// What is done so that nodes do not announce all at once.

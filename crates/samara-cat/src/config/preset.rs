@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Announce, Choice, Config, Hint, Jitter, Limits, Protocol, Recipients, Requests, Sending, Sequences,
-    Standing, Timeout,
+    Announce, Choice, Config, Hint, Inline, Jitter, Limits, Protocol, Recipients, Requests, Sending,
+    Sequences, Standing, Timeout,
 };
 use crate::pool::{Order, PoolConfig};
 
@@ -130,6 +130,7 @@ fn cat_2023() -> Config {
         hint: Hint::None,
         jitter: Jitter::None,
         coalesce: Duration::ZERO,
+        inline: Inline::Never,
         requests: Requests {
             timeout: Timeout::Fixed(Duration::from_millis(200)),
             stale: HOUR,
@@ -231,6 +232,7 @@ fn cat() -> Config {
         // scenario `cat` a node receives 15.5, 12.3, 10.3 and 8.5 kB for each transaction with windows of 10, 25, 50 and 100 ms, and
         // has it after 13, 15, 21 and 27 ms (medians).
         coalesce: Duration::from_millis(100),
+        inline: Inline::WhereItWins,
         requests: Requests {
             timeout: Timeout::Adaptive {
                 // RFC 6298, (2.1); the slack of Linux (`TCP_RTO_MIN`) instead of a lower bound of 1 s.

@@ -155,6 +155,8 @@ pub struct Metrics {
     pub announced_keys: u64,
     /// Keys that peers announced.
     pub heard_keys: u64,
+    /// Transactions that were sent in the place of their announcements, each for each peer.
+    pub inline_txs: u64,
     /// Bodies that were taken back before they left.
     pub withdrawn: u64,
     /// Bodies that found a queue full.

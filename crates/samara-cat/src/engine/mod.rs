@@ -8,6 +8,7 @@
 //! | `receive` | frames, bodies, a receiver that sleeps |
 //! | `push` | bodies that nobody asked for: own transactions, flooding, neighbourhoods |
 //! | `announce` | telling peers what is here |
+//! | `inline` | transactions so small that they are sent instead of announced |
 //! | `seen` | being told what peers have |
 //! | `requests` | asking, and for how long that is waited for |
 //! | `choice` | whom to ask, and whom next; peers that do not deliver |
@@ -25,6 +26,7 @@ mod bundles;
 mod choice;
 mod commands;
 mod event;
+mod inline;
 mod items;
 mod links;
 mod metrics;
