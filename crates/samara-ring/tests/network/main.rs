@@ -1,0 +1,6 @@
+//! Networks of engines in virtual time.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod stream;
