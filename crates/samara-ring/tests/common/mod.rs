@@ -1,4 +1,5 @@
 //! A network of engines in virtual time: links with latency and rate, crashes, partitions; and a record of what applications saw.
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "every test file uses a part")]
 
 mod net;
 mod record;

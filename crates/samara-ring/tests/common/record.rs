@@ -131,38 +131,41 @@ impl Record {
         }
     }
 
-    /// Whoever goes from one view to the next together has delivered the same; in total order all in a view agree on the order.
+    /// Whoever goes from one view to the next together has delivered the same. In total order, in the same order; and what
+    /// somebody had delivered who did not go on (because it failed), all others of its view begin with.
     fn assert_synchrony(&self, is_total: bool, label: &str) {
-        type Steps = BTreeMap<(ViewId, ViewId), (u32, Vec<(u32, u64)>)>;
-        let mut steps: Steps = BTreeMap::new();
-        let mut views: BTreeMap<ViewId, (u32, Vec<(u32, u64)>)> = BTreeMap::new();
+        let mut steps: BTreeMap<(ViewId, ViewId), (u32, Vec<(u32, u64)>)> = BTreeMap::new();
+        let mut last: BTreeMap<ViewId, Vec<(u32, &Epoch)>> = BTreeMap::new();
         for (host, epochs) in self.all() {
             for (place, epoch) in epochs.iter().enumerate() {
                 let Some(view) = epoch.view else { continue };
-                if is_total {
-                    let (other, longest) = views.entry(view).or_insert((host, Vec::new()));
-                    let common = longest.len().min(epoch.delivered.len());
-                    let agree = longest[..common] == epoch.delivered[..common];
-                    assert!(agree, "{label}: {host} and {other} disagree on the order in {view:?}");
-                    if epoch.delivered.len() > common {
-                        *longest = epoch.delivered.clone();
-                    }
-                }
-                let Some(next) = epochs.get(place + 1).and_then(|next| next.view) else { continue };
+                let Some(next) = epochs.get(place + 1).and_then(|next| next.view) else {
+                    last.entry(view).or_default().push((host, epoch));
+                    continue;
+                };
                 let mut set = epoch.delivered.clone();
                 if !is_total {
                     set.sort_unstable();
                 }
-                match steps.get(&(view, next)) {
-                    Some((other, expected)) => assert!(
-                        *expected == set,
-                        "{label}: {host} and {other} differ between {view:?} and {next:?}: {} and {}",
-                        set.len(),
-                        expected.len()
-                    ),
-                    None => {
-                        steps.insert((view, next), (host, set));
-                    }
+                let (other, expected) = steps.entry((view, next)).or_insert_with(|| (host, set.clone()));
+                let sizes = (set.len(), expected.len());
+                assert!(*expected == set, "{label}: {host} and {other}, {view:?} to {next:?}: {sizes:?}");
+            }
+        }
+        if !is_total {
+            return;
+        }
+        for (view, ends) in &last {
+            for (host, epoch) in ends {
+                let begins = &epoch.delivered;
+                for ((from, next), (other, set)) in &steps {
+                    let holds = from != view || self.left.contains(host) || set.starts_with(begins);
+                    assert!(holds, "{label}: {other} went from {view:?} to {next:?} unlike {host}");
+                }
+                for (other, epoch) in ends {
+                    let common = begins.len().min(epoch.delivered.len());
+                    let agree = begins[..common] == epoch.delivered[..common];
+                    assert!(agree, "{label}: {host} and {other} disagree on the order in {view:?}");
                 }
             }
         }
