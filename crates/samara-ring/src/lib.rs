@@ -12,7 +12,9 @@ mod payload;
 pub mod shape;
 pub mod wire;
 
-pub use config::{Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window};
+pub use config::{
+    Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
+};
 pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, SuspectCause};
 pub use member::{Member, View, ViewId};
 pub use payload::Payload;

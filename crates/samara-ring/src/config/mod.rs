@@ -162,6 +162,10 @@ pub struct Membership {
     pub redial: Duration,
     /// How long a node is dialled that was a member and is no seed.
     pub forget_after: Duration,
+    /// A node that does not answer a proposal is not asked again sooner; then twice as long, up to 64 times.
+    pub ask_again_after: Duration,
+    /// A member that was removed because another one does not reach it is not taken back sooner.
+    pub unreachable_for: Duration,
     /// A member that was removed for slowness is not taken back sooner.
     pub ban: Duration,
 }

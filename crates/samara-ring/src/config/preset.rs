@@ -96,6 +96,8 @@ fn fifo() -> Config {
             repair_timeout: Duration::from_secs(5),
             redial: Duration::from_millis(500),
             forget_after: Duration::from_secs(600),
+            ask_again_after: Duration::from_secs(1),
+            unreachable_for: Duration::from_secs(3),
             ban: Duration::from_secs(30),
         },
     }

@@ -50,7 +50,8 @@ impl Config {
         check(self.own_queue_bytes > 0, "own_queue_bytes", 0, "at least 1")?;
         let detection = &self.detection;
         check(!detection.heartbeat.is_zero(), "detection.heartbeat", detection.heartbeat, "more than zero")?;
-        let ordered = detection.heartbeat < detection.timeout_min && detection.timeout_min <= detection.timeout_max;
+        let ordered =
+            detection.heartbeat < detection.timeout_min && detection.timeout_min <= detection.timeout_max;
         check(ordered, "detection", detection, "heartbeat < timeout_min <= timeout_max")
     }
 }

@@ -154,7 +154,8 @@ impl Ring {
 
     pub(super) fn on_ack_timer(&mut self, now: Time) {
         // It is due now: the next look at what is to be sent sees that.
-        if self.ack_at.is_some_and(|at| at <= now) && self.current.as_ref().is_none_or(|c| c.news.is_empty()) {
+        if self.ack_at.is_some_and(|at| at <= now) && self.current.as_ref().is_none_or(|c| c.news.is_empty())
+        {
             self.ack_at = None;
         }
     }

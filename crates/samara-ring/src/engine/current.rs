@@ -7,8 +7,8 @@ use samara_engine::PeerId;
 
 use super::peers::Peers;
 use super::stream::Stream;
-use crate::shape::Children;
 use crate::View;
+use crate::shape::Children;
 
 /// Something that waits to go to one successor.
 #[derive(Clone, Copy, Debug)]
@@ -160,9 +160,8 @@ impl Current {
         // The predecessor on the ring sends acknowledgements in any shape.
         parent == self.previous()
             || (0..self.len() as u16).any(|origin| {
-                (0..2).any(|way| {
-                    self.view.shape.children(self.len(), origin, parent, way).contains(&self.rank)
-                })
+                (0..2)
+                    .any(|way| self.view.shape.children(self.len(), origin, parent, way).contains(&self.rank))
             })
     }
 

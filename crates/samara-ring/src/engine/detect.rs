@@ -7,9 +7,10 @@ use std::sync::Arc;
 use samara_engine::{PeerId, PeerIdentity, Time};
 
 use super::metrics::Ignored;
+use super::peers::Peer;
 use super::{Cx, Event, Ring, SuspectCause, TICK};
 use crate::wire::Heartbeat;
-use crate::{Member, RingFrame, Slow};
+use crate::{Member, RingFrame, Slow, ViewId};
 
 impl Ring {
     pub(super) fn on_tick(&mut self, cx: &mut Cx<'_>) {
@@ -93,14 +94,20 @@ impl Ring {
         peer.is_leaving = heartbeat.leaving;
         peer.suspects.clone_from(&heartbeat.suspects);
         peer.progress = heartbeat.progress;
-        // Somebody has installed what this member is ready for: it was told so, and that was lost.
-        let ready = self.flush.as_ref().filter(|flush| flush.is_ready).map(|flush| flush.prepare.proposal);
-        if ready.is_some() && heartbeat.view == ready {
-            self.install_flushed(cx);
-        }
+        self.install_if_others_have(heartbeat.view, cx);
         if is_news {
             self.report_suspects(cx);
             self.evaluate(cx);
+        }
+    }
+
+    /// Somebody has installed what this member is ready for: it was told to do so too, and that was lost.
+    fn install_if_others_have(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
+        let is_flushed = self.flush.as_ref().is_some_and(|f| f.is_ready && view == Some(f.prepare.proposal));
+        if is_flushed {
+            self.install_flushed(cx);
+        } else if self.flush.is_none() && self.current.is_none() {
+            self.install_first(view, cx);
         }
     }
 
@@ -117,7 +124,8 @@ impl Ring {
             return Some(*cause);
         }
         // Without a link from the beginning, it has until the view is as old as the timeout.
-        let Some(peer) = current.peers[usize::from(rank)].or_else(|| self.peers.id_of(&member.identity)) else {
+        let Some(peer) = current.peers[usize::from(rank)].or_else(|| self.peers.id_of(&member.identity))
+        else {
             let waits = now.since(self.view_since) <= self.config.detection.timeout_min;
             return (!waits).then_some(SuspectCause::LinkDown);
         };
@@ -140,13 +148,17 @@ impl Ring {
         (silence > peer.timeout(detection)).then_some(SuspectCause::Silent)
     }
 
-    /// Whether a member is in a newer view, for longer than it takes to hear of one.
+    /// Whether a member has been in another view for longer than it takes to hear of it, or to install this one.
     fn is_moved_on(&self, peer: PeerId, now: Time) -> bool {
         let (Some(current), Some(peer)) = (&self.current, self.peers.get(peer)) else { return false };
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
-        let is_elsewhere = peer.view > Some(current.view.id) && peer.view != proposed;
-        let since = self.moved.get(&peer.identity);
-        is_elsewhere && since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
+        let Some(since) = self.elsewhere.get(&peer.identity).filter(|_| peer.view != proposed) else {
+            return false;
+        };
+        let verify = self.config.detection.verify;
+        let is_newer = peer.view > Some(current.view.id);
+        let patience = if is_newer { verify } else { verify + 2 * self.config.membership.flush_timeout };
+        now.since(*since) > patience
     }
 
     /// Whether another member has not heard it for so long that it has to go although it is heard here: a ring with a broken link
@@ -171,10 +183,15 @@ impl Ring {
             .collect();
         // Whoever does not hear most of the others is alone with that.
         let is_credible = |suspects: &[u16]| 2 * suspects.len() < usize::from(count);
+        let accuses = |by: u16, rank: u16| {
+            let reported = |(reporter, suspects): &(u16, Vec<u16>)| {
+                *reporter == by && is_credible(suspects) && suspects.contains(&rank)
+            };
+            reporters.iter().any(reported)
+        };
+        // Of two that do not hear each other one is enough: the one that came later.
         let accused = |rank: u16| {
-            reporters.iter().any(|(by, suspects)| {
-                *by != rank && is_credible(suspects) && suspects.contains(&rank)
-            })
+            (0..count).any(|by| by != rank && accuses(by, rank) && !(by > rank && accuses(rank, by)))
         };
         for rank in (0..count).filter(|rank| *rank != own) {
             if accused(rank) {
@@ -183,11 +200,12 @@ impl Ring {
                 self.disputes.remove(&rank);
             }
             let identity = &view.members[usize::from(rank)].identity;
-            let in_view = self.peers.id_of(identity).and_then(|id| self.peers.get(id)?.view);
-            if in_view > Some(view.id) {
-                self.moved.entry(identity.clone()).or_insert(now);
+            let peer = self.peers.id_of(identity).and_then(|id| self.peers.get(id));
+            let is_elsewhere = |peer: &Peer| peer.incarnation.is_some() && peer.view != Some(view.id);
+            if peer.is_some_and(is_elsewhere) {
+                self.elsewhere.entry(identity.clone()).or_insert(now);
             } else {
-                self.moved.remove(identity);
+                self.elsewhere.remove(identity);
             }
         }
         let mut suspected = std::collections::BTreeSet::new();
@@ -196,7 +214,7 @@ impl Ring {
             if cause != SuspectCause::Reported {
                 suspected.insert(rank);
             }
-            if !self.suspected.contains(&rank) && self.told.insert((view.id, rank)) {
+            if !self.suspected.contains(&rank) && self.told.insert(rank) {
                 self.metrics.suspicions += 1;
                 cx.emit(Event::Suspected { member: view.members[usize::from(rank)].clone(), cause });
             }
@@ -217,6 +235,7 @@ impl Ring {
 
     // ---- members that hold the group up ----
 
+    /// Where nobody gets on, it is because of the one that has taken least.
     fn look_for_slow_members(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
@@ -225,31 +244,30 @@ impl Ring {
             Slow::Remove { after } => (after, true),
         };
         let view = current.view.clone();
+        let own = current.progress();
         let progress = |rank: usize| {
             let peer = current.peers[rank].and_then(|peer| self.peers.get(peer))?;
-            (peer.view == Some(view.id)).then_some((peer.progress, peer.progress_since))
+            (peer.view == Some(view.id)).then_some((peer.progress, peer.progress_since, rank))
         };
-        let own = current.progress();
-        let most = (0..view.len()).filter_map(progress).map(|(most, _)| most).fold(own, u64::max);
-        let is_slow = |rank: &usize| {
-            progress(*rank).is_some_and(|(taken, since)| taken < most && now.since(since) > after)
-        };
-        let slow: Vec<usize> = (0..view.len()).filter(is_slow).collect();
-        let acts = removes && self.suspected.is_empty();
-        for rank in slow {
-            let member = view.members[rank].clone();
-            let id = self.peers.id_of(&member.identity);
-            if let Some(peer) = id.and_then(|id| self.peers.get_mut(id)) {
-                // Told once for each time that it stalls.
-                peer.progress_since = now;
-                if acts {
-                    peer.banned_until = now + self.config.membership.ban;
-                }
-            }
-            cx.emit(Event::Slow { member: member.clone() });
+        let others: Vec<(u64, Time, usize)> = (0..view.len()).filter_map(progress).collect();
+        let most = others.iter().map(|(taken, ..)| *taken).fold(own, u64::max);
+        let Some((least, since, rank)) = others.into_iter().min() else { return };
+        if least >= most || least >= own || now.since(since) <= after {
+            return;
+        }
+        let acts = removes && self.suspected.is_empty() && self.is_acting(now);
+        let ban = self.config.membership.ban;
+        let member = view.members[rank].clone();
+        if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
+            // Told once for each time that it stalls.
+            peer.progress_since = now;
             if acts {
-                self.blame(&member, SuspectCause::Slow, cx);
+                peer.banned_until = now + ban;
             }
+        }
+        cx.emit(Event::Slow { member: member.clone() });
+        if acts {
+            self.blame(&member, SuspectCause::Slow, cx);
         }
     }
 

@@ -19,6 +19,9 @@ use super::{Cx, Event, Ring};
 use crate::wire::{Cut, Prepare, Resume, State};
 use crate::{Order, RingFrame, Shape, View, ViewId};
 
+/// How many statements of a peer are kept for view changes that are not under way here yet.
+const RESUMES_PER_PEER: usize = 4;
+
 /// A view change under way.
 #[derive(Debug)]
 pub(super) struct Flush {
@@ -141,10 +144,14 @@ impl Ring {
             self.metrics.ignore(Ignored::StaleProposal);
             return;
         }
-        self.resumes.retain(|(other, old)| {
-            *other != peer || old.proposal > Some(proposal) || old.view > resume.view
-        });
-        self.resumes.push((peer, resume.clone()));
+        self.resumes
+            .retain(|(other, old)| *other != peer || old.proposal > Some(proposal) || old.view > resume.view);
+        // One for the view change that is under way here and one for the next: more than a few are nonsense.
+        if self.resumes.iter().filter(|(other, _)| *other == peer).count() < RESUMES_PER_PEER {
+            self.resumes.push((peer, resume.clone()));
+        } else {
+            self.metrics.ignore(Ignored::Inconsistent);
+        }
     }
 
     /// Starts to repair the successor, once it has said what it has.
@@ -190,6 +197,8 @@ impl Ring {
         let section = |id: ViewId| cut.views.iter().find(|(view, _)| *view == id).map(|(_, last)| last);
         // Another member was told to install what this one was ready for.
         if let Some(ready) = self.ready.take_if(|ready| section(ready.proposal).is_some()) {
+            // What was stated of the view before says nothing of this one: nothing is delivered before the cut is known.
+            self.flush.iter_mut().for_each(|flush| flush.stated.clear());
             self.install(&ready, cx);
             if self.has_left {
                 return;
@@ -213,8 +222,7 @@ impl Ring {
 
     /// Whether this proposal is the one that is under way here, and this is who made it.
     fn is_of_flush(&mut self, from: Option<PeerId>, proposal: ViewId) -> bool {
-        let fits =
-            self.flush.as_ref().is_some_and(|f| f.prepare.proposal == proposal && f.proposer == from);
+        let fits = self.flush.as_ref().is_some_and(|f| f.prepare.proposal == proposal && f.proposer == from);
         if !fits {
             self.metrics.ignore(Ignored::StaleProposal);
         }
@@ -253,6 +261,13 @@ impl Ring {
         }
     }
 
+    /// The same for a node that has no view, and has given up to wait for the word.
+    pub(super) fn install_first(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
+        if let Some(ready) = self.ready.take_if(|ready| view == Some(ready.proposal)) {
+            self.install(&ready, cx);
+        }
+    }
+
     /// Delivers what is left of the old view, in the order that all agree on.
     fn complete(&mut self, cut: Option<Vec<u64>>, cx: &mut Cx<'_>) {
         let (Some(current), Some(cut)) = (&mut self.current, cut) else { return };
@@ -281,6 +296,9 @@ impl Ring {
         self.blamed.clear();
         self.disputes.clear();
         self.suspected.clear();
+        self.elsewhere.clear();
+        self.gaps.clear();
+        self.told.clear();
         let until = cx.now() + self.config.membership.forget_after;
         for member in view.members.iter().filter(|member| **member != self.me) {
             self.peers.keep(&member.identity, cx.now(), until);
@@ -289,6 +307,7 @@ impl Ring {
             peer.credit = (0, 0);
             peer.resumed = None;
             peer.foreign_since = None;
+            peer.failures = 0;
             peer.progress_since = cx.now();
         }
         self.own.rewind();

@@ -106,14 +106,14 @@ pub struct Ring {
     // ---- suspicion ----
     /// Ranks that this member itself takes for failed.
     suspected: BTreeSet<u16>,
-    /// Suspicions that were told to the application.
-    told: BTreeSet<(ViewId, u16)>,
+    /// Ranks whose suspicion the application was told of.
+    told: BTreeSet<u16>,
     /// Members that have to go whatever their links say.
     blamed: BTreeMap<Member, SuspectCause>,
     /// Since when other members take a rank for failed.
     disputes: BTreeMap<u16, Time>,
-    /// Since when members are in a newer view.
-    moved: BTreeMap<PeerIdentity, Time>,
+    /// Since when members are in another view.
+    elsewhere: BTreeMap<PeerIdentity, Time>,
 
     // ---- acknowledgements ----
     ack_at: Option<Time>,
@@ -157,7 +157,7 @@ impl Ring {
             told: BTreeSet::new(),
             blamed: BTreeMap::new(),
             disputes: BTreeMap::new(),
-            moved: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
             ack_at: None,
             lap_goal: Duration::ZERO,
             gaps: Vec::new(),
@@ -302,7 +302,7 @@ impl Ring {
             RingFrame::Cut(cut) => self.on_cut(from, cut, cx),
             RingFrame::Ready { proposal } => self.on_ready(from, *proposal, cx),
             RingFrame::Install { proposal } => self.on_install(from, *proposal, cx),
-            RingFrame::Nack { proposal, promised } => self.on_nack(*proposal, *promised, cx),
+            RingFrame::Nack { proposal, promised } => self.on_nack(from, *proposal, *promised, cx),
             _ => {}
         }
     }

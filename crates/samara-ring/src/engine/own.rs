@@ -84,7 +84,8 @@ impl Flow {
     pub(super) fn begin(&mut self, min: u64, max: u64) {
         // Where the last view had found a limit it is the best guess.
         let limit = if self.limit == 0 { min } else { self.limit };
-        *self = Self { on_the_way: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
+        *self =
+            Self { on_the_way: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
     }
 
     pub(super) fn limit(&self) -> u64 {

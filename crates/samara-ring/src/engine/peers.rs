@@ -63,7 +63,10 @@ pub(super) struct Peer {
     pub(super) progress_since: Time,
     /// Since when it is in a view other than this node's.
     pub(super) foreign_since: Option<Time>,
+    /// It is not taken in before.
     pub(super) banned_until: Time,
+    /// How many proposals it has not answered since the last view was installed.
+    pub(super) failures: u32,
     /// When it was last asked to send again what is missing.
     pub(super) resumed: Option<Time>,
     /// Bytes of data that came from it in this view, and how many of them it knows of.
@@ -91,6 +94,7 @@ impl Peer {
             progress_since: Time::ZERO,
             foreign_since: None,
             banned_until: Time::ZERO,
+            failures: 0,
             resumed: None,
             credit: (0, 0),
         }
@@ -98,6 +102,12 @@ impl Peer {
 
     pub(super) fn member(&self) -> Option<Member> {
         self.incarnation.map(|incarnation| Member { identity: self.identity.clone(), incarnation })
+    }
+
+    /// It was asked to join, and did not answer: the next time, twice as long passes until it is asked again.
+    pub(super) fn put_off(&mut self, now: Time, first: Duration) {
+        self.banned_until = self.banned_until.max(now + first * (1 << self.failures));
+        self.failures = (self.failures + 1).min(6);
     }
 
     /// After so much silence it is taken for failed.

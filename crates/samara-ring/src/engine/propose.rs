@@ -70,7 +70,7 @@ impl Ring {
     }
 
     /// Whether this node is the first member of its view that is neither taken for failed nor leaving.
-    fn is_acting(&self, now: Time) -> bool {
+    pub(super) fn is_acting(&self, now: Time) -> bool {
         let Some(current) = &self.current else { return false };
         let remains = |rank: u16, even_leaving: bool| {
             if rank == current.rank {
@@ -100,9 +100,9 @@ impl Ring {
         };
         self.flush.is_some()
             || self.is_leaving_now()
-            || (0..count).filter(|rank| *rank != own).any(|rank| {
-                self.opinion(rank, now).is_some() || self.is_rank_leaving(rank) || is_stuck(rank)
-            })
+            || (0..count)
+                .filter(|rank| *rank != own)
+                .any(|rank| self.opinion(rank, now).is_some() || self.is_rank_leaving(rank) || is_stuck(rank))
     }
 
     /// Nodes that are connected and in another view, or in none, if this node is the one that has to take them in.
@@ -132,6 +132,7 @@ impl Ring {
         }
         let mut newcomers: Vec<Member> = found.into_iter().map(|(_, member, _)| member).collect();
         newcomers.sort_unstable();
+        newcomers.truncate(self.config.members_max.saturating_sub(view.map_or(1, |view| view.len())));
         newcomers
     }
 
@@ -154,7 +155,11 @@ impl Ring {
             Some(view) => {
                 for (rank, member) in (0u16..).zip(view.members.iter()) {
                     let is_own = *member == self.me;
-                    if !is_own && self.opinion(rank, now).is_some() {
+                    let opinion = self.opinion(rank, now);
+                    if opinion == Some(SuspectCause::Reported) {
+                        self.put_outside(member, now);
+                    }
+                    if opinion.is_some() {
                         continue;
                     }
                     let leaves = if is_own { self.is_leaving_now() } else { self.is_rank_leaving(rank) };
@@ -164,7 +169,6 @@ impl Ring {
             None => members.push(self.me.clone()),
         }
         members.extend(newcomers);
-        members.truncate(self.config.members_max);
         self.counter += 1;
         let proposal = ViewId { counter: self.counter, proposer: self.me.incarnation };
         let shape = self.config.shape.shape(members.len());
@@ -181,6 +185,14 @@ impl Ring {
         self.proposal = Some(Proposal { prepare: prepare.clone(), since: now, participants, is_cut: false });
         for peer in peers {
             self.send_or_loop(peer, RingFrame::Prepare(prepare.clone()), cx);
+        }
+    }
+
+    /// A member that is heard here, but not by another one, would come back at once, and have to go again.
+    fn put_outside(&mut self, member: &Member, now: Time) {
+        let until = now + self.config.membership.unreachable_for;
+        if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
+            peer.banned_until = peer.banned_until.max(until);
         }
     }
 
@@ -209,20 +221,36 @@ impl Ring {
         self.proposal = None;
         for (member, peer) in failed {
             self.blame(&member, SuspectCause::Unresponsive, cx);
-            let retry = Duration::from_secs(1);
+            let first = self.config.membership.ask_again_after;
             if let Some(peer) = peer.and_then(|peer| self.peers.get_mut(peer)) {
-                peer.banned_until = peer.banned_until.max(now + retry);
+                peer.put_off(now, first);
             }
         }
     }
 
-    pub(super) fn on_nack(&mut self, proposal: ViewId, promised: ViewId, cx: &mut Cx<'_>) {
+    pub(super) fn on_nack(
+        &mut self,
+        from: Option<PeerId>,
+        proposal: ViewId,
+        promised: ViewId,
+        cx: &mut Cx<'_>,
+    ) {
         self.counter = self.counter.max(promised.counter);
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
             self.metrics.ignore(Ignored::StaleProposal);
             return;
         }
-        // Somebody else proposes: it goes first, and two that do so again and again do not do it at the same time.
+        let is_member = |peer| self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
+        if let Some(peer) = from.filter(|peer| !is_member(*peer)) {
+            // The group does not wait for a newcomer that is busy elsewhere.
+            let first = self.config.membership.ask_again_after;
+            if let Some(peer) = self.peers.get_mut(peer) {
+                peer.put_off(cx.now(), first);
+            }
+            self.evaluate(cx);
+            return;
+        }
+        // Another member proposes: it goes first, and two that do so again and again do not do it at the same time.
         let patience = self.config.membership.flush_timeout;
         let more = cx.rng().below(patience.as_nanos().max(1) as u64);
         self.back_off_until = cx.now() + patience / 2 + Duration::from_nanos(more);

@@ -51,12 +51,18 @@ impl Ring {
         }
         let mut filling = Filling::default();
         while filling.bytes < self.config.batch_bytes && self.fill_one(index, &mut filling, cx) {}
-        let is_next = index == 0;
-        let has_news = is_next && self.current.as_ref().is_some_and(|current| !current.news.is_empty());
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
-        if has_news && (has_data || self.is_ack_due(cx)) {
+        // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
+        // only hold them up.
+        let (is_next, travels_along) = (index == 0, self.is_ring());
+        let has_news = is_next && self.current.as_ref().is_some_and(|current| !current.news.is_empty());
+        if has_news && travels_along && has_data || has_news && self.is_ack_due(cx) {
             filling.acks.extend(self.take_news());
             self.ack_at = None;
+            if !travels_along && has_data {
+                let acks = std::mem::take(&mut filling.acks);
+                self.send_data(index, Filling { acks, ..Filling::default() }, cx);
+            }
         }
         if filling.units.is_empty() && filling.acks.is_empty() {
             return false;
@@ -164,9 +170,12 @@ impl Ring {
         let view = current.view.id;
         let hop = &mut current.hops[index];
         let Some(peer) = hop.peer else { return };
+        // In total order, news must not overtake units.
+        let overtakes = filling.units.is_empty() && self.config.order == Order::Fifo;
+        let lane = if overtakes { Config::CONTROL } else { Config::DATA };
         let frame = RingFrame::Data(Arc::new(Data { view, units: filling.units, acks: filling.acks }));
         hop.sent += frame.encoded_len() as u64;
-        self.owe(peer, Config::DATA, frame, cx);
+        self.owe(peer, lane, frame, cx);
     }
 
     pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) {
@@ -212,7 +221,8 @@ impl Ring {
             return;
         }
         let is_frozen = self.flush.is_some();
-        let Some(current) = self.current.as_mut().filter(|current| current.view.id == resume.view && !is_frozen)
+        let Some(current) =
+            self.current.as_mut().filter(|current| current.view.id == resume.view && !is_frozen)
         else {
             self.metrics.ignore(Ignored::StaleView);
             return;

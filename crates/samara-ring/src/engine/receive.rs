@@ -103,7 +103,7 @@ impl Ring {
         self.came(unit.origin, before, after, cx);
     }
 
-    fn is_ring(&self) -> bool {
+    pub(super) fn is_ring(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.view.shape == Shape::Ring)
     }
 

@@ -13,7 +13,8 @@ pub(super) fn children(others: usize, place: usize, second: bool) -> impl Iterat
         (_, 0) => SmallVec::from_iter([1 << others.ilog2()]),
         _ => below(others, if second { place % others + 1 } else { place }),
     };
-    let moved = move |label: usize| if !second || label == 0 { label } else { (label + others - 2) % others + 1 };
+    let moved =
+        move |label: usize| if !second || label == 0 { label } else { (label + others - 2) % others + 1 };
     places.into_iter().map(moved)
 }
 

@@ -66,8 +66,7 @@ fn the_direct_rounds_of_the_post() {
 #[test]
 fn the_chain_rounds_of_the_post() {
     let at = |unit, from| Transfer { unit, from, to: from + 1 };
-    let expected =
-        vec![vec![at(1, 0)], vec![at(2, 0), at(1, 1)], vec![at(2, 1), at(1, 2)], vec![at(2, 2)]];
+    let expected = vec![vec![at(1, 0)], vec![at(2, 0), at(1, 1)], vec![at(2, 1), at(1, 2)], vec![at(2, 2)]];
     assert_eq!(rounds(Shape::Ring, 2, 4), expected);
 }
 
@@ -110,7 +109,8 @@ fn estimates_are_the_closed_forms() {
                 hop_s: 1e-4,
             };
             let (n, s, b) = (members as u64, senders as u64, workload.link_bytes_per_s);
-            let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} and {b}: {members}, {senders}");
+            let near =
+                |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} and {b}: {members}, {senders}");
             let direct = estimate(Shape::Direct, &workload);
             let ring = estimate(Shape::Ring, &workload);
             near(ring.rate, formula::ring_rate(n, s, b));

@@ -87,12 +87,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The length of a list whose entries have at least `least` bytes each: what cannot be there takes no memory.
-    pub(super) fn count(
-        &mut self,
-        max: usize,
-        least: usize,
-        path: &'static str,
-    ) -> Result<usize, WireError> {
+    pub(super) fn count(&mut self, max: usize, least: usize, path: &'static str) -> Result<usize, WireError> {
         let count = self.at_most(max as u64, path)?;
         let (needed, available) = (count * least as u64, self.left());
         if needed > available as u64 {

@@ -54,14 +54,22 @@ struct Host {
 
 enum What {
     Timer(TimerToken, u32),
-    Frame { from: u32, frame: RingFrame, link: u64 },
+    Frame {
+        from: u32,
+        frame: RingFrame,
+        link: u64,
+    },
     Command(Command),
     Dial(u32),
     DialFailed(PeerIdentity, u32),
     /// The uplink is free.
     Free,
     /// The application sends its next message; it tries again when it was refused.
-    Send { left: u64, len: usize, gap: Duration },
+    Send {
+        left: u64,
+        len: usize,
+        gap: Duration,
+    },
 }
 
 struct Entry {

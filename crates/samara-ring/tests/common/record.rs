@@ -62,7 +62,12 @@ impl Record {
     }
 
     pub fn longest_gap(&self) -> Duration {
-        self.gaps.iter().filter(|(host, _)| !self.crashed.contains(host)).map(|(_, gap)| gap.0).max().unwrap_or_default()
+        self.gaps
+            .iter()
+            .filter(|(host, _)| !self.crashed.contains(host))
+            .map(|(_, gap)| gap.0)
+            .max()
+            .unwrap_or_default()
     }
 
     pub fn take(&mut self, now: Time, host: u32, event: Event) {

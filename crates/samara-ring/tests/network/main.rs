@@ -6,3 +6,4 @@ mod common;
 mod churn;
 mod seeds;
 mod stream;
+mod throughput;
