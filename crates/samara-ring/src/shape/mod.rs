@@ -96,7 +96,7 @@ impl Shape {
                 [2 * place + 1, 2 * place + 2].into_iter().filter(|child| *child < count).map(rank).collect()
             }
             Self::DoubleTree => {
-                double_tree::children(count - 1, place, sequence % 2 == 0).map(rank).collect()
+                double_tree::children(count - 1, place, sequence.is_multiple_of(2)).map(rank).collect()
             }
         }
     }
