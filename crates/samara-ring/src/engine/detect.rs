@@ -67,8 +67,8 @@ impl Ring {
             self.metrics.ignore(Ignored::OtherGroup);
             return;
         }
-        for counter in [heartbeat.view, heartbeat.promised].into_iter().flatten() {
-            self.counter = self.counter.max(counter.counter);
+        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.hear_of(view)) {
+            return;
         }
         let Some(peer) = self.peers.get_mut(id) else { return };
         let is_first = peer.incarnation != Some(heartbeat.incarnation);

@@ -56,7 +56,9 @@ impl Flush {
 impl Ring {
     pub(super) fn on_prepare(&mut self, from: Option<PeerId>, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let proposal = prepare.proposal;
-        self.counter = self.counter.max(proposal.counter);
+        if !self.hear_of(proposal) {
+            return;
+        }
         if proposal <= self.promised {
             if let Some(peer) = from {
                 self.send(peer, RingFrame::Nack { proposal, promised: self.promised }, cx);

@@ -55,6 +55,9 @@ const TICK: TimerToken = TimerToken(0);
 /// Acknowledgements have waited long enough.
 const ACK: TimerToken = TimerToken(1);
 
+/// A view whose counter is further ahead than this of all that were heard of is not believed: counters must never run out.
+const COUNTER_LEAP: u64 = 1 << 32;
+
 /// A member of a group.
 ///
 /// - Inputs come by [`Engine::handle`]; messages can also be handed in by [`broadcast`](Self::broadcast), which answers at
@@ -236,6 +239,17 @@ impl Ring {
         }
         self.own.push(message);
         Ok(())
+    }
+
+    /// Takes note of the counter of a view. Whether it can be one.
+    fn hear_of(&mut self, view: ViewId) -> bool {
+        let is_sound = view.counter <= self.counter.saturating_add(COUNTER_LEAP);
+        if is_sound {
+            self.counter = self.counter.max(view.counter);
+        } else {
+            self.metrics.ignore(Ignored::Inconsistent);
+        }
+        is_sound
     }
 
     /// Whether this node wants to leave and has nothing left to send.

@@ -235,7 +235,9 @@ impl Ring {
         promised: ViewId,
         cx: &mut Cx<'_>,
     ) {
-        self.counter = self.counter.max(promised.counter);
+        if !self.hear_of(promised) {
+            return;
+        }
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
             self.metrics.ignore(Ignored::StaleProposal);
             return;

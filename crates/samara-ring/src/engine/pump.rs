@@ -147,7 +147,7 @@ impl Ring {
         let Some(current) = &mut self.current else { return false };
         let origin = current.rank;
         let sequence = current.streams[usize::from(origin)].have + 1;
-        let stamp = if self.config.order == Order::Total { current.clock + 1 } else { 0 };
+        let stamp = if self.config.order == Order::Total { current.clock.saturating_add(1) } else { 0 };
         let hops = current.view.shape.hops(current.len());
         let unit =
             Unit { origin, sequence, hops, stamp, first: chunk.first, last: chunk.last, bytes: chunk.bytes };

@@ -213,7 +213,7 @@ impl Net {
         let seed = self.rng.next_u64();
         self.record.restarted(host);
         let state = &mut self.hosts[host as usize];
-        state.engine = Box::new(Ring::new(state.config.clone(), identity(host)).unwrap());
+        *state.engine = Ring::new(state.config.clone(), identity(host)).unwrap();
         state.outbox = Outbox::new(state.config.outbox());
         state.rng = NodeRng::new(seed, host.into(), Purpose::Engine);
         (state.peers, state.numbers) = (Vec::new(), BTreeMap::new());

@@ -8,13 +8,15 @@ use samara_ring::{Event, ViewId};
 
 use super::{host_of, parse};
 
+/// Messages: who broadcast them, and as the how-manieth.
+pub type Messages = Vec<(u32, u64)>;
+
 /// What one application saw between two views.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch {
     pub view: Option<ViewId>,
     pub members: Vec<u32>,
-    /// Who broadcast it, and as the how-manieth.
-    pub delivered: Vec<(u32, u64)>,
+    pub delivered: Messages,
 }
 
 /// What happened at all hosts.
@@ -97,7 +99,7 @@ impl Record {
         }
     }
 
-    pub fn delivered(&self, host: u32) -> Vec<(u32, u64)> {
+    pub fn delivered(&self, host: u32) -> Messages {
         self.epochs.get(&host).into_iter().flatten().flat_map(|epoch| epoch.delivered.clone()).collect()
     }
 
@@ -139,7 +141,7 @@ impl Record {
     /// Whoever goes from one view to the next together has delivered the same. In total order, in the same order; and what
     /// somebody had delivered who did not go on (because it failed), all others of its view begin with.
     fn assert_synchrony(&self, is_total: bool, label: &str) {
-        let mut steps: BTreeMap<(ViewId, ViewId), (u32, Vec<(u32, u64)>)> = BTreeMap::new();
+        let mut steps: BTreeMap<(ViewId, ViewId), (u32, Messages)> = BTreeMap::new();
         let mut last: BTreeMap<ViewId, Vec<(u32, &Epoch)>> = BTreeMap::new();
         for (host, epochs) in self.all() {
             for (place, epoch) in epochs.iter().enumerate() {

@@ -4,6 +4,7 @@
 mod common;
 
 mod churn;
+mod hostile;
 mod seeds;
 mod stream;
 mod throughput;
