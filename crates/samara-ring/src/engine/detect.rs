@@ -2,6 +2,7 @@
 //!
 //! News of failures and views goes directly to everybody who is connected, never along the ring: the ring is what has failed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use samara_engine::{PeerId, PeerIdentity, Time};
@@ -173,28 +174,25 @@ impl Ring {
         let now = cx.now();
         let Some(current) = &self.current else { return };
         let (own, count, view) = (current.rank, current.len() as u16, current.view.clone());
-        let reporters: Vec<(u16, Vec<u16>)> = (0..count)
-            .filter(|rank| *rank != own)
-            .filter_map(|rank| {
-                let peer = self.peers.get(current.peers[usize::from(rank)]?)?;
-                let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
-                counts.then(|| (rank, peer.suspects.clone()))
-            })
-            .collect();
-        // Whoever does not hear most of the others is alone with that.
-        let is_credible = |suspects: &[u16]| 2 * suspects.len() < usize::from(count);
-        let accuses = |by: u16, rank: u16| {
-            let reported = |(reporter, suspects): &(u16, Vec<u16>)| {
-                *reporter == by && is_credible(suspects) && suspects.contains(&rank)
+        let mut accusations: BTreeSet<(u16, u16)> = BTreeSet::new();
+        for by in (0..count).filter(|rank| *rank != own) {
+            let Some(peer) = current.peers[usize::from(by)].and_then(|peer| self.peers.get(peer)) else {
+                continue;
             };
-            reporters.iter().any(reported)
-        };
+            let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
+            // Whoever does not hear most of the others is alone with that.
+            if counts && 2 * peer.suspects.len() < usize::from(count) {
+                accusations.extend(peer.suspects.iter().filter(|rank| **rank != by).map(|rank| (*rank, by)));
+            }
+        }
         // Of two that do not hear each other one is enough: the one that came later.
-        let accused = |rank: u16| {
-            (0..count).any(|by| by != rank && accuses(by, rank) && !(by > rank && accuses(rank, by)))
-        };
+        let accused: BTreeSet<u16> = accusations
+            .iter()
+            .filter(|(rank, by)| !(by > rank && accusations.contains(&(*by, *rank))))
+            .map(|(rank, _)| *rank)
+            .collect();
         for rank in (0..count).filter(|rank| *rank != own) {
-            if accused(rank) {
+            if accused.contains(&rank) {
                 self.disputes.entry(rank).or_insert(now);
             } else {
                 self.disputes.remove(&rank);
@@ -208,7 +206,7 @@ impl Ring {
                 self.elsewhere.remove(identity);
             }
         }
-        let mut suspected = std::collections::BTreeSet::new();
+        let mut suspected = BTreeSet::new();
         for rank in 0..count {
             let Some(cause) = self.opinion(rank, now) else { continue };
             if cause != SuspectCause::Reported {
@@ -280,11 +278,12 @@ impl Ring {
             .map(|(origin, stream)| (origin, stream.have))
             .collect();
         let lasts = gaps.iter().any(|gap| self.gaps.contains(gap));
-        let parents: Vec<PeerId> =
-            current.peers.iter().flatten().copied().filter(|peer| current.is_parent(*peer)).collect();
+        let parents: Vec<PeerId> = if lasts {
+            current.peers.iter().flatten().copied().filter(|peer| current.is_parent(*peer)).collect()
+        } else {
+            Vec::new()
+        };
         self.gaps = gaps;
-        if lasts {
-            parents.into_iter().for_each(|peer| self.ask_to_resume(peer, cx));
-        }
+        parents.into_iter().for_each(|peer| self.ask_to_resume(peer, cx));
     }
 }

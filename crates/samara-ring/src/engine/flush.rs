@@ -31,9 +31,20 @@ pub(super) struct Flush {
     pub(super) since: Time,
     /// By rank in the old view: what this member has stated to have. It must not deliver more before the cut is known.
     stated: Vec<u64>,
+    /// The ranks of the old view that take part, this member's included. A guess until the cut is known: those who are members of
+    /// the old view, though they may have gone on from it without this one.
+    staying: Vec<u16>,
     pub(super) cut: Option<Vec<u64>>,
     pub(super) is_ready: bool,
     pub(super) repair: Option<Repair>,
+}
+
+/// A view that a member is ready to install.
+#[derive(Debug)]
+pub(super) struct ReadyFor {
+    pub(super) prepare: Arc<Prepare>,
+    /// Where the old view ends then.
+    cut: Option<Vec<u64>>,
 }
 
 /// What the successor among those who stay still lacks.
@@ -87,6 +98,7 @@ impl Ring {
             proposer: from,
             since: cx.now(),
             stated: Vec::new(),
+            staying: Vec::new(),
             cut: None,
             is_ready: false,
             repair: None,
@@ -96,7 +108,7 @@ impl Ring {
         let state = State {
             proposal,
             view: self.current.as_ref().map(|current| current.view.id),
-            ready: self.ready.as_ref().map(|prepare| prepare.proposal),
+            ready: self.ready.as_ref().map(|ready| ready.prepare.proposal),
             have: self.current.as_ref().map(Current::have).unwrap_or_default(),
         };
         self.send_or_loop(from, RingFrame::State(Arc::new(state)), cx);
@@ -105,31 +117,59 @@ impl Ring {
     /// Freezes the view, tells the predecessor among those who stay what to send, and sends the successor what it lacks.
     fn state_what_is_here(&mut self, cx: &mut Cx<'_>) {
         let (Some(current), Some(flush)) = (&mut self.current, &mut self.flush) else { return };
-        flush.stated = current.have();
+        // Who was ready for a view that others may have installed must not go beyond where the old one ends for them.
+        flush.stated = match self.ready.as_ref().and_then(|ready| ready.cut.as_ref()) {
+            Some(cut) => cut.clone(),
+            None => current.have(),
+        };
         flush.cut = None;
         flush.is_ready = false;
         flush.repair = None;
+        let takes_part = |rank: &u16| {
+            let member = &current.view.members[usize::from(*rank)];
+            flush.prepare.members.contains(member) || flush.prepare.departing.contains(member)
+        };
+        flush.staying = (0..current.len() as u16).filter(takes_part).collect();
         self.ask_for_repair(cx);
         self.begin_repair(cx);
     }
 
-    /// The ranks of the old view that take part in the change, and where this member is among them.
-    fn staying(&self) -> Option<(Vec<u16>, usize)> {
-        let (current, flush) = (self.current.as_ref()?, self.flush.as_ref()?);
-        let stays = |rank: &u16| {
-            let member = &current.view.members[usize::from(*rank)];
-            flush.prepare.members.contains(member) || flush.prepare.departing.contains(member)
-        };
-        let ranks: Vec<u16> = (0..current.len() as u16).filter(stays).collect();
-        let place = ranks.iter().position(|rank| *rank == current.rank)?;
-        Some((ranks, place))
+    /// Who stays is known now: where that is not as guessed, others are predecessor and successor.
+    fn correct_staying(&mut self, indices: &[u16], cx: &mut Cx<'_>) {
+        let (Some(current), Some(flush)) = (&self.current, &mut self.flush) else { return };
+        let all: Vec<_> = flush.prepare.members.iter().chain(&flush.prepare.departing).collect();
+        let members = indices.iter().filter_map(|index| all.get(usize::from(*index)));
+        let mut staying: Vec<u16> = members.filter_map(|member| current.view.rank_of(member)).collect();
+        staying.sort_unstable();
+        if staying == flush.staying || !staying.contains(&current.rank) {
+            return;
+        }
+        let before = self.neighbours();
+        if let Some(flush) = &mut self.flush {
+            flush.staying = staying;
+        }
+        let after = self.neighbours();
+        if before.map(|(previous, _)| previous) != after.map(|(previous, _)| previous) {
+            self.ask_for_repair(cx);
+        }
+        if before.map(|(_, next)| next) != after.map(|(_, next)| next) {
+            self.flush.iter_mut().for_each(|flush| flush.repair = None);
+            self.begin_repair(cx);
+        }
+    }
+
+    /// The ranks of the predecessor and the successor of this member among those who stay.
+    fn neighbours(&self) -> Option<(u16, u16)> {
+        let ranks = &self.flush.as_ref()?.staying;
+        let rank = self.current.as_ref()?.rank;
+        let place = ranks.iter().position(|other| *other == rank)?;
+        Some((ranks[(place + ranks.len() - 1) % ranks.len()], ranks[(place + 1) % ranks.len()]))
     }
 
     /// Tells the predecessor among those who stay what is here.
     pub(super) fn ask_for_repair(&mut self, cx: &mut Cx<'_>) {
-        let Some((ranks, place)) = self.staying() else { return };
+        let Some((previous, _)) = self.neighbours() else { return };
         let (Some(current), Some(flush)) = (&self.current, &self.flush) else { return };
-        let previous = ranks[(place + ranks.len() - 1) % ranks.len()];
         if previous == current.rank {
             return;
         }
@@ -158,8 +198,7 @@ impl Ring {
 
     /// Starts to repair the successor, once it has said what it has.
     pub(super) fn begin_repair(&mut self, cx: &mut Cx<'_>) {
-        let Some((ranks, place)) = self.staying() else { return };
-        let next = ranks[(place + 1) % ranks.len()];
+        let Some((_, next)) = self.neighbours() else { return };
         let (Some(current), Some(flush)) = (&mut self.current, &mut self.flush) else { return };
         if next == current.rank {
             return;
@@ -196,12 +235,13 @@ impl Ring {
         if !self.is_of_flush(from, cut.proposal) {
             return;
         }
-        let section = |id: ViewId| cut.views.iter().find(|(view, _)| *view == id).map(|(_, last)| last);
+        let section = |id: ViewId| cut.views.iter().find(|old| old.view == id);
         // Another member was told to install what this one was ready for.
-        if let Some(ready) = self.ready.take_if(|ready| section(ready.proposal).is_some()) {
+        if let Some(ready) = self.ready.take_if(|ready| section(ready.prepare.proposal).is_some()) {
             // What was stated of the view before says nothing of this one: nothing is delivered before the cut is known.
             self.flush.iter_mut().for_each(|flush| flush.stated.clear());
-            self.install(&ready, cx);
+            self.complete(ready.cut, cx);
+            self.install(&ready.prepare, cx);
             if self.has_left {
                 return;
             }
@@ -211,11 +251,13 @@ impl Ring {
             self.check_ready(cx);
             return;
         };
-        let Some(last) = section(current.view.id).filter(|last| last.len() == current.len()) else {
+        let Some(old) = section(current.view.id).filter(|old| old.last.len() == current.len()) else {
             self.metrics.ignore(Ignored::Inconsistent);
             return;
         };
+        let last = &old.last;
         flush.cut = Some(last.clone());
+        self.correct_staying(&old.staying, cx);
         if self.config.order == Order::Fifo {
             (0..last.len() as u16).for_each(|origin| self.deliver_fifo(origin, cx));
         }
@@ -242,7 +284,7 @@ impl Ring {
         }
         flush.is_ready = true;
         let (proposal, proposer) = (flush.prepare.proposal, flush.proposer);
-        self.ready = Some(flush.prepare.clone());
+        self.ready = Some(ReadyFor { prepare: flush.prepare.clone(), cut: flush.cut.clone() });
         self.send_or_loop(proposer, RingFrame::Ready { proposal }, cx);
     }
 
@@ -265,8 +307,8 @@ impl Ring {
 
     /// The same for a node that has no view, and has given up to wait for the word.
     pub(super) fn install_first(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
-        if let Some(ready) = self.ready.take_if(|ready| view == Some(ready.proposal)) {
-            self.install(&ready, cx);
+        if let Some(ready) = self.ready.take_if(|ready| view == Some(ready.prepare.proposal)) {
+            self.install(&ready.prepare, cx);
         }
     }
 

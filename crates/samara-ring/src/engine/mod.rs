@@ -38,10 +38,10 @@ pub use event::{BroadcastError, Command, Event, SuspectCause};
 pub use metrics::{Ignored, Metrics};
 
 use crate::config::{Config, ConfigError, Early};
-use crate::wire::{Data, Prepare, Resume};
+use crate::wire::{Data, Resume};
 use crate::{Member, RingFrame, View, ViewId};
 use current::Current;
-use flush::Flush;
+use flush::{Flush, ReadyFor};
 use outlet::Outlet;
 use own::{Flow, Own};
 use peers::Peers;
@@ -90,7 +90,7 @@ pub struct Ring {
     flush: Option<Flush>,
     proposal: Option<Proposal>,
     /// What this member is ready to install, and does not know whether others have.
-    ready: Option<Arc<Prepare>>,
+    ready: Option<ReadyFor>,
     /// Nothing lower is agreed to.
     promised: ViewId,
     /// The highest counter of a view that was heard of.
@@ -120,6 +120,8 @@ pub struct Ring {
 
     // ---- acknowledgements ----
     ack_at: Option<Time>,
+    /// Bytes sent to the successor since the last acknowledgements.
+    unacked_bytes: usize,
     lap_goal: Duration,
     /// Origins with missing units at the last look, and where.
     gaps: Vec<(u16, u64)>,
@@ -162,6 +164,7 @@ impl Ring {
             disputes: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             ack_at: None,
+            unacked_bytes: 0,
             lap_goal: Duration::ZERO,
             gaps: Vec::new(),
             config,

@@ -7,7 +7,7 @@ use samara_engine::{PeerId, Time};
 
 use super::metrics::Ignored;
 use super::{Cx, Ring, SuspectCause};
-use crate::wire::{Cut, Prepare, State};
+use crate::wire::{Cut, OldView, Prepare, State};
 use crate::{Member, RingFrame, ViewId};
 
 /// A proposal of this node.
@@ -215,7 +215,7 @@ impl Ring {
             })
             .map(|participant| (participant.member.clone(), participant.peer))
             .collect();
-        if failed.is_empty() {
+        if failed.is_empty() && !is_late {
             return;
         }
         self.proposal = None;
@@ -268,6 +268,7 @@ impl Ring {
         if let Some(participant) = proposal.participants.iter_mut().find(|other| other.peer == from) {
             participant.state = Some(state.clone());
         }
+        // In the order of the members and then the departing ones.
         let states: Option<Vec<Arc<State>>> =
             proposal.participants.iter().map(|participant| participant.state.clone()).collect();
         let Some(states) = states else { return };
@@ -301,21 +302,23 @@ impl Ring {
 
 /// For each old view of those who answered: the most that any of them has of each origin. Whoever is ready for a view that another
 /// one has installed counts as being in that one, and has nothing of it yet.
-pub(super) fn cut_views(states: &[Arc<State>]) -> Vec<(ViewId, Vec<u64>)> {
+pub(super) fn cut_views(states: &[Arc<State>]) -> Vec<OldView> {
     let is_installed = |id: &ViewId| states.iter().any(|state| state.view == Some(*id));
-    let mut views: Vec<(ViewId, Vec<u64>)> = Vec::new();
-    for state in states {
-        if state.ready.is_some_and(|ready| is_installed(&ready)) {
-            continue;
+    let mut views: Vec<OldView> = Vec::new();
+    for (index, state) in (0u16..).zip(states) {
+        let ready = state.ready.filter(is_installed);
+        let Some(view) = ready.or(state.view) else { continue };
+        let have: &[u64] = if ready.is_some() { &[] } else { &state.have };
+        let place = views.iter().position(|old| old.view == view).unwrap_or_else(|| {
+            views.push(OldView { view, last: Vec::new(), staying: Vec::new() });
+            views.len() - 1
+        });
+        let old = &mut views[place];
+        old.staying.push(index);
+        if old.last.len() < have.len() {
+            old.last.resize(have.len(), 0);
         }
-        let Some(view) = state.view else { continue };
-        match views.iter_mut().find(|(other, _)| *other == view) {
-            Some((_, last)) if last.len() == state.have.len() => {
-                last.iter_mut().zip(&state.have).for_each(|(last, have)| *last = (*last).max(*have));
-            }
-            Some(_) => {}
-            None => views.push((view, state.have.clone())),
-        }
+        old.last.iter_mut().zip(have).for_each(|(last, have)| *last = (*last).max(*have));
     }
     views
 }

@@ -38,7 +38,7 @@ impl Ring {
     /// Data of a view that others have installed, and this member is about to: it waits.
     fn keep_early_data(&mut self, peer: PeerId, data: &Arc<Data>) {
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
-        let ready = self.ready.as_ref().map(|prepare| prepare.proposal);
+        let ready = self.ready.as_ref().map(|ready| ready.prepare.proposal);
         if proposed != Some(data.view) && ready != Some(data.view) {
             self.metrics.ignore(Ignored::StaleView);
             return;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use samara_engine::PeerIdentity;
 
 use super::error::{WireError, WireErrorKind};
-use super::frame::{Ack, Cut, Data, Heartbeat, Prepare, Resume, RingFrame, State, Unit};
+use super::frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
 use super::reader::Reader;
 use super::{VERSION, flag, kind};
 use crate::{Member, Shape};
@@ -140,7 +140,12 @@ fn prepare(r: &mut Reader<'_>, limits: &Limits) -> Result<Prepare, WireError> {
 
 fn cut(r: &mut Reader<'_>, limits: &Limits) -> Result<Cut, WireError> {
     let proposal = r.view("cut.proposal")?;
-    let count = r.count(limits.members, 10, "cut.views")?;
-    let view = |_| Ok((r.view("cut.view")?, r.numbers(limits.members, "cut.last")?));
+    let count = r.count(limits.members, 11, "cut.views")?;
+    let view = |_| {
+        let (view, last) = (r.view("cut.view")?, r.numbers(limits.members, "cut.last")?);
+        let count = r.count(limits.members, 1, "cut.staying")?;
+        let staying = (0..count).map(|_| r.short("cut.staying")).collect::<Result<_, _>>()?;
+        Ok(OldView { view, last, staying })
+    };
     Ok(Cut { proposal, views: (0..count).map(view).collect::<Result<_, WireError>>()? })
 }

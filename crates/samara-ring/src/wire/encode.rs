@@ -189,8 +189,10 @@ fn write_cut<S: Sink>(cut: &Cut, sink: &mut S) {
     sink.byte(kind::CUT);
     sink.view(cut.proposal);
     sink.varint(cut.views.len() as u64);
-    for (view, last) in &cut.views {
-        sink.view(*view);
-        sink.numbers(last);
+    for old in &cut.views {
+        sink.view(old.view);
+        sink.numbers(&old.last);
+        sink.varint(old.staying.len() as u64);
+        old.staying.iter().for_each(|index| sink.varint((*index).into()));
     }
 }

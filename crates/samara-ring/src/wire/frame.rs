@@ -161,8 +161,19 @@ pub struct Resume {
 pub struct Cut {
     /// What is proposed.
     pub proposal: ViewId,
-    /// For each old view: the last unit of each rank that belongs to it.
-    pub views: Vec<(ViewId, Vec<u64>)>,
+    /// All old views, each once.
+    pub views: Vec<OldView>,
+}
+
+/// Where an old view ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldView {
+    /// Which.
+    pub view: ViewId,
+    /// For each rank: the last unit that belongs to it.
+    pub last: Vec<u64>,
+    /// Who comes from it: indices into the members and then the departing ones of the proposal, ascending.
+    pub staying: Vec<u16>,
 }
 
 impl Frame for RingFrame {

@@ -25,7 +25,7 @@ mod reader;
 pub use decode::{Limits, decode};
 pub use encode::encode;
 pub use error::{WireError, WireErrorKind};
-pub use frame::{Ack, Cut, Data, Heartbeat, Prepare, Resume, RingFrame, State, Unit};
+pub use frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;

@@ -51,8 +51,8 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
             let mut cut = (*cut).clone();
             cut.proposal = next;
             if let Some(first) = cut.views.first_mut() {
-                first.0 = view;
-                first.1.resize(3, 1);
+                first.view = view;
+                first.last.resize(3, 1);
             }
             RingFrame::Cut(cut.into())
         }

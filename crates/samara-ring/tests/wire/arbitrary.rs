@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use samara_engine::PeerIdentity;
-use samara_ring::wire::{Ack, Cut, Data, Heartbeat, Prepare, Resume, RingFrame, State, Unit};
+use samara_ring::wire::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
 use samara_ring::{Member, Shape, ViewId};
 
 /// Numbers of all lengths.
@@ -78,7 +78,9 @@ pub(crate) fn frame() -> impl Strategy<Value = RingFrame> {
     );
     let resume = (view(), option::of(view()), vec(number(), 0..20))
         .prop_map(|(view, proposal, have)| RingFrame::Resume(Arc::new(Resume { view, proposal, have })));
-    let cut = (view(), vec((view(), vec(number(), 0..20)), 0..5))
+    let old = (view(), vec(number(), 0..20), vec(any::<u16>(), 0..9))
+        .prop_map(|(view, last, staying)| OldView { view, last, staying });
+    let cut = (view(), vec(old, 0..5))
         .prop_map(|(proposal, views)| RingFrame::Cut(Arc::new(Cut { proposal, views })));
     prop_oneof![
         heartbeat().prop_map(|heartbeat| RingFrame::Heartbeat(Arc::new(heartbeat))),
