@@ -180,9 +180,9 @@ impl Ring {
         // In total order, news must not overtake units.
         let overtakes = filling.units.is_empty() && self.config.order == Order::Fifo;
         let lane = if overtakes { Config::CONTROL } else { Config::DATA };
-        let frame = RingFrame::Data(Arc::new(Data { view, units: filling.units, acks: filling.acks }));
-        hop.sent += frame.encoded_len() as u64;
-        self.owe(peer, lane, frame, cx);
+        let data = Data { view, units: filling.units, acks: filling.acks };
+        hop.sent += data.weight();
+        self.owe(peer, lane, RingFrame::Data(Arc::new(data)), cx);
     }
 
     pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use samara_engine::{Frame, PeerId};
+use samara_engine::PeerId;
 
 use super::current::Item;
 use super::metrics::Ignored;
-use super::stream::{Inserted, UNIT_OVERHEAD};
+use super::stream::Inserted;
 use super::{Cx, Event, Ring};
-use crate::wire::{Data, Unit};
+use crate::wire::{Data, UNIT_OVERHEAD, Unit};
 use crate::{Order, Payload, RingFrame, Shape};
 
 impl Ring {
@@ -43,7 +43,7 @@ impl Ring {
             self.metrics.ignore(Ignored::StaleView);
             return;
         }
-        let len = RingFrame::Data(data.clone()).encoded_len() as u64;
+        let len = data.weight();
         // Each predecessor stops when its window to here is full; this bound is for those that do not.
         if self.early_bytes + len > 4 * self.config.hop_window_bytes {
             self.metrics.ignore(Ignored::EarlyOverflow);
@@ -55,7 +55,7 @@ impl Ring {
 
     /// Tells a predecessor how much has come, whenever it is an eighth of what may be on the way.
     fn count_credit(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {
-        let len = RingFrame::Data(data.clone()).encoded_len() as u64;
+        let len = data.weight();
         let step = self.config.hop_window_bytes / 8;
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.credit.0 += len;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::Payload;
-use crate::wire::Unit;
+use crate::wire::{UNIT_OVERHEAD, Unit};
 
 /// What became of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,6 @@ pub(super) enum Inserted {
     Duplicate,
     Beyond,
 }
-
-/// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
-pub(super) const UNIT_OVERHEAD: u64 = 64;
 
 pub(super) fn weight(unit: &Unit) -> u64 {
     unit.bytes.len() as u64 + UNIT_OVERHEAD

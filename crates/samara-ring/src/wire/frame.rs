@@ -8,6 +8,9 @@ use samara_engine::Frame;
 use super::encode::encoded_len;
 use crate::{Member, Shape, ViewId};
 
+/// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
+pub(crate) const UNIT_OVERHEAD: u64 = 64;
+
 /// A unit on a link between two nodes. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingFrame {
@@ -15,11 +18,12 @@ pub enum RingFrame {
     Heartbeat(Arc<Heartbeat>),
     /// Messages, and what is known to have arrived. Along the shape of the view.
     Data(Arc<Data>),
-    /// So many bytes of [`Data`] of this view have come over this link.
+    /// So much [`Data`] of this view has come over this link.
     Credit {
         /// The view.
         view: ViewId,
-        /// Encoded bytes since the view was installed or the link came up, whichever was later.
+        /// Bytes of content and 64 for each frame and unit, since the view was installed or the link came up, whichever was
+        /// later.
         bytes: u64,
     },
     /// A new view is proposed.
@@ -87,6 +91,14 @@ pub struct Data {
     pub units: Vec<Unit>,
     /// What has arrived elsewhere.
     pub acks: Vec<Ack>,
+}
+
+impl Data {
+    /// What counts against a window: the content, and 64 bytes for the frame and for each unit.
+    pub(crate) fn weight(&self) -> u64 {
+        let content: usize = self.units.iter().map(|unit| unit.bytes.len()).sum();
+        content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64)
+    }
 }
 
 /// A message, or a chunk of one: what is numbered, forwarded, acknowledged and sent again.

@@ -25,6 +25,7 @@ mod reader;
 pub use decode::{Limits, decode};
 pub use encode::encode;
 pub use error::{WireError, WireErrorKind};
+pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
 
 /// The version of the format.
