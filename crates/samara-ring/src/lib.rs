@@ -7,6 +7,7 @@
 
 mod config;
 mod engine;
+pub mod jgroups;
 mod member;
 mod payload;
 pub mod shape;
