@@ -215,7 +215,7 @@ impl Ring {
     /// Takes a message to be broadcast.
     ///
     /// # Errors
-    /// There is no room for it, and there was an order to wait for [`Event::Room`]; it is too long; this node leaves.
+    /// There is no room for it ([`Event::Room`] tells when there is again); it is too long; this node leaves.
     pub fn broadcast(&mut self, message: Bytes, cx: &mut Cx<'_>) -> Result<(), BroadcastError> {
         let taken = self.accept(message, cx);
         self.metrics.broadcast += u64::from(taken.is_ok());

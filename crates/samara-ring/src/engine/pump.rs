@@ -182,19 +182,28 @@ impl Ring {
         let lane = if overtakes { Config::CONTROL } else { Config::DATA };
         let data = Data { view, units: filling.units, acks: filling.acks };
         hop.sent += data.weight();
-        self.owe(peer, lane, RingFrame::Data(Arc::new(data)), cx);
+        let data = Arc::new(data);
+        if !self.owe(peer, lane, RingFrame::Data(data.clone()), cx)
+            && let Some(current) = &mut self.current
+        {
+            // The queue is full of frames: what they say is said again later.
+            data.acks.iter().for_each(|ack| current.note_news(ack.origin));
+        }
     }
 
-    pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) {
+    /// Owes a frame to a peer. Whether there was room.
+    pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) -> bool {
         let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
         let now = cx.now();
-        if cx.outbox().owe(now, peer, lane, frame, None, None).is_err() {
+        let taken = cx.outbox().owe(now, peer, lane, frame, None, None).is_ok();
+        if !taken {
             self.metrics.refused_frames += 1;
         } else if lane == Config::DATA {
             self.metrics.data_frames.add(len);
         } else {
             self.metrics.control_frames.add(len);
         }
+        taken
     }
 
     fn tell_of_room(&mut self, cx: &mut Cx<'_>) {

@@ -22,7 +22,7 @@ pub enum RingFrame {
     Credit {
         /// The view.
         view: ViewId,
-        /// Bytes of content and 64 for each frame and unit, since the view was installed or the link came up, whichever was
+        /// Bytes of content, 64 for each frame and unit and 24 for each acknowledgement, since the view was installed or the link came up, whichever was
         /// later.
         bytes: u64,
     },
@@ -94,10 +94,11 @@ pub struct Data {
 }
 
 impl Data {
-    /// What counts against a window: the content, and 64 bytes for the frame and for each unit.
+    /// What counts against a window: the content, 64 bytes for the frame and for each unit, and 24 for each acknowledgement, never
+    /// less than the encoded length.
     pub(crate) fn weight(&self) -> u64 {
         let content: usize = self.units.iter().map(|unit| unit.bytes.len()).sum();
-        content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64)
+        content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64) + 24 * self.acks.len() as u64
     }
 }
 

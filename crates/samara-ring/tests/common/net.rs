@@ -59,7 +59,6 @@ enum What {
         frame: RingFrame,
         link: u64,
     },
-    Command(Command),
     Dial(u32),
     DialFailed(PeerIdentity, u32),
     /// The uplink is free.
@@ -348,7 +347,6 @@ impl Net {
         match what {
             What::Timer(token, of) if of == life => self.handle(host, Input::Timer(token)),
             What::Timer(..) => {}
-            What::Command(command) => self.handle(host, Input::Command(command)),
             What::Free => self.transmit(host),
             What::Dial(other) if self.can_reach(host, other) => self.connect(host, other),
             What::Dial(other) => {
