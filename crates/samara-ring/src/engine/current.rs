@@ -1,0 +1,180 @@
+//! What a member knows while a view holds.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use samara_engine::PeerId;
+
+use super::peers::Peers;
+use super::stream::Stream;
+use crate::View;
+use crate::shape::Children;
+
+/// Something that waits to go to one successor.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Item {
+    /// A unit of this origin with this number.
+    Unit(u16, u64),
+    /// That all members have the units of this origin up to this one, where that must not overtake units.
+    Stable(u16, u64),
+}
+
+/// A successor, and what waits for it.
+#[derive(Debug)]
+pub(super) struct Hop {
+    pub(super) rank: u16,
+    /// `None` while there never was a link.
+    pub(super) peer: Option<PeerId>,
+    /// There is no link, or there was none and the other end did not yet say what it has.
+    pub(super) is_waiting: bool,
+    pub(super) forward: VecDeque<Item>,
+    pub(super) own: VecDeque<u64>,
+    /// Bytes of data sent over this link in this view, and how many of them have arrived.
+    pub(super) sent: u64,
+    pub(super) arrived: u64,
+    /// Bytes served of forwarded and own units since both waited.
+    pub(super) served: [u64; 2],
+    /// On the ring, by origin: the last unit that was sent over this link.
+    pub(super) last: Vec<u64>,
+}
+
+impl Hop {
+    pub(super) fn new(rank: u16, peer: Option<PeerId>, is_up: bool, members: usize) -> Self {
+        Self {
+            rank,
+            peer,
+            is_waiting: !is_up,
+            forward: VecDeque::new(),
+            own: VecDeque::new(),
+            sent: 0,
+            arrived: 0,
+            served: [0; 2],
+            last: vec![0; members],
+        }
+    }
+
+    pub(super) fn on_the_way(&self) -> u64 {
+        self.sent - self.arrived
+    }
+
+    /// Forgets all that waits, and what was sent: the link is new.
+    pub(super) fn reset(&mut self) {
+        self.forward.clear();
+        self.own.clear();
+        (self.sent, self.arrived) = (0, 0);
+        self.last.fill(0);
+    }
+}
+
+/// What a member knows while a view holds.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) view: Arc<View>,
+    pub(super) rank: u16,
+    /// By rank.
+    pub(super) peers: Vec<Option<PeerId>>,
+    pub(super) streams: Vec<Stream>,
+    pub(super) hops: Vec<Hop>,
+    /// By origin and way: indices of `hops`.
+    routes: Vec<[Children; 2]>,
+    /// Origins of which the successor on the ring does not know the latest.
+    pub(super) news: Vec<u16>,
+    /// Lamport clock, where the order is total.
+    pub(super) clock: u64,
+    /// Units that wait for their turn, where the order is total: stamp, origin, number.
+    pub(super) pending: BTreeSet<(u64, u16, u64)>,
+}
+
+impl Current {
+    pub(super) fn new(view: Arc<View>, rank: u16, peers: &Peers) -> Self {
+        let count = view.len();
+        let by_rank: Vec<Option<PeerId>> =
+            view.members.iter().map(|member| peers.id_of(&member.identity)).collect();
+        let mut hops: Vec<Hop> = Vec::new();
+        let mut hop_to = |to: u16| {
+            if let Some(index) = hops.iter().position(|hop| hop.rank == to) {
+                return index as u16;
+            }
+            let peer = by_rank[usize::from(to)];
+            hops.push(Hop::new(to, peer, peer.is_some_and(|peer| peers.is_up(peer)), count));
+            (hops.len() - 1) as u16
+        };
+        // The successor on the ring comes first: acknowledgements go to it in any shape.
+        if count > 1 {
+            hop_to(((usize::from(rank) + 1) % count) as u16);
+        }
+        let routes = (0..count as u16)
+            .map(|origin| {
+                [0, 1].map(|way| {
+                    view.shape.children(count, origin, rank, way).into_iter().map(&mut hop_to).collect()
+                })
+            })
+            .collect();
+        Self {
+            rank,
+            peers: by_rank,
+            streams: (0..count).map(|_| Stream::default()).collect(),
+            hops,
+            routes,
+            news: Vec::new(),
+            clock: 0,
+            pending: BTreeSet::new(),
+            view,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.view.len()
+    }
+
+    /// The rank of the successor on the ring.
+    pub(super) fn next(&self) -> u16 {
+        ((usize::from(self.rank) + 1) % self.len()) as u16
+    }
+
+    /// The rank of the predecessor on the ring.
+    pub(super) fn previous(&self) -> u16 {
+        ((usize::from(self.rank) + self.len() - 1) % self.len()) as u16
+    }
+
+    /// Indices of the hops that a unit goes to from here.
+    pub(super) fn route(&self, origin: u16, sequence: u64) -> &Children {
+        &self.routes[usize::from(origin)][(sequence % 2) as usize]
+    }
+
+    pub(super) fn rank_of(&self, peer: PeerId) -> Option<u16> {
+        self.peers.iter().position(|other| *other == Some(peer)).map(|rank| rank as u16)
+    }
+
+    pub(super) fn hop_to(&mut self, peer: PeerId) -> Option<&mut Hop> {
+        self.hops.iter_mut().find(|hop| hop.peer == Some(peer))
+    }
+
+    pub(super) fn have(&self) -> Vec<u64> {
+        self.streams.iter().map(|stream| stream.have).collect()
+    }
+
+    /// Whether a peer passes units on to this member, of any origin.
+    pub(super) fn is_parent(&self, peer: PeerId) -> bool {
+        let Some(parent) = self.rank_of(peer) else { return false };
+        // The predecessor on the ring sends acknowledgements in any shape.
+        parent == self.previous()
+            || (0..self.len() as u16).any(|origin| {
+                (0..2)
+                    .any(|way| self.view.shape.children(self.len(), origin, parent, way).contains(&self.rank))
+            })
+    }
+
+    /// Notes that the successor does not know the latest of an origin.
+    pub(super) fn note_news(&mut self, origin: u16) {
+        let stream = &mut self.streams[usize::from(origin)];
+        if !std::mem::replace(&mut stream.is_news, true) {
+            self.news.push(origin);
+        }
+    }
+
+    /// Units of origins that this member answers for.
+    pub(super) fn progress(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.taken).sum()
+    }
+}

@@ -1,0 +1,327 @@
+//! What leaves: own and forwarded units in turn, as much as may be on the way.
+
+use std::sync::Arc;
+
+use samara_engine::Frame;
+use samara_engine::outbox::Lane;
+use samara_engine::{PeerId, Time};
+
+use super::current::Item;
+use super::metrics::Ignored;
+use super::stream::weight;
+use super::{Cx, Event, Ring};
+use crate::wire::{Ack, Data, Resume, Unit};
+use crate::{Config, Order, RingFrame};
+
+/// An acknowledgement rides along for free with so many bytes of data: it takes 6 bytes or so itself. In large groups, each frame
+/// would have news of every origin otherwise.
+const BYTES_PER_ACK: usize = 2_048;
+
+/// A frame that is being filled.
+#[derive(Default)]
+struct Filling {
+    units: Vec<Unit>,
+    acks: Vec<Ack>,
+    bytes: usize,
+}
+
+impl Ring {
+    /// Sends what may be sent.
+    pub(super) fn pump(&mut self, cx: &mut Cx<'_>) {
+        if self.flush.is_some() {
+            self.pump_repair(cx);
+            return;
+        }
+        let Some(current) = &self.current else { return };
+        if current.hops.is_empty() {
+            while self.number_next(cx) {}
+        }
+        let hops = self.current.as_ref().map_or(0, |current| current.hops.len());
+        for index in 0..hops {
+            while self.fill(index, cx) {}
+        }
+        self.tell_of_room(cx);
+    }
+
+    fn may_send(&self, index: usize) -> bool {
+        let hop = self.current.as_ref().and_then(|current| current.hops.get(index));
+        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window_bytes)
+    }
+
+    /// Sends one frame to a successor. Whether there may be more.
+    fn fill(&mut self, index: usize, cx: &mut Cx<'_>) -> bool {
+        if !self.may_send(index) {
+            return false;
+        }
+        let mut filling = Filling::default();
+        while filling.bytes < self.config.batch_bytes && self.fill_one(index, &mut filling, cx) {}
+        let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
+        // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
+        // only hold them up.
+        let (is_next, travels_along) = (index == 0, self.is_ring());
+        let news = self.current.as_ref().filter(|_| is_next).map_or(0, |current| current.news.len());
+        self.unacked_bytes += if is_next { filling.bytes } else { 0 };
+        let is_cheap = travels_along && has_data && self.unacked_bytes >= news * BYTES_PER_ACK;
+        if news > 0 && (is_cheap || self.is_ack_due(cx)) {
+            filling.acks.extend(self.take_news());
+            self.ack_at = None;
+            self.unacked_bytes = 0;
+            if !travels_along && has_data {
+                let acks = std::mem::take(&mut filling.acks);
+                self.send_data(index, Filling { acks, ..Filling::default() }, cx);
+            }
+        }
+        if filling.units.is_empty() && filling.acks.is_empty() {
+            return false;
+        }
+        self.send_data(index, filling, cx);
+        has_data
+    }
+
+    /// Adds one unit, or one piece of news. Own and forwarded ones take turns by bytes. Whether there was any.
+    fn fill_one(&mut self, index: usize, filling: &mut Filling, cx: &mut Cx<'_>) -> bool {
+        let is_own_ready = self.has_own(index, cx);
+        let Some(current) = &mut self.current else { return false };
+        let hop = &mut current.hops[index];
+        let is_forward_ready = !hop.forward.is_empty();
+        if !(is_own_ready && is_forward_ready) {
+            hop.served = [0; 2];
+        }
+        let takes_own = match (is_forward_ready, is_own_ready) {
+            (false, false) => return false,
+            (true, true) => hop.served[1] < hop.served[0],
+            (_, own) => own,
+        };
+        let (origin, sequence) = if takes_own {
+            match hop.own.pop_front() {
+                Some(sequence) => (current.rank, sequence),
+                None => return false,
+            }
+        } else {
+            match hop.forward.pop_front() {
+                Some(Item::Unit(origin, sequence)) => (origin, sequence),
+                Some(Item::Stable(origin, stable)) => {
+                    let known = filling.acks.iter_mut().find(|ack| ack.origin == origin);
+                    match known {
+                        Some(ack) => ack.stable = stable,
+                        None => filling.acks.push(Ack { origin, reached: 0, stable }),
+                    }
+                    return true;
+                }
+                None => return false,
+            }
+        };
+        // What all have by now is not kept, and need not be sent.
+        let Some(unit) = current.streams[usize::from(origin)].get(sequence) else { return true };
+        let hop = &mut current.hops[index];
+        hop.served[usize::from(takes_own)] += weight(unit);
+        hop.last[usize::from(origin)] = hop.last[usize::from(origin)].max(sequence);
+        filling.bytes += unit.bytes.len();
+        let is_own = origin == current.rank;
+        let hops = if is_own { unit.hops } else { unit.hops.saturating_sub(1) };
+        filling.units.push(Unit { hops, ..unit.clone() });
+        if !is_own {
+            self.metrics.forwarded_units += 1;
+        }
+        true
+    }
+
+    /// Whether an own unit can go to this successor; numbers the next ones if that is necessary.
+    fn has_own(&mut self, index: usize, cx: &mut Cx<'_>) -> bool {
+        loop {
+            let Some(current) = &self.current else { return false };
+            if !current.hops[index].own.is_empty() {
+                return true;
+            }
+            // With several trees, the next one may go elsewhere.
+            let next = current.streams[usize::from(current.rank)].have + 1;
+            let goes_here = |sequence| current.route(current.rank, sequence).contains(&(index as u16));
+            if !goes_here(next) && !goes_here(next + 1) {
+                return false;
+            }
+            if !self.number_next(cx) {
+                return false;
+            }
+        }
+    }
+
+    /// Numbers the next own unit, and lines it up for all that it goes to. Whether there was one, and room for it on the way.
+    fn number_next(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.own.is_empty() || !self.flow.is_open() {
+            return false;
+        }
+        let Some(chunk) = self.own.next(self.config.chunk_bytes) else { return false };
+        let Some(current) = &mut self.current else { return false };
+        let origin = current.rank;
+        let sequence = current.streams[usize::from(origin)].have + 1;
+        let stamp = if self.config.order == Order::Total { current.clock.saturating_add(1) } else { 0 };
+        let hops = current.view.shape.hops(current.len());
+        let unit =
+            Unit { origin, sequence, hops, stamp, first: chunk.first, last: chunk.last, bytes: chunk.bytes };
+        self.flow.send(sequence, weight(&unit), cx.now());
+        self.metrics.own_units += 1;
+        current.streams[usize::from(origin)].insert(unit, u64::MAX);
+        for index in current.route(origin, sequence).clone() {
+            let hop = &mut current.hops[usize::from(index)];
+            if !hop.is_waiting {
+                hop.own.push_back(sequence);
+            }
+        }
+        self.came(origin, sequence - 1, sequence, cx);
+        self.deliver_ordered(cx);
+        true
+    }
+
+    fn send_data(&mut self, index: usize, filling: Filling, cx: &mut Cx<'_>) {
+        let Some(current) = &mut self.current else { return };
+        let view = current.view.id;
+        let hop = &mut current.hops[index];
+        let Some(peer) = hop.peer else { return };
+        // In total order, news must not overtake units.
+        let overtakes = filling.units.is_empty() && self.config.order == Order::Fifo;
+        let lane = if overtakes { Config::CONTROL } else { Config::DATA };
+        let data = Data { view, units: filling.units, acks: filling.acks };
+        hop.sent += data.weight();
+        let data = Arc::new(data);
+        if !self.owe(peer, lane, RingFrame::Data(data.clone()), cx)
+            && let Some(current) = &mut self.current
+        {
+            // The queue is full of frames: what they say is said again later.
+            data.acks.iter().for_each(|ack| current.note_news(ack.origin));
+        }
+    }
+
+    /// Owes a frame to a peer. Whether there was room.
+    pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) -> bool {
+        let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
+        let now = cx.now();
+        let taken = cx.outbox().owe(now, peer, lane, frame, None, None).is_ok();
+        if !taken {
+            self.metrics.refused_frames += 1;
+        } else if lane == Config::DATA {
+            self.metrics.data_frames.add(len);
+        } else {
+            self.metrics.control_frames.add(len);
+        }
+        taken
+    }
+
+    fn tell_of_room(&mut self, cx: &mut Cx<'_>) {
+        // Not for every little place: an application that is called back should be able to add several messages.
+        if self.own.was_full && self.own.bytes() <= self.config.own_queue_bytes / 2 {
+            self.own.was_full = false;
+            cx.emit(Event::Room);
+        }
+    }
+
+    // ---- sending again ----
+
+    /// Asks a member that passes units on to this one to go on where this one is, but not again and again.
+    pub(super) fn ask_to_resume(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        let Some(current) = &self.current else { return };
+        let resume = Resume { view: current.view.id, proposal: None, have: current.have() };
+        let now = cx.now();
+        let heartbeat = self.config.detection.heartbeat;
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        if state.resumed.is_some_and(|at| now.since(at) < heartbeat) {
+            return;
+        }
+        state.resumed = Some(now);
+        self.send(peer, RingFrame::Resume(Arc::new(resume)), cx);
+    }
+
+    pub(super) fn on_resume(&mut self, peer: PeerId, resume: &Arc<Resume>, cx: &mut Cx<'_>) {
+        if let Some(proposal) = resume.proposal {
+            self.keep_resume(peer, proposal, resume);
+            self.begin_repair(cx);
+            return;
+        }
+        let is_frozen = self.flush.is_some();
+        let Some(current) =
+            self.current.as_mut().filter(|current| current.view.id == resume.view && !is_frozen)
+        else {
+            self.metrics.ignore(Ignored::StaleView);
+            return;
+        };
+        let Some(index) = current.hops.iter().position(|hop| hop.peer == Some(peer)) else {
+            self.metrics.ignore(Ignored::Stranger);
+            return;
+        };
+        if resume.have.len() != current.len() {
+            self.metrics.ignore(Ignored::Inconsistent);
+            return;
+        }
+        self.resume(index, &resume.have);
+    }
+
+    /// Lines up again all that goes to a successor and that it does not have.
+    fn resume(&mut self, index: usize, have: &[u64]) {
+        let Some(current) = &mut self.current else { return };
+        let mut units: Vec<(u64, u16, u64)> = Vec::new();
+        for (origin, stream) in (0u16..).zip(&current.streams) {
+            let known = have[usize::from(origin)].max(stream.base());
+            for sequence in known.saturating_add(1)..=stream.last() {
+                let goes_here = current.route(origin, sequence).contains(&(index as u16));
+                if let Some(unit) = stream.get(sequence).filter(|_| goes_here) {
+                    units.push((unit.stamp, origin, sequence));
+                }
+            }
+        }
+        // In total order, what is delivered earlier must travel ahead.
+        units.sort_unstable();
+        self.metrics.resent_units += units.len() as u64;
+        let hop = &mut current.hops[index];
+        hop.forward.clear();
+        hop.own.clear();
+        hop.is_waiting = false;
+        hop.last.copy_from_slice(have);
+        hop.forward.extend(units.into_iter().map(|(_, origin, sequence)| Item::Unit(origin, sequence)));
+        if index == 0 {
+            let stable: Vec<u64> = current.streams.iter().map(|stream| stream.stable).collect();
+            for (origin, stable) in (0u16..).zip(stable) {
+                if self.config.order == Order::Total {
+                    current.hops[0].forward.push_back(Item::Stable(origin, stable));
+                }
+                current.note_news(origin);
+            }
+        }
+    }
+
+    /// During a view change: sends the successor among those who stay what it lacks of the old view, and what comes until then.
+    pub(super) fn pump_repair(&mut self, cx: &mut Cx<'_>) {
+        while let Some((index, filling)) = self.fill_repair() {
+            self.metrics.resent_units += filling.units.len() as u64;
+            self.send_data(index, filling, cx);
+        }
+    }
+
+    fn fill_repair(&mut self) -> Option<(usize, Filling)> {
+        let flush = self.flush.as_mut()?;
+        let repair = flush.repair.as_mut()?;
+        let index = repair.hop;
+        let current = self.current.as_mut()?;
+        let hop = &current.hops[index];
+        if hop.is_waiting || hop.on_the_way() >= self.config.hop_window_bytes {
+            return None;
+        }
+        let mut filling = Filling::default();
+        for (origin, stream) in (0u16..).zip(&current.streams) {
+            let cursor = &mut repair.cursor[usize::from(origin)];
+            let until = flush.cut.as_ref().map_or(u64::MAX, |cut| cut[usize::from(origin)]).min(stream.have);
+            while origin != hop.rank && *cursor < until && filling.bytes < self.config.batch_bytes {
+                *cursor += 1;
+                if let Some(unit) = stream.get(*cursor) {
+                    filling.bytes += unit.bytes.len();
+                    // The receiver keeps it, and repairs its own successor from there.
+                    filling.units.push(Unit { hops: 1, ..unit.clone() });
+                }
+            }
+        }
+        (!filling.units.is_empty()).then_some((index, filling))
+    }
+
+    /// How long nothing new could be sent.
+    pub(super) fn count_frozen(&mut self, since: Time, now: Time) {
+        self.metrics.frozen_ns += u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX);
+    }
+}

@@ -1,0 +1,23 @@
+//! Group broadcast over a ring that survives its members.
+//!
+//! DAISYCHAIN of JGroups sends a message to one neighbour, which forwards it to the next one, so that every link carries it
+//! once. This engine does that with views that members agree on, repair from the predecessor's buffer, flow control, and the
+//! choice of other [`Shape`]s; [`Ring`] is the protocol, free of input and output. What it promises is on
+//! [`Ring`] and, at length, in `docs/protocols/ring.md`.
+
+mod config;
+mod engine;
+pub mod jgroups;
+mod member;
+mod payload;
+pub mod shape;
+pub mod wire;
+
+pub use config::{
+    Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
+};
+pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, SuspectCause};
+pub use member::{Member, View, ViewId};
+pub use payload::Payload;
+pub use shape::Shape;
+pub use wire::RingFrame;

@@ -1,0 +1,103 @@
+//! How a message gets from its origin to all the others: who passes it on to whom.
+
+mod choose;
+mod double_tree;
+pub mod formula;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+
+pub use choose::{Estimate, Workload, choose, estimate};
+pub use rounds::{Transfer, rounds};
+
+/// Ranks that a member passes a unit on to.
+pub type Children = SmallVec<[u16; 2]>;
+
+/// How messages travel from their origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shape {
+    /// Each member to its successor, until the next one would be the origin: DAISYCHAIN. For each single origin it is a
+    /// chain that begins there.
+    Ring,
+    /// The origin to everybody: what a group does over TCP without anything else.
+    Direct,
+    /// A binary tree with the origin at its root, pipelined by units.
+    BinaryTree,
+    /// Two binary trees that take turns, such that whoever passes units on in one of them has no children in the other
+    /// (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL since
+    /// 2.4): every uplink is used, at a depth that grows with the logarithm.
+    DoubleTree,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ring, Self::Direct, Self::BinaryTree, Self::DoubleTree];
+
+    /// What reports and options call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Direct => "direct",
+            Self::BinaryTree => "binary-tree",
+            Self::DoubleTree => "double-tree",
+        }
+    }
+
+    /// The shape with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|shape| shape.name() == name)
+    }
+
+    /// Its number on the wire.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Ring => 0,
+            Self::Direct => 1,
+            Self::BinaryTree => 2,
+            Self::DoubleTree => 3,
+        }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|shape| shape.number() == number)
+    }
+
+    /// Whether units of one origin can take different ways, and overtake each other.
+    pub const fn has_two_ways(self) -> bool {
+        matches!(self, Self::DoubleTree)
+    }
+
+    /// The most links that a unit crosses in a group of `members`: its hop budget.
+    pub fn hops(self, members: usize) -> u16 {
+        let others = members.saturating_sub(1);
+        let hops = match self {
+            Self::Ring => others,
+            Self::Direct => others.min(1),
+            Self::BinaryTree => members.max(1).ilog2() as usize,
+            Self::DoubleTree => double_tree::depth(others),
+        };
+        hops as u16
+    }
+
+    /// To whom `me` passes a unit of `origin` on; to whom the origin sends it, if that is `me`. Ranks are below `members`;
+    /// odd and even sequence numbers take different ways where there are two.
+    pub fn children(self, members: usize, origin: u16, me: u16, sequence: u64) -> Children {
+        let count = members;
+        // Seen from the origin, everybody is so many places further on.
+        let place = (usize::from(me) + count - usize::from(origin)) % count;
+        let rank = |place: usize| ((usize::from(origin) + place) % count) as u16;
+        match self {
+            Self::Ring if place + 1 < count => Children::from_iter([rank(place + 1)]),
+            Self::Direct if place == 0 => (1..count).map(rank).collect(),
+            Self::Ring | Self::Direct => Children::new(),
+            Self::BinaryTree => {
+                [2 * place + 1, 2 * place + 2].into_iter().filter(|child| *child < count).map(rank).collect()
+            }
+            Self::DoubleTree => {
+                double_tree::children(count - 1, place, sequence.is_multiple_of(2)).map(rank).collect()
+            }
+        }
+    }
+}

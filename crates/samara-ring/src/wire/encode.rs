@@ -1,0 +1,198 @@
+//! Writing frames, and knowing how long they are without writing them: one walk over the fields does both.
+
+use super::frame::{Ack, Cut, Data, Heartbeat, Prepare, Resume, RingFrame, State, Unit};
+use super::{VERSION, flag, kind};
+use crate::{Member, ViewId};
+
+/// Appends a frame.
+pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
+    write(frame, into);
+}
+
+pub(super) fn encoded_len(frame: &RingFrame) -> usize {
+    let mut count = Count(0);
+    write(frame, &mut count);
+    count.0
+}
+
+/// Where fields go.
+trait Sink {
+    fn slice(&mut self, bytes: &[u8]);
+
+    fn byte(&mut self, byte: u8) {
+        self.slice(&[byte]);
+    }
+
+    fn fixed(&mut self, value: u64) {
+        self.slice(&value.to_le_bytes());
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.varint(bytes.len() as u64);
+        self.slice(bytes);
+    }
+
+    fn view(&mut self, id: ViewId) {
+        self.varint(id.counter);
+        self.fixed(id.proposer);
+    }
+
+    fn optional(&mut self, id: Option<ViewId>) {
+        self.byte(u8::from(id.is_some()));
+        if let Some(id) = id {
+            self.view(id);
+        }
+    }
+
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.varint(numbers.len() as u64);
+        numbers.iter().for_each(|number| self.varint(*number));
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+struct Count(usize);
+
+impl Sink for Count {
+    fn slice(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+
+    fn varint(&mut self, value: u64) {
+        self.0 += (64 - (value | 1).leading_zeros() as usize).div_ceil(7);
+    }
+}
+
+fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
+    sink.byte(VERSION);
+    match frame {
+        RingFrame::Heartbeat(heartbeat) => write_heartbeat(heartbeat, sink),
+        RingFrame::Data(data) => write_data(data, sink),
+        RingFrame::Credit { view, bytes } => {
+            sink.byte(kind::CREDIT);
+            sink.view(*view);
+            sink.varint(*bytes);
+        }
+        RingFrame::Prepare(prepare) => write_prepare(prepare, sink),
+        RingFrame::State(state) => write_state(state, sink),
+        RingFrame::Nack { proposal, promised } => {
+            sink.byte(kind::NACK);
+            sink.view(*proposal);
+            sink.view(*promised);
+        }
+        RingFrame::Resume(resume) => write_resume(resume, sink),
+        RingFrame::Cut(cut) => write_cut(cut, sink),
+        RingFrame::Ready { proposal } => {
+            sink.byte(kind::READY);
+            sink.view(*proposal);
+        }
+        RingFrame::Install { proposal } => {
+            sink.byte(kind::INSTALL);
+            sink.view(*proposal);
+        }
+        RingFrame::Early(bytes) => {
+            sink.byte(kind::EARLY);
+            sink.bytes(bytes);
+        }
+    }
+}
+
+fn write_heartbeat<S: Sink>(heartbeat: &Heartbeat, sink: &mut S) {
+    sink.byte(kind::HEARTBEAT);
+    sink.fixed(heartbeat.group);
+    sink.fixed(heartbeat.incarnation);
+    sink.optional(heartbeat.view);
+    sink.varint(heartbeat.members.into());
+    sink.optional(heartbeat.promised);
+    sink.byte(u8::from(heartbeat.leaving));
+    sink.varint(heartbeat.suspects.len() as u64);
+    heartbeat.suspects.iter().for_each(|rank| sink.varint((*rank).into()));
+    sink.varint(heartbeat.progress);
+    sink.varint(heartbeat.sent);
+    sink.varint(heartbeat.echo);
+    sink.varint(heartbeat.held);
+}
+
+fn write_data<S: Sink>(data: &Data, sink: &mut S) {
+    sink.byte(kind::DATA);
+    sink.view(data.view);
+    sink.varint(data.units.len() as u64);
+    data.units.iter().for_each(|unit| write_unit(unit, sink));
+    sink.varint(data.acks.len() as u64);
+    data.acks.iter().for_each(|Ack { origin, reached, stable }| {
+        sink.varint((*origin).into());
+        sink.varint(*reached);
+        sink.varint(*stable);
+    });
+}
+
+fn write_unit<S: Sink>(unit: &Unit, sink: &mut S) {
+    let mut flags = 0;
+    for (set, bit) in [(unit.first, flag::FIRST), (unit.last, flag::LAST), (unit.stamp > 0, flag::STAMP)] {
+        flags |= if set { bit } else { 0 };
+    }
+    sink.varint(unit.origin.into());
+    sink.varint(unit.hops.into());
+    sink.byte(flags);
+    sink.varint(unit.sequence);
+    if unit.stamp > 0 {
+        sink.varint(unit.stamp);
+    }
+    sink.bytes(&unit.bytes);
+}
+
+fn write_members<S: Sink>(members: &[Member], sink: &mut S) {
+    sink.varint(members.len() as u64);
+    for member in members {
+        sink.bytes(member.identity.as_bytes());
+        sink.fixed(member.incarnation);
+    }
+}
+
+fn write_prepare<S: Sink>(prepare: &Prepare, sink: &mut S) {
+    sink.byte(kind::PREPARE);
+    sink.view(prepare.proposal);
+    write_members(&prepare.members, sink);
+    write_members(&prepare.departing, sink);
+    sink.byte(prepare.shape.number());
+}
+
+fn write_state<S: Sink>(state: &State, sink: &mut S) {
+    sink.byte(kind::STATE);
+    sink.view(state.proposal);
+    sink.optional(state.view);
+    sink.optional(state.ready);
+    sink.numbers(&state.have);
+}
+
+fn write_resume<S: Sink>(resume: &Resume, sink: &mut S) {
+    sink.byte(kind::RESUME);
+    sink.view(resume.view);
+    sink.optional(resume.proposal);
+    sink.numbers(&resume.have);
+}
+
+fn write_cut<S: Sink>(cut: &Cut, sink: &mut S) {
+    sink.byte(kind::CUT);
+    sink.view(cut.proposal);
+    sink.varint(cut.views.len() as u64);
+    for old in &cut.views {
+        sink.view(old.view);
+        sink.numbers(&old.last);
+        sink.varint(old.staying.len() as u64);
+        old.staying.iter().for_each(|index| sink.varint((*index).into()));
+    }
+}

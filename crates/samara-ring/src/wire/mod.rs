@@ -1,0 +1,52 @@
+//! The wire format, version 1.
+//!
+//! A frame is a byte of version, a byte of kind, and the fields of its kind in the order in which [`frame`](RingFrame) has
+//! them. Numbers are LEB128 varints, but `incarnation`, `proposer` and `group` (8 bytes, little endian: they are random).
+//! Lists, names and contents have their length in front; optional fields have a byte that is 0 or 1 in front. Nothing may
+//! follow the last field. Length prefixes of frames belong to the transport.
+//!
+//! | kind | frame |
+//! |---|---|
+//! | 1 | heartbeat |
+//! | 2 | data: view, units, acks |
+//! | 3 | credit |
+//! | 4 to 10 | view change: prepare, state, nack, resume, cut, ready, install |
+//! | 11 | early message |
+//!
+//! A unit is origin, hops, flags (1: first, 2: last, 4: a stamp follows), sequence, stamp, content: 7 bytes or so before the
+//! content. Where a view needs 16 bytes, all units of a frame share them.
+
+mod decode;
+mod encode;
+mod error;
+mod frame;
+mod reader;
+
+pub use decode::{Limits, decode};
+pub use encode::encode;
+pub use error::{WireError, WireErrorKind};
+pub(crate) use frame::UNIT_OVERHEAD;
+pub use frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
+
+/// The version of the format.
+pub const VERSION: u8 = 1;
+
+mod kind {
+    pub(super) const HEARTBEAT: u8 = 1;
+    pub(super) const DATA: u8 = 2;
+    pub(super) const CREDIT: u8 = 3;
+    pub(super) const PREPARE: u8 = 4;
+    pub(super) const STATE: u8 = 5;
+    pub(super) const NACK: u8 = 6;
+    pub(super) const RESUME: u8 = 7;
+    pub(super) const CUT: u8 = 8;
+    pub(super) const READY: u8 = 9;
+    pub(super) const INSTALL: u8 = 10;
+    pub(super) const EARLY: u8 = 11;
+}
+
+mod flag {
+    pub(super) const FIRST: u8 = 1;
+    pub(super) const LAST: u8 = 2;
+    pub(super) const STAMP: u8 = 4;
+}

@@ -1,0 +1,191 @@
+//! What applications saw, and whether that keeps the promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use samara_engine::Time;
+use samara_ring::{Event, ViewId};
+
+use super::{host_of, parse};
+
+/// Messages: who broadcast them, and as the how-manieth.
+pub type Messages = Vec<(u32, u64)>;
+
+/// What one application saw between two views.
+#[derive(Clone, Debug, Default)]
+pub struct Epoch {
+    pub view: Option<ViewId>,
+    pub members: Vec<u32>,
+    pub delivered: Messages,
+}
+
+/// What happened at all hosts.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub epochs: BTreeMap<u32, Vec<Epoch>>,
+    /// What hosts saw in earlier lives.
+    past: Vec<(u32, Vec<Epoch>)>,
+    numbers: BTreeMap<u32, u64>,
+    sent: BTreeMap<u32, BTreeSet<u64>>,
+    pub crashed: BTreeSet<u32>,
+    left: BTreeSet<u32>,
+    last: BTreeMap<u32, Time>,
+    /// The longest time between two deliveries, and before which it was.
+    pub gaps: BTreeMap<u32, (Duration, Time)>,
+    pub suspected: Vec<(Time, u32, u32)>,
+    pub slow: Vec<(Time, u32, u32)>,
+    pub room: u64,
+}
+
+impl Record {
+    pub fn next_number(&mut self, host: u32) -> u64 {
+        self.numbers.get(&host).copied().unwrap_or(0) + 1
+    }
+
+    pub fn broadcast(&mut self, host: u32, number: u64) {
+        self.numbers.insert(host, number);
+        self.sent.entry(host).or_default().insert(number);
+    }
+
+    pub fn has_left(&self, host: u32) -> bool {
+        self.left.contains(&host)
+    }
+
+    pub fn restarted(&mut self, host: u32) {
+        if let Some(epochs) = self.epochs.remove(&host) {
+            self.past.push((host, epochs));
+        }
+    }
+
+    /// Gaps count from now on.
+    pub fn reset_gaps(&mut self, now: Time) {
+        self.gaps.clear();
+        self.last.values_mut().for_each(|last| *last = now);
+    }
+
+    pub fn longest_gap(&self) -> Duration {
+        self.gaps
+            .iter()
+            .filter(|(host, _)| !self.crashed.contains(host))
+            .map(|(_, gap)| gap.0)
+            .max()
+            .unwrap_or_default()
+    }
+
+    pub fn take(&mut self, now: Time, host: u32, event: Event) {
+        let epochs = self.epochs.entry(host).or_insert_with(|| vec![Epoch::default()]);
+        match event {
+            Event::View(view) => {
+                let members = view.members.iter().map(|member| host_of(&member.identity)).collect();
+                epochs.push(Epoch { view: Some(view.id), members, delivered: Vec::new() });
+            }
+            Event::Delivered { view, payload, .. } => {
+                let epoch = epochs.last_mut().unwrap();
+                assert_eq!(view, epoch.view, "host {host}: delivered in another view");
+                epoch.delivered.push(parse(&payload.to_bytes()));
+                let last = self.last.insert(host, now).unwrap_or(now);
+                let gap = self.gaps.entry(host).or_default();
+                *gap = (*gap).max((now.since(last), now));
+            }
+            Event::Suspected { member, .. } => {
+                self.suspected.push((now, host, host_of(&member.identity)));
+            }
+            Event::Slow { member } => self.slow.push((now, host, host_of(&member.identity))),
+            Event::Left => {
+                self.left.insert(host);
+            }
+            Event::Room => self.room += 1,
+            Event::Refused(_) => {}
+        }
+    }
+
+    pub fn delivered(&self, host: u32) -> Messages {
+        self.epochs.get(&host).into_iter().flatten().flat_map(|epoch| epoch.delivered.clone()).collect()
+    }
+
+    pub fn delivered_of(&self, host: u32, origin: u32) -> Vec<u64> {
+        self.delivered(host).into_iter().filter(|(by, _)| *by == origin).map(|(_, number)| number).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, &Vec<Epoch>)> {
+        let past = self.past.iter().map(|(host, epochs)| (*host, epochs));
+        past.chain(self.epochs.iter().map(|(host, epochs)| (*host, epochs)))
+    }
+
+    /// No duplicate, order kept, and the same between the same two views.
+    pub fn assert_promises(&self, is_total: bool, label: &str) {
+        for (host, epochs) in self.all() {
+            let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+            for (origin, number) in epochs.iter().flat_map(|epoch| &epoch.delivered) {
+                let before = last.insert(*origin, *number).unwrap_or(0);
+                assert!(before < *number, "{label}: host {host} got {number} of {origin} after {before}");
+                assert!(self.sent[origin].contains(number), "{label}: {number} of {origin} was never sent");
+            }
+            for epoch in epochs {
+                self.assert_no_hole(host, epoch, label);
+            }
+        }
+        self.assert_synchrony(is_total, label);
+    }
+
+    /// Within a view, what comes of a sender has no holes.
+    fn assert_no_hole(&self, host: u32, epoch: &Epoch, label: &str) {
+        let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+        for (origin, number) in &epoch.delivered {
+            if let Some(before) = last.insert(*origin, *number) {
+                assert_eq!(before + 1, *number, "{label}: host {host} lacks messages of {origin}");
+            }
+        }
+    }
+
+    /// Whoever goes from one view to the next together has delivered the same. In total order, in the same order; and what
+    /// somebody had delivered who did not go on (because it failed), all others of its view begin with.
+    fn assert_synchrony(&self, is_total: bool, label: &str) {
+        let mut steps: BTreeMap<(ViewId, ViewId), (u32, Messages)> = BTreeMap::new();
+        let mut last: BTreeMap<ViewId, Vec<(u32, &Epoch)>> = BTreeMap::new();
+        for (host, epochs) in self.all() {
+            for (place, epoch) in epochs.iter().enumerate() {
+                let Some(view) = epoch.view else { continue };
+                let Some(next) = epochs.get(place + 1).and_then(|next| next.view) else {
+                    last.entry(view).or_default().push((host, epoch));
+                    continue;
+                };
+                let mut set = epoch.delivered.clone();
+                if !is_total {
+                    set.sort_unstable();
+                }
+                let (other, expected) = steps.entry((view, next)).or_insert_with(|| (host, set.clone()));
+                let sizes = (set.len(), expected.len());
+                assert!(*expected == set, "{label}: {host} and {other}, {view:?} to {next:?}: {sizes:?}");
+            }
+        }
+        if !is_total {
+            return;
+        }
+        for (view, ends) in &last {
+            for (host, epoch) in ends {
+                let begins = &epoch.delivered;
+                for ((from, next), (other, set)) in &steps {
+                    let holds = from != view || self.left.contains(host) || set.starts_with(begins);
+                    assert!(holds, "{label}: {other} went from {view:?} to {next:?} unlike {host}");
+                }
+                for (other, epoch) in ends {
+                    let common = begins.len().min(epoch.delivered.len());
+                    let agree = begins[..common] == epoch.delivered[..common];
+                    assert!(agree, "{label}: {host} and {other} disagree on the order in {view:?}");
+                }
+            }
+        }
+    }
+
+    /// All of these have all that these broadcast.
+    pub fn assert_complete(&self, hosts: &[u32], origins: &[u32], label: &str) {
+        for origin in origins {
+            let sent: Vec<u64> = self.sent.get(origin).into_iter().flatten().copied().collect();
+            for host in hosts {
+                let got = self.delivered_of(*host, *origin);
+                assert!(got == sent, "{label}: host {host} has {} of {} of {origin}", got.len(), sent.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Members come, go and fail during a stream.
+
+use std::time::Duration;
+
+use samara_ring::{Command, Config, Order, Preset, Shape, ShapeChoice};
+
+use crate::common::{Crash, Link, Net};
+
+const LAN: Link = Link::micros(50, 500);
+/// 100 Mbit/s.
+const SHAPED: Link = Link { bps: 100_000_000, ..LAN };
+
+fn configs() -> Vec<(String, Config)> {
+    let shapes = Shape::ALL.into_iter().map(|shape| {
+        let config = Config { shape: ShapeChoice::Fixed(shape), ..Config::default() };
+        (shape.name().to_owned(), config)
+    });
+    shapes.chain([("total".to_owned(), Preset::Total.config())]).collect()
+}
+
+#[test]
+fn a_crash_at_any_position_loses_nothing_and_costs_less_than_a_second() {
+    for (name, config) in configs() {
+        for how in [Crash::Closes, Crash::Silent] {
+            for victim in 0..5u32 {
+                let label = format!("{name}, {how:?}, victim {victim}");
+                let mut net = Net::group(u64::from(victim), SHAPED, 5, &config);
+                (0..5).for_each(|host| net.send(host, 100_000, 8_192, Duration::ZERO));
+                net.run_for(Duration::from_secs(2));
+                net.record.reset_gaps(net.now);
+                net.crash(victim, how);
+                net.run_for(Duration::from_secs(4));
+                let gap = net.record.longest_gap();
+                assert!(gap <= Duration::from_secs(1), "{label}: {gap:?}, {:?}", net.record.gaps);
+                let survivors: Vec<u32> = (0..5).filter(|host| *host != victim).collect();
+                net.assert_together(&survivors);
+                net.record.assert_promises(config.order == Order::Total, &label);
+                // Of those who live, everything comes: the last ones are still on their way.
+                for host in &survivors {
+                    for origin in &survivors {
+                        let got = net.record.delivered_of(*host, *origin);
+                        assert!(got.len() > 500, "{label}: {} of {origin} at {host}", got.len());
+                        assert!(got.iter().zip(1..).all(|(got, expected)| *got == expected), "{label}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_leaver_broadcast_is_complete_everywhere_and_then_it_is_quiet() {
+    for (name, config) in configs() {
+        for leaver in 0..4u32 {
+            let label = format!("{name}, leaver {leaver}");
+            let mut net = Net::group(u64::from(leaver), SHAPED, 4, &config);
+            let all = [0, 1, 2, 3];
+            all.iter().for_each(|host| net.send(*host, 500, 8_192, Duration::ZERO));
+            net.run_for(Duration::from_millis(300));
+            net.command(leaver, Command::Leave);
+            net.run_for(Duration::from_secs(4));
+            let rest: Vec<u32> = all.into_iter().filter(|host| *host != leaver).collect();
+            assert!(net.record.has_left(leaver), "{label}");
+            net.assert_together(&rest);
+            net.record.assert_promises(config.order == Order::Total, &label);
+            net.record.assert_complete(&rest, &all, &label);
+            // Three members, ten heartbeats a second to each of the two others (the leaver still listens), and nothing else.
+            let before = net.frames;
+            net.run_for(Duration::from_secs(10));
+            let frames = net.frames - before;
+            assert!(frames <= 3 * 3 * 10 * 10 + 9, "{label}: {frames} frames");
+            assert!(rest.iter().all(|host| net.engine(*host).kept_bytes() == 0), "{label}");
+        }
+    }
+}
+
+#[test]
+fn a_joiner_gets_a_clean_cut() {
+    for (name, config) in configs() {
+        let mut net = Net::group(1, SHAPED, 4, &config);
+        (0..4).for_each(|host| net.send(host, 2_000, 8_192, Duration::ZERO));
+        net.run_for(Duration::from_secs(1));
+        net.record.reset_gaps(net.now);
+        let joiner = net.add(&config, 4);
+        net.send(joiner, 100, 1_000, Duration::ZERO);
+        net.run_for(Duration::from_secs(10));
+        let all = [0, 1, 2, 3, joiner];
+        net.assert_together(&all);
+        net.record.assert_promises(config.order == Order::Total, &name);
+        net.record.assert_complete(&[0, 1, 2, 3], &all, &name);
+        net.record.assert_complete(&[joiner], &[joiner], &name);
+        // From its first view on, it gets everything.
+        for origin in 0..4 {
+            let got = net.record.delivered_of(joiner, origin);
+            assert_eq!(got.last(), Some(&2_000), "{name}");
+        }
+        // No spurious forwards: nothing goes where it does not belong.
+        use samara_ring::Ignored::{BeyondWindow, HopsSpent, Returned, Stranger, UnknownOrigin};
+        for cause in [Returned, UnknownOrigin, HopsSpent, Stranger, BeyondWindow] {
+            let count: u64 = all.iter().map(|host| net.engine(*host).metrics().ignored(cause)).sum();
+            assert_eq!(count, 0, "{name}: {cause:?}");
+        }
+    }
+}
+
+#[test]
+fn both_sides_of_a_partition_go_on_and_merge() {
+    for (name, config) in configs() {
+        for seed in 0..3 {
+            let label = format!("{name}, seed {seed}");
+            let mut net = Net::group(seed, LAN, 6, &config);
+            (0..6).for_each(|host| net.send(host, 3_000, 500, Duration::from_millis(3)));
+            net.run_for(Duration::from_secs(1));
+            net.partition(|host| u32::from(host >= 2 + seed as u32));
+            net.run_for(Duration::from_secs(4));
+            let (left, right): (Vec<u32>, Vec<u32>) = (0..6).partition(|host| *host < 2 + seed as u32);
+            net.assert_together(&left);
+            net.assert_together(&right);
+            net.heal();
+            net.run_for(Duration::from_secs(20));
+            net.assert_together(&[0, 1, 2, 3, 4, 5]);
+            net.record.assert_promises(config.order == Order::Total, &label);
+            // Each side has all of its own.
+            net.record.assert_complete(&left, &left, &label);
+            net.record.assert_complete(&right, &right, &label);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_breaks_for_a_moment_costs_nobody_the_membership() {
+    for (name, config) in configs() {
+        let mut net = Net::group(5, SHAPED, 5, &config);
+        let all = [0, 1, 2, 3, 4];
+        all.iter().for_each(|host| net.send(*host, 1_000, 8_192, Duration::ZERO));
+        for round in 0..20 {
+            net.run_for(Duration::from_millis(70));
+            net.reset_link(round % 5, (round + 1 + round / 5) % 5);
+        }
+        net.run_for(Duration::from_secs(8));
+        net.assert_together(&all);
+        assert!(net.record.suspected.is_empty(), "{name}: {:?}", net.record.suspected);
+        net.record.assert_promises(config.order == Order::Total, &name);
+        net.record.assert_complete(&all, &all, &name);
+    }
+}

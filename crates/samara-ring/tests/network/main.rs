@@ -1,0 +1,10 @@
+//! Networks of engines in virtual time.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod churn;
+mod hostile;
+mod seeds;
+mod stream;
+mod throughput;

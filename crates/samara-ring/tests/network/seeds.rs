@@ -1,0 +1,91 @@
+//! Whatever happens: many seeds, of which each makes a history of its own.
+
+use std::time::Duration;
+
+use samara_ring::{Command, Config, Order, Preset, Shape, ShapeChoice};
+
+use crate::common::{Crash, Link, Net};
+
+const HOSTS: u32 = 6;
+
+fn config_of(seed: u64) -> Config {
+    match seed % 6 {
+        0 | 1 => Config::default(),
+        2 | 3 => Preset::Total.config(),
+        4 => Config { shape: ShapeChoice::Fixed(Shape::DoubleTree), ..Config::default() },
+        _ => Config { shape: ShapeChoice::Fixed(Shape::Direct), ..Config::default() },
+    }
+}
+
+/// One thing that happens.
+fn disturb(net: &mut Net) {
+    let host = net.rng.below(HOSTS.into()) as u32;
+    let other = (host + 1 + net.rng.below(u64::from(HOSTS) - 1) as u32) % HOSTS;
+    let alive = (0..HOSTS).filter(|host| net.is_alive(*host) && !net.record.has_left(*host)).count();
+    match net.rng.below(10) {
+        0 | 1 if alive > 3 && net.is_alive(host) => {
+            let how = if net.rng.chance(0.5) { Crash::Closes } else { Crash::Silent };
+            net.crash(host, how);
+        }
+        2 | 3 if !net.is_alive(host) && !net.record.has_left(host) => {
+            net.restart(host);
+            net.send(host, 10_000, 300, Duration::from_millis(15));
+        }
+        4 => {
+            let cut = net.rng.below(HOSTS.into()) as u32;
+            net.partition(|host| u32::from(host < cut));
+        }
+        5 | 6 => net.heal(),
+        7 if alive > 4 && net.is_alive(host) => net.command(host, Command::Leave),
+        8 => {
+            net.cut.insert((host.min(other), host.max(other)));
+            net.reset_link(host, other);
+        }
+        _ => net.reset_link(host, other),
+    }
+}
+
+fn history(seed: u64) {
+    let config = config_of(seed);
+    let link = match seed % 3 {
+        0 => Link::micros(50, 500),
+        1 => Link::micros(100, 20_000),
+        _ => Link { bps: 50_000_000, ..Link::micros(50, 5_000) },
+    };
+    let label = format!("seed {seed}");
+    let mut net = Net::new(seed, link);
+    (0..HOSTS).for_each(|_| {
+        net.add(&config, HOSTS);
+    });
+    net.run_for(Duration::from_secs(2));
+    (0..HOSTS).for_each(|host| net.send(host, 100_000, 300, Duration::from_millis(5)));
+    for _ in 0..8 {
+        let wait = net.rng.below(900);
+        net.run_for(Duration::from_millis(wait));
+        disturb(&mut net);
+    }
+    net.heal();
+    net.run_for(Duration::from_secs(12));
+    let living: Vec<u32> =
+        (0..HOSTS).filter(|host| net.is_alive(*host) && !net.record.has_left(*host)).collect();
+    net.record.assert_promises(config.order == Order::Total, &label);
+    net.assert_together(&living);
+    // And the group is alive: everybody gets what is broadcast now.
+    let (now, until) = (net.now, net.now + Duration::from_millis(500));
+    net.record.reset_gaps(now);
+    let before: Vec<usize> = living.iter().map(|host| net.record.delivered(*host).len()).collect();
+    net.run_for(until - now);
+    for (host, before) in living.iter().zip(before) {
+        assert!(net.record.delivered(*host).len() > before, "{label}: nothing comes to {host}");
+    }
+}
+
+/// More with `SAMARA_RING_SEEDS`: `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test network seeds`.
+#[test]
+fn histories() {
+    let seeds = std::env::var("SAMARA_RING_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60);
+    let from = std::env::var("SAMARA_RING_FROM").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0);
+    let failed: Vec<u64> =
+        (from..from + seeds).filter(|seed| std::panic::catch_unwind(|| history(*seed)).is_err()).collect();
+    assert!(failed.is_empty(), "seeds {failed:?}");
+}

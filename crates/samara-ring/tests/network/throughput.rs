@@ -1,0 +1,102 @@
+//! How much of a link is used, and how flow control keeps queues short.
+
+use std::time::Duration;
+
+use samara_ring::shape::formula;
+use samara_ring::{Command, Config, Preset, Shape, ShapeChoice, Slow};
+
+use crate::common::{Link, Net};
+
+const BPS: u64 = 100_000_000;
+const SHAPED: Link = Link { bps: BPS, ..Link::micros(50, 500) };
+
+/// Payload per node and second, own messages included, in bytes: the measure of the post.
+fn rate(config: &Config, count: u32, senders: u32, seconds: u64) -> f64 {
+    let mut net = Net::group(1, SHAPED, count, config);
+    (0..senders).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
+    net.run_for(Duration::from_secs(2));
+    let before: u64 = (0..count).map(|host| net.engine(host).metrics().delivered_bytes).sum();
+    net.run_for(Duration::from_secs(seconds));
+    let after: u64 = (0..count).map(|host| net.engine(host).metrics().delivered_bytes).sum();
+    assert!(net.record.suspected.is_empty(), "false suspicion under load");
+    (after - before) as f64 / seconds as f64 / f64::from(count)
+}
+
+#[test]
+fn the_ring_reaches_97_percent_of_the_bound() {
+    for (count, senders) in [(4, 4), (4, 1), (8, 8), (8, 1), (8, 3)] {
+        let (n, s) = (u64::from(count), u64::from(senders));
+        let bound = formula::delivered_rate(s, formula::rate_max(n, s, BPS as f64 / 8.0));
+        let reached = rate(&Config::default(), count, senders, 4);
+        println!("{count} members, {senders} senders: {:.4}", reached / bound);
+        assert!(reached >= 0.97 * bound, "{count} members, {senders} send: {:.4}", reached / bound);
+    }
+}
+
+#[test]
+fn total_order_costs_little_throughput() {
+    let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));
+    let reached = rate(&Preset::Total.config(), 4, 4, 4);
+    assert!(reached >= 0.95 * bound, "{:.4}", reached / bound);
+}
+
+#[test]
+fn direct_sending_reaches_its_bound() {
+    let config = Config { shape: ShapeChoice::Fixed(Shape::Direct), ..Config::default() };
+    for senders in [1, 4] {
+        let bound = formula::delivered_rate(senders, formula::direct_rate(4, BPS as f64 / 8.0));
+        let reached = rate(&config, 4, senders as u32, 4);
+        assert!(reached >= 0.97 * bound, "{senders} send: {:.4}", reached / bound);
+    }
+}
+
+/// A member whose application takes nothing makes the group wait, and memory stays bounded; nothing is lost.
+#[test]
+fn a_slow_application_slows_the_group() {
+    let config = Config { held_bytes: 1 << 20, ..Config::default() };
+    let mut net = Net::group(2, SHAPED, 4, &config);
+    (0..4).for_each(|host| net.send(host, 3_000, 8_192, Duration::ZERO));
+    net.run_for(Duration::from_millis(200));
+    net.command(2, Command::Pause);
+    net.run_for(Duration::from_secs(6));
+    for host in 0..4 {
+        let engine = net.engine(host);
+        assert!(engine.metrics().refused > 0, "host {host} was never told to wait");
+        assert!(engine.kept_bytes() < 2 * 4 * config.window.max_bytes, "{}", engine.kept_bytes());
+        let got = net.record.delivered(host).len();
+        assert!(got < 8_000, "host {host} got {got}");
+    }
+    assert!(net.record.slow.iter().any(|(_, _, slow)| *slow == 2), "nobody said who is slow");
+    net.assert_together(&[0, 1, 2, 3]);
+    net.command(2, Command::Unpause);
+    net.run_for(Duration::from_secs(12));
+    net.record.assert_complete(&[0, 1, 2, 3], &[0, 1, 2, 3], "after the pause");
+    assert!(net.record.room > 0);
+}
+
+/// Or it is removed, and the others go on.
+#[test]
+fn a_slow_member_is_removed_where_that_is_the_policy() {
+    let slow = Slow::Remove { after: Duration::from_secs(1) };
+    let config = Config { held_bytes: 1 << 20, slow, ..Config::default() };
+    let mut net = Net::group(2, SHAPED, 4, &config);
+    (0..4).for_each(|host| net.send(host, 3_000, 8_192, Duration::ZERO));
+    net.run_for(Duration::from_millis(200));
+    net.command(2, Command::Pause);
+    net.run_for(Duration::from_secs(14));
+    net.assert_together(&[0, 1, 3]);
+    net.record.assert_promises(false, "removed");
+    net.record.assert_complete(&[0, 1, 3], &[0, 1, 3], "removed");
+}
+
+/// An hour under load, scaled: nobody is taken for failed although links are full all the time.
+#[test]
+fn no_false_suspicion_under_load() {
+    let minutes: u64 = std::env::var("SAMARA_RING_MINUTES").ok().and_then(|m| m.parse().ok()).unwrap_or(1);
+    let slow = Link { bps: 5_000_000, ..Link::micros(1_000, 40_000) };
+    let mut net = Net::group(1, slow, 4, &Config::default());
+    (0..4).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
+    net.run_for(Duration::from_secs(60 * minutes));
+    assert!(net.record.suspected.is_empty(), "{:?}", net.record.suspected);
+    net.assert_together(&[0, 1, 2, 3]);
+}
