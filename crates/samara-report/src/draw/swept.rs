@@ -33,8 +33,11 @@ impl Swept {
         (Self { ticks, by_powers, numbers }, all)
     }
 
-    /// What is written at a place between values: a number in the unit of the next smaller value.
+    /// What is written at a place: the value that is there, or a number in the unit of the next smaller one.
     pub(crate) fn label(&self, place: f64) -> String {
+        if let Some((_, text)) = self.ticks.iter().find(|(at, _)| *at == place) {
+            return text.clone();
+        }
         let near = self.ticks.iter().rev().find(|(at, _)| *at <= place && *at > 0.0).or(self.ticks.first());
         let Some((at, text)) = near else { return String::new() };
         let written = leading_number(text);

@@ -67,7 +67,7 @@ fn linear_axes_have_round_steps() {
     );
     assert_eq!(
         Axis::linear(0.0..1.02, Unit::Share, Room::Upright(180)).labels(),
-        ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
+        ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
     );
     assert_eq!(Axis::linear(0.5..3.5, Unit::Count, ACROSS).labels(), ["1", "2", "3"]);
     assert_eq!(Axis::linear(0.0..2_500.0, Unit::Milliseconds, ACROSS).labels()[1..3], ["500 ms", "1 s"]);
@@ -105,7 +105,7 @@ fn values_of_a_sweep_are_placed_by_their_size() {
 fn places_between_values_of_a_sweep_have_names() {
     let (sizes, _) = Swept::new(&["64 B", "256 B", "1 kB"]);
     assert_eq!(sizes.label(315.4), "315 B");
-    assert_eq!(sizes.label(64.0), "64.0 B");
+    assert_eq!(sizes.label(64.0), "64 B");
     assert_eq!(sizes.label(1_250.0), "1.25 kB");
     let (peers, _) = Swept::new(&["5", "10", "20"]);
     assert_eq!(peers.label(7.0), "7.00");
@@ -132,7 +132,7 @@ fn keys_stand_side_by_side_and_inside() {
         }
     }
     let rows = |count: usize| Key::new(entries(&vec!["CAT as it should be"; count]), 800).spans().len();
-    assert_eq!((rows(1), rows(3), rows(4), rows(8)), (1, 1, 2, 3));
+    assert_eq!((rows(1), rows(3), rows(4), rows(8)), (1, 1, 1, 2));
 }
 
 #[test]

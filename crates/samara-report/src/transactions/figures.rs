@@ -30,7 +30,7 @@ const SWEPT: [Swept; 4] = [
 
 /// What the captions of figures over one axis say.
 const CAPTIONS: [&str; 4] = [
-    "First copies and all further ones. 0.99 is enough: a node that a client has given a transaction receives none.",
+    "First copies and all further ones; the node to which a client gives a transaction needs none.",
     "From the submission until another node has it in its pool, over all nodes.",
     "Bodies, announcements, requests, and the framing of their packets, as the real pools count them.",
     "All that a node receives: with padding of sealed frames, headers, and acknowledgements.",
@@ -56,8 +56,8 @@ fn side_by_side(report: &TransactionsReport) -> Vec<Figure> {
         figure("bytes", bytes, rows::bytes(report)),
         figure(
             "copies",
-            "Dots are means over nodes and transactions. Below 1 less the share of own transactions nothing is complete. Flooding sends every \
-             transaction over every link once or twice (dashes)."
+            "Means over nodes and transactions. Just below 1 is enough, since the node to which a client gives a transaction needs no copy; flooding \
+             sends every transaction over every link once or twice (dashes)."
                 .to_owned(),
             rows::copies(report),
         ),
