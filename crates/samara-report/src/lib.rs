@@ -54,7 +54,7 @@ impl Report {
             }
         }
         Self(if loaded.scenario.transactions.is_some() {
-            Kind::Transactions(TransactionsReport::new(about, axes, transactions, known))
+            Kind::Transactions(TransactionsReport::new(about, axes, transactions, loaded, known))
         } else if loaded.scenario.messages.is_some() {
             Kind::Messages(MessagesReport::new(about, axes, messages))
         } else {
