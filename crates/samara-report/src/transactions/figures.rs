@@ -116,7 +116,7 @@ fn over_more_axes(report: &TransactionsReport) -> Vec<Figure> {
     ];
     let figure = |((name, _, _, value), (title, caption)): (Swept, (&str, &str))| {
         let (svg, width) = maps::figure(report, title, value);
-        let caption = format!("{caption} A row for each run; all fields are on one scale, by powers.");
+        let caption = format!("{caption} All fields are on one scale, by powers.");
         Figure { name: format!("map-{name}"), caption, svg, wide: width > SIZE.0 }
     };
     SWEPT.into_iter().zip(shown).map(figure).collect()

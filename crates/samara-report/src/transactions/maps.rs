@@ -176,7 +176,7 @@ impl<'a> Grid<'a> {
             colour(1).mix(0.06 + 0.84 * share).filled(),
         );
         area.draw(&field)?;
-        let ink = if share > 0.55 { &WHITE } else { &BLACK };
+        let ink = if share > 0.7 { &WHITE } else { &BLACK };
         let shown = written(number);
         text(area, &shown, (x + CELL.0 / 2, y + CELL.1 / 2), (HPos::Center, LABEL_SIZE), ink)
     }

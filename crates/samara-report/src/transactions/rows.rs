@@ -32,6 +32,8 @@ const AROUND_PIXELS: u32 = BELOW + TITLE_SIZE * 3 / 2 + 2 * MARGIN;
 const NAME_PIXELS: f64 = 230.0;
 const NAME_LINES: usize = 2;
 const LINE_PIXELS: i32 = 15;
+/// What a number beside a dot takes.
+const NUMBER_PIXELS: i32 = 56;
 /// The part of a row that a bar takes.
 const BAR: f64 = 0.66;
 
@@ -174,11 +176,17 @@ pub(super) fn copies(report: &TransactionsReport) -> String {
                 let line = [(bound, middle - 0.5), (bound, middle + 0.5)];
                 chart.draw_series(DashedLineSeries::new(line, 5, 4, BLACK.mix(0.6).stroke_width(1)))?;
             }
-            let rings = known(report, row);
-            let rings = rings.into_iter().map(|value| Circle::new((value, middle), 8, BLACK.stroke_width(2)));
-            chart.draw_series(rings)?;
+            let mut rings = known(report, row);
+            rings.sort_by(f64::total_cmp);
+            chart.draw_series(
+                rings.iter().map(|value| Circle::new((*value, middle), 8, BLACK.stroke_width(2))),
+            )?;
             chart.draw_series([Circle::new((*ours, middle), 5, colour(0).filled())])?;
-            number(area, &chart, &format!("{ours:.2}"), chart.backend_coord(&(*ours, middle)))?;
+            // Behind rings that would lie under the number.
+            let (dot, y) = chart.backend_coord(&(*ours, middle));
+            let rings = rings.iter().map(|value| chart.backend_coord(&(*value, middle)).0);
+            let x = rings.fold(dot, |x, ring| if (x..x + NUMBER_PIXELS).contains(&ring) { ring } else { x });
+            number(area, &chart, &format!("{ours:.2}"), (x, y))?;
         }
         Ok(())
     })

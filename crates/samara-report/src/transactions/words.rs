@@ -43,39 +43,37 @@ fn delivered(report: &TransactionsReport) -> String {
     )
 }
 
-/// The run that saves most bytes, of those with the same transactions and the same network.
+/// Of the runs with the same transactions and the same network: the one with the fewest bytes beside the first of them, or, where that
+/// is the first, beside the one with the most.
 fn savings(report: &TransactionsReport) -> Vec<String> {
-    let mut bases: Vec<&Row> = Vec::new();
-    for row in &report.rows {
-        if let Some(base) = base(&report.rows, row)
-            && !bases.iter().any(|other| other.run == base.run)
-        {
-            bases.push(base);
+    let (rows, [(_, connections), (_, wire)]) = (&report.rows, BYTES);
+    let mut groups: Vec<Vec<(&Row, f64)>> = Vec::new();
+    for row in rows {
+        let (Some(first), Some(factor)) = (base(rows, row), saved(rows, row, connections)) else { continue };
+        match groups.iter_mut().find(|group| group[0].0.run == first.run) {
+            Some(group) => group.push((row, factor)),
+            None => groups.push(vec![(row, factor)]),
         }
     }
-    let best = |first: &&Row| {
-        let of_base = report
-            .rows
-            .iter()
-            .filter(|row| base(&report.rows, row).is_some_and(|base| base.run == first.run));
-        let saved = of_base.filter_map(|row| Some((row, saved(&report.rows, row, BYTES[0].1)?)));
-        saved.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, factor)| *factor > 1.05)
+    let sentence = |group: &Vec<(&Row, f64)>| {
+        let best = group.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let worst = group.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let beside = if best.0.run == group[0].0.run { worst } else { &group[0] };
+        let factor = best.1 / beside.1;
+        (factor > 1.05).then(|| {
+            format!(
+                "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {:.2} bodies for each node and \
+                 transaction instead of {:.2}.",
+                best.0.label,
+                times(factor),
+                beside.0.label,
+                less(beside.0.mean(&wire) / best.0.mean(&wire)),
+                best.0.copies,
+                beside.0.copies
+            )
+        })
     };
-    let sentence = |first: &Row| {
-        let (row, factor) = best(&first)?;
-        let wire = saved(&report.rows, row, BYTES[1].1)?;
-        Some(format!(
-            "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {:.2} bodies for each node and transaction \
-             instead of {:.2}.",
-            row.label,
-            times(factor),
-            first.label,
-            less(wire),
-            row.copies,
-            first.copies
-        ))
-    };
-    bases.into_iter().filter_map(sentence).collect()
+    groups.iter().filter_map(sentence).collect()
 }
 
 /// The run that saves most over all values of the axes, and the least and the most that it saves.
