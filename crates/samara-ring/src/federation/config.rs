@@ -53,7 +53,8 @@ impl FederationConfig {
     pub fn bridge_default() -> Config {
         let local = Config::default();
         Config {
-            own_queue_bytes: 256 << 10,
+            // What waits here when leaders change is sent twice.
+            own_queue_bytes: 64 << 10,
             hop_window_bytes: 4 << 20,
             window: Window {
                 max_bytes: 16 << 20,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use samara_engine::{Engine, Input, Time};
 
 use super::letter::{Entry, Letter};
-use super::log::{Accepted, Route};
+use super::log::Accepted;
 use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
 use crate::{Event, Member, Ring, View};
 
@@ -141,12 +141,12 @@ impl Federation {
         }
         leader.view = Some(view.clone());
         leader.round = 0;
-        self.begin_round();
+        self.begin_round(true);
         cx.emit(FederationEvent::Leaders(view));
     }
 
     /// All leaders state what they have; until all have done so, nothing new goes over the bridge.
-    fn begin_round(&mut self) {
+    fn begin_round(&mut self, is_new_view: bool) {
         let Some(leader) = &mut self.leader else { return };
         leader.is_routing = false;
         leader.wants_round = false;
@@ -154,7 +154,7 @@ impl Federation {
         leader.ready.clear();
         leader.assigned.clear();
         leader.others.iter_mut().for_each(|other| other.stated = None);
-        self.logs.iter_mut().for_each(|(_, log)| log.route = None);
+        self.logs.iter_mut().for_each(|(_, log)| log.begin_round(is_new_view));
         self.metrics.rounds += 1;
     }
 
@@ -164,7 +164,7 @@ impl Federation {
             return;
         };
         leader.round += 1;
-        self.begin_round();
+        self.begin_round(false);
     }
 
     /// What this leader has to state.
@@ -175,6 +175,7 @@ impl Federation {
         let entries = self.logs.iter().map(|(sender, log)| Entry {
             sender: sender.clone(),
             is_local: sender.site == site && view.rank_of(&sender.member).is_some(),
+            misses: log.misses,
             base: log.base(),
             have: log.coming(),
             secured: log.secured,
@@ -194,8 +195,8 @@ impl Federation {
             Letter::State { round, site, entries } => self.on_state(rank, round, site, entries),
             Letter::Relay { .. } | Letter::Progress { .. } if is_own => {}
             Letter::Relay { start, sender, number, content } => {
-                let round = leader.view.as_ref().map(|view| (view.id.counter, leader.round));
-                let may_leap = start.is_some() && start == round;
+                let view = leader.view.as_ref().map(|view| view.id.counter);
+                let may_leap = start.is_some() && start == view;
                 self.on_relay(sender, number, content, may_leap);
             }
             Letter::Progress { last } => {
@@ -220,7 +221,7 @@ impl Federation {
             if let Some(leader) = &mut self.leader {
                 leader.round = round;
             }
-            self.begin_round();
+            self.begin_round(false);
         }
         let Some(leader) = &mut self.leader else { return };
         leader.absent.remove(&site);
@@ -249,7 +250,7 @@ impl Federation {
         }
         let least = |sender: &Sender| {
             let foreign = leader.others.iter().enumerate().filter(|(rank, _)| Some(*rank) != own);
-            foreign.map(|(_, other)| other.have(sender)).min()
+            foreign.map(|(_, other)| other.have(sender)).min_by_key(|(have, _)| *have)
         };
         let mut assigned = BTreeSet::new();
         for (sender, log) in self.logs.iter_mut() {
@@ -258,8 +259,8 @@ impl Federation {
                     assigned.insert(sender.clone());
                 }
                 _ => {
-                    let from = least(sender).unwrap_or(u64::MAX).clamp(log.base(), log.have());
-                    log.route = Some(Route { cursor: from, is_fresh: true, is_ready: false });
+                    let (from, is_missed) = least(sender).unwrap_or((u64::MAX, false));
+                    log.begin_route(from, is_missed);
                 }
             }
         }
@@ -275,7 +276,7 @@ impl Federation {
             return;
         }
         if let Some(log) = self.logs.get_mut(sender).filter(|log| log.route.is_none()) {
-            log.route = Some(Route { cursor: log.base(), is_fresh: true, is_ready: false });
+            log.begin_route(0, true);
         }
     }
 
@@ -294,7 +295,10 @@ impl Federation {
             }
             Accepted::Duplicate => self.metrics.ignore(Unused::Duplicate),
             Accepted::Gap => {
-                leader.wants_round = true;
+                // Before all have stated what they have, what waited for the last view may come, and is sent again.
+                if leader.is_routing {
+                    (leader.wants_round, log.misses) = (true, true);
+                }
                 self.metrics.ignore(Unused::Gap);
             }
         }
@@ -328,11 +332,11 @@ impl Federation {
 }
 
 impl Other {
-    /// What it has stated to have of a sender.
-    fn have(&self, sender: &Sender) -> u64 {
+    /// What it has stated to have of a sender, and whether it misses what follows.
+    fn have(&self, sender: &Sender) -> (u64, bool) {
         // Statements are in the order of senders, as the logs are.
         let entries = self.stated.as_deref().unwrap_or_default();
         let place = entries.binary_search_by(|entry| entry.sender.cmp(sender));
-        place.map_or(0, |place| entries[place].have)
+        place.map_or((0, false), |place| (entries[place].have, entries[place].misses))
     }
 }

@@ -11,7 +11,7 @@ use crate::Member;
 use crate::wire::{Reader, Sink, WireError, WireErrorKind};
 
 /// The most bytes that a letter adds to a content: kind, start, site, number, incarnation, and a name of 128 bytes.
-pub(super) const OVERHEAD_MAX: usize = 1 + 1 + 20 + 3 + 2 + 128 + 8 + 10;
+pub(super) const OVERHEAD_MAX: usize = 1 + 1 + 10 + 3 + 2 + 128 + 8 + 10;
 
 /// The least bytes of an entry of a list: site, a name without bytes, incarnation, a number.
 const ENTRY_MIN: usize = 11;
@@ -25,8 +25,8 @@ pub(super) enum Letter {
     /// Within a site: a message of the member that broadcasts it.
     Own { number: u64, content: Bytes },
     /// A message of another site's member, from a leader. The numbers of one sender follow each other; `start` allows a leap, and says
-    /// where it comes from: within a site the number of the leadership, on the bridge the round.
-    Relay { start: Option<Round>, sender: Sender, number: u64, content: Bytes },
+    /// in what it holds: within a site the number of the leadership, on the bridge the counter of the view.
+    Relay { start: Option<u64>, sender: Sender, number: u64, content: Bytes },
     /// Within a site: who has just come goes on from here. The number of the leadership, and the last message of each sender.
     Base { leadership: u64, last: Vec<(Sender, u64)> },
     /// Within a site: all sites have the messages up to these. On the bridge: all members of this leader's site do.
@@ -41,6 +41,8 @@ pub(super) struct Entry {
     pub(super) sender: Sender,
     /// Whether the sender is a member of the site.
     pub(super) is_local: bool,
+    /// The leader got later messages without what follows: it was not on its way.
+    pub(super) misses: bool,
     /// The leader can send the messages after this one.
     pub(super) base: u64,
     /// The leader has the messages up to this one.
@@ -73,8 +75,8 @@ impl Letter {
             Self::Relay { start, sender, number, content } => {
                 into.byte(kind::RELAY);
                 into.byte(u8::from(start.is_some()));
-                if let Some(round) = start {
-                    put_round(*round, &mut into);
+                if let Some(start) = start {
+                    into.varint(*start);
                 }
                 put_sender(sender, &mut into);
                 into.varint(*number);
@@ -97,6 +99,7 @@ impl Letter {
                 for entry in entries {
                     put_sender(&entry.sender, &mut into);
                     into.byte(u8::from(entry.is_local));
+                    into.byte(u8::from(entry.misses));
                     [entry.base, entry.have, entry.secured]
                         .into_iter()
                         .for_each(|number| into.varint(number));
@@ -112,7 +115,7 @@ impl Letter {
         let letter = match r.byte("letter.kind")? {
             kind::OWN => Self::Own { number: r.varint("own.number")?, content: r.rest() },
             kind::RELAY => {
-                let start = if r.flag("relay.start")? { Some(round(r, "relay.start")?) } else { None };
+                let start = if r.flag("relay.start")? { Some(r.varint("relay.start")?) } else { None };
                 let sender = sender(r, "relay.sender")?;
                 Self::Relay { start, sender, number: r.varint("relay.number")?, content: r.rest() }
             }
@@ -123,7 +126,7 @@ impl Letter {
             kind::PROGRESS => Self::Progress { last: last(r, senders_max, "progress.last")? },
             kind::STATE => {
                 let (round, site) = (round(r, "state.round")?, r.short("state.site")?);
-                let count = r.count(senders_max, ENTRY_MIN + 3, "state.entries")?;
+                let count = r.count(senders_max, ENTRY_MIN + 4, "state.entries")?;
                 let entries = (0..count).map(|_| entry(r)).collect::<Result<_, _>>()?;
                 Self::State { round, site, entries }
             }
@@ -172,6 +175,7 @@ fn entry(r: &mut Reader<'_>) -> Result<Entry, WireError> {
     Ok(Entry {
         sender: sender(r, "state.sender")?,
         is_local: r.flag("state.is_local")?,
+        misses: r.flag("state.misses")?,
         base: r.varint("state.base")?,
         have: r.varint("state.have")?,
         secured: r.varint("state.secured")?,

@@ -42,6 +42,10 @@ pub(super) struct Log {
     pub(super) secured: u64,
     /// The messages up to this one were handed to the ring of the site.
     handed: u64,
+    /// Of the view of the bridge: they were handed to the bridge in an earlier round up to this one.
+    sent: u64,
+    /// Later messages came from the bridge without those that follow.
+    pub(super) misses: bool,
     /// The last word to the other sites about `secured`, and to the own one about `stable`.
     pub(super) told: (u64, u64),
     /// If this leader sends them to the other sites.
@@ -123,6 +127,20 @@ impl Log {
     pub(super) fn lead(&mut self) {
         self.secure_all();
         (self.handed, self.told, self.route) = (self.have(), (0, 0), None);
+        (self.sent, self.misses) = (0, false);
+    }
+
+    /// Leaders begin to state what they have. Within a view of the bridge, what was handed to it arrives.
+    pub(super) fn begin_round(&mut self, is_new_view: bool) {
+        let cursor = self.route.take().map_or(0, |route| route.cursor);
+        self.sent = if is_new_view { 0 } else { self.sent.max(cursor) };
+    }
+
+    /// This leader sends what follows the least that another one has, without what is on its way.
+    pub(super) fn begin_route(&mut self, least: u64, is_missed: bool) {
+        let from = if is_missed { least } else { least.max(self.sent) };
+        let cursor = from.clamp(self.base, self.have());
+        self.route = Some(Route { cursor, is_fresh: true, is_ready: false });
     }
 }
 

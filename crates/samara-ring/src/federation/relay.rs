@@ -64,15 +64,16 @@ impl Federation {
                 return;
             }
             self.leader.iter_mut().for_each(|leader| leader.owes_state = false);
+            self.logs.iter_mut().for_each(|(_, log)| log.misses = false);
         }
         loop {
             let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_routing) else { return };
-            let round = leader.view.as_ref().map(|view| (view.id.counter, leader.round));
+            let view = leader.view.as_ref().map(|view| view.id.counter);
             let Some(sender) = leader.ready.front().cloned() else { return };
             let next = self.next_of(&sender);
             if let Some((number, is_fresh, content)) = next {
                 let len = content.len() as u64;
-                let start = round.filter(|_| is_fresh);
+                let start = view.filter(|_| is_fresh);
                 let letter = Letter::Relay { start, sender: sender.clone(), number, content }.encode();
                 if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) != Some(Ok(())) {
                     return;
@@ -122,7 +123,7 @@ impl Federation {
             self.leader.as_ref().and_then(|leader| Some((leader.number, leader.stash.front()?.clone())))
         {
             let len = relayed.content.len() as u64;
-            let start = relayed.leaps.then_some((leadership, 0));
+            let start = relayed.leaps.then_some(leadership);
             let (sender, number, content) = (relayed.sender, relayed.number, relayed.content);
             let letter = Letter::Relay { start, sender, number, content }.encode();
             match self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)) {

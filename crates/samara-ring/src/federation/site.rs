@@ -67,12 +67,11 @@ impl Federation {
                 self.take(sender, number, content, true, place, cx);
             }
             Letter::Relay { start, sender, number, content } if is_leader => {
-                let leadership = start.map(|(leadership, _)| leadership);
                 let is_known = self.logs.get(&sender).is_some_and(|log| log.have() > 0);
                 let follows = self
                     .led_by
                     .as_ref()
-                    .is_some_and(|(member, number)| member == origin && leadership == Some(*number));
+                    .is_some_and(|(member, number)| member == origin && start == Some(*number));
                 self.take(sender, number, content, follows || !is_known, place, cx);
             }
             Letter::Base { leadership, last } if is_leader => {

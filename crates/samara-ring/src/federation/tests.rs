@@ -16,12 +16,12 @@ fn sender(site: u16) -> Sender {
 fn letters_survive_the_way() {
     let content = Bytes::from_static(b"content");
     let last = vec![(sender(1), 5), (sender(2), u64::MAX)];
-    let entry = Entry { sender: sender(3), is_local: true, base: 1, have: 3, secured: 2 };
+    let entry = Entry { sender: sender(3), is_local: true, misses: true, base: 1, have: 3, secured: 2 };
     let letters = [
         Letter::Own { number: 300, content: content.clone() },
         Letter::Relay { start: None, sender: sender(0), number: 1, content: Bytes::new() },
         Letter::Relay {
-            start: Some((u64::MAX, u64::MAX)),
+            start: Some(u64::MAX),
             sender: sender(u16::MAX),
             number: u64::MAX,
             content: content.clone(),
