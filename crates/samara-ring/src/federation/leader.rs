@@ -319,6 +319,12 @@ impl Federation {
         self.leader.as_ref().is_some_and(|leader| leader.others.len() > 1)
     }
 
+    /// Whether a leader of this site is on the bridge.
+    pub(super) fn has_on_bridge(&self, site: u16) -> bool {
+        let others = self.leader.iter().flat_map(|leader| &leader.others);
+        others.into_iter().any(|other| other.site == Some(site))
+    }
+
     pub(super) fn forget_absent_sites(&mut self, cx: &mut FederationCx<'_>) {
         let Some(leader) = &mut self.leader else { return };
         leader.absent.retain(|site, absent| {

@@ -58,8 +58,8 @@ impl Federation {
         }
     }
 
-    /// A leader dials the leaders that it heard of, and the contacts of sites of which it knows no leader. All this is said again
-    /// and again, so that nothing is missed.
+    /// A leader dials the leaders that it heard of, and the contacts, of sites that are not on the bridge. All this is said again
+    /// and again, so that nothing is missed; that a link says to lead to a leader is not enough, because it may be dead.
     pub(super) fn look_for_leaders(&mut self, cx: &mut FederationCx<'_>) {
         if self.leader.is_none() {
             return;
@@ -68,7 +68,7 @@ impl Federation {
         let config = self.config.clone();
         for (site, contacts) in &config.sites {
             let hellos = || self.links.values().filter_map(|link| link.hello.as_ref());
-            if hellos().any(|hello| hello.site == *site && hello.leads) {
+            if self.has_on_bridge(*site) {
                 continue;
             }
             let named = hellos().filter(|hello| hello.site == *site).filter_map(|hello| hello.leader.clone());

@@ -45,10 +45,12 @@ fn crash_of_a_leader(seed: u64) {
     net.assert_complete(&living, &living, &label);
     let kept: Vec<u64> = living.iter().map(|host| net.engine(*host).kept_bytes()).collect();
     assert!(kept.iter().all(|kept| *kept == 0), "{label}: {kept:?} bytes are kept");
-    // What was sent again is a part of what was on its way.
+    // What was sent again: with two sites, a part of what was on its way; with more, also what the others broadcast until the site
+    // had a leader again.
     let bytes: u64 = net.sent.iter().sum::<u64>() * 2_000;
     let most = net.crossed.values().copied().max().unwrap_or(0);
-    assert!(most as f64 <= 1.35 * bytes as f64, "{label}: {most} of {bytes} bytes crossed");
+    let share = if sites == 2 { 1.1 } else { 1.6 };
+    assert!(most as f64 <= share * bytes as f64, "{label}: {most} of {bytes} bytes crossed");
 }
 
 /// More with `SAMARA_RING_SEEDS`.
