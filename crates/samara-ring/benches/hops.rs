@@ -39,13 +39,8 @@ impl Group {
             effects: Effects::default(),
         };
         let hosts: Vec<Host> = (0..count).map(host).collect();
-        let mut group = Self {
-            now: Time::ZERO,
-            hosts,
-            inputs: VecDeque::new(),
-            timers: BinaryHeap::new(),
-            delivered: 0,
-        };
+        let mut group =
+            Self { now: Time::ZERO, hosts, inputs: VecDeque::new(), timers: BinaryHeap::new(), delivered: 0 };
         (0..count).for_each(|host| group.inputs.push_back((host, Input::Start)));
         for (host, other) in (0..count).flat_map(|host| (0..count).map(move |other| (host, other))) {
             if host != other {
