@@ -101,7 +101,7 @@ pub struct Federation {
     /// The number of the last message of this node.
     number: u64,
     was_full: bool,
-    /// Since when this node wants to leave.
+    /// This node was asked to leave, and does so once all sites have its messages.
     wants_to_leave: bool,
     has_left: bool,
     next_dial: samara_engine::Time,
