@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
 
-use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
 use crate::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
@@ -17,6 +17,8 @@ const TOGETHER_NANOS: f64 = 1_000_000.0;
 /// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
 /// least (its samples last a tenth of one).
 const READS_PER_SECOND: f64 = 320.0;
+/// They take at most this part of the receiver's queue.
+const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
 const SEGMENTS_TOGETHER: f64 = 44.0;
 
@@ -59,18 +61,23 @@ impl<N: Engine> World<N> {
     }
 
     /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
-    /// can be lost for itself.
+    /// can be lost for itself, and few beside what the receiver's queue takes, which they fill or miss together.
     pub(crate) fn together(&self, uplink_nanos_per_byte: f64) -> u32 {
-        if self.config.network.loss > 0.0 {
-            return 1;
-        }
         let transport = &self.config.transport;
-        let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * f64::from(SEALED_FRAME + transport.header));
+        let segment = f64::from(SEALED_FRAME + transport.header);
+        let queued = match self.config.downlink_queue {
+            DownlinkQueue::DropTail { bytes } if self.config.network.loss == 0.0 => {
+                bytes as f64 / QUEUE_SHARE / segment
+            }
+            DownlinkQueue::DropTail { .. } | DownlinkQueue::CoDel { .. } => return 1,
+        };
+        let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * segment);
         let read_at_once = match transport.connection.channels() {
             Some(config) if config.receive_rate > 0 => config.receive_rate as f64 / READS_PER_SECOND,
             _ => f64::INFINITY,
         };
-        in_time.min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, SEGMENTS_TOGETHER) as u32
+        in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, SEGMENTS_TOGETHER)
+            as u32
     }
 
     /// Whether a partition is in the way.
