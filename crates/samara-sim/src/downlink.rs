@@ -86,7 +86,7 @@ impl<F> Downlink<F> {
         queue: &DownlinkQueue,
         stats: &mut HostStats,
     ) -> Option<Packet<F>> {
-        let packet = self.queue.pop_front()?;
+        let mut packet = self.queue.pop_front()?;
         self.queued_bytes -= u64::from(packet.len);
         if let DownlinkQueue::CoDel { target, interval } = queue {
             let sojourn = now - packet.arrive;
@@ -98,7 +98,14 @@ impl<F> Downlink<F> {
                 interval.as_nanos() as u64,
             );
             if drops {
-                stats.drops.downlink_codel.add(packet.body.packets(), packet.len);
+                // One packet at a time: of several segments the first.
+                if let Some(first) = packet.behead() {
+                    stats.drops.downlink_codel.add(1, first);
+                    self.queued_bytes += u64::from(packet.len);
+                    self.queue.push_front(packet);
+                } else {
+                    stats.drops.downlink_codel.add(packet.body.packets(), packet.len);
+                }
                 return None;
             }
         }

@@ -33,6 +33,21 @@ pub(crate) struct Packet<F> {
     pub(crate) body: Body<F>,
 }
 
+impl<F> Packet<F> {
+    /// Takes the first of several segments off, as large as their mean. Returns its bytes, or `None` if there is only one.
+    pub(crate) fn behead(&mut self) -> Option<u32> {
+        let Body::Stream { seq, count, .. } = &mut self.body else { return None };
+        if *count == 1 {
+            return None;
+        }
+        let first = self.len.div_ceil(*count);
+        *seq += 1;
+        *count -= 1;
+        self.len -= first;
+        Some(first)
+    }
+}
+
 /// The slot of a link that the sender does not know yet.
 pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 

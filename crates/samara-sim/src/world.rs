@@ -61,15 +61,17 @@ impl<N: Engine> World<N> {
     }
 
     /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
-    /// can be lost for itself, and few beside what the receiver's queue takes, which they fill or miss together.
+    /// can be lost for itself on the way, and few beside what a short queue of the receiver takes, which they fill or miss together.
     pub(crate) fn together(&self, uplink_nanos_per_byte: f64) -> u32 {
         let transport = &self.config.transport;
         let segment = f64::from(SEALED_FRAME + transport.header);
+        if self.config.network.loss > 0.0 {
+            return 1;
+        }
         let queued = match self.config.downlink_queue {
-            DownlinkQueue::DropTail { bytes } if self.config.network.loss == 0.0 => {
-                bytes as f64 / QUEUE_SHARE / segment
-            }
-            DownlinkQueue::DropTail { .. } | DownlinkQueue::CoDel { .. } => return 1,
+            DownlinkQueue::DropTail { bytes } => bytes as f64 / QUEUE_SHARE / segment,
+            // It drops one segment of them at a time.
+            DownlinkQueue::CoDel { .. } => f64::INFINITY,
         };
         let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * segment);
         let read_at_once = match transport.connection.channels() {

@@ -414,3 +414,33 @@ fn what_a_full_queue_drops_is_sent_again() {
         assert!(dropped > 0 && sim.stats(0).retransmitted.packets >= dropped, "{bytes}: {dropped}");
     }
 }
+
+/// CoDel drops the first segment of a step and looks at the others for themselves: about as many as one by one, and what was
+/// dropped is sent again.
+#[test]
+fn codel_drops_single_segments_of_steps() {
+    let outcome = |loss: f64| {
+        let mut config = config(10, over(Some(TcpConfig::default()), channels(THROTTLE)));
+        config.downlink_queue =
+            DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+        config.network.loss = loss;
+        let mut hosts = hosts(2, 100 * MBIT);
+        hosts[1].downlink_bps = 10 * MBIT;
+        let mut sim = two_lanes(config, hosts, &[(0, 1)]);
+        (0..3000).for_each(|id| sim.command(START, 0, on(0, id, 5000)));
+        let heard = heard(&run(&mut sim, Time::from_secs(120)));
+        assert_eq!(heard.iter().map(|(.., id)| *id).collect::<Vec<_>>(), (0..3000).collect::<Vec<_>>());
+        let dropped = sim.stats(1).drops.downlink_codel;
+        assert!(sim.stats(0).retransmitted.packets >= dropped.packets);
+        assert_eq!(sim.stats(0).sent.bytes, sim.stats(1).received.bytes + dropped.bytes);
+        (heard.last().unwrap().0.as_millis_f64(), dropped.packets, sim.steps())
+    };
+    let ((one_end, one_dropped, one_steps), (end, dropped, steps)) = (outcome(1e-300), outcome(0.0));
+
+    assert!(4 * steps < 3 * one_steps, "{steps} of {one_steps}");
+    assert!((end / one_end - 1.0).abs() < 0.05, "{end} ms, one by one {one_end} ms");
+    assert!(
+        dropped > 20 && dropped.abs_diff(one_dropped) * 3 < one_dropped,
+        "{dropped}, one by one {one_dropped}"
+    );
+}
