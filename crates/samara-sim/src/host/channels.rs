@@ -30,11 +30,14 @@ impl<N: Engine> Host<N> {
             && let Some(stats) = self.connection_stats.as_deref_mut()
         {
             let peer = PeerId(slot);
+            let sealed_before = self.frames_written;
             let mut around = Surroundings { now, config, transport, writes: &mut self.frames_written, stats };
             loop {
                 let mut more = sender.run(&mut around);
                 if self.outbox.pending_to(peer) == 0 {
-                    while sender.run(&mut around) {}
+                    while more {
+                        more = sender.run(&mut around);
+                    }
                     break;
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
@@ -60,8 +63,17 @@ impl<N: Engine> Host<N> {
                     sender.note_full(index, around.stats);
                 }
             }
-            self.set_connection_timer(now, slot);
+            // Nobody reads here: when to go on with that is as before.
+            let due = sender.due(now);
+            if due < sender.timer {
+                sender.timer = due;
+                self.set_timer(due, TimerKind::Connection(slot));
+            }
             self.set_ping_timer(slot);
+            if self.frames_written == sealed_before {
+                // Nor has the socket got anything new.
+                return;
+            }
         }
         self.refresh(slot);
     }

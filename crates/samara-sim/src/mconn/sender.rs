@@ -116,6 +116,10 @@ impl<F: Frame> Sender<F> {
     /// Does what can be done now, until a message leaves its queue: who waits for that fills the queue while the message
     /// is being sent. Returns whether it stopped for that.
     pub(crate) fn run(&mut self, around: &mut Surroundings<'_>) -> bool {
+        if self.has_nothing_to_do() {
+            self.batch_left = 0;
+            return false;
+        }
         loop {
             self.seal(around);
             if self.is_blocked(around.now) {
@@ -136,6 +140,14 @@ impl<F: Frame> Sender<F> {
         }
         self.socket.watch_window(around.now, around.transport.control.tcp());
         false
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        !self.writer.is_flushing()
+            && !self.wants_pong
+            && !self.wants_ping
+            && !self.channels.iter().any(Channel::is_pending)
+            && self.socket.is_quiet()
     }
 
     /// There is nothing more to take from the outbox: a connection that does not wait for more flushes.

@@ -59,6 +59,11 @@ impl<F> Socket<F> {
         self.stream.write(sealed, self.tcp.window_left());
     }
 
+    /// Whether nothing waits to leave, and no timer for a closed window runs.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.stream.is_empty() && self.persist_at == u64::MAX
+    }
+
     /// Whether a packet can leave now.
     pub(super) fn can_send(&self) -> bool {
         self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
