@@ -183,7 +183,11 @@ impl Sending {
         self.sealed.drain(..gone);
         self.written -= gone;
         let room = (SEALED_MAX - self.unsent().len()) / SEALED * PLAIN_MAX;
-        let len = self.packets.len().min(room);
+        let mut len = self.packets.len().min(room);
+        if len >= PLAIN_MAX && self.queues.iter().any(Queue::is_pending) {
+            // What comes next fills the last frame up.
+            len -= len % PLAIN_MAX;
+        }
         let start = self.made - self.packets.len() as u64;
         secret.seal(&self.packets[..len], &mut self.sealed)?;
         let ends = (0..len).step_by(PLAIN_MAX).map(|at| start + (at + PLAIN_MAX).min(len) as u64);

@@ -14,7 +14,7 @@ use super::peers::Peers;
 use super::receive::{Incoming, Receiving};
 use super::secret::{SEALED, Secret};
 use super::send::Sending;
-use super::wire::{Packet, read_length};
+use super::wire::{PACKET_MAX, Packet, read_length};
 use super::{CatCodec, Incompatible, NodeInfo};
 
 /// Both ends of a secret connection.
@@ -126,6 +126,19 @@ fn messages_arrive_whole_and_every_byte_is_accounted_for() {
     assert_eq!(progress.taken, [7, 7]);
     assert_eq!(progress.written_bytes, lengths.iter().map(|(_, len)| *len as u64).sum::<u64>());
     assert_eq!(sending.take_progress(), None);
+}
+
+/// What was written together shares frames: a packet is a little longer than what a frame takes.
+#[test]
+fn frames_are_full_but_for_the_last() {
+    let (mut dialled, _accepted) = pair();
+    let packets = |len: usize| len + len.div_ceil(1024) * (PACKET_MAX - 1024);
+    for len in [5000, 10_000, 14_000] {
+        let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
+        sending.push(0, vec![7; len].into());
+        sending.work(&mut dialled, Instant::now()).unwrap();
+        assert!(sending.unsent().len() <= packets(len).div_ceil(1024) * SEALED, "{len}");
+    }
 }
 
 /// What is handed to the socket is bounded, and shares go by priority.
