@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::http2::{self, Http2Config};
 use crate::mconn::{self, Connection, MConnectionConfig};
 use crate::quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, UDP_PAYLOAD};
 
@@ -189,6 +190,17 @@ impl Transport {
         }
     }
 
+    /// TCP below TLS 1.3 and HTTP/2, as gRPC has them.
+    pub fn grpc(config: Http2Config) -> Self {
+        Self {
+            framing: Framing::PLAIN,
+            // TCP and TLS 1.3 (RFC 8446 section 2); the preface of HTTP/2 rides along.
+            handshake_round_trips: 2,
+            connection: Connection::Http2(config),
+            ..Self::tcp()
+        }
+    }
+
     /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets. On a connection with
     /// channels those of a frame that is alone in its flush and finds the window open.
     pub fn wire_bytes(&self, encoded_len: u32) -> u64 {
@@ -197,6 +209,10 @@ impl Transport {
             let frames = mconn::message_bytes(id, encoded_len).div_ceil(mconn::SEALED_PLAINTEXT);
             let segments = mconn::SEALED_FRAME.div_ceil(self.mss);
             return u64::from(frames) * u64::from(mconn::SEALED_FRAME + segments * self.header);
+        }
+        if self.connection.http2().is_some() {
+            let bytes = http2::message_bytes(encoded_len);
+            return u64::from(bytes) + u64::from(bytes.div_ceil(self.mss)) * u64::from(self.header);
         }
         let (bytes, packets) = crate::backlog::cut(encoded_len, self.mss, self.framing);
         u64::from(bytes) + u64::from(packets) * u64::from(self.header)

@@ -63,6 +63,15 @@ pub enum ConfigError {
     /// A window of no packets.
     #[error("the {0} window is 0 packets; it must be at least 1")]
     NoWindow(&'static str),
+    /// HTTP/2 over QUIC, which is HTTP/3.
+    #[error("HTTP/2 is one stream of bytes; use tcp or ideal")]
+    Http2OverQuic,
+    /// HTTP/2, and the framing of something else.
+    #[error("HTTP/2 frames messages itself; the framing must be plain")]
+    Http2WithFraming,
+    /// A receiver that lets nothing come.
+    #[error("the window of HTTP/2 is 0 bytes; it must be at least 1")]
+    NoCredit,
     /// A connection with channels over QUIC.
     #[error("connections with channels are streams of bytes of their own; use tcp or ideal")]
     ChannelsOverQuic,
@@ -128,6 +137,7 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
         return Err(ConfigError::SegmentSize { mss: transport.mss, lead: transport.framing.lead });
     }
     crate::mconn::check(transport)?;
+    crate::http2::check(transport)?;
     let windows = match &transport.control {
         Control::Ideal => return Ok(()),
         Control::Tcp(tcp) => [("initial", tcp.initial_window), ("receive", tcp.receive_window)],

@@ -6,7 +6,7 @@ use samara_engine::outbox::Room;
 use crate::backlog::Segment;
 use crate::config::{Control, Transport};
 use crate::packet::{Body, Sack};
-use crate::{mconn, quic, tcp};
+use crate::{http2, mconn, quic, tcp};
 
 /// What a received packet demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,12 +63,17 @@ pub(crate) enum Sender<F> {
     Quic(Box<quic::Sender<F>>),
     /// A connection with channels, over TCP or the ideal transport.
     MConnection(Box<mconn::Sender<F>>),
+    /// HTTP/2, over TCP or the ideal transport.
+    Http2(Box<http2::Sender<F>>),
 }
 
 impl<F: Frame> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         if let Some(config) = transport.connection.channels() {
             return Self::MConnection(Box::new(mconn::Sender::new(config, transport.control.tcp())));
+        }
+        if let Some(config) = transport.connection.http2() {
+            return Self::Http2(Box::new(http2::Sender::new(config, transport)));
         }
         match transport.control {
             Control::Quic(config) => Self::Quic(Box::new(quic::Sender::new(config, transport))),
@@ -82,6 +87,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.write(frame, len, rank, transport),
             Self::Quic(sender) => sender.write(frame, len, rank, transport),
             Self::MConnection(_) => debug_assert!(false, "channels take copies by lane"),
+            Self::Http2(sender) => sender.write(frame, len, rank),
         }
     }
 
@@ -92,6 +98,7 @@ impl<F: Frame> Sender<F> {
             Self::Quic(sender) => sender.has_buffer(),
             // Its channels have room, or not, each for itself.
             Self::MConnection(_) => false,
+            Self::Http2(sender) => sender.has_buffer(transport),
         }
     }
 
@@ -101,6 +108,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.room(transport.mss),
             Self::Quic(sender) => sender.room(transport),
             Self::MConnection(_) => Room::NONE,
+            Self::Http2(sender) => sender.room(transport),
         }
     }
 
@@ -110,6 +118,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.can_send(),
             Self::Quic(sender) => sender.can_send(),
             Self::MConnection(sender) => sender.can_send(),
+            Self::Http2(sender) => sender.can_send(),
         }
     }
 
@@ -119,6 +128,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.next_rank(),
             Self::Quic(sender) => sender.next_rank(),
             Self::MConnection(sender) => sender.next_rank(),
+            Self::Http2(sender) => sender.next_rank(),
         }
     }
 
@@ -128,6 +138,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.srtt(),
             Self::Quic(sender) => sender.srtt(),
             Self::MConnection(sender) => sender.tcp().srtt(),
+            Self::Http2(sender) => sender.tcp().srtt(),
         }
     }
 
@@ -137,13 +148,14 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.cwnd(),
             Self::Quic(sender) => sender.cwnd(),
             Self::MConnection(sender) => sender.tcp().cwnd(),
+            Self::Http2(sender) => sender.tcp().cwnd(),
         }
     }
 
     /// Whether the next packet waits for its time, not for the window: QUIC's pacing.
     pub(crate) fn is_held(&self) -> bool {
         match self {
-            Self::Tcp(_) | Self::MConnection(_) => false,
+            Self::Tcp(_) | Self::MConnection(_) | Self::Http2(_) => false,
             Self::Quic(sender) => sender.is_held(),
         }
     }
@@ -154,6 +166,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.rto_at(),
             Self::Quic(sender) => sender.timer_at(),
             Self::MConnection(sender) => sender.tcp().rto_at(),
+            Self::Http2(sender) => sender.tcp().rto_at(),
         }
     }
 
@@ -163,6 +176,7 @@ impl<F: Frame> Sender<F> {
             Self::Tcp(sender) => sender.stalled_for(now),
             Self::Quic(sender) => sender.stalled_for(now),
             Self::MConnection(sender) => sender.tcp().stalled_for(now),
+            Self::Http2(sender) => sender.tcp().stalled_for(now),
         }
     }
 
@@ -175,6 +189,10 @@ impl<F: Frame> Sender<F> {
                 let Segment { seq, count, len, frame: load, again, stamp } =
                     sender.pop(now, together, transport)?;
                 Some(Outgoing { body: Body::Stream { seq, count, load }, len, again, stamp, frees: true })
+            }
+            Self::Http2(sender) => {
+                let Segment { seq, count: _, len, frame: load, again, stamp } = sender.pop(now, transport)?;
+                Some(Outgoing { body: Body::Http2 { seq, load }, len, again, stamp, frees: true })
             }
         }
     }
@@ -198,6 +216,10 @@ impl<F: Frame> Sender<F> {
                 Some(config) => sender.acknowledged(ack, now, config),
                 None => false,
             },
+            Self::Http2(sender) => match transport.control.tcp() {
+                Some(config) => sender.tcp_mut().acknowledged(ack.ack, sack, ack.echo, now, config),
+                None => false,
+            },
         }
     }
 
@@ -217,6 +239,12 @@ impl<F: Frame> Sender<F> {
                 }
                 true
             }
+            Self::Http2(sender) => {
+                if let Some(config) = transport.control.tcp() {
+                    sender.tcp_mut().timed_out(now, config);
+                }
+                true
+            }
         }
     }
 }
@@ -230,12 +258,17 @@ pub(crate) enum Receiver<F> {
     Quic(Box<quic::Receiver<F>>),
     /// A connection with channels.
     MConnection(Box<mconn::Receiver<F>>),
+    /// HTTP/2.
+    Http2(Box<http2::Receiver<F>>),
 }
 
 impl<F: Frame> Receiver<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         if transport.connection.channels().is_some() {
             return Self::MConnection(Box::new(mconn::Receiver::new(transport.control.tcp())));
+        }
+        if let Some(config) = transport.connection.http2() {
+            return Self::Http2(Box::new(http2::Receiver::new(config)));
         }
         match transport.control {
             Control::Quic(config) => Self::Quic(Box::new(quic::Receiver::new(config))),
@@ -261,7 +294,7 @@ impl<F: Frame> Receiver<F> {
                 }
             },
             Self::Quic(receiver) => receiver.packet(now, stamp, (seq, frame), transport, deliver),
-            Self::MConnection(_) => {
+            Self::MConnection(_) | Self::Http2(_) => {
                 debug_assert!(false, "both ends of a link have the same connection");
                 AckNeed::None
             }
@@ -277,6 +310,7 @@ impl<F: Frame> Receiver<F> {
             }
             Self::Quic(receiver) => receiver.acknowledge(now),
             Self::MConnection(receiver) => receiver.acknowledge(transport.control.tcp()),
+            Self::Http2(receiver) => receiver.acknowledge(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod downlink;
 mod error;
 mod half;
 mod host;
+mod http2;
 mod link;
 mod mconn;
 mod nic;
@@ -28,6 +29,7 @@ pub use config::{
     RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
+pub use http2::{Http2Config, Window};
 pub use mconn::{
     ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
     SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,

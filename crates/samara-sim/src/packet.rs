@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::http2;
 use crate::mconn::Load;
 
 /// A packet on its way, or waiting in a queue.
@@ -59,6 +60,8 @@ pub(crate) enum Body<F> {
     /// The same of a connection with channels: `count` segments that left one after the other. They complete none, one or
     /// several frames, with the last segment.
     Stream { seq: u32, count: u32, load: Option<Load<F>> },
+    /// The same of HTTP/2; the last segment of one or several of its frames brings these.
+    Http2 { seq: u32, load: Option<http2::Load<F>> },
     /// Only the acknowledgement.
     Ack,
     /// A step of the handshake (even from the dialler) and the sender's own slot.
@@ -72,7 +75,7 @@ impl<F> Body<F> {
     pub(crate) const fn packets(&self) -> u32 {
         match self {
             Self::Stream { count, .. } => *count,
-            Self::Data { .. } | Self::Ack | Self::Hello { .. } | Self::Close => 1,
+            Self::Data { .. } | Self::Http2 { .. } | Self::Ack | Self::Hello { .. } | Self::Close => 1,
         }
     }
 }

@@ -429,9 +429,8 @@ impl<N: Engine> Host<N> {
             // Room in the socket is news only to a routine that waits for it.
             if sender.waits_for_socket() {
                 self.feed(now, slot, world);
-            } else {
-                self.refresh(slot);
             }
+            self.refresh(slot);
             return;
         }
         let transport = &world.config.transport;

@@ -5,7 +5,8 @@ use samara_engine::{Engine, Input, Outbox, PeerId};
 
 use super::{Host, TimerKind};
 use crate::config::Control;
-use crate::half::{Ack, AckNeed, Outgoing};
+use crate::half::{Ack, AckNeed, Outgoing, Receiver, Sender};
+use crate::http2;
 use crate::link::LinkState;
 use crate::packet::{Body, Packet};
 use crate::tcp::timestamp;
@@ -40,6 +41,7 @@ impl<N: Engine> Host<N> {
         match body {
             Body::Data { seq, frame } => self.segment(now, slot, seq, stamp, frame, world),
             Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
+            Body::Http2 { seq, load } => self.http2(now, slot, (seq, load), stamp, world),
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } => {}
         }
@@ -59,6 +61,29 @@ impl<N: Engine> Host<N> {
         let link = &mut self.links[slot as usize];
         let need = link.receiver.segment(now, stamp, (seq, frame), transport, &mut delivered);
         self.acknowledge_later(now, slot, need, world);
+        self.refresh(slot);
+        self.deliver_all(now, slot, &mut delivered, world);
+        self.delivered = delivered;
+    }
+
+    /// A segment of a link with HTTP/2 arrives.
+    fn http2(
+        &mut self,
+        now: u64,
+        slot: u32,
+        segment: (u32, Option<http2::Load<N::Frame>>),
+        stamp: u32,
+        world: &World<N>,
+    ) {
+        let transport = &world.config.transport;
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let link = &mut self.links[slot as usize];
+        if let (Receiver::Http2(receiver), Sender::Http2(sender)) = (&mut link.receiver, &mut link.sender) {
+            let writing = (&mut **sender, self.frames_written);
+            let heard = receiver.segment(now, stamp, segment, transport, writing, &mut delivered);
+            self.frames_written += heard.written;
+            self.acknowledge_later(now, slot, heard.need, world);
+        }
         self.refresh(slot);
         self.deliver_all(now, slot, &mut delivered, world);
         self.delivered = delivered;

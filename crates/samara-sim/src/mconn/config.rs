@@ -6,6 +6,7 @@ use samara_engine::outbox::{Dispatch, Lane, OutboxConfig};
 
 use crate::config::{Control, Framing, Transport};
 use crate::error::ConfigError;
+use crate::http2::Http2Config;
 
 /// What lies between the outbox and the transport.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,14 +17,24 @@ pub enum Connection {
     /// Channels over a secret connection, as in CometBFT and celestia-core. Over TCP or the ideal transport, with
     /// [`Dispatch::PerLink`].
     MConnection(MConnectionConfig),
+    /// HTTP/2, as below gRPC. Over TCP or the ideal transport.
+    Http2(Http2Config),
 }
 
 impl Connection {
     /// The connection's configuration, if it has channels.
     pub(crate) const fn channels(&self) -> Option<&MConnectionConfig> {
         match self {
-            Self::Direct => None,
+            Self::Direct | Self::Http2(_) => None,
             Self::MConnection(config) => Some(config),
+        }
+    }
+
+    /// The connection's configuration, if it is HTTP/2.
+    pub(crate) const fn http2(&self) -> Option<Http2Config> {
+        match self {
+            Self::Direct | Self::MConnection(_) => None,
+            Self::Http2(config) => Some(*config),
         }
     }
 }

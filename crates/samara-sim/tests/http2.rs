@@ -1,0 +1,181 @@
+//! HTTP/2: times that can be computed by hand, and what grpc-go was measured to take.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use samara_engine::Time;
+use samara_sim::{
+    ConfigError, Connection, Control, DownlinkQueue, Framing, Http2Config, QuicConfig, SendBuffer,
+    Simulation, TcpConfig, Transport, Window,
+};
+
+const WIDE: Window = Window::Fixed { bytes: 1 << 30 };
+/// What nobody has widened: 64 KiB without one byte.
+const STANDARD: Window = Window::Fixed { bytes: 65_535 };
+
+fn tcp() -> TcpConfig {
+    TcpConfig {
+        receive_window: 1 << 20,
+        send_buffer: SendBuffer::Fixed { bytes: u64::MAX },
+        ..TcpConfig::default()
+    }
+}
+
+fn over(tcp: Option<TcpConfig>, window: Window) -> Transport {
+    let control = tcp.map_or(Control::Ideal, Control::Tcp);
+    Transport { control, ..Transport::grpc(Http2Config { window }) }
+}
+
+fn pair(latency_ms: u64, mbit: u64, transport: Transport) -> Simulation<Talker> {
+    network(config(latency_ms, transport), hosts(2, mbit * MBIT), &[(0, 1)])
+}
+
+/// Milliseconds that batches of `size` bytes take one after the other, each as messages of `each` bytes that are all there at once.
+/// One begins `every` milliseconds after the other.
+fn batches(sim: &mut Simulation<Talker>, size: u32, each: u32, count: u64, every: u64) -> Vec<f64> {
+    let batch = |number: u64| {
+        let start = 1000 + number * every;
+        for id in 0..u64::from(size / each) {
+            sim.command(Time::from_millis(start), 0, Say::To { hosts: vec![1], id, len: each });
+        }
+        let heard = heard(&run(sim, Time::from_millis(start + every)));
+        assert_eq!(heard.len() as u32, size / each, "in order, and all of it");
+        assert!(heard.iter().map(|(.., id)| *id).eq(0..u64::from(size / each)));
+        heard.last().unwrap().0.as_millis_f64() - start as f64
+    };
+    (0..count).map(batch).collect()
+}
+
+fn near(found: f64, expected: f64, part: f64) -> bool {
+    (found / expected - 1.0).abs() < part
+}
+
+#[test]
+fn a_message_pays_for_its_frames() {
+    // 40,000 bytes and a prefix of 5 in three frames with headers of 9, in 28 packets with 40 each.
+    let transport = over(None, WIDE);
+    assert_eq!(transport.wire_bytes(40_000), 40_005 + 27 + 28 * 40);
+    let mut sim = pair(50, 8, transport);
+    let took = batches(&mut sim, 40_000, 40_000, 1, 1000);
+    assert!((took[0] - (50.0 + 41.152)).abs() < 0.01, "{took:?}");
+}
+
+#[test]
+fn messages_that_are_there_at_once_share_packets() {
+    // 526 bytes each.
+    let mut sim = pair(50, 8, over(None, WIDE));
+    let took = batches(&mut sim, 51_200, 512, 1, 1000);
+    let packets = (100_u32 * 526).div_ceil(1460);
+    assert!((took[0] - (50.0 + f64::from(52_600 + packets * 40) / 1000.0)).abs() < 0.01, "{took:?}");
+}
+
+#[test]
+fn the_standard_window_is_what_a_round_trip_carries() {
+    for tcp in [None, Some(TcpConfig { initial_window: 1000, idle_restart: false, ..tcp() })] {
+        let mut sim = pair(45, 10_000, over(tcp, STANDARD));
+        let took = batches(&mut sim, 6_553_500, 6_553_500, 1, 30_000);
+        // A hundred windows: the first one needs no round trip, the last one only one way.
+        assert!(near(took[0], 100.0 * 90.0 - 45.0, 0.02), "{took:?}");
+    }
+}
+
+#[test]
+fn a_wide_window_does_not_show() {
+    let plain = Transport { framing: Framing::PLAIN, control: Control::Tcp(tcp()), ..Transport::tcp() };
+    for size in [50_000, 5_000_000] {
+        let alone = batches(&mut pair(45, 100, plain.clone()), size, size, 3, 5000);
+        let over_http2 = batches(&mut pair(45, 100, over(Some(tcp()), WIDE)), size, size, 3, 5000);
+        for (alone, over_http2) in alone.iter().zip(&over_http2) {
+            assert!(near(*over_http2, *alone, 0.01), "{over_http2} ms, {alone} ms without");
+        }
+    }
+}
+
+/// grpc-go 1.85 at both ends of a path of 45 ms one way, in kernels that pace by CUBIC: milliseconds for 100, 1,000 and 10,000 payloads of 512
+/// bytes on a new connection.
+#[test]
+fn a_new_connection_takes_as_long_as_that_of_grpc_go() {
+    for (mbit, measured) in [(500, [227.0, 594.0, 1247.0]), (30, [232.0, 593.0, 1936.0])] {
+        for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
+            let mut sim = pair(45, mbit, over(Some(tcp()), Window::Estimated));
+            let took = batches(&mut sim, payloads * 512, payloads * 512, 1, 5000);
+            assert!(
+                near(took[0], measured, 0.07),
+                "{payloads} at {mbit} Mbit/s: {took:?}, measured {measured}"
+            );
+        }
+    }
+}
+
+/// The same once the window is wide: after two seconds of silence, after half a second, and with a kernel that keeps the congestion
+/// window.
+#[test]
+fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
+    let cases = [
+        (true, 2000, [228.0, 504.0, 606.0]),
+        (true, 500, [137.0, 144.0, 225.0]),
+        (false, 2000, [47.0, 55.0, 182.0]),
+    ];
+    for (idle_restart, pause, measured) in cases {
+        for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
+            let mut sim = pair(45, 500, over(Some(TcpConfig { idle_restart, ..tcp() }), Window::Estimated));
+            // The window becomes wide, and then the pauses are as long as they were measured with.
+            batches(&mut sim, 5_120_000, 5_120_000, 3, 3000);
+            let (mut at, mut took) = (20_000, 0.0);
+            for (number, until_next) in [850, measured as u64, measured as u64, 1000].into_iter().enumerate()
+            {
+                let len = payloads * 512;
+                sim.command(Time::from_millis(at), 0, Say::To { hosts: vec![1], id: number as u64, len });
+                let next = at + until_next + pause;
+                took = heard(&run(&mut sim, Time::from_millis(next)))[0].0.as_millis_f64() - at as f64;
+                at = next;
+            }
+            // 5 MB at once took the machine of the measurement some 50 ms more than the 84 ms of the rate.
+            let at_once = payloads == 10_000 && (pause == 500 || !idle_restart);
+            let part = if at_once { 0.3 } else { 0.05 };
+            let name = format!("{payloads} after {pause} ms, restart {idle_restart}");
+            assert!(near(took, measured, part), "{name}: {took} ms, measured {measured}");
+        }
+    }
+}
+
+/// What is lost is sent again, and credit with it: nothing stalls, in both directions at once.
+#[test]
+fn losses_cost_time_and_nothing_else() {
+    for window in [Window::Estimated, STANDARD, Window::Fixed { bytes: 1 }] {
+        let mut config = config(5, over(Some(TcpConfig::default()), window));
+        config.network.loss = 0.02;
+        config.downlink_queue =
+            DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+        let len = if window == (Window::Fixed { bytes: 1 }) { 20 } else { 20_000 };
+        for id in 0..40 {
+            sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id, len });
+            sim.command(Time::from_secs(1), 1, Say::To { hosts: vec![0], id, len });
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(300)));
+        for host in 0..2 {
+            let there = heard.iter().filter(|(_, at, _)| *at == host).map(|(.., id)| *id);
+            assert!(there.eq(0..40), "{window:?}");
+        }
+        assert!(sim.stats(0).retransmitted.packets > 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |transport: Transport| {
+        let node = |_| (Talker::default(), outbox(samara_engine::outbox::Dispatch::PerLink));
+        Simulation::new(config(5, transport), hosts(2, MBIT), std::sync::Arc::new(node)).err()
+    };
+    let http2 = Connection::Http2(Http2Config::default());
+    let quic = Transport { connection: http2.clone(), ..bare_quic(QuicConfig::of(1452)) };
+    assert_eq!(refused(quic), Some(ConfigError::Http2OverQuic));
+    assert_eq!(
+        refused(Transport { connection: http2, ..Transport::tcp() }),
+        Some(ConfigError::Http2WithFraming)
+    );
+    assert_eq!(refused(over(None, Window::Fixed { bytes: 0 })), Some(ConfigError::NoCredit));
+}
