@@ -111,7 +111,11 @@ pub fn least_latency_nanos(scenario: &Scenario) -> u64 {
 /// The hosts that a fault hits; the publisher of blocks is spared.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
-    let has_blocks = scenario.messages.is_none() && scenario.transactions.is_none();
+    if let Some(hosts) = &scenario.faults[fault].hosts {
+        return hosts.clone();
+    }
+    let has_blocks =
+        scenario.messages.is_none() && scenario.transactions.is_none() && scenario.group.is_none();
     let publisher = has_blocks.then_some(scenario.workload.publisher);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
@@ -147,12 +151,25 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams.map(stream_order));
         }
     }
+    if scenario.group.is_some() {
+        framed(&mut transport);
+    }
     if let Some(connection) = connection(scenario) {
         transport.framing = Framing::PLAIN;
         transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
         transport.connection = Connection::MConnection(connection);
     }
     transport
+}
+
+/// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
+/// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
+fn framed(transport: &mut Transport) {
+    transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
+    if !matches!(transport.control, Control::Quic(_)) {
+        (transport.mss, transport.header) = (1_448, 66);
+        transport.handshake_round_trips = 1;
+    }
 }
 
 /// The connection with channels, if the scenario has one. The channels are those of the pool with the most kinds of frames: others use some of

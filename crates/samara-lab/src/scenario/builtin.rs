@@ -49,6 +49,7 @@ pub fn builtins() -> &'static [Builtin] {
         "cat-churn",
         "cat-adversary",
         "cat-1000",
+        "ring",
     )
 }
 

@@ -1,5 +1,6 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
+mod group;
 mod transactions;
 
 use super::error::{Problem, line_of};
@@ -9,7 +10,7 @@ use super::{
     TransportKind, Workload,
 };
 use crate::jobs::messages::PAYLOAD_MIN;
-use crate::units::Span;
+use crate::units::{Share, Span};
 
 /// Messages of a run: what is known of each and of its deliveries is kept in memory.
 const MESSAGES_MAX: u32 = 10_000_000;
@@ -20,12 +21,17 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
-    match (&scenario.transactions, &scenario.messages) {
-        (Some(transactions), _) => checks.transactions(scenario, transactions),
-        (None, None) => checks.workload(scenario),
-        (None, Some(messages)) => checks.messages(scenario, messages),
+    match (&scenario.group, &scenario.transactions, &scenario.messages) {
+        (Some(group), ..) => checks.group(scenario, group),
+        (None, Some(transactions), _) => checks.transactions(scenario, transactions),
+        (None, None, None) => checks.workload(scenario),
+        (None, None, Some(messages)) => checks.messages(scenario, messages),
     }
-    if scenario.transactions.is_none() {
+    if scenario.group.is_none() {
+        checks.topology(scenario);
+        checks.no_group(scenario);
+    }
+    if scenario.group.is_none() && scenario.transactions.is_none() {
         checks.protocol(scenario);
         checks.no_transactions(scenario);
     }
@@ -83,7 +89,6 @@ impl Checks<'_> {
                     .to_owned(),
             );
         }
-        self.topology(scenario);
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
             self.wrong(
@@ -377,6 +382,21 @@ impl Checks<'_> {
             let key = format!("fault.{i}");
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key, format!("share is {}; at most 100 %", fault.share));
+            }
+            match &fault.hosts {
+                None if fault.share == Share::default() => {
+                    self.wrong(&key, "hits nobody; give it a share, for example \"5 %\", or hosts".to_owned());
+                }
+                Some(_) if fault.share != Share::default() => {
+                    self.wrong(&key, "has a share and hosts; keep one of them".to_owned());
+                }
+                Some(hosts) => {
+                    let nodes = scenario.network.nodes;
+                    if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
+                        self.wrong(&key, format!("host {host}; they are numbered 0 to {}", nodes - 1));
+                    }
+                }
+                None => {}
             }
             if fault.until.is_some_and(|until| until <= fault.at) {
                 self.wrong(&key, format!("until must be later than at = {}", fault.at));
