@@ -133,7 +133,9 @@ impl Run {
                 parameters.insert(key.to_owned(), value)
             }
             (None, None, None) => parameters.insert("blobs".to_owned(), scenario.workload.blobs.into()),
-            (None, None, Some(messages)) => parameters.insert("messages_per_s".to_owned(), messages.rate.into()),
+            (None, None, Some(messages)) => {
+                parameters.insert("messages_per_s".to_owned(), messages.rate.into())
+            }
         };
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));

@@ -143,7 +143,13 @@ pub(super) fn group(
     result: &GroupResult,
 ) -> Result<(), TableError> {
     distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
-    let pairs = || result.links.iter().enumerate().flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)));
+    let pairs = || {
+        result
+            .links
+            .iter()
+            .enumerate()
+            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
+    };
     write(
         &directory.join("links.parquet"),
         vec![
@@ -156,7 +162,11 @@ pub(super) fn group(
     write(
         &directory.join("suspicions.parquet"),
         vec![
-            ("at_ms", Arc::new(Float64Array::from_iter_values(suspicions.iter().map(|s| s.at as f64 / 1e6))) as ArrayRef),
+            (
+                "at_ms",
+                Arc::new(Float64Array::from_iter_values(suspicions.iter().map(|s| s.at as f64 / 1e6)))
+                    as ArrayRef,
+            ),
             ("by", numbers(suspicions.iter().map(|s| s.by))),
             ("node", numbers(suspicions.iter().map(|s| s.host))),
             ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),

@@ -10,9 +10,7 @@ use samara_ring::{Config, Ring};
 use samara_sim::{HostStats, NodeFactory, SimConfig, Simulation, identity_of};
 
 use super::{RunError, RunOptions, since};
-use crate::jobs::group::{
-    Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told,
-};
+use crate::jobs::group::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
 
@@ -303,9 +301,8 @@ impl World<'_> {
             sim.run_until(Time::from_nanos(now), |record| {
                 if let Told::Suspected { host } = record.event {
                     let (at, by) = (record.at.as_nanos(), record.host);
-                    let is_well = |host: u32| {
-                        self.fates.wrong_from.get(host as usize).is_some_and(|from| at < *from)
-                    };
+                    let is_well =
+                        |host: u32| self.fates.wrong_from.get(host as usize).is_some_and(|from| at < *from);
                     let is_false = is_well(host) && is_well(by);
                     watched.suspicions.push(Suspicion { at, by, host, is_false });
                 }

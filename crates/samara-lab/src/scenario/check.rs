@@ -385,10 +385,16 @@ impl Checks<'_> {
             }
             match &fault.hosts {
                 None if fault.share == Share::default() => {
-                    self.wrong(&key, "hits nobody; give it a share, for example \"5 %\", or hosts".to_owned());
+                    self.wrong(
+                        &key,
+                        "hits nobody; give it a share, for example \"5 %\", or hosts".to_owned(),
+                    );
                 }
                 Some(_) if fault.share != Share::default() => {
                     self.wrong(&key, "has a share and hosts; keep one of them".to_owned());
+                }
+                Some(hosts) if hosts.is_empty() => {
+                    self.wrong(&key, "hits nobody; give it hosts, for example [1]".to_owned());
                 }
                 Some(hosts) => {
                     let nodes = scenario.network.nodes;

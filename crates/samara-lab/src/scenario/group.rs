@@ -196,10 +196,7 @@ impl RingSpec {
         set(&mut config.ack_delay, self.ack_delay.map(Span::duration));
         set(&mut config.detection.heartbeat, self.heartbeat.map(Span::duration));
         set(&mut config.detection.timeout_min, self.suspect_after.map(Span::duration));
-        set(
-            &mut config.slow,
-            self.remove_slow_after.map(|span| Slow::Remove { after: span.duration() }),
-        );
+        set(&mut config.slow, self.remove_slow_after.map(|span| Slow::Remove { after: span.duration() }));
         config.members_max = config.members_max.max(network.nodes as usize);
         let workload = Workload {
             members: network.nodes as usize,

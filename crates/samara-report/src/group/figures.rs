@@ -118,7 +118,8 @@ fn throughput(report: &GroupReport) -> String {
             chart.draw_series(std::iter::once(bar))?;
             let line = [(*bound, middle - 0.42), (*bound, middle + 0.42)];
             chart.draw_series(std::iter::once(PathElement::new(line, BLACK.stroke_width(2))))?;
-            let rings = known(row).into_iter().map(|value| Circle::new((value, middle), 7, BLACK.stroke_width(2)));
+            let rings =
+                known(row).into_iter().map(|value| Circle::new((value, middle), 7, BLACK.stroke_width(2)));
             chart.draw_series(rings)?;
             let at = (ours.max(*bound) + most * 0.012, middle);
             chart.draw_series(std::iter::once(Text::new(format!("{ours:.1}"), at, style.clone())))?;
@@ -182,8 +183,9 @@ pub(super) fn draw_cells(
 }
 
 fn latency(report: &GroupReport) -> String {
-    let curves =
-        || report.rows.iter().map(|row| (&row.label, &row.first.latency)).filter(|(_, curve)| !curve.is_empty());
+    let curves = || {
+        report.rows.iter().map(|row| (&row.label, &row.first.latency)).filter(|(_, curve)| !curve.is_empty())
+    };
     let at = |curve: &[(f64, f64)], share: f64| {
         curve.iter().find(|(_, reached)| *reached >= share).or(curve.last()).map_or(1.0, |(ms, _)| *ms)
     };

@@ -44,10 +44,8 @@ fn shares(row: &Row) -> Vec<Vec<f64>> {
 fn field(row: &Row) -> String {
     let shares = shares(row);
     let members = shares.len();
-    let size = (
-        AROUND_PIXELS.0 + CELL_PIXELS.0 * members as u32,
-        AROUND_PIXELS.1 + CELL_PIXELS.1 * members as u32,
-    );
+    let size =
+        (AROUND_PIXELS.0 + CELL_PIXELS.0 * members as u32, AROUND_PIXELS.1 + CELL_PIXELS.1 * members as u32);
     drawn_at((size.0.max(420), size.1), |area| {
         let mut chart = ChartBuilder::on(area)
             .caption(&row.label, ("sans-serif", 17))

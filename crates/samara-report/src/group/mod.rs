@@ -40,9 +40,8 @@ struct Row {
 }
 
 /// The columns: heading and cell.
-const COLUMNS: [&str; 12] = [
-    "S", "MB/node/s", "bound", "share", "of shape", "gain", "p50", "p99", "gap", "lost", "wrong", "uplinks",
-];
+const COLUMNS: [&str; 12] =
+    ["S", "MB/node/s", "bound", "share", "of shape", "gain", "p50", "p99", "gap", "lost", "wrong", "uplinks"];
 
 const LEGEND: &str = "MB/node/s: payload that a member delivers, its own included. Bound: what no shape exceeds with S senders. Gain: over the first run \
 with as many senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \

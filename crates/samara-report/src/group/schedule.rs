@@ -54,7 +54,13 @@ fn drawing(shape: Shape, played: &[Vec<Transfer>], members: u32) -> String {
             .x_label_area_size(42)
             .y_label_area_size(90)
             .build_cartesian_2d(0.0..last, 0.0..all)?;
-        chart.configure_mesh().disable_mesh().y_labels(0).x_desc("round").label_style(("sans-serif", 14)).draw()?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .y_labels(0)
+            .x_desc("round")
+            .label_style(("sans-serif", 14))
+            .draw()?;
         let style = ("sans-serif", 11).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Center));
         for (round, transfers) in played.iter().enumerate() {
             for transfer in transfers {

@@ -26,13 +26,19 @@ impl Checks<'_> {
             self.wrong(key, format!("{what} and a group in one scenario; keep one of them"));
         }
         if scenario.network.topology != Topology::default() {
-            self.wrong("network.topology", "members of a group have links to all others; remove it".to_owned());
+            self.wrong(
+                "network.topology",
+                "members of a group have links to all others; remove it".to_owned(),
+            );
         }
         if scenario.transport.links != LinkStart::default() {
             self.wrong("transport.links", "members of a group dial each other; remove it".to_owned());
         }
         if scenario.network.validation_time.nanos() > 0 {
-            self.wrong("network.validation_time", "members of a group validate nothing; remove it".to_owned());
+            self.wrong(
+                "network.validation_time",
+                "members of a group validate nothing; remove it".to_owned(),
+            );
         }
         let nodes = scenario.network.nodes;
         self.range("network.nodes", nodes, 2, MEMBERS_MAX);
@@ -58,8 +64,7 @@ impl Checks<'_> {
         if count == Some(0) {
             self.wrong("group.messages", "is 0; give each sender something to send".to_owned());
         }
-        let deliveries =
-            f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
+        let deliveries = f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
         if deliveries > DELIVERIES_MAX {
             self.wrong(
                 "group.messages",
@@ -72,7 +77,10 @@ impl Checks<'_> {
         let ring = &scenario.ring;
         if ring.preset == RingPreset::Jgroups {
             if ring.is_changed() {
-                self.wrong("ring", "the model of JGroups has no parameters; keep the preset alone".to_owned());
+                self.wrong(
+                    "ring",
+                    "the model of JGroups has no parameters; keep the preset alone".to_owned(),
+                );
             }
             self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
             return;
@@ -98,9 +106,7 @@ impl Checks<'_> {
         if scenario.ring != RingSpec::default() {
             self.wrong("ring", "belongs to [group], and there is none".to_owned());
         }
-        for (i, _) in
-            scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave)
-        {
+        for (i, _) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave) {
             self.wrong(&format!("fault.{i}"), "only members of a [group] can leave".to_owned());
         }
     }
