@@ -154,6 +154,9 @@ pub fn transport(scenario: &Scenario) -> Transport {
     if scenario.group.is_some() {
         framed(&mut transport);
     }
+    if let Some(segment) = spec.max_segment {
+        transport.mss = segment.bytes() as u32;
+    }
     if let Some(connection) = connection(scenario) {
         transport.framing = Framing::PLAIN;
         transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;

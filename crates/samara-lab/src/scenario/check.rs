@@ -137,6 +137,10 @@ impl Checks<'_> {
             // RFC 9000 sections 14.1 and 18.2.
             self.range("transport.max_udp_payload", bytes, 1200, 65_527);
         }
+        if let Some(segment) = spec.max_segment {
+            // The least that every host takes (RFC 1122 section 4.2.2.6), and what fits into a packet.
+            self.range("transport.max_segment", segment.bytes(), 536, 65_483);
+        }
         // Less than 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
@@ -153,6 +157,9 @@ impl Checks<'_> {
             ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
             ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
         ];
+        if spec.kind == TransportKind::Quic && spec.max_segment.is_some() {
+            self.wrong("transport.max_segment", "is TCP's; with QUIC use max_udp_payload".to_owned());
+        }
         if spec.kind == TransportKind::Ideal {
             let windows = [
                 ("initial_window", spec.initial_window.is_some()),

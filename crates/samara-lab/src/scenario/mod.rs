@@ -336,6 +336,10 @@ pub struct TransportSpec {
     /// Quic: bytes of the largest UDP payload (1452, if not given).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
+    /// Not quic: payload of the largest packet (1,460 bytes, of groups 1,448, if not given; 8,948 bytes with jumbo frames and timestamps).
+    /// Simulations of much data are faster with large packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_segment: Option<Size>,
     /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
@@ -356,6 +360,7 @@ impl Default for TransportSpec {
             streams: None,
             max_ack_delay: None,
             max_udp_payload: None,
+            max_segment: None,
             connection: None,
             links: LinkStart::default(),
         }
