@@ -30,7 +30,7 @@ pub struct GroupMetrics {
     pub messages: u64,
     /// Deliveries at all members, own messages included.
     pub deliveries: u64,
-    /// Payload that a member delivered, its own included, from the first broadcast until its last delivery, in 10^6 bytes a second: the
+    /// Payload that a member delivered, its own included, from the first broadcast until the last delivery, in 10^6 bytes a second: the
     /// measure of the post.
     pub throughput_mb_per_s: f64,
     /// The same, of the slowest steady member.
@@ -210,13 +210,13 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let ledgers = &measured.ledgers;
     let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
     let took = |ledger: &Ledger| ledger.last_at.as_nanos().saturating_sub(begin) as f64;
-    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, took(&ledgers[*host])) * 1e3;
+    let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
+    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest) * 1e3;
     let throughput = ratio(steady.iter().map(rate).sum(), steady.len() as f64);
     let count = |value: fn(&Ledger) -> u64| ledgers.iter().map(value).sum::<u64>();
     let messages = count(|ledger| ledger.broadcast);
     let senders = group.senders(scenario.network.nodes);
     let single = senders == 1 && group.rate.is_none();
-    let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
     let mut latency = Durations::default();
     steady.iter().for_each(|host| latency.join(&ledgers[*host].latency));
     let (lost, disagreements) = missing(measured, &steady);

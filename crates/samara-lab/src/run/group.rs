@@ -124,7 +124,10 @@ pub(super) fn run(
     let group = scenario.group.clone().unwrap_or_default();
     let nodes = scenario.network.nodes;
     let begin = Time::from_nanos(group.warm_up.nanos());
+    let hosts = network::hosts(scenario, nodes, point.seed);
+    let fastest = hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
     let source = Source {
+        pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
         size: group.size.bytes() as usize,
         count: group.count().map_or(u64::MAX, u64::from),
         until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
@@ -133,7 +136,6 @@ pub(super) fn run(
     let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
     let fates = Fates::new(scenario, point.seed);
-    let hosts = network::hosts(scenario, nodes, point.seed);
     let world = World { point, options, group: &group, ledgers, fates, hosts };
     match scenario.ring.build(&group, &scenario.network) {
         Some(config) => world.ring(config, source, progress),

@@ -3,7 +3,7 @@
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
 use samara_ring::jgroups::{DaisyCommand, DaisyEvent, DaisyFrame, Daisychain, Multicast};
 
-use super::{Act, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, lock};
+use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, lock};
 use crate::jobs::messages::Neighbours;
 
 /// A member with DAISYCHAIN of JGroups: broadcasts what its source has, one message after the other, as a thread does that is blocked
@@ -61,9 +61,12 @@ impl DaisyMember {
 
     fn go_on(&mut self, cx: &mut Context<'_, DaisyFrame, Told>) {
         let now = cx.now();
+        let mut left = BURST;
         while !self.is_blocked
+            && left > 0
             && let Some(message) = self.sender.message(now)
         {
+            left -= 1;
             self.sender.taken();
             self.is_blocked = true;
             lock(&self.ledger).broadcast += 1;
@@ -71,7 +74,9 @@ impl DaisyMember {
             self.daisychain.handle(input, &mut cx.nested(&mut self.events));
             self.relay(cx);
         }
-        if let Some(at) = self.sender.wake(now) {
+        if left == 0 {
+            cx.set_timer(now + self.sender.burst_time(), DUE);
+        } else if let Some(at) = self.sender.wake(now) {
             cx.set_timer(at, DUE);
         }
         if self.sender.is_done(now) {

@@ -14,7 +14,7 @@ pub use ledger::{Kind, Ledger, Received};
 pub use ring::RingMember;
 pub use source::{HEADER_BYTES, Header, Source};
 
-use source::Sender;
+use source::{BURST, Sender};
 
 /// The next message of a sender with a rate is due.
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);

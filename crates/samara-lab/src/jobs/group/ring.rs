@@ -4,7 +4,7 @@ use samara_engine::{Context, Engine, Frame, Input, PeerId};
 use samara_ring::{Command, Event, Ring, RingFrame};
 use samara_sim::host_of;
 
-use super::{Act, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, lock};
+use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, lock};
 use crate::jobs::messages::Neighbours;
 
 /// A member of the ring: broadcasts what its source has as fast as it is taken, or at a rate.
@@ -26,11 +26,12 @@ impl RingMember {
         Self { ring, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
     }
 
-    /// Broadcasts as long as there is something to broadcast, and room for it.
-    fn broadcast(&mut self, cx: &mut Context<'_, RingFrame, Told>) {
+    /// Broadcasts as long as there is something to broadcast, and room for it, at most so many messages. How many it was.
+    fn broadcast(&mut self, most: u32, cx: &mut Context<'_, RingFrame, Told>) -> u32 {
         let now = cx.now();
         let mut taken = 0;
         while !self.is_full
+            && taken < most
             && let Some(message) = self.sender.message(now)
         {
             let mut inner = cx.nested(&mut self.events);
@@ -43,8 +44,9 @@ impl RingMember {
             }
         }
         if taken > 0 {
-            lock(&self.ledger).broadcast += taken;
+            lock(&self.ledger).broadcast += u64::from(taken);
         }
+        taken
     }
 
     /// Notes what the engine told.
@@ -151,10 +153,15 @@ impl Engine for RingMember {
 impl RingMember {
     /// Broadcasts until nothing is left, or there is no room; then waits for what is due next.
     fn go_on(&mut self, cx: &mut Context<'_, RingFrame, Told>) {
+        let mut left = BURST;
         loop {
-            self.broadcast(cx);
+            left -= self.broadcast(left, cx);
             let was_full = self.is_full;
             self.relay(cx);
+            if left == 0 {
+                cx.set_timer(cx.now() + self.sender.burst_time(), DUE);
+                break;
+            }
             if !was_full || self.is_full {
                 break;
             }

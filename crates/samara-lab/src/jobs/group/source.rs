@@ -52,7 +52,13 @@ pub struct Source {
     pub until: Time,
     /// From one message to the next; as fast as they are taken, if absent.
     pub interval: Option<Duration>,
+    /// How long a message takes on the fastest link: no application makes messages faster for long, also where it is alone and nothing holds
+    /// it up.
+    pub pace: Duration,
 }
+
+/// After so many messages at one moment a sender waits for as long as they take on a link.
+pub(super) const BURST: u32 = 1_024;
 
 /// A sender on its way through its source.
 #[derive(Debug)]
@@ -111,6 +117,11 @@ impl Sender {
         }
     }
 
+    /// How long a burst takes on a link.
+    pub(super) fn burst_time(&self) -> Duration {
+        (self.source.pace * BURST).max(Duration::from_micros(1))
+    }
+
     /// When to look again, if a message is due later.
     pub(super) fn wake(&mut self, now: Time) -> Option<Time> {
         (!self.is_done(now) && self.source.interval.is_some() && self.due > now).then_some(self.due)
@@ -121,7 +132,8 @@ impl Sender {
 mod tests {
     use super::*;
 
-    const SOURCE: Source = Source { size: 100, count: 3, until: Time::MAX, interval: None };
+    const SOURCE: Source =
+        Source { size: 100, count: 3, until: Time::MAX, interval: None, pace: Duration::ZERO };
 
     #[test]
     fn messages_say_which_they_are() {
