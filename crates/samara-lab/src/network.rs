@@ -156,6 +156,12 @@ pub fn transport(scenario: &Scenario) -> Transport {
     }
     if let Some(segment) = spec.max_segment {
         transport.mss = segment.bytes() as u32;
+        if let Control::Tcp(TcpConfig { send_buffer: SendBuffer::Auto { per_packet, min }, .. }) =
+            &mut transport.control
+        {
+            // Two segments for each packet of the window, as with usual ones.
+            (*per_packet, *min) = (2 * transport.mss, (*min).max(4 * u64::from(transport.mss)));
+        }
     }
     if let Some(connection) = connection(scenario) {
         transport.framing = Framing::PLAIN;
