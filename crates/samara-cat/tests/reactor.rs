@@ -262,6 +262,40 @@ fn a_receiver_that_sleeps() {
     }
 }
 
+/// What waits for a receiver that sleeps is bounded by bytes, for each peer; what comes beyond is counted.
+#[test]
+fn what_waits_for_a_receiver_is_bounded() {
+    for all_peers in [false, true] {
+        let jitter = Jitter::Sleep { step: Duration::from_millis(10), steps: 10, all_peers };
+        let mut config = Config { jitter, ..Preset::CatMerged.config() };
+        config.limits.waiting_bytes = 10_000;
+        let mut node = Node::new(config);
+        (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+        // Until it sleeps: some sleeps are zero.
+        let mut number = 0;
+        while node.engine.scheduled() < 2 {
+            node.frame(0, CatFrame::tx(tx(number, 50)));
+            number += 1;
+        }
+        let dropped = |node: &Node| node.metrics().ignored(Ignored::WaitingQueueFull);
+        (0..12).for_each(|other| node.frame(0, CatFrame::tx(tx(1_000 + other, 1_000))));
+        assert_eq!(dropped(&node), 3, "9 of 1,006 bytes fit");
+        if all_peers {
+            node.frame(1, CatFrame::tx(tx(2_000, 1_000)));
+            assert_eq!(dropped(&node), 3, "each peer has room of its own");
+        }
+        node.millis(5_000);
+        assert!((0..9).all(|other| node.has(&tx(1_000 + other, 1_000))));
+        // All of the room is free again.
+        while node.engine.scheduled() < 2 {
+            node.frame(0, CatFrame::tx(tx(number, 50)));
+            number += 1;
+        }
+        (0..9).for_each(|other| node.frame(0, CatFrame::tx(tx(3_000 + other, 1_000))));
+        assert_eq!(dropped(&node), 3);
+    }
+}
+
 /// `From` (CAT2): whoever is connected to the origin waits for its push, and asks the announcer after that.
 #[test]
 fn reactor_waits_to_receive_tx_from_original_sender() {

@@ -5,6 +5,7 @@ mod about;
 mod columns;
 mod draw;
 mod group;
+mod latency;
 mod lines;
 mod messages;
 mod page;
@@ -61,7 +62,7 @@ impl Report {
         Self(if loaded.scenario.group.is_some() {
             Kind::Group(GroupReport::new(about, axes, group, known))
         } else if loaded.scenario.transactions.is_some() {
-            Kind::Transactions(TransactionsReport::new(about, axes, transactions, known))
+            Kind::Transactions(TransactionsReport::new(about, axes, transactions, loaded, known))
         } else if loaded.scenario.messages.is_some() {
             Kind::Messages(MessagesReport::new(about, axes, messages))
         } else {

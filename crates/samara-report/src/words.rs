@@ -25,3 +25,22 @@ pub(crate) fn short_ms(value: f64) -> String {
         format!("{value:.2} ms")
     }
 }
+
+/// A number with a comma between thousands.
+pub(crate) fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = if value < -0.5 { "-".to_owned() } else { String::new() };
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things.
+pub(crate) fn plural(count: f64, thing: &str) -> String {
+    let s = if count == 1.0 { "" } else { "s" };
+    format!("{} {thing}{s}", grouped(count))
+}

@@ -7,6 +7,7 @@
 
 mod config;
 mod engine;
+mod federation;
 pub mod jgroups;
 mod member;
 mod payload;
@@ -17,6 +18,9 @@ pub use config::{
     Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
 };
 pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, SuspectCause};
+pub use federation::{
+    Federation, FederationConfig, FederationCx, FederationEvent, FederationMetrics, Unused,
+};
 pub use member::{Member, View, ViewId};
 pub use payload::Payload;
 pub use shape::Shape;

@@ -8,6 +8,8 @@ use crate::config::{Framing, Transport};
 #[derive(Debug)]
 pub(crate) struct Segment<F> {
     pub(crate) seq: u32,
+    /// How many segments leave together, of which `seq` is the first: more than one only on connections with channels.
+    pub(crate) count: u32,
     /// Payload bytes.
     pub(crate) len: u32,
     /// The frame that it completes.
@@ -25,8 +27,34 @@ struct Written<F> {
     segments: u32,
     /// Payload bytes with framing.
     len: u32,
+    /// Payload bytes of a segment in the middle.
+    unit: u32,
+    /// Whether all segments leave together when they leave first.
+    together: bool,
     /// When it was written, among all frames of the host.
     rank: u64,
+}
+
+impl<F> Written<F> {
+    /// How many segments leave at once from this one on, and their bytes.
+    fn leaving(&self, offset: u32, again: bool, framing: Framing) -> (u32, u32) {
+        if self.together && !again {
+            return (self.segments - offset, self.len - offset * self.unit);
+        }
+        (1, segment_len(self.len, offset, self.segments, self.unit, framing))
+    }
+}
+
+/// Segments that leave together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) segments: u32,
+    /// Payload bytes of all.
+    pub(crate) len: u32,
+    /// Payload bytes of each but the last, which may have fewer.
+    pub(crate) unit: u32,
+    /// When the first was written, among all writes of the host.
+    pub(crate) rank: u64,
 }
 
 /// Frames that are written and not released yet. Segments are numbered from 0.
@@ -50,10 +78,21 @@ impl<F: Clone> Backlog<F> {
     /// Takes a frame of `len` encoded bytes. Returns its bytes with framing.
     pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) -> u32 {
         let (len, segments) = cut(len, transport.mss, transport.framing);
-        self.written.push_back(Written { frame, first: self.end, segments, len, rank });
-        self.end += segments;
-        self.buffered += u64::from(len);
+        let (unit, first) = (transport.mss, self.end);
+        self.push(Written { frame, first, segments, len, unit, together: false, rank });
         len
+    }
+
+    /// Takes what has been cut into segments of `unit` bytes, the last one maybe shorter, all of which leave together.
+    pub(crate) fn write_run(&mut self, frame: F, run: Run) {
+        let Run { segments, len, unit, rank } = run;
+        self.push(Written { frame, first: self.end, segments, len, unit, together: true, rank });
+    }
+
+    fn push(&mut self, written: Written<F>) {
+        self.end += written.segments;
+        self.buffered += u64::from(written.len);
+        self.written.push_back(written);
     }
 
     /// The next segment that was never sent.
@@ -89,20 +128,14 @@ impl<F: Clone> Backlog<F> {
         };
         let written = &self.written[index];
         let offset = seq - written.first;
-        let segment = Segment {
-            seq,
-            len: segment_len(written.len, offset, written.segments, transport.mss, transport.framing),
-            frame: (offset + 1 == written.segments).then(|| written.frame.clone()),
-            again: again.is_some(),
-            stamp,
-        };
+        let (count, len) = written.leaving(offset, again.is_some(), transport.framing);
+        let complete = offset + count == written.segments;
+        let frame = complete.then(|| written.frame.clone());
         if again.is_none() {
-            self.nxt += 1;
-            if offset + 1 == written.segments {
-                self.cursor += 1;
-            }
+            self.nxt += count;
+            self.cursor += usize::from(complete);
         }
-        segment
+        Segment { seq, count, len, frame, again: again.is_some(), stamp }
     }
 
     /// The next segment, which need not be remembered once it has left.
@@ -110,14 +143,14 @@ impl<F: Clone> Backlog<F> {
         let written = self.written.front()?;
         let seq = self.nxt;
         let offset = seq - written.first;
-        let len = segment_len(written.len, offset, written.segments, transport.mss, transport.framing);
-        self.nxt += 1;
+        let (count, len) = written.leaving(offset, false, transport.framing);
+        self.nxt += count;
         let mut frame = None;
-        if offset + 1 == written.segments {
+        if offset + count == written.segments {
             self.buffered -= u64::from(written.len);
             frame = self.written.pop_front().map(|written| written.frame);
         }
-        Some(Segment { seq, len, frame, again: false, stamp: 0 })
+        Some(Segment { seq, count, len, frame, again: false, stamp: 0 })
     }
 
     /// Everything before `una` has arrived.

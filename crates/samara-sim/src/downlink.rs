@@ -71,7 +71,7 @@ impl<F> Downlink<F> {
         if let DownlinkQueue::DropTail { bytes } = queue
             && self.queued_bytes + u64::from(packet.len) > *bytes
         {
-            stats.drops.downlink_full.add(packet.len);
+            stats.drops.downlink_full.add(packet.body.packets(), packet.len);
             return None;
         }
         self.queued_bytes += u64::from(packet.len);
@@ -98,7 +98,7 @@ impl<F> Downlink<F> {
                 interval.as_nanos() as u64,
             );
             if drops {
-                stats.drops.downlink_codel.add(packet.len);
+                stats.drops.downlink_codel.add(packet.body.packets(), packet.len);
                 return None;
             }
         }

@@ -9,14 +9,14 @@ use crate::packet::{Body, Sack};
 use crate::{mconn, quic, tcp};
 
 /// What a received packet demands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckNeed {
     /// Nothing: nothing is acknowledged.
     None,
-    /// An acknowledgement at once.
-    Now,
-    /// One no later than the delay of the configuration.
+    /// An acknowledgement no later than the delay of the configuration.
     Later,
+    /// One at once.
+    Now,
 }
 
 /// What an outgoing packet says about those that came in. Numbers are of segments (TCP) or packets (QUIC).
@@ -48,7 +48,7 @@ pub(crate) struct Outgoing<F> {
 
 impl<F> From<Segment<F>> for Outgoing<F> {
     fn from(segment: Segment<F>) -> Self {
-        let Segment { seq, len, frame, again, stamp } = segment;
+        let Segment { seq, count: _, len, frame, again, stamp } = segment;
         let frees = frame.is_some();
         Self { body: Body::Data { seq, frame }, len, again, stamp, frees }
     }
@@ -166,14 +166,15 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// The segment that leaves at `now`, if one can.
-    pub(crate) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Outgoing<F>> {
+    /// The segment that leaves at `now`, if one can; of a connection with channels up to `together` of them.
+    pub(crate) fn pop(&mut self, now: u64, together: u32, transport: &Transport) -> Option<Outgoing<F>> {
         match self {
             Self::Tcp(sender) => sender.pop(now, transport.control.tcp(), transport).map(Outgoing::from),
             Self::Quic(sender) => sender.pop(now, transport).map(Outgoing::from),
             Self::MConnection(sender) => {
-                let Segment { seq, len, frame: load, again, stamp } = sender.pop(now, transport)?;
-                Some(Outgoing { body: Body::Stream { seq, load }, len, again, stamp, frees: true })
+                let Segment { seq, count, len, frame: load, again, stamp } =
+                    sender.pop(now, together, transport)?;
+                Some(Outgoing { body: Body::Stream { seq, count, load }, len, again, stamp, frees: true })
             }
         }
     }

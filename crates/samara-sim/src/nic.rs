@@ -54,6 +54,11 @@ impl Nic {
         *state = NicState::Waiting { rank };
     }
 
+    /// Whether links take turns now, packet by packet.
+    pub(crate) fn shares(&self) -> bool {
+        matches!(self, Self::RoundRobin { turn } if !turn.is_empty())
+    }
+
     /// The link whose turn it is; the caller makes its state idle and puts it back if it has more to send. Entries of
     /// links that are idle or whose rank has changed are skipped.
     pub(crate) fn next(&mut self, state_of: impl Fn(u32) -> NicState) -> Option<u32> {

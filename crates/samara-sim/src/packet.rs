@@ -41,14 +41,25 @@ pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 pub(crate) enum Body<F> {
     /// A segment; the last one of a frame brings the frame.
     Data { seq: u32, frame: Option<F> },
-    /// The same of a connection with channels; its segments complete none, one or several frames.
-    Stream { seq: u32, load: Option<Load<F>> },
+    /// The same of a connection with channels: `count` segments that left one after the other. They complete none, one or
+    /// several frames, with the last segment.
+    Stream { seq: u32, count: u32, load: Option<Load<F>> },
     /// Only the acknowledgement.
     Ack,
     /// A step of the handshake (even from the dialler) and the sender's own slot.
     Hello { step: u32, slot: u32 },
     /// The sender has closed the link.
     Close,
+}
+
+impl<F> Body<F> {
+    /// Packets on the wire.
+    pub(crate) const fn packets(&self) -> u32 {
+        match self {
+            Self::Stream { count, .. } => *count,
+            Self::Data { .. } | Self::Ack | Self::Hello { .. } | Self::Close => 1,
+        }
+    }
 }
 
 /// Ranges (from, to exclusive) of what arrived. TCP: up to four beyond a gap, the newest first (RFC 2018). QUIC: all that

@@ -10,8 +10,8 @@ pub struct Count {
 }
 
 impl Count {
-    pub(crate) fn add(&mut self, bytes: u32) {
-        self.packets += 1;
+    pub(crate) fn add(&mut self, packets: u32, bytes: u32) {
+        self.packets += u64::from(packets);
         self.bytes += u64::from(bytes);
     }
 }

@@ -5,10 +5,22 @@ use std::sync::Arc;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
 
-use crate::config::{HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
+use crate::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
+
+/// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
+/// later may the first of them arrive than by itself.
+const TOGETHER_NANOS: f64 = 1_000_000.0;
+/// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
+/// least (its samples last a tenth of one).
+const READS_PER_SECOND: f64 = 320.0;
+/// They take at most this part of the receiver's queue.
+const QUEUE_SHARE: f64 = 8.0;
+/// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
+const SEGMENTS_TOGETHER: f64 = 44.0;
 
 /// What all hosts share.
 pub(crate) struct World<N: Engine> {
@@ -46,6 +58,26 @@ impl<N: Engine> World<N> {
             Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
         };
         least.max(LATENCY_FLOOR).as_nanos() as u64
+    }
+
+    /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
+    /// can be lost for itself, and few beside what the receiver's queue takes, which they fill or miss together.
+    pub(crate) fn together(&self, uplink_nanos_per_byte: f64) -> u32 {
+        let transport = &self.config.transport;
+        let segment = f64::from(SEALED_FRAME + transport.header);
+        let queued = match self.config.downlink_queue {
+            DownlinkQueue::DropTail { bytes } if self.config.network.loss == 0.0 => {
+                bytes as f64 / QUEUE_SHARE / segment
+            }
+            DownlinkQueue::DropTail { .. } | DownlinkQueue::CoDel { .. } => return 1,
+        };
+        let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * segment);
+        let read_at_once = match transport.connection.channels() {
+            Some(config) if config.receive_rate > 0 => config.receive_rate as f64 / READS_PER_SECOND,
+            _ => f64::INFINITY,
+        };
+        in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, SEGMENTS_TOGETHER)
+            as u32
     }
 
     /// Whether a partition is in the way.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use common::*;
 use samara_engine::Time;
 use samara_sim::{
-    Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig, message_bytes,
+    DownlinkQueue, Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig,
+    message_bytes,
 };
 
 const START: Time = Time::from_secs(1);
@@ -366,5 +367,50 @@ fn the_real_code_does_the_same() {
         let together = heard.iter().take_while(|(at, ..)| at.as_millis_f64() - 1000.0 < first + 1.0).count();
         assert!(together.abs_diff(arrived.2) <= 1, "case {number}: {together} with the first");
         assert_eq!(sim.connection_stats(0).unwrap().sealed_frames, frames, "case {number}");
+    }
+}
+
+/// Segments that leave as one step are what they are one by one: as many packets and bytes, and messages at most a
+/// millisecond apart. A chance of loss that never comes true keeps them apart.
+#[test]
+fn steps_of_several_segments_do_not_show() {
+    for flush in [THROTTLE, Flush::WhenIdle] {
+        let outcome = |loss: f64| {
+            let mut config = config(10, over(Some(wide()), channels(flush)));
+            config.network.loss = loss;
+            let mut sim = two_lanes(config, hosts(2, 100 * MBIT), &[(0, 1)]);
+            for id in 0..200 {
+                let len = [36, 1000, 5000, 30_000][id as usize % 4];
+                sim.command(Time::from_millis(1000 + 7 * id), 0, on(id as u8 % 2, id, len));
+            }
+            let heard = heard(&run(&mut sim, Time::from_secs(20)));
+            (heard, sim.stats(0).sent, sim.steps())
+        };
+        let ((one, one_sent, one_steps), (many, many_sent, many_steps)) = (outcome(1e-300), outcome(0.0));
+        assert_eq!(one_sent, many_sent);
+        assert_eq!(many.len(), 200);
+        assert!(2 * many_steps < one_steps, "{many_steps} of {one_steps}");
+        for ((one_at, .., one_id), (many_at, .., many_id)) in one.iter().zip(&many) {
+            assert_eq!(one_id, many_id);
+            let apart = many_at.as_millis_f64() - one_at.as_millis_f64();
+            assert!((-0.1..1.1).contains(&apart), "message {one_id}: {apart} ms");
+        }
+    }
+}
+
+/// A queue that drops steps as wholes does not keep what was in them.
+#[test]
+fn what_a_full_queue_drops_is_sent_again() {
+    for bytes in [3000, 20_000, 100_000] {
+        let mut config = config(10, over(Some(TcpConfig::default()), channels(THROTTLE)));
+        config.downlink_queue = DownlinkQueue::DropTail { bytes };
+        let mut hosts = hosts(2, 100 * MBIT);
+        hosts[1].downlink_bps = 10 * MBIT;
+        let mut sim = two_lanes(config, hosts, &[(0, 1)]);
+        (0..300).for_each(|id| sim.command(START, 0, on(0, id, 5000)));
+        let heard = heard(&run(&mut sim, Time::from_secs(120)));
+        assert_eq!(heard.iter().map(|(.., id)| *id).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
+        let dropped = sim.stats(1).drops.downlink_full.packets;
+        assert!(dropped > 0 && sim.stats(0).retransmitted.packets >= dropped, "{bytes}: {dropped}");
     }
 }

@@ -14,7 +14,7 @@ use crate::pool::PoolConfig;
 
 pub use preset::Preset;
 pub use protocol::Protocol;
-pub use requests::{Choice, Requests, Timeout};
+pub use requests::{Choice, Requests, Standing, Timeout};
 pub use sending::{Channel, LaneMap, Sending};
 pub use validate::ConfigError;
 
@@ -57,6 +57,9 @@ pub struct Config {
     pub jitter: Jitter,
     /// How long announcements are collected for one frame; zero sends each at once, in a frame of its own.
     pub coalesce: Duration,
+    /// Which transactions are so small that peers that understand [`Protocol::Extended`] are sent them instead of an announcement. Only
+    /// where announcements share frames ([`coalesce`](Self::coalesce)).
+    pub inline: Inline,
 
     // ---- requests ----
     /// How transactions are asked for.
@@ -149,6 +152,17 @@ pub enum Hint {
     },
 }
 
+/// Which transactions are sent in the place of their announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inline {
+    /// None.
+    Never,
+    /// Those of at most so many bytes.
+    UpTo(usize),
+    /// Those for which it takes fewer bytes, by the number of peers: `docs/protocols/cat.md` has the formula.
+    WhereItWins,
+}
+
 /// What is done so that nodes do not announce all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
@@ -215,8 +229,8 @@ pub struct Limits {
     pub seen_ttl: Duration,
     /// Transactions in one frame.
     pub txs_per_frame: usize,
-    /// Frames that wait while whoever receives sleeps, for each peer.
-    pub waiting_frames: usize,
+    /// Bytes of frames that wait while whoever receives sleeps, for each peer, as long as they are on the wire.
+    pub waiting_bytes: usize,
     /// How often a peer gets a transaction that it has, because it asks for it: so often in a row; each answer to a first request
     /// earns one more.
     pub repeated_answers: u32,

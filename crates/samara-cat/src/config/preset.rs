@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Announce, Choice, Config, Hint, Jitter, Limits, Protocol, Recipients, Requests, Sending, Sequences,
-    Timeout,
+    Announce, Choice, Config, Hint, Inline, Jitter, Limits, Protocol, Recipients, Requests, Sending,
+    Sequences, Standing, Timeout,
 };
 use crate::pool::{Order, PoolConfig};
 
@@ -130,6 +130,7 @@ fn cat_2023() -> Config {
         hint: Hint::None,
         jitter: Jitter::None,
         coalesce: Duration::ZERO,
+        inline: Inline::Never,
         requests: Requests {
             timeout: Timeout::Fixed(Duration::from_millis(200)),
             stale: HOUR,
@@ -138,6 +139,7 @@ fn cat_2023() -> Config {
             forget_unresponsive: false,
             choice: Choice::Random,
             per_peer_max: usize::MAX,
+            standing: None,
         },
         not_found: false,
         sync: true,
@@ -153,7 +155,8 @@ fn cat_2023() -> Config {
             keys: 1_000_000,
             seen_ttl: HOUR,
             txs_per_frame: usize::MAX,
-            waiting_frames: 200_000,
+            // The real ones leave frames in the buffers of TCP, which holds up their peers; here nobody is held up.
+            waiting_bytes: 64 << 20,
             repeated_answers: u32::MAX,
             invalid_bodies: 0,
         },
@@ -229,6 +232,7 @@ fn cat() -> Config {
         // scenario `cat` a node receives 15.5, 12.3, 10.3 and 8.5 kB for each transaction with windows of 10, 25, 50 and 100 ms, and
         // has it after 13, 15, 21 and 27 ms (medians).
         coalesce: Duration::from_millis(100),
+        inline: Inline::WhereItWins,
         requests: Requests {
             timeout: Timeout::Adaptive {
                 // RFC 6298, (2.1); the slack of Linux (`TCP_RTO_MIN`) instead of a lower bound of 1 s.
@@ -242,6 +246,8 @@ fn cat() -> Config {
             forget_unresponsive: true,
             choice: Choice::Best,
             per_peer_max: 256,
+            // In the time of some windows for announcements and round trips whoever else has it has said so.
+            standing: Some(Standing { patience: Duration::from_millis(500), probe: Duration::from_secs(1) }),
         },
         not_found: true,
         sync: true,
@@ -253,7 +259,7 @@ fn cat() -> Config {
             keys: 1_000_000,
             seen_ttl: Duration::from_secs(120),
             txs_per_frame: 1_024,
-            waiting_frames: 0,
+            waiting_bytes: 0,
             repeated_answers: 100,
             invalid_bodies: 1_000,
         },

@@ -22,6 +22,22 @@ pub struct Requests {
     /// Most requests to one peer at a time, those that timed out and are still remembered included (`maxRequestsPerPeer`). Others
     /// wait.
     pub per_peer_max: usize,
+    /// What becomes of peers that do not deliver what they announce. `None`: whoever announces first is asked first, always.
+    pub standing: Option<Standing>,
+}
+
+/// Peers that do not deliver what they announce lose their place.
+///
+/// A peer that lets more requests time out than it answers, or sends garbage, is not asked for what it announces first; the
+/// announcement of another peer is waited for. A peer that has not answered anything yet is asked for one frame of keys at a time. What
+/// nobody else announces is asked for all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// How long the announcement of a better peer is waited for.
+    pub patience: Duration,
+    /// After what time a peer that does not deliver is tried again, with a request for what is here already, so that nothing waits for
+    /// it. The time doubles with each attempt in vain, up to 64 times as long.
+    pub probe: Duration,
 }
 
 /// When a request has been waited for long enough.

@@ -20,6 +20,8 @@ pub(super) enum Task {
     Wake { item: ItemId, peer: PeerId, pushed: bool },
     /// A push that was announced should have come; if not, this peer is asked.
     PushOverdue { item: ItemId, peer: PeerId },
+    /// Only peers that are not relied on had announced it: if nobody else has by now, they are asked.
+    NoBetter { item: ItemId },
     /// A queue was full of bodies: try again.
     Retry { peer: PeerId },
     /// A queue was full of announcements: tell the peer of everything that it is not known to have.

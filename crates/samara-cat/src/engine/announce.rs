@@ -27,8 +27,11 @@ pub(super) struct Fresh {
     last: Option<Time>,
 }
 
+/// Something that is announced.
+pub(super) type Member = (ItemId, TxKey);
+
 /// Announcements that share a frame: the same kind, pushed by the same peer.
-type Group = (Kind, Option<PushedBy>, Vec<(ItemId, TxKey)>);
+type Group = (Kind, Option<PushedBy>, Vec<Member>);
 
 impl<A: Application> Cat<A> {
     /// Announces an item, when the configuration says so. `pushed_by` is the peer that sent it unasked.
@@ -45,6 +48,13 @@ impl<A: Application> Cat<A> {
             self.tell_all(id, pushed_by, cx);
         } else {
             self.add_fresh(id, pushed_by, now);
+        }
+    }
+
+    /// Announces what cannot wait for the end of a window: a block, which the next one has to be built on.
+    pub(super) fn announce_at_once(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+        if self.config.announce != Announce::Nobody && !self.config.listen_only {
+            self.tell_all(id, None, cx);
         }
     }
 
@@ -189,20 +199,21 @@ impl<A: Application> Cat<A> {
     }
 
     /// Tells all peers of at most [`KeyList::MAX`] items; all frames share one list.
-    fn tell_keys(
-        &mut self,
-        kind: Kind,
-        pushed_by: Option<PushedBy>,
-        chunk: &[(ItemId, TxKey)],
-        cx: &mut Cx<'_>,
-    ) {
+    fn tell_keys(&mut self, kind: Kind, pushed_by: Option<PushedBy>, chunk: &[Member], cx: &mut Cx<'_>) {
         let keys: KeyList = chunk.iter().map(|(_, key)| *key).collect();
+        let inline = self.inline_mask(kind, chunk);
         for place in 0..self.peers.len() {
             let Some(peer) = self.peers.nth(place) else { continue };
             let Some(protocol) = self.speaks(peer) else { continue };
             let mut mask = 0u64;
             for (bit, (id, _)) in chunk.iter().enumerate() {
                 mask |= u64::from(self.is_to_be_told(*id, peer)) << bit;
+            }
+            if protocol.is_extended() {
+                let bodies = mask & inline;
+                if bodies != 0 && self.tell_bodies(peer, chunk, bodies, cx) {
+                    mask &= !bodies;
+                }
             }
             if mask == 0 {
                 continue;
@@ -221,14 +232,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    fn tell_list(
-        &mut self,
-        peer: PeerId,
-        seen: SeenKeys,
-        chunk: &[(ItemId, TxKey)],
-        mask: u64,
-        cx: &mut Cx<'_>,
-    ) {
+    fn tell_list(&mut self, peer: PeerId, seen: SeenKeys, chunk: &[Member], mask: u64, cx: &mut Cx<'_>) {
         let count = seen.keys.len();
         if !self.owe(peer, self.config.sending.map.announcements, CatFrame::SeenKeys(seen), None, cx) {
             self.resync_later(peer, cx);
@@ -273,7 +277,7 @@ impl<A: Application> Cat<A> {
             let key = entry.transaction().key();
             Some((self.items.find(&key)?, key))
         };
-        let mut missed: Vec<(ItemId, TxKey)> = self.pool.iter().filter_map(find).collect();
+        let mut missed: Vec<Member> = self.pool.iter().filter_map(find).collect();
         missed.retain(|(id, _)| self.is_to_be_told(*id, peer));
         for chunk in missed.chunks(KeyList::MAX) {
             if self.peers.get(peer).is_none_or(|state| state.resyncing) {

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
 use samara_engine::PeerId;
 use std::collections::VecDeque;
 
@@ -19,21 +19,39 @@ use crate::pool::Application;
 use crate::wire::{CatFrame, CompactBlock, Kind};
 
 /// The last blocks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Blocks {
     known: VecDeque<Known>,
+    hasher: FixedState,
 }
+
+/// Keys, in no order: never iterated over.
+type Keys = HashSet<TxKey, FixedState>;
 
 #[derive(Debug)]
 struct Known {
     id: ItemId,
     block: Arc<CompactBlock>,
-    /// Never iterated over. Empty once the block is complete.
-    missing: HashSet<TxKey, FxBuildHasher>,
+    /// Empty once the block is complete.
+    missing: Keys,
     complete: bool,
 }
 
 impl Blocks {
+    /// `seed` keys the tables: peers choose the keys.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { known: VecDeque::new(), hasher: FixedState::with_seed(seed) }
+    }
+
+    /// Keys the tables that are made from now on.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.hasher = FixedState::with_seed(seed);
+    }
+
+    fn no_keys(&self) -> Keys {
+        Keys::with_hasher(self.hasher.clone())
+    }
+
     pub(super) fn get(&self, id: ItemId) -> Option<Arc<CompactBlock>> {
         self.known.iter().find(|known| known.id == id).map(|known| Arc::clone(&known.block))
     }
@@ -48,7 +66,7 @@ impl<A: Application> Cat<A> {
     pub(super) fn spread_block(&mut self, block: CompactBlock, cx: &mut Cx<'_>) {
         let block = Arc::new(block);
         let id = self.item_of(&block.key(), Kind::Block, cx.now());
-        self.keep_block(id, &block, HashSet::default(), cx);
+        self.keep_block(id, &block, self.blocks.no_keys(), cx);
         self.set_have(id, true);
         for peer in self.recipients(Recipients::All) {
             if self.speaks(peer) == Some(Protocol::Extended)
@@ -65,13 +83,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    fn keep_block(
-        &mut self,
-        id: ItemId,
-        block: &Arc<CompactBlock>,
-        missing: HashSet<TxKey, FxBuildHasher>,
-        cx: &mut Cx<'_>,
-    ) {
+    fn keep_block(&mut self, id: ItemId, block: &Arc<CompactBlock>, missing: Keys, cx: &mut Cx<'_>) {
         let Some(rules) = self.config.compact_blocks else { return };
         while self.blocks.known.len() >= rules.kept {
             self.drop_block(0, cx);
@@ -125,13 +137,8 @@ impl<A: Application> Cat<A> {
     }
 
     /// The keys of a block that are not here, and the items to ask for.
-    fn missing_of(
-        &mut self,
-        block: &CompactBlock,
-        peer: PeerId,
-        cx: &mut Cx<'_>,
-    ) -> (HashSet<TxKey, FxBuildHasher>, Vec<ItemId>) {
-        let (mut missing, mut wanted) = (HashSet::default(), Vec::new());
+    fn missing_of(&mut self, block: &CompactBlock, peer: PeerId, cx: &mut Cx<'_>) -> (Keys, Vec<ItemId>) {
+        let (mut missing, mut wanted) = (self.blocks.no_keys(), Vec::new());
         for key in block.keys() {
             if self.pool.contains(key) || !missing.insert(*key) {
                 continue;
@@ -169,7 +176,7 @@ impl<A: Application> Cat<A> {
             item.checking = false;
         }
         self.set_have(id, true);
-        self.announce(id, None, cx);
+        self.announce_at_once(id, cx);
     }
 
     pub(super) fn block_overdue(&mut self, id: ItemId, cx: &mut Cx<'_>) {

@@ -125,7 +125,7 @@ impl<A: Application> Cat<A> {
     fn refused_late(&mut self, id: ItemId, key: TxKey, origin: Origin, cause: Cause, cx: &mut Cx<'_>) {
         if cause == Cause::Invalid {
             self.metrics.rejected_txs += 1;
-            self.count_invalid(origin.from, cx);
+            self.count_invalid(origin, cx);
         }
         cx.emit(Event::Refused { key, from: origin.from, cause });
         self.forget_item(id);

@@ -53,6 +53,8 @@ pub(super) enum Wait {
     Push,
     /// Earlier transactions of its signer are missing.
     Signer,
+    /// Only peers that are not relied on have announced it. Others are asked at once.
+    Better,
 }
 
 const NOBODY: u32 = u32::MAX;

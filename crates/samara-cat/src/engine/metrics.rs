@@ -67,6 +67,8 @@ names! {
         WantRepeated = "want_repeated",
         /// A denial of what the peer was not asked for.
         NotFoundUnasked = "not_found_unasked",
+        /// A key that would be asked for once its peer has answered others, of which it has too many already.
+        RequestQueueFull = "request_queue_full",
         /// A bundle that was not asked for.
         BundleUnasked = "bundle_unasked",
         /// A compact block that is known.
@@ -133,6 +135,10 @@ pub struct Metrics {
     pub early_timeouts: u64,
     /// Requests that timed out.
     pub timeouts: u64,
+    /// Transactions that waited for the announcement of a peer that can be relied on.
+    pub held_back: u64,
+    /// Requests that were made only to see whether a peer answers again.
+    pub probes: u64,
     /// Times that nobody was left to ask (`LostTxs` of the benchmarked build).
     pub lost_txs: u64,
     /// Requests of peers for what is not here (`FailedResponses` of the benchmarked build).
@@ -149,6 +155,8 @@ pub struct Metrics {
     pub announced_keys: u64,
     /// Keys that peers announced.
     pub heard_keys: u64,
+    /// Transactions that were sent in the place of their announcements, each for each peer.
+    pub inline_txs: u64,
     /// Bodies that were taken back before they left.
     pub withdrawn: u64,
     /// Bodies that found a queue full.

@@ -8,8 +8,10 @@
 //! | `receive` | frames, bodies, a receiver that sleeps |
 //! | `push` | bodies that nobody asked for: own transactions, flooding, neighbourhoods |
 //! | `announce` | telling peers what is here |
+//! | `inline` | transactions so small that they are sent instead of announced |
 //! | `seen` | being told what peers have |
-//! | `requests` | whom to ask, for how long, and whom next |
+//! | `requests` | asking, and for how long that is waited for |
+//! | `choice` | whom to ask, and whom next; peers that do not deliver |
 //! | `serve` | answering requests |
 //! | `sequences` | requests in the order of the senders' sequence numbers |
 //! | `bundles`, `blocks` | several transactions under one key |
@@ -17,17 +19,21 @@
 
 mod agenda;
 mod announce;
+mod asks;
 mod bits;
 mod blocks;
 mod bundles;
+mod choice;
 mod commands;
 mod event;
+mod inline;
 mod items;
 mod links;
 mod metrics;
 mod peers;
 mod push;
 mod receive;
+mod record;
 mod requests;
 mod response;
 mod seen;
@@ -50,12 +56,12 @@ use crate::pool::{Application, Pool};
 use crate::wire::CatFrame;
 use agenda::{Agenda, Task};
 use announce::Fresh;
+use asks::Requests;
 use blocks::Blocks;
 use bundles::BundleState;
 use items::{ItemId, Items};
 use peers::{Address, Peers};
 use receive::{Origin, Receiver};
-use requests::Requests;
 use sequences::SequenceState;
 use sticky::Sticky;
 
@@ -117,7 +123,7 @@ impl<A: Application> Cat<A> {
             sticky: Sticky::new(&address),
             sequences: SequenceState::default(),
             bundles: BundleState::default(),
-            blocks: Blocks::default(),
+            blocks: Blocks::new(seed),
             agenda: Agenda::default(),
             checks: FxHashMap::default(),
             prunes: false,
@@ -202,7 +208,12 @@ impl<A: Application> Cat<A> {
     }
 
     fn start(&mut self, cx: &mut Cx<'_>) {
-        self.items = Items::new(cx.rng().next_u64());
+        // Peers choose keys and signers: they must not know which ones share a bucket.
+        let seed = cx.rng().next_u64();
+        self.items = Items::new(seed);
+        self.pool.reseed(seed);
+        self.sticky.reseed(seed);
+        self.blocks.reseed(seed);
     }
 
     fn do_tasks(&mut self, cx: &mut Cx<'_>) {
@@ -213,6 +224,7 @@ impl<A: Application> Cat<A> {
                 Task::AnnounceItem { item } => self.announce_now(item, cx),
                 Task::Wake { item, peer, pushed } => self.wake(item, peer, pushed, cx),
                 Task::PushOverdue { item, peer } => self.push_overdue(item, peer, cx),
+                Task::NoBetter { item } => self.no_better(item, cx),
                 Task::Retry { peer } => self.retry_bodies(peer, cx),
                 Task::Resync { peer } => self.resync(peer, cx),
                 Task::Bundle => self.close_bundle(cx),

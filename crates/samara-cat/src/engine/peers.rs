@@ -6,6 +6,7 @@ use samara_engine::{PeerId, PeerIdentity, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
+use super::record::Record;
 use super::response::ResponseTime;
 use crate::config::Protocol;
 use crate::wire::{CatFrame, PushedBy};
@@ -29,7 +30,8 @@ impl Address {
 
     /// As a node of CometBFT writes it.
     pub(super) fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 
     fn parse(hex: &str) -> Option<Self> {
@@ -74,6 +76,8 @@ pub(super) struct Peer {
 
     // ---- requests ----
     pub(super) response: ResponseTime,
+    /// Whether it answers.
+    pub(super) record: Record,
     /// Requests that wait for an answer.
     pub(super) live: usize,
     /// The same, and those that timed out and are remembered.
@@ -108,6 +112,8 @@ pub(super) struct Peer {
     // ---- a receiver that sleeps ----
     pub(super) asleep: bool,
     pub(super) inbox: VecDeque<CatFrame>,
+    /// Bytes of its frames that wait, here or in the queue of all peers.
+    pub(super) waiting_bytes: usize,
 }
 
 impl Peer {
@@ -119,6 +125,7 @@ impl Peer {
             height: None,
             rank,
             response: ResponseTime::default(),
+            record: Record::default(),
             live: 0,
             asked: 0,
             requests: VecDeque::new(),
@@ -134,6 +141,7 @@ impl Peer {
             resyncing: false,
             asleep: false,
             inbox: VecDeque::new(),
+            waiting_bytes: 0,
         }
     }
 }

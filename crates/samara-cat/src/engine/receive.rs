@@ -48,22 +48,21 @@ impl<A: Application> Cat<A> {
             self.misbehaved(peer, Misbehaviour::NotNegotiated, cx);
             return;
         }
-        let waiting_max = self.config.limits.waiting_frames;
-        if self.receiver.asleep {
-            // Each peer's share: one that sends much must not make frames of the others be dropped.
-            if self.receiver.inbox.len() >= waiting_max {
-                self.metrics.ignore(Ignored::WaitingQueueFull);
-            } else {
-                self.receiver.inbox.push_back((peer, frame));
-            }
-        } else if state.asleep {
-            if state.inbox.len() >= waiting_max {
-                self.metrics.ignore(Ignored::WaitingQueueFull);
-            } else {
-                state.inbox.push_back(frame);
-            }
-        } else {
+        if !self.receiver.asleep && !state.asleep {
             self.take_frame(peer, frame, cx);
+            return;
+        }
+        // Each peer's share: one that sends much must not make frames of the others be dropped.
+        let bytes = state.waiting_bytes + frame.encoded_len();
+        if bytes > self.config.limits.waiting_bytes {
+            self.metrics.ignore(Ignored::WaitingQueueFull);
+            return;
+        }
+        state.waiting_bytes = bytes;
+        if self.receiver.asleep {
+            self.receiver.inbox.push_back((peer, frame));
+        } else {
+            state.inbox.push_back(frame);
         }
     }
 
@@ -104,7 +103,8 @@ impl<A: Application> Cat<A> {
             while !self.receiver.asleep
                 && let Some((peer, frame)) = self.receiver.inbox.pop_front()
             {
-                if self.peers.get(peer).is_some() {
+                if let Some(state) = self.peers.get_mut(peer) {
+                    state.waiting_bytes = state.waiting_bytes.saturating_sub(frame.encoded_len());
                     self.take_frame(peer, frame, cx);
                 }
             }
@@ -116,6 +116,7 @@ impl<A: Application> Cat<A> {
         while let Some(state) = self.peers.get_mut(peer).filter(|state| !state.asleep)
             && let Some(frame) = state.inbox.pop_front()
         {
+            state.waiting_bytes = state.waiting_bytes.saturating_sub(frame.encoded_len());
             self.take_frame(peer, frame, cx);
         }
     }
@@ -126,9 +127,11 @@ impl<A: Application> Cat<A> {
             return;
         }
         let frame = CatFrame::Txs(Bodies::from(rest.to_vec()));
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        state.waiting_bytes += frame.encoded_len();
         if self.receiver.asleep {
             self.receiver.inbox.push_front((peer, frame));
-        } else if let Some(state) = self.peers.get_mut(peer) {
+        } else {
             state.inbox.push_front(frame);
         }
     }
@@ -217,7 +220,7 @@ impl<A: Application> Cat<A> {
                 self.accepted(id, origin, cx)
             }
             Err(refusal) => {
-                self.refused(id, tx, origin.from, &refusal, cx);
+                self.refused(id, tx, origin, &refusal, cx);
                 false
             }
         }
@@ -282,11 +285,11 @@ impl<A: Application> Cat<A> {
         &mut self,
         id: ItemId,
         tx: &Transaction,
-        from: Option<PeerId>,
+        origin: Origin,
         refusal: &Refusal,
         cx: &mut Cx<'_>,
     ) {
-        let cause = refusal.cause();
+        let (cause, from) = (refusal.cause(), origin.from);
         match cause {
             Cause::InPool | Cause::Reserved => {
                 self.metrics.already_seen_txs += u64::from(cause == Cause::InPool);
@@ -303,7 +306,7 @@ impl<A: Application> Cat<A> {
             Cause::Invalid => {
                 self.metrics.rejected_txs += 1;
                 cx.emit(Event::Refused { key: tx.key(), from, cause });
-                self.count_invalid(from, cx);
+                self.count_invalid(origin, cx);
             }
         }
         // Whoever else has it has the same. It is asked for again if it is announced again, and then not refused at once.
@@ -312,9 +315,14 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    pub(super) fn count_invalid(&mut self, from: Option<PeerId>, cx: &mut Cx<'_>) {
+    /// The application found a transaction invalid.
+    pub(super) fn count_invalid(&mut self, origin: Origin, cx: &mut Cx<'_>) {
         let allowed = self.config.limits.invalid_bodies;
-        let Some(peer) = from else { return };
+        let Some(peer) = origin.from else { return };
+        if origin.pushed {
+            // Nobody asked for it: it may be what a peer sends in the place of what it was asked for.
+            self.note_failure(peer, cx);
+        }
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.invalid += 1;
         if allowed > 0 && state.invalid == allowed {

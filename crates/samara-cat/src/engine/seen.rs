@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::agenda::Task;
 use super::items::{Item, ItemId, Wait};
+use super::record::Standing;
 use super::{Cat, Cx, Ignored, Misbehaviour};
 use crate::TxKey;
 use crate::config::{Hint, Protocol};
@@ -51,7 +52,9 @@ impl<A: Application> Cat<A> {
         if wanted.is_empty() {
             return;
         }
-        match seen.pushed_by.and_then(|pusher| self.wait_for_push(pusher)) {
+        // Whoever does not deliver is not believed that somebody else will.
+        let pusher = seen.pushed_by.filter(|_| self.standing(peer) != Standing::Bad);
+        match pusher.and_then(|pusher| self.wait_for_push(pusher)) {
             Some(wait) => {
                 let at = cx.now() + wait;
                 for id in wanted {
@@ -84,6 +87,7 @@ impl<A: Application> Cat<A> {
         let item = self.items.get(id)?;
         if item.is_here() {
             self.take_back(id, peer, cx);
+            self.probe(id, peer, cx);
             return None;
         }
         if item.live().is_some() {
@@ -142,7 +146,10 @@ impl<A: Application> Cat<A> {
 
     /// Waits for a push, unless that has been waited for already.
     fn expect_push(&mut self, id: ItemId, peer: PeerId, at: Time) {
-        let Some(item) = self.items.get_mut(id).filter(|item| item.wait == Wait::None) else { return };
+        let Some(item) = self.items.get_mut(id).filter(|item| matches!(item.wait, Wait::None | Wait::Better))
+        else {
+            return;
+        };
         item.wait = Wait::Push;
         self.agenda.push(at, Task::PushOverdue { item: id, peer });
     }

@@ -22,45 +22,57 @@ pub(super) struct Sticky {
     /// The node's own id.
     salt: String,
     version: u64,
+    /// All peers and their ids.
+    names: Vec<(String, PeerId)>,
     orders: HashMap<Option<Signer>, Arc<[PeerId]>, FixedState>,
 }
 
 impl Sticky {
     pub(super) fn new(address: &Address) -> Self {
-        Self { salt: address.hex(), version: 0, orders: HashMap::with_hasher(FixedState::with_seed(0)) }
+        let orders = HashMap::with_hasher(FixedState::with_seed(0));
+        Self { salt: address.hex(), version: 0, names: Vec::new(), orders }
+    }
+
+    /// Keys the table anew: peers choose the signers.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.orders = HashMap::with_hasher(FixedState::with_seed(seed));
     }
 
     /// All peers, the stickiest first.
     pub(super) fn order(&mut self, signer: Option<&Signer>, peers: &Peers) -> Arc<[PeerId]> {
-        if self.version != peers.version || self.orders.len() >= SIGNERS_MAX {
-            self.orders.clear();
+        if self.version != peers.version {
             self.version = peers.version;
+            self.orders.clear();
+            let ids = (0..peers.len()).filter_map(|place| peers.nth(place));
+            self.names = ids.filter_map(|id| Some((peers.get(id)?.address.hex(), id))).collect();
+        }
+        if self.orders.len() >= SIGNERS_MAX {
+            self.orders.clear();
         }
         if let Some(order) = self.orders.get(&signer.cloned()) {
             return Arc::clone(order);
         }
-        let mut scored: Vec<(u64, String, PeerId)> = (0..peers.len())
-            .filter_map(|place| {
-                let peer = peers.nth(place)?;
-                let name = peers.get(peer)?.address.hex();
-                Some((self.score(signer, &name), name, peer))
-            })
-            .collect();
-        scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let salted = self.salted(signer);
+        let mut scored: Vec<(u64, &str, PeerId)> =
+            self.names.iter().map(|(name, peer)| (score(&salted, name), name.as_str(), *peer)).collect();
+        scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         let order: Arc<[PeerId]> = scored.into_iter().map(|(.., peer)| peer).collect();
         self.orders.insert(signer.cloned(), Arc::clone(&order));
         order
     }
 
-    /// `stickyScore64`.
-    fn score(&self, signer: Option<&Signer>, peer: &str) -> u64 {
-        let digest = Sha256::new()
+    /// What the scores of all peers have in common.
+    fn salted(&self, signer: Option<&Signer>) -> Sha256 {
+        Sha256::new()
             .chain_update(NAMESPACE)
             .chain_update(&self.salt)
             .chain_update(signer.map_or(&[][..], Signer::as_bytes))
             .chain_update([0])
-            .chain_update(peer)
-            .finalize();
-        digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
+}
+
+/// `stickyScore64`.
+fn score(salted: &Sha256, peer: &str) -> u64 {
+    let digest = salted.clone().chain_update(peer).finalize();
+    digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
 }

@@ -104,6 +104,18 @@ impl<A: Application> Pool<A> {
         }
     }
 
+    /// Keys the hash tables anew, for a seed that is known only after the pool was made.
+    ///
+    /// # Panics
+    /// If something is in the pool or its caches, in debug builds; otherwise that is lost.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        debug_assert!(self.is_empty() && self.reserved.is_empty(), "a pool in use");
+        self.store = Store::new(self.config.order, seed);
+        self.reserved = HashMap::with_hasher(FixedState::with_seed(seed));
+        self.rejected = KeyCache::new(self.config.cache_size, seed);
+        self.evicted = KeyCache::new(self.config.evicted_cache_size(), seed);
+    }
+
     /// Adds a transaction that the application accepts, evicting others if there is no room.
     ///
     /// # Errors

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_protobuf::{Head, Reader, WireError, WireErrorKind};
 
 use super::encode::kind_number;
-use super::error::{WireError, WireErrorKind};
 use super::frame::{
     self, Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
 };
-use super::reader::{Head, Reader};
 use super::{KeyList, Limits, field};
 use crate::{Transaction, TxKey};
 
@@ -31,16 +30,16 @@ pub fn decode_with(
     make: &mut impl FnMut(Bytes) -> Transaction,
 ) -> Result<CatFrame, WireError> {
     over("frame_bytes", frame.len(), limits.frame_bytes, "message", 0)?;
-    let mut reader = Reader::new(frame);
+    let mut reader = Reader::new(frame, "message");
     let mut last = None;
     while let Some(head) = reader.head()? {
-        let Some(path) = path_of(head.number) else {
-            reader.skip(head)?;
+        let Some(path) = path_of(head.number()) else {
+            skip(&mut reader, head)?;
             continue;
         };
         // Each is read, so that a malformed one is found even if another follows; what is read costs no more than the last one.
         let body = reader.message(head, path)?;
-        last = Some(read_kind(head.number as u8, body, limits, make)?);
+        last = Some(read_kind(head.number() as u8, body, limits, make)?);
     }
     last.ok_or_else(|| WireErrorKind::NoKind.at("message", 0))
 }
@@ -84,30 +83,29 @@ fn read_txs(
 ) -> Result<CatFrame, WireError> {
     let mut txs = Vec::new();
     while let Some(head) = body.head()? {
-        if head.number == 1 {
-            over("txs", txs.len() + 1, limits.txs, "txs.txs", head.start)?;
-            txs.push(make(body.bytes(head, "txs.txs")?.0));
+        if head.number() == 1 {
+            over("txs", txs.len() + 1, limits.txs, "txs.txs", head.start())?;
+            txs.push(make(body.bytes(head, "txs.txs")?));
         } else {
-            body.skip(head)?;
+            skip(body, head)?;
         }
     }
     Ok(CatFrame::Txs(txs.into()))
 }
 
 fn read_seen(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
-    let start = body.at;
+    let start = body.offset();
     let (mut key, mut details) = (None, SeenDetails::default());
     while let Some(head) = body.head()? {
-        match head.number {
+        match head.number() {
             1 => key = Some(key_at(body, head, "seen_tx.tx_key")?),
-            2 if head.is_number() => details.sequence = body.number(head, "seen_tx.sequence")?,
+            2 if head.is_varint() => details.sequence = body.number(head, "seen_tx.sequence")?,
             2 => details.from = Some(read_from(body, head, limits)?),
             3 => {
-                let (bytes, at) = body.bytes(head, "seen_tx.signer")?;
-                over("signer_bytes", bytes.len(), limits.signer_bytes, "seen_tx.signer", at)?;
-                details.signer = frame::signer(&bytes);
+                let bytes = body.short(head, "seen_tx.signer", "signer_bytes", limits.signer_bytes)?;
+                details.signer = frame::signer(bytes);
             }
-            _ => body.skip(head)?,
+            _ => skip(body, head)?,
         }
     }
     let key = key.ok_or_else(|| no_key("seen_tx.tx_key", start))?;
@@ -117,24 +115,24 @@ fn read_seen(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireErr
 
 fn read_from(body: &mut Reader<'_>, head: Head, limits: &Limits) -> Result<Arc<str>, WireError> {
     const PATH: &str = "seen_tx.from";
-    let (bytes, at) = body.bytes(head, PATH)?;
-    over("from_bytes", bytes.len(), limits.from_bytes, PATH, at)?;
-    std::str::from_utf8(&bytes).map(Arc::from).map_err(|_| WireErrorKind::NotUtf8.at(PATH, at))
+    let bytes = body.short(head, PATH, "from_bytes", limits.from_bytes)?;
+    let start = body.offset() - bytes.len();
+    std::str::from_utf8(bytes).map(Arc::from).map_err(|_| WireErrorKind::NotUtf8.at(PATH, start))
 }
 
 fn read_seen_keys(body: &mut Reader<'_>) -> Result<CatFrame, WireError> {
     let (mut keys, mut kind, mut pushed_by) = (Vec::new(), Kind::Transaction, None);
     while let Some(head) = body.head()? {
-        match head.number {
+        match head.number() {
             1 => keys = keys_at(body, head, "seen.keys", KeyList::MAX, "KeyList::MAX")?,
             2 => {
                 let found = body.number(head, "seen.kind")?;
                 let known = [Kind::Transaction, Kind::Bundle, Kind::Block];
-                let unknown = WireErrorKind::Unknown { found }.at("seen.kind", head.start);
+                let unknown = WireErrorKind::Unknown { found }.at("seen.kind", head.start());
                 kind = known.into_iter().find(|kind| kind_number(*kind) == found).ok_or(unknown)?;
             }
             3 => pushed_by = Some(PushedBy(body.fixed64(head, "seen.pushed_by")?)),
-            _ => body.skip(head)?,
+            _ => skip(body, head)?,
         }
     }
     Ok(CatFrame::SeenKeys(SeenKeys { keys: KeyList::new(keys), kind, pushed_by }))
@@ -143,10 +141,10 @@ fn read_seen_keys(body: &mut Reader<'_>) -> Result<CatFrame, WireError> {
 fn read_keys(body: &mut Reader<'_>, path: &'static str) -> Result<KeyList, WireError> {
     let mut keys = Vec::new();
     while let Some(head) = body.head()? {
-        if head.number == 1 {
+        if head.number() == 1 {
             keys = keys_at(body, head, path, KeyList::MAX, "KeyList::MAX")?;
         } else {
-            body.skip(head)?;
+            skip(body, head)?;
         }
     }
     Ok(KeyList::new(keys))
@@ -159,12 +157,12 @@ fn read_bundle(
 ) -> Result<CatFrame, WireError> {
     let mut members = Vec::new();
     while let Some(head) = body.head()? {
-        if head.number == 1 {
-            over("members", members.len() + 1, limits.members, "bundle.members", head.start)?;
+        if head.number() == 1 {
+            over("members", members.len() + 1, limits.members, "bundle.members", head.start())?;
             let mut inner = body.message(head, "bundle.members")?;
             members.push(read_member(&mut inner, make)?);
         } else {
-            body.skip(head)?;
+            skip(body, head)?;
         }
     }
     Ok(CatFrame::Bundle(Arc::new(Bundle::new(members))))
@@ -174,13 +172,13 @@ fn read_member(
     body: &mut Reader<'_>,
     make: &mut impl FnMut(Bytes) -> Transaction,
 ) -> Result<Member, WireError> {
-    let start = body.at;
+    let start = body.offset();
     let mut member = None;
     while let Some(head) = body.head()? {
-        match head.number {
-            1 => member = Some(Member::Full(make(body.bytes(head, "bundle.members.tx")?.0))),
+        match head.number() {
+            1 => member = Some(Member::Full(make(body.bytes(head, "bundle.members.tx")?))),
             2 => member = Some(Member::Key(key_at(body, head, "bundle.members.key")?)),
-            _ => body.skip(head)?,
+            _ => skip(body, head)?,
         }
     }
     member.ok_or_else(|| WireErrorKind::NoKind.at("bundle.members", start))
@@ -189,10 +187,10 @@ fn read_member(
 fn read_block(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
     let (mut height, mut keys) = (0, Vec::new());
     while let Some(head) = body.head()? {
-        match head.number {
+        match head.number() {
             1 => height = body.number(head, "block.height")?,
             2 => keys = keys_at(body, head, "block.keys", limits.block_keys, "block_keys")?,
-            _ => body.skip(head)?,
+            _ => skip(body, head)?,
         }
     }
     Ok(CatFrame::CompactBlock(Arc::new(CompactBlock::new(height, keys))))
@@ -200,20 +198,21 @@ fn read_block(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireEr
 
 /// The key in field 1 of a message that has nothing else.
 fn read_key(body: &mut Reader<'_>, path: &'static str) -> Result<TxKey, WireError> {
-    let start = body.at;
+    let start = body.offset();
     let mut key = None;
     while let Some(head) = body.head()? {
-        if head.number == 1 {
+        if head.number() == 1 {
             key = Some(key_at(body, head, path)?);
         } else {
-            body.skip(head)?;
+            skip(body, head)?;
         }
     }
     key.ok_or_else(|| no_key(path, start))
 }
 
 fn key_at(body: &mut Reader<'_>, head: Head, path: &'static str) -> Result<TxKey, WireError> {
-    let (bytes, at) = body.bytes(head, path)?;
+    let bytes = body.bytes(head, path)?;
+    let at = body.offset() - bytes.len();
     let wrong = WireErrorKind::Length { found: bytes.len(), expected: "32" };
     TxKey::try_from(&bytes[..]).map_err(|_| wrong.at(path, at))
 }
@@ -225,7 +224,8 @@ fn keys_at(
     max: usize,
     limit: &'static str,
 ) -> Result<Vec<TxKey>, WireError> {
-    let (bytes, at) = body.bytes(head, path)?;
+    let bytes = body.bytes(head, path)?;
+    let at = body.offset() - bytes.len();
     let (whole, rest) = bytes.as_chunks::<{ TxKey::LEN }>();
     if !rest.is_empty() {
         let kind = WireErrorKind::Length { found: bytes.len(), expected: "a multiple of 32" };
@@ -233,6 +233,10 @@ fn keys_at(
     }
     over(limit, whole.len(), max, path, at)?;
     Ok(whole.iter().map(|key| TxKey::new(*key)).collect())
+}
+
+fn skip(body: &mut Reader<'_>, head: Head) -> Result<(), WireError> {
+    body.skip(head).map(drop)
 }
 
 /// celestia-core reads an absent key as an empty one, and refuses it.

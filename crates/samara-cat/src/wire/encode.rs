@@ -1,20 +1,13 @@
 //! Lengths and writing. All field numbers are below 16, so that a tag is one byte.
 
 use bytes::BufMut;
+use samara_protobuf::{BYTES, FIXED64, VARINT, put_varint, varint_len};
 
 use super::frame::{Bundle, CatFrame, CompactBlock, Kind, Member, SeenDetails, SeenKeys, SeenTx};
 use super::{KeyList, field};
 use crate::TxKey;
 
 const TAG: usize = 1;
-const VARINT: u8 = 0;
-const FIXED64: u8 = 1;
-const BYTES: u8 = 2;
-
-/// The length of a varint.
-const fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
 
 /// The length of a field that holds `len` bytes.
 const fn nested(len: usize) -> usize {
@@ -165,12 +158,4 @@ fn put_uint(out: &mut impl BufMut, number: u8, value: u64) {
         out.put_u8(number << 3 | VARINT);
         put_varint(out, value);
     }
-}
-
-fn put_varint(out: &mut impl BufMut, mut value: u64) {
-    while value >= 0x80 {
-        out.put_u8(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.put_u8(value as u8);
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use samara_engine::Frame;
 
 use super::{KeyList, encode};
@@ -238,6 +237,6 @@ fn body_of(member: &Member) -> &[u8] {
 const _: () = assert!(size_of::<CatFrame>() <= 48);
 
 /// For [`Signer`] from the wire.
-pub(super) fn signer(bytes: &Bytes) -> Option<Signer> {
+pub(super) fn signer(bytes: &[u8]) -> Option<Signer> {
     (!bytes.is_empty()).then(|| Signer::new(bytes))
 }

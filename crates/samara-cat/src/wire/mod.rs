@@ -33,20 +33,18 @@
 
 mod decode;
 mod encode;
-mod error;
 mod frame;
 mod keys;
 mod limits;
-mod reader;
 
 pub use decode::{decode, decode_with};
 pub use encode::encode;
-pub use error::{WireError, WireErrorKind};
 pub use frame::{
     Bodies, Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
 };
 pub use keys::KeyList;
 pub use limits::Limits;
+pub use samara_protobuf::{WireError, WireErrorKind};
 
 /// The numbers of the kinds of messages. Below 16, so that a tag is one byte.
 mod field {

@@ -65,6 +65,36 @@ fn the_generations_of_2023_hold_with_their_limits() {
     }
 }
 
+/// A third of all nodes announces everything and delivers nothing, or garbage: the others hardly notice. What is measured is from the first
+/// transaction on, so that each attacker has its one attempt at each neighbour.
+#[test]
+fn a_third_of_silent_peers_costs_little() {
+    for attack in [Attack::Withhold, Attack::Garbage] {
+        let mut net = Net::new(5, Delay::millis(10, 40));
+        (0..HONEST).for_each(|_| {
+            net.honest(Config::default(), App::default());
+        });
+        (0..HONEST / 2).for_each(|_| {
+            net.attacker(Config::default(), attack);
+        });
+        (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
+        net.connect_randomly(5);
+        let honest = net.all_honest();
+        net.submit_randomly(1_500, 1_000, Duration::from_secs(30), &honest);
+        net.run_until(Time::from_secs(60));
+        let missing = net.missing(&honest);
+        assert!(missing.is_empty(), "{attack:?}: {:?}", missing.first());
+        let delays = net.delays_ms();
+        let (median, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
+        assert!(median < 200.0 && p99 < 500.0, "{attack:?}: median {median} ms, 99 % {p99} ms");
+        assert_eq!(net.sum(|metrics| metrics.early_timeouts), 0, "{attack:?}");
+        // What the pools took, and what came although it was here.
+        let pairs = f64::from(HONEST) * 1_500.0;
+        let copies = 1.0 + net.sum(|metrics| metrics.already_seen_txs) as f64 / pairs;
+        assert!(copies <= 1.02, "{attack:?}: {copies} copies");
+    }
+}
+
 /// Those who want everything get each transaction a limited number of times more.
 #[test]
 fn wanting_everything_does_not_drain_a_node() {

@@ -4,6 +4,7 @@
 mod common;
 
 mod adversaries;
+mod crossover;
 mod figures;
 mod mixed;
 mod properties;

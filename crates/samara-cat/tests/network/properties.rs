@@ -9,6 +9,22 @@ use samara_engine::{PeerId, Time};
 
 use crate::common::{Delay, Net, tx};
 
+/// A transaction that was submitted while a node has no peers: as merged, nobody is ever told of it (its push goes to whoever is connected at
+/// that moment, and new peers are not told of the pool). All others tell new peers.
+#[test]
+fn who_tells_new_peers() {
+    for preset in Preset::ALL {
+        let mut net = Net::uniform(1, Delay::millis(5, 5), 3, &preset.config());
+        net.connect(1, 2);
+        net.submit(Time::from_millis(10), 0, &tx(1, 500));
+        net.run_until(Time::from_millis(100));
+        net.connect(0, 1);
+        net.run_until(Time::from_secs(30));
+        let tells = !matches!(preset, Preset::CatMerged | Preset::Cat2026);
+        assert_eq!(net.missing(&net.all_honest()).is_empty(), tells, "{}", preset.name());
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Case {
     seed: u64,

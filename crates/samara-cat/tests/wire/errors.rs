@@ -46,7 +46,7 @@ fn messages_without_known_kind() {
 fn broken_protobuf() {
     fails(&[0x0a, 5, 0x0a, 1], "txs", WireErrorKind::Truncated { needed: 5, available: 2 });
     fails(&[0x0a, 2, 0x0a, 1], "txs.txs", WireErrorKind::Truncated { needed: 1, available: 0 });
-    fails(&[0x08, 1], "txs", WireErrorKind::WireType { found: 0, expected: "2" });
+    fails(&[0x08, 1], "txs", WireErrorKind::WireType { found: 0, expected: 2 });
     fails(&[0x00], "message", WireErrorKind::FieldNumber);
     fails(&[0x23], "message", WireErrorKind::Unsupported { found: 3 });
     fails(&[0xff; 12], "message", WireErrorKind::VarintTooLong);

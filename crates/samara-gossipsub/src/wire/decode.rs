@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use samara_protobuf::{Head, Reader, WireError, WireErrorKind};
 
-use super::error::{WireError, WireErrorKind};
 use super::field;
 use super::limits::Limits;
-use super::reader::{Head, Reader};
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
 /// Reads an RPC (without length prefix). Payloads and other byte fields are slices of `frame`; only ids and topics
@@ -21,7 +20,7 @@ pub fn decode(frame: Bytes, limits: &Limits) -> Result<Rpc, WireError> {
     if frame.len() > limits.frame_bytes {
         let (found, max) = (frame.len() as u64, limits.frame_bytes);
         let kind = WireErrorKind::Limit { limit: "frame_bytes", found, max };
-        return Err(WireError { path: "rpc", offset: 0, kind });
+        return Err(kind.at("rpc", 0));
     }
     let mut decoder = Decoder { frame: &frame, limits, ids: 0, unknown: 0 };
     decoder.rpc()
@@ -65,9 +64,9 @@ impl<'a> Decoder<'a> {
     fn rpc(&mut self) -> Result<Rpc, WireError> {
         let mut rpc = Rpc::default();
         let (mut unknown, mut control_unknown) = (Unknown::default(), Unknown::default());
-        let mut reader = Reader::new(self.frame);
+        let mut reader = Reader::new(self.frame, "rpc");
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::RPC_SUBSCRIPTIONS => {
                     let inner = reader.message(head, "subscriptions")?;
                     self.room(&inner, rpc.subscriptions.len(), "subscriptions", self.limits.subscriptions)?;
@@ -96,7 +95,7 @@ impl<'a> Decoder<'a> {
     fn subopts(&mut self, mut reader: Reader<'a>) -> Result<SubOpts, WireError> {
         let (mut subscribe, mut topic, mut unknown) = (false, None, Unknown::default());
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::SUBOPTS_SUBSCRIBE => {
                     subscribe = reader.number(head, "subscriptions.subscribe")? != 0;
                 }
@@ -112,7 +111,7 @@ impl<'a> Decoder<'a> {
     fn message(&mut self, mut reader: Reader<'a>) -> Result<Message, WireError> {
         let (mut message, mut unknown) = (Message::default(), Unknown::default());
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::MESSAGE_FROM => message.from = Some(reader.bytes(head, "publish.from")?),
                 field::MESSAGE_DATA => {
                     message.data = reader.bytes(head, "publish.data")?;
@@ -141,7 +140,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), WireError> {
         let limits = self.limits;
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::CONTROL_IHAVE => {
                     let inner = reader.message(head, "control.ihave")?;
                     self.room(&inner, control.ihave.len(), "ihaves", limits.ihaves)?;
@@ -193,7 +192,7 @@ impl<'a> Decoder<'a> {
     fn ihave(&mut self, mut reader: Reader<'a>) -> Result<IHave, WireError> {
         let (mut topic, mut ids) = (None, Vec::new());
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::TOPIC => topic = Some(self.topic(&mut reader, head, "control.ihave.topicID")?),
                 field::IHAVE_IDS => {
                     self.room(&reader, ids.len(), "ids_per_ihave", self.limits.ids_per_ihave)?;
@@ -216,7 +215,7 @@ impl<'a> Decoder<'a> {
         ids: &mut Vec<MessageId>,
     ) -> Result<(), WireError> {
         while let Some(head) = reader.head()? {
-            if head.number == field::IDS {
+            if head.number() == field::IDS {
                 self.room(&reader, ids.len(), limit, max)?;
                 ids.push(self.id(&mut reader, head, path)?);
             } else {
@@ -229,7 +228,7 @@ impl<'a> Decoder<'a> {
     fn graft(&mut self, mut reader: Reader<'a>) -> Result<Topic, WireError> {
         let mut topic = None;
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::TOPIC => topic = Some(self.topic(&mut reader, head, "control.graft.topicID")?),
                 _ => {
                     reader.skip(head)?;
@@ -242,7 +241,7 @@ impl<'a> Decoder<'a> {
     fn prune(&mut self, mut reader: Reader<'a>) -> Result<Prune, WireError> {
         let (mut topic, mut peers, mut backoff) = (None, Vec::new(), None);
         while let Some(head) = reader.head()? {
-            match head.number {
+            match head.number() {
                 field::TOPIC => topic = Some(self.topic(&mut reader, head, "control.prune.topicID")?),
                 field::PRUNE_PEERS => {
                     let inner = reader.message(head, "control.prune.peers")?;
@@ -264,7 +263,7 @@ impl<'a> Decoder<'a> {
         let name = reader.short(head, path, "topic_bytes", self.limits.topic_bytes)?;
         match std::str::from_utf8(name) {
             Ok(name) => Ok(Topic::new(name)),
-            Err(_) => reader.error(path, WireErrorKind::NotUtf8),
+            Err(_) => Err(WireErrorKind::NotUtf8.at(path, reader.offset())),
         }
     }
 
@@ -285,7 +284,7 @@ impl<'a> Decoder<'a> {
         if self.unknown > self.limits.unknown_bytes {
             let (found, max) = (self.unknown as u64, self.limits.unknown_bytes);
             let kind = WireErrorKind::Limit { limit: "unknown_bytes", found, max };
-            return Err(WireError { path: reader.path, offset: range.start, kind });
+            return Err(kind.at(reader.path(), range.start));
         }
         unknown.add(self.frame, range);
         Ok(())
@@ -302,14 +301,15 @@ impl<'a> Decoder<'a> {
         if have < max {
             return Ok(());
         }
-        reader.error(reader.path, WireErrorKind::Limit { limit, found: have as u64 + 1, max })
+        let kind = WireErrorKind::Limit { limit, found: have as u64 + 1, max };
+        Err(kind.at(reader.path(), reader.offset()))
     }
 }
 
 fn exchanged_peer(mut reader: Reader<'_>) -> Result<ExchangedPeer, WireError> {
     let (mut identity, mut signed_record) = (Bytes::new(), None);
     while let Some(head) = reader.head()? {
-        match head.number {
+        match head.number() {
             field::PEER_IDENTITY => identity = reader.bytes(head, "control.prune.peers.peerID")?,
             field::PEER_RECORD => {
                 signed_record = Some(reader.bytes(head, "control.prune.peers.signedPeerRecord")?);

@@ -1,20 +1,13 @@
 //! Writing. Every function that writes has one beside it that counts, and the tests hold them equal.
 
 use bytes::{BufMut, Bytes};
+use samara_protobuf::{BYTES, VARINT, put_varint, varint_len};
 
 use super::field;
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
-const VARINT: u32 = 0;
-const BYTES: u32 = 2;
-
 /// All field numbers of this format are below 16, so that a tag is one byte.
 const TAG: usize = 1;
-
-/// The length of a varint.
-pub const fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
 
 /// The encoded length of an RPC without its length prefix. Allocates nothing.
 pub fn encoded_len(rpc: &Rpc) -> usize {
@@ -197,15 +190,7 @@ fn put_head(out: &mut impl BufMut, number: u32, len: usize) {
     put_varint(out, len as u64);
 }
 
-fn put_tag(out: &mut impl BufMut, number: u32, wire_type: u32) {
+fn put_tag(out: &mut impl BufMut, number: u32, wire_type: u8) {
     debug_assert!(number < 16, "tags of more than one byte are counted as one");
-    out.put_u8((number << 3 | wire_type) as u8);
-}
-
-fn put_varint(out: &mut impl BufMut, mut value: u64) {
-    while value >= 0x80 {
-        out.put_u8(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.put_u8(value as u8);
+    out.put_u8((number as u8) << 3 | wire_type);
 }

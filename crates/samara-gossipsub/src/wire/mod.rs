@@ -22,17 +22,15 @@
 
 mod decode;
 mod encode;
-mod error;
 mod frame;
 mod limits;
-mod reader;
 
 pub use decode::decode;
-pub use encode::{encode, encode_frame, encoded_len, frame_len, varint_len};
+pub use encode::{encode, encode_frame, encoded_len, frame_len};
 pub(crate) use encode::{message_len, write_message};
-pub use error::{WireError, WireErrorKind};
 pub use frame::FrameDecoder;
 pub use limits::Limits;
+pub use samara_protobuf::{WireError, WireErrorKind, varint_len};
 
 /// Field numbers (specification, `rpc.proto`).
 mod field {

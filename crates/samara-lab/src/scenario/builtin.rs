@@ -41,6 +41,7 @@ pub fn builtins() -> &'static [Builtin] {
         "cat",
         "cat-band",
         "cat-measured",
+        "cat-measured-tcp",
         "cat-real",
         "cat-timeout",
         "cat-size",

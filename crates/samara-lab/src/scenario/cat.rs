@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use samara_cat::config::{
-    Announce, Bundles, Choice, CompactBlocks, ConfigError, Hint, Jitter, Recipients, Timeout,
+    Announce, Bundles, Choice, CompactBlocks, ConfigError, Hint, Inline, Jitter, Recipients, Timeout,
 };
 use samara_cat::pool::{Admission, CheckKind, Order, Verdict};
 use samara_cat::{Config, Transaction};
@@ -41,6 +41,10 @@ pub struct Cat {
     /// How long announcements are collected for one frame; 0 sends each at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coalesce: Option<Span>,
+    /// The longest transactions that are sent in the place of their announcements to peers that understand that; 0 for none. If not given, our
+    /// pool does so where it takes fewer bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<Size>,
     /// How long an announcement waits at most, at random; 0 for not at all. Nothing else waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
@@ -353,6 +357,7 @@ impl Cat {
         set(&mut config.take_unrequested, self.take_unrequested);
         set(&mut config.announce, self.announce());
         set(&mut config.coalesce, self.coalesce.map(Span::duration));
+        set(&mut config.inline, self.inline.map(inline));
         set(&mut config.not_found, self.not_found);
         set(&mut config.sync, self.sync);
         set(&mut config.disconnect_misbehaving, self.disconnect_misbehaving);
@@ -442,6 +447,13 @@ impl Cat {
 /// A preset that does not tell what only counts.
 fn quiet(preset: CatPreset) -> Config {
     Config { report_duplicates: false, report_requests: false, ..preset.preset().config() }
+}
+
+fn inline(most: Size) -> Inline {
+    match most.bytes() {
+        0 => Inline::Never,
+        bytes => Inline::UpTo(usize::try_from(bytes).unwrap_or(usize::MAX)),
+    }
 }
 
 fn set<T>(target: &mut T, value: Option<T>) {

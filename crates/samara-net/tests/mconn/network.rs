@@ -14,9 +14,9 @@ async fn a_transaction_crosses_a_line_of_nodes() {
     let middle = ours(2, &[first.address()]).await;
     let last = ours(3, &[middle.address()]).await;
     middle.linked(2).await;
-    let key = first.submit("hello").await;
+    let key = first.submit(vec![b'h'; 500]).await;
     last.has(&BTreeSet::from([key])).await;
-    // To the middle it was pushed; there it was announced, and asked for.
+    // To the middle it was pushed; there it was announced, as it is longer than its key, and asked for.
     assert_eq!(middle.metrics().await.requested_txs, 0);
     assert_eq!(last.metrics().await.requested_txs, 1);
     assert_eq!(last.metrics().await.bodies_received, 1);

@@ -46,14 +46,14 @@ async fn transactions_travel_are_committed_and_counted() {
     let leaf = with_pool(71, &[pool_address(&hub)]).await;
     let far = with_pool(72, &[pool_address(&hub)]).await;
     until(&hub, "links", |status| peers_of(status) == 2).await;
-    let submitted = leaf.post("/v1/pool/submit", json!({ "text": "one" })).await;
+    let submitted = leaf.post("/v1/pool/submit", json!({ "text": "one ".repeat(99) })).await;
     assert_eq!((&submitted["added"], &submitted["refused"]), (&json!(true), &Value::Null));
-    let again = leaf.post("/v1/pool/submit", json!({ "data": "b25l" })).await;
+    let again = leaf.post("/v1/pool/submit", json!({ "data": "b25lIG9uZSBvbmUg".repeat(33) })).await;
     assert_eq!((&again["added"], &again["refused"]), (&json!(false), &json!("in_pool")), "{again}");
     let other = far.post("/v1/pool/submit", json!({ "random_bytes": 4096 })).await;
     for node in [&hub, &leaf, &far] {
         let status = until(node, "transactions", |status| status["txs"] == 2).await;
-        assert_eq!(status["bytes"], 4099);
+        assert_eq!(status["bytes"], 4492);
         let keys = node.get("/v1/pool/txs/10").await;
         assert!(keys.as_array().unwrap().contains(&submitted["key"]), "{keys}");
         assert!(node.get("/v1/pool/txs/1").await.as_array().unwrap().len() == 1);
@@ -84,7 +84,7 @@ async fn transactions_travel_are_committed_and_counted() {
         ("samara_mempool_peers{protocol=\"cat/2\"}", 1.0),
         ("samara_mempool_active_outbound_connections", 1.0),
         ("samara_mempool_bytes_total{kind=\"payload\",direction=\"up\"}", 4096.0),
-        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"down\"}", 3.0),
+        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"down\"}", 396.0),
         ("samara_mempool_frames_total{kind=\"txs\",direction=\"received\"}", 1.0),
     ];
     for (name, expected) in expected {

@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use samara_lab::results::ColumnsResult;
 
 use super::{ColumnsReport, Row};
-use crate::draw::{Area, Chart, Drawn, SIZE, colour, draw_key, leading_number, steps};
-use crate::words::ms;
+use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Swept, Unit, chart, colour, drawn, drawn_with, rooms, steps};
+use crate::lines::{Line, LinePlot};
 
 /// So many curves at most are drawn; of more, every so manieth is taken (the page has them all).
 const CURVES_MAX: usize = 350;
@@ -51,51 +51,26 @@ fn curves(result: &ColumnsResult, kind: Kind) -> String {
         Kind::Columns => format!("{}: share of subscribers reached, a curve for each column", result.label),
         Kind::Custody => format!("{}: share of own columns there, a curve for each node", result.label),
     };
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        // Drawing into a string cannot fail.
-        let _ = draw_curves(&area, &title, &groups, last.max(1.0) * 1.03);
-    }
-    svg
+    let (x, y) = share_over_time(last.max(1.0) * 1.03);
+    drawn(|area| {
+        let mut chart = chart(area, &title, (&x, PUBLISHED), (&y, ""))?;
+        let count = groups.len().max(1);
+        let opacity = if count > 200 { 0.25 } else { 0.4 };
+        for (i, times) in groups.iter().enumerate() {
+            let style = viridis(i as f64 / count as f64).mix(opacity).stroke_width(1);
+            chart.draw_series(LineSeries::new(steps(times), style))?;
+        }
+        Ok(())
+    })
 }
 
-type Milliseconds = plotters::coord::types::RangedCoordf64;
-type Share = plotters::coord::types::RangedCoordf64;
+/// What the axis of times shows.
+const PUBLISHED: &str = "after the publication";
 
 /// Axes from the publication to `last` milliseconds, and from nothing to all.
-fn share_over_time<'a, 'b>(
-    area: &'a Area<'b>,
-    title: &str,
-    last: f64,
-) -> Result<Chart<'a, 'b, Milliseconds, Share>, Box<dyn std::error::Error>> {
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(42)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..last, 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .x_desc("ms after the publication")
-        .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-        .label_style(("sans-serif", 15))
-        .draw()?;
-    Ok(chart)
-}
-
-fn draw_curves(area: &Area<'_>, title: &str, groups: &[Vec<f64>], last: f64) -> Drawn {
-    area.fill(&WHITE)?;
-    let mut chart = share_over_time(area, title, last)?;
-    let count = groups.len().max(1);
-    let opacity = if count > 200 { 0.25 } else { 0.4 };
-    for (i, times) in groups.iter().enumerate() {
-        let style = viridis(i as f64 / count as f64).mix(opacity).stroke_width(1);
-        chart.draw_series(LineSeries::new(steps(times), style))?;
-    }
-    area.present()?;
-    Ok(())
+fn share_over_time(last: f64) -> (Axis, Axis) {
+    let (across, upright) = rooms(SIZE, LEFT);
+    (Axis::linear(0.0..last, Unit::Milliseconds, across), Axis::linear(0.0..1.0, Unit::Share, upright))
 }
 
 /// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
@@ -126,29 +101,17 @@ fn comparison(results: &[&ColumnsResult]) -> String {
     };
     let runs: Vec<(&str, Vec<f64>)> =
         results.iter().map(|result| (result.label.as_str(), done(result))).collect();
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let _ = draw_comparison(&area, &runs);
-    }
-    svg
-}
-
-fn draw_comparison(area: &Area<'_>, runs: &[(&str, Vec<f64>)]) -> Drawn {
     let times = runs.iter().flat_map(|(_, times)| times).copied();
     let last = times.filter(|time| time.is_finite()).fold(1.0, f64::max) * 1.03;
-    area.fill(&WHITE)?;
-    let mut chart = share_over_time(area, "Share of nodes that have all their columns", last)?;
-    for (i, (label, times)) in runs.iter().enumerate() {
-        let colour = colour(i);
-        chart
-            .draw_series(LineSeries::new(steps(times), colour.stroke_width(2)))?
-            .label(*label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-    }
-    draw_key(&mut chart, SeriesLabelPosition::LowerRight)?;
-    area.present()?;
-    Ok(())
+    let (x, y) = share_over_time(last);
+    let lines = runs.iter().enumerate().map(|(i, (label, _))| (Mark::Line(colour(i)), (*label).to_owned()));
+    drawn_with(&Key::new(lines, SIZE.0), |area| {
+        let mut chart = chart(area, "Share of nodes that have all their columns", (&x, PUBLISHED), (&y, ""))?;
+        for (i, (_, times)) in runs.iter().enumerate() {
+            chart.draw_series(LineSeries::new(steps(times), colour(i).stroke_width(2)))?;
+        }
+        Ok(())
+    })
 }
 
 /// An approximation of the colour map viridis.
@@ -186,80 +149,41 @@ fn sweeps(report: &ColumnsReport) -> Vec<(String, String)> {
                 .chain(values)
                 .collect::<Vec<_>>()
                 .join(", ");
-            let mut svg = String::new();
-            {
-                let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-                let _ = draw_lines(&area, &title, &report.axes[last].1, &rows, last);
-            }
+            let svg = lines(&title, &report.axes[last].1, &rows, last);
             let name = panel.iter().fold("sweep".to_owned(), |name, value| format!("{name}-{value}"));
             (name.replace([' ', '/'], "_"), svg)
         })
         .collect()
 }
 
-fn draw_lines(area: &Area<'_>, title: &str, axis: &str, rows: &[&Row], last: usize) -> Drawn {
-    let x_of = |row: &Row| leading_number(&row.point[last]);
-    let unit = rows.first().map_or(String::new(), |row| {
-        row.point[last].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim().to_owned()
-    });
-    let xs: Vec<f64> = rows.iter().map(|row| x_of(row)).collect();
-    let (low, high) =
-        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
-    let top = rows.iter().map(|row| row.mean + row.confidence).fold(0.0, f64::max).max(1.0) * 1.25;
-    let bottom = rows.iter().map(|row| row.bound).filter(|bound| *bound > 0.0).fold(top, f64::min) * 0.8;
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(42)
-        .y_label_area_size(64)
-        .build_cartesian_2d((low * 0.95..high * 1.05).log_scale(), (bottom..top).log_scale())?;
-    let description = if unit.is_empty() { axis.to_owned() } else { format!("{axis} ({unit})") };
-    chart
-        .configure_mesh()
-        .light_line_style(RGBColor(246, 246, 246))
-        .bold_line_style(RGBColor(226, 226, 226))
-        .x_label_formatter(&|value| format!("{value}"))
-        .y_label_formatter(&|value| ms(*value))
-        .x_desc(description)
-        .label_style(("sans-serif", 15))
-        .draw()?;
+fn lines(title: &str, axis: &str, rows: &[&Row], last: usize) -> String {
+    let (swept, xs) = Swept::new(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
     let mut runs: Vec<&str> = Vec::new();
     for row in rows {
         if !runs.contains(&row.run.as_str()) {
             runs.push(&row.run);
         }
     }
-    for (i, run) in runs.iter().enumerate() {
-        let of_run: Vec<&&Row> = rows.iter().filter(|row| row.run == *run).collect();
-        let colour = colour(i);
-        let points: Vec<(f64, f64)> = of_run.iter().map(|row| (x_of(row), row.mean)).collect();
-        chart
-            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
-            .label(of_run[0].label.clone())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-        chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
-        chart.draw_series(of_run.iter().filter(|row| row.confidence > 0.0).map(|row| {
-            let x = x_of(row);
-            PathElement::new(
-                [(x, (row.mean - row.confidence).max(bottom)), (x, row.mean + row.confidence)],
-                colour,
-            )
-        }))?;
-    }
-    let bound: Vec<(f64, f64)> = rows
+    let of_run = |run: &str| rows.iter().zip(&xs).filter(move |(row, _)| row.run == run).collect::<Vec<_>>();
+    let mut lines: Vec<Line> = runs
         .iter()
-        .filter(|row| Some(&row.run.as_str()) == runs.first())
-        .map(|row| (x_of(row), row.bound))
+        .map(|run| {
+            let points = of_run(run);
+            Line {
+                label: points[0].0.label.clone(),
+                points: points.iter().map(|(row, x)| (**x, row.mean)).collect(),
+                confidence: points.iter().map(|(row, _)| row.confidence).collect(),
+                bound: false,
+            }
+        })
         .collect();
-    chart
-        .draw_series(DashedLineSeries::new(bound, 6, 5, BLACK.stroke_width(1)))?
-        .label("lower bound")
-        .legend(|(x, y)| {
-            let dash = |from: i32, to: i32| PathElement::new([(from, 0), (to, 0)], BLACK.stroke_width(1));
-            EmptyElement::at((x, y)) + dash(0, 6) + dash(12, 18)
-        });
-    draw_key(&mut chart, SeriesLabelPosition::UpperRight)?;
-    area.present()?;
-    Ok(())
+    let bound = runs.first().map(|run| of_run(run)).unwrap_or_default();
+    let bound: Vec<(f64, f64)> =
+        bound.iter().filter(|(row, _)| row.bound > 0.0).map(|(row, x)| (**x, row.bound)).collect();
+    if !bound.is_empty() {
+        let label = "lower bound".to_owned();
+        lines.push(Line { label, points: bound, confidence: Vec::new(), bound: true });
+    }
+    LinePlot { title, axis, swept: &swept, unit: Unit::Milliseconds, lines, rings: Vec::new(), ring: "" }
+        .svg()
 }

@@ -1,38 +1,83 @@
 //! Figures of all runs of a group side by side, or over a sweep.
 
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-
-use super::{GroupReport, Row, Value, links, schedule};
-use crate::draw::{Area, Drawn, SIZE, colour, draw_key, drawn, drawn_at, places};
+use super::{GroupReport, Row, Value, bars, links, price, schedule};
+use crate::draw::{Swept, Unit};
+use crate::latency::{self, Curve};
 use crate::lines::{Line, LinePlot};
-use crate::words::short_ms;
 
-/// A figure: name, what it shows, SVG.
-pub(super) type Figure = (String, String, String);
-/// A figure over a sweep: its name, what it shows, and the value.
-type Swept = (&'static str, &'static str, Value);
+/// A figure.
+pub(super) struct Figure {
+    pub(super) name: String,
+    /// What it shows.
+    pub(super) caption: String,
+    pub(super) svg: String,
+    /// Whether it takes the whole width of a page.
+    pub(super) wide: bool,
+}
 
-/// What is drawn over a sweep.
-const SWEPT: [Swept; 5] = [
-    ("throughput", "MB/node/s", |m| m.throughput_mb_per_s),
-    ("share", "share of the bound", |m| m.share_of_bound),
-    ("gain", "gain over the first run with as many senders", |m| m.gain.unwrap_or(f64::NAN)),
-    ("latency", "median time until another member has a message (ms)", |m| {
-        m.delivery_latency_ms.as_ref().map_or(f64::NAN, |times| times.p50)
-    }),
-    ("gap", "longest time without a delivery (ms)", |m| m.longest_gap_ms),
+impl Figure {
+    pub(super) fn new(name: impl Into<String>, caption: impl Into<String>, svg: String) -> Self {
+        Self { name: name.into(), caption: caption.into(), svg, wide: false }
+    }
+}
+
+/// What is drawn over a sweep: its name, title and unit, what its caption says, and the value.
+struct Shown {
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    caption: &'static str,
+    value: Value,
+    /// The bound that is drawn with it, and what the key calls it.
+    bound: Option<(&'static str, Value)>,
+}
+
+const SHOWN: [Shown; 5] = [
+    Shown {
+        name: "throughput",
+        title: "payload that a member delivers, in MB/s",
+        unit: Unit::Number,
+        caption: "Its own messages included; from the first broadcast until the last delivery.",
+        value: |m| m.throughput_mb_per_s,
+        bound: Some(("what no shape exceeds", |m| m.upper_bound_mb_per_s)),
+    },
+    Shown {
+        name: "share",
+        title: "throughput as a share of what no shape exceeds",
+        unit: Unit::Share,
+        caption: "The bound is that of as many senders, on links whose packets have headers.",
+        value: |m| m.share_of_bound,
+        bound: None,
+    },
+    Shown {
+        name: "gain",
+        title: "throughput over that of the first run",
+        unit: Unit::Number,
+        caption: "With the same values of the sweep. In theory a ring gains (N-1)/S over direct sending with S < N senders, and nothing with N.",
+        value: |m| m.gain.unwrap_or(f64::NAN),
+        bound: None,
+    },
+    Shown {
+        name: "latency",
+        title: "median time until another member has a message",
+        unit: Unit::Milliseconds,
+        caption: "From handing it in; with as many messages as are taken that is mostly waiting in windows.",
+        value: |m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, |times| times.p50),
+        bound: None,
+    },
+    Shown {
+        name: "gap",
+        title: "longest time without a delivery",
+        unit: Unit::Milliseconds,
+        caption: "At any member that stays, while messages were being broadcast.",
+        value: |m| m.longest_gap_ms,
+        bound: None,
+    },
 ];
 
 /// The axis over which latency is drawn against throughput.
 const RATE: &str = "group.rate";
-/// Pixels of a row, and of what is around all of them.
-const ROW_PIXELS: u32 = 34;
-const AROUND_PIXELS: u32 = 120;
-/// Pixels for labels beside rows.
-const LABEL_PIXELS: u32 = 210;
-/// The most curves of a figure, and rows of one.
+/// The most curves of a figure.
 const CURVES_MAX: usize = 12;
 
 /// All figures.
@@ -41,181 +86,32 @@ pub(super) fn all(report: &GroupReport) -> Vec<Figure> {
         return over_the_sweep(report);
     }
     let mut figures = vec![
-        (
-            "throughput".to_owned(),
-            "Payload that a member delivers, its own included (bars), what others published or measured (rings), and what no shape can exceed with \
-             as many senders (lines)."
-                .to_owned(),
-            throughput(report),
+        Figure::new(
+            "throughput",
+            "The payload that a member delivers, its own included; with what no shape can exceed with as many senders.",
+            bars::throughput(report),
         ),
-        (
-            "uplinks".to_owned(),
-            "How busy the uplink of each member was: hot where a few send to everybody, even on the ring.".to_owned(),
-            uplinks(report),
+        Figure::new(
+            "uplinks",
+            "How busy the uplink of each member was: hot where one sends to everybody, even on the ring.",
+            links::uplinks(&report.rows),
         ),
     ];
-    figures.extend(schedule::all(&report.rows));
     if report.rows.len() <= CURVES_MAX {
-        figures.push((
-            "latency".to_owned(),
-            "The share of deliveries that had happened after a time; dots at 50 % and 99 %.".to_owned(),
-            latency(report),
-        ));
+        let curve = |row| -> Curve<'_> {
+            let row: &Row = row;
+            Curve { label: &row.label, points: &row.first.latency }
+        };
+        let curves: Vec<Curve<'_>> = report.rows.iter().map(curve).collect();
+        let caption = format!(
+            "The share of deliveries by the time from handing in a message until another member had it; dots at 50 % and 99 %.{}",
+            latency::hidden(&curves)
+        );
+        figures.push(Figure::new("latency", caption, latency::figure(&curves, "after it was handed in")));
     }
-    figures.extend(links::all(&report.rows));
+    figures.extend(links::fields(&report.rows));
+    figures.extend(schedule::all(&report.rows));
     figures
-}
-
-/// The labels of rows from top to bottom, at the left of a chart.
-pub(super) fn label_rows<X: Ranged>(
-    area: &Area<'_>,
-    chart: &ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, RangedCoordf64>>,
-    labels: &[String],
-) -> Drawn {
-    let (across, upright) = chart.plotting_area().get_pixel_range();
-    let style = ("sans-serif", 15).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
-    let height = f64::from(upright.end - upright.start) / labels.len().max(1) as f64;
-    for (place, label) in labels.iter().enumerate() {
-        let y = f64::from(upright.start) + (place as f64 + 0.5) * height;
-        area.draw(&Text::new(label.clone(), (across.start - 10, y as i32), style.clone()))?;
-    }
-    Ok(())
-}
-
-fn labels(rows: &[Row]) -> Vec<String> {
-    rows.iter().map(|row| row.label.clone()).collect()
-}
-
-fn throughput(report: &GroupReport) -> String {
-    let rows = &report.rows;
-    let known = |row: &Row| -> Vec<f64> {
-        let of_run = report.known.iter().filter(|known| known.run == row.run);
-        of_run.filter(|known| known.metric == "throughput_mb_per_s").map(|known| known.known).collect()
-    };
-    let ours: Vec<f64> = rows.iter().map(|row| row.mean(|m| m.throughput_mb_per_s)).collect();
-    let bounds: Vec<f64> = rows.iter().map(|row| row.mean(|m| m.upper_bound_mb_per_s)).collect();
-    let most = ours.iter().chain(&bounds).copied().chain(rows.iter().flat_map(&known)).fold(1e-3, f64::max);
-    let all = rows.len() as f64;
-    drawn_at((SIZE.0, AROUND_PIXELS + ROW_PIXELS * rows.len() as u32), |area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption("payload that a member delivers", ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(LABEL_PIXELS)
-            .build_cartesian_2d(0.0..most * 1.15, 0.0..all)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .light_line_style(WHITE)
-            .y_labels(0)
-            .x_desc("MB/node/s")
-            .label_style(("sans-serif", 15))
-            .draw()?;
-        let style = ("sans-serif", 14).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
-        for (place, ((row, ours), bound)) in rows.iter().zip(&ours).zip(&bounds).enumerate() {
-            let middle = all - place as f64 - 0.5;
-            let bar = Rectangle::new([(0.0, middle - 0.3), (*ours, middle + 0.3)], colour(1).filled());
-            chart.draw_series(std::iter::once(bar))?;
-            let line = [(*bound, middle - 0.42), (*bound, middle + 0.42)];
-            chart.draw_series(std::iter::once(PathElement::new(line, BLACK.stroke_width(2))))?;
-            let rings =
-                known(row).into_iter().map(|value| Circle::new((value, middle), 7, BLACK.stroke_width(2)));
-            chart.draw_series(rings)?;
-            let at = (ours.max(*bound) + most * 0.012, middle);
-            chart.draw_series(std::iter::once(Text::new(format!("{ours:.1}"), at, style.clone())))?;
-        }
-        label_rows(area, &chart, &labels(rows))
-    })
-}
-
-/// A cell for each member in a row for each run, the darker the busier.
-fn uplinks(report: &GroupReport) -> String {
-    let rows = &report.rows;
-    let members = rows.iter().map(|row| row.first.members.len()).max().unwrap_or(1);
-    let all = rows.len() as f64;
-    drawn_at((SIZE.0, AROUND_PIXELS + ROW_PIXELS * rows.len() as u32), |area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption("how busy uplinks were", ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(LABEL_PIXELS)
-            .build_cartesian_2d(0.0..members as f64, 0.0..all)?;
-        chart
-            .configure_mesh()
-            .disable_mesh()
-            .y_labels(0)
-            .x_desc("member")
-            .x_label_formatter(&|at| if at.fract().abs() < 0.01 { format!("{at:.0}") } else { String::new() })
-            .label_style(("sans-serif", 15))
-            .draw()?;
-        for (place, row) in rows.iter().enumerate() {
-            let low = all - place as f64 - 1.0;
-            let cells: Vec<f64> = row.first.members.iter().map(|member| member.uplink_utilisation).collect();
-            draw_cells(area, &mut chart, &cells, low, members <= 16)?;
-        }
-        label_rows(area, &chart, &labels(rows))
-    })
-}
-
-/// A line of cells with shares, the darker the more.
-pub(super) fn draw_cells(
-    area: &Area<'_>,
-    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
-    shares: &[f64],
-    low: f64,
-    with_numbers: bool,
-) -> Drawn {
-    let style = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Center));
-    for (place, share) in shares.iter().enumerate() {
-        let left = place as f64;
-        let shade = share.clamp(0.0, 1.0);
-        let corners = [(left, low + 0.04), (left + 1.0, low + 0.96)];
-        let cell = Rectangle::new(corners, colour(0).mix(0.05 + 0.9 * shade).filled());
-        chart.draw_series(std::iter::once(cell))?;
-        if with_numbers {
-            let ink = if shade > 0.55 { &WHITE } else { &BLACK };
-            let text = format!("{:.0} %", share * 100.0);
-            let at = (left + 0.5, low + 0.5);
-            chart.draw_series(std::iter::once(Text::new(text, at, style.clone().color(ink))))?;
-        }
-    }
-    Ok(())
-}
-
-fn latency(report: &GroupReport) -> String {
-    let curves = || {
-        report.rows.iter().map(|row| (&row.label, &row.first.latency)).filter(|(_, curve)| !curve.is_empty())
-    };
-    let at = |curve: &[(f64, f64)], share: f64| {
-        curve.iter().find(|(_, reached)| *reached >= share).or(curve.last()).map_or(1.0, |(ms, _)| *ms)
-    };
-    let from = curves().map(|(_, curve)| at(curve, 0.01)).fold(f64::INFINITY, f64::min).max(1e-3);
-    let until = curves().map(|(_, curve)| at(curve, 0.999)).fold(1e-2, f64::max) * 1.3;
-    drawn(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption("from handing in a message until another member has it", ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d((from.min(until / 2.0)..until).log_scale(), 0.0..1.02)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .x_label_formatter(&|ms| short_ms(*ms))
-            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-            .label_style(("sans-serif", 15))
-            .draw()?;
-        for (i, (label, curve)) in curves().enumerate() {
-            let colour = colour(i);
-            chart
-                .draw_series(LineSeries::new(curve.iter().copied(), colour.stroke_width(2)))?
-                .label(label.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            let dots = [0.5, 0.99].map(|share| Circle::new((at(curve, share), share), 4, colour.filled()));
-            chart.draw_series(dots)?;
-        }
-        draw_key(&mut chart, SeriesLabelPosition::UpperLeft)
-    })
 }
 
 /// Lines over the last axis, a figure for each combination of the others; where the rate varies, latency against throughput.
@@ -233,45 +129,60 @@ fn over_the_sweep(report: &GroupReport) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (place, rows) in &groups {
         let fixed = report.axes.iter().zip(place);
-        let place: String = fixed.map(|((_, label), value)| format!(", {label} {value}")).collect();
-        let name = |what: &str| format!("sweep-{what}{place}").replace([' ', '/', '"', ',', '[', ']'], "_");
+        let place: String = fixed.map(|((_, label), value)| format!("{label} {value}, ")).collect();
+        let safe = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let suffix =
+            format!("-{place}").trim_end_matches([',', ' ', '-']).chars().map(safe).collect::<String>();
         if key == RATE {
-            for (what, title, value) in PRICES {
-                let lines = lines(rows, last, |row, _| (row.mean(|m| m.throughput_mb_per_s), value(row)));
-                let svg = LinePlot { title, axis: "MB/node/s", lines }.svg();
-                figures.push((name(what), format!("Against throughput{place}: {title}."), svg));
-            }
+            figures.extend(price::all(rows, &place, &suffix));
         }
-        for (what, title, value) in SWEPT {
-            if rows.iter().all(|row| !row.mean(value).is_finite()) {
-                continue;
-            }
-            let lines = lines(rows, last, |row, x| (x, row.mean(value)));
-            let svg = LinePlot { title, axis, lines }.svg();
-            figures.push((name(what), format!("Over {axis}{place}: {title}."), svg));
+        let values: Vec<&str> = rows.iter().map(|row| row.point[last].as_str()).collect();
+        let (swept, xs) = Swept::new(&values);
+        for shown in SHOWN.iter().filter(|shown| is_told(rows, shown)) {
+            let lines = lines(rows, &xs, shown);
+            let title = &format!("{place}{}", shown.title);
+            let plot =
+                LinePlot { title, axis, swept: &swept, unit: shown.unit, lines, rings: Vec::new(), ring: "" };
+            let name = format!("sweep-{}{suffix}", shown.name);
+            figures.push(Figure::new(name, shown.caption, plot.svg()));
         }
     }
     figures
 }
 
-/// What latency is drawn against throughput: name, title, value.
-type Price = (&'static str, &'static str, fn(&Row) -> f64);
+/// Whether a figure says something: there is a value, and it is not the same everywhere.
+fn is_told(rows: &[&Row], shown: &Shown) -> bool {
+    let mut values = rows.iter().map(|row| row.mean(shown.value)).filter(|value| value.is_finite());
+    values.next().is_some_and(|first| values.any(|value| (value - first).abs() > first.abs() * 1e-3))
+}
 
-const PRICES: [Price; 2] = [
-    ("price", "median time until another member has a message (ms)", |row| row.latency(|times| times.p50)),
-    ("price-p99", "99th percentile of that time (ms)", |row| row.latency(|times| times.p99)),
-];
-
-/// A line for each run, over the values of an axis.
-fn lines(rows: &[&Row], axis: usize, point: impl Fn(&Row, f64) -> (f64, f64)) -> Vec<Line> {
-    let xs = places(&rows.iter().map(|row| row.point[axis].as_str()).collect::<Vec<_>>());
+/// A line for each run over the places of its values, and the bound where it is the same for all runs.
+fn lines(rows: &[&Row], xs: &[f64], shown: &Shown) -> Vec<Line> {
     let mut lines: Vec<(&str, Line)> = Vec::new();
+    let mut bound: Vec<(f64, f64)> = Vec::new();
+    let mut is_one = true;
     for (row, x) in rows.iter().zip(xs) {
-        let point = point(row, x);
+        let point = (*x, row.mean(shown.value));
         match lines.iter_mut().find(|(run, _)| *run == row.run) {
             Some((_, line)) => line.points.push(point),
-            None => lines.push((&row.run, Line { label: row.label.clone(), points: vec![point] })),
+            None => lines.push((&row.run, line(row.label.clone(), vec![point], false))),
+        }
+        if let Some((_, value)) = shown.bound {
+            let at = row.mean(value);
+            match bound.iter().find(|(other, _)| other == x) {
+                Some((_, known)) => is_one &= (known - at).abs() <= at * 1e-3,
+                None => bound.push((*x, at)),
+            }
         }
     }
-    lines.into_iter().map(|(_, line)| line).collect()
+    let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+    if let Some((label, _)) = shown.bound.filter(|_| is_one) {
+        bound.sort_by(|a, b| a.0.total_cmp(&b.0));
+        lines.push(line(label.to_owned(), bound, true));
+    }
+    lines
+}
+
+fn line(label: String, points: Vec<(f64, f64)>, bound: bool) -> Line {
+    Line { label, points, confidence: Vec::new(), bound }
 }

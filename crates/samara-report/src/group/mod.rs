@@ -1,8 +1,10 @@
 //! The report of broadcasts in a group.
 
+mod bars;
 mod figures;
 mod links;
 mod page;
+mod price;
 mod schedule;
 
 use samara_lab::measure::Statistics;
@@ -69,7 +71,7 @@ impl GroupReport {
     }
 
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self).into_iter().map(|(name, _, svg)| (name, svg)).collect()
+        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
     }
 
     pub(crate) fn table(&self) -> String {

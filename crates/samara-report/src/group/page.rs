@@ -68,12 +68,13 @@ fn throughput(report: &GroupReport, body: &mut String) {
 fn drawings(report: &GroupReport, body: &mut String) {
     let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
     let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
-    for (_, caption, svg) in figures::all(report) {
+    for figure in figures::all(report) {
+        let wide = if figure.wide { " wide" } else { "" };
         let _ = write!(
             body,
-            "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
-            inline(&svg),
-            text(&caption)
+            "<figure class=\"static{wide}\">{}<figcaption>{}</figcaption></figure>",
+            inline(&figure.svg),
+            text(&figure.caption)
         );
     }
     body.push_str("</div></section>");

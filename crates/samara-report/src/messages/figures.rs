@@ -4,9 +4,8 @@ use plotters::prelude::*;
 use samara_lab::results::MessagesResult;
 
 use super::{MessagesReport, Row, Series};
-use crate::draw::{colour, draw_key, drawn, places};
+use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Swept, Unit, chart, colour, drawn_with, rooms};
 use crate::lines::{Line, LinePlot};
-use crate::words::short_ms;
 
 /// Bars of a histogram.
 const BINS: usize = 120;
@@ -70,101 +69,71 @@ fn times(result: &MessagesResult) -> Vec<f64> {
     times
 }
 
+/// The slowest run's 99.9th percentile is this much more than the fastest run's median where times go by powers of ten.
+const POWERS_FROM: f64 = 40.0;
+
 /// An axis of times: from nothing to the last of almost all, so that a few stragglers do not squeeze the rest; by powers of
 /// ten where runs are so different that the fast ones would be one line at the edge.
-#[derive(Clone, Copy)]
-struct Times {
-    from: f64,
-    until: f64,
-    by_powers: bool,
-}
-
-impl Times {
-    /// The slowest run's 99.9th percentile is this much more than the fastest run's median.
-    const POWERS_FROM: f64 = 40.0;
-
-    fn of(all: &[Vec<f64>]) -> Self {
-        let at = |times: &Vec<f64>, share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let timed = || all.iter().filter(|times| !times.is_empty());
-        let until = timed().map(|times| at(times, 0.999)).fold(0.0, f64::max).max(1e-3);
-        let median = timed().map(|times| at(times, 0.5)).fold(f64::INFINITY, f64::min).max(1e-3);
-        let by_powers = until / median > Self::POWERS_FROM;
-        if by_powers {
-            let from = timed().map(|times| times[0]).fold(f64::INFINITY, f64::min).max(1e-3);
-            Self { from: (from * 0.8).log10(), until: (until * 1.3).log10(), by_powers }
-        } else {
-            Self { from: 0.0, until: until * 1.05, by_powers }
-        }
-    }
-
-    fn place(self, ms: f64) -> f64 {
-        if self.by_powers { ms.max(1e-6).log10().max(self.from) } else { ms }
-    }
-
-    fn label(self, place: f64) -> String {
-        if self.by_powers { short_ms(10_f64.powf(place)) } else { format!("{place}") }
-    }
-
-    fn axis(self) -> &'static str {
-        if self.by_powers { "until the last node had it" } else { "ms until the last node had it" }
+fn times_axis(all: &[Vec<f64>]) -> Axis {
+    let at = |times: &Vec<f64>, share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let timed = || all.iter().filter(|times| !times.is_empty());
+    let until = timed().map(|times| at(times, 0.999)).fold(0.0, f64::max).max(1e-3);
+    let median = timed().map(|times| at(times, 0.5)).fold(f64::INFINITY, f64::min).max(1e-3);
+    let room = rooms(SIZE, LEFT).0;
+    if until / median > POWERS_FROM {
+        let from = timed().map(|times| times[0]).fold(f64::INFINITY, f64::min).max(1e-3);
+        Axis::powers(from * 0.8..until * 1.3, Unit::Milliseconds, room)
+    } else {
+        Axis::linear(0.0..until * 1.05, Unit::Milliseconds, room)
     }
 }
+
+/// The key of a series: a line for each run.
+fn lines_key(series: &Series<'_>) -> Key {
+    let line = |(i, result): (usize, &&MessagesResult)| (Mark::Line(colour(i)), result.label.clone());
+    Key::new(series.results.iter().enumerate().map(line), SIZE.0)
+}
+
+/// What the axis of dissemination times shows.
+const UNTIL: &str = "until the last node had it";
 
 fn histogram(series: &Series<'_>) -> String {
     let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
-    let axis = Times::of(&all);
-    let width = (axis.until - axis.from) / BINS as f64;
+    let axis = times_axis(&all);
     let counts: Vec<Vec<f64>> = all
         .iter()
         .map(|times| {
             let mut bins = vec![0.0; BINS];
             times.iter().for_each(|time| {
-                if let Some(bin) = bins.get_mut(((axis.place(*time) - axis.from) / width) as usize) {
+                if let Some(bin) = bins.get_mut((axis.share(*time).max(0.0) * BINS as f64) as usize) {
                     *bin += 1.0;
                 }
             });
             bins
         })
         .collect();
-    // The key stands in the upper right corner, a line for each run, where a spike would hide behind it.
-    let headroom = 1.08 + 0.06 * counts.len() as f64;
-    let top = counts.iter().flatten().copied().fold(1.0, f64::max) * headroom;
-    drawn(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(title(series, "dissemination times"), ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(72)
-            .build_cartesian_2d(axis.from..axis.until, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .x_desc(axis.axis())
-            .y_desc("messages")
-            .x_label_formatter(&|place| axis.label(*place))
-            .y_label_formatter(&|count| format!("{count:.0}"))
-            .label_style(("sans-serif", 15))
-            .draw()?;
-        for (i, (result, bins)) in series.results.iter().zip(&counts).enumerate() {
+    let top = counts.iter().flatten().copied().fold(1.0, f64::max) * 1.08;
+    let upright = Axis::linear(0.0..top, Unit::Count, rooms(SIZE, LEFT).1);
+    drawn_with(&lines_key(series), |area| {
+        let title = title(series, "dissemination times");
+        let mut chart = chart(area, &title, (&axis, UNTIL), (&upright, "messages"))?;
+        for (i, bins) in counts.iter().enumerate() {
             let colour = colour(i);
             let corners = bins.iter().enumerate().flat_map(|(bin, count)| {
-                let from = axis.from + bin as f64 * width;
-                [(from, *count), (from + width, *count)]
+                let at = |bin: usize| axis.value(bin as f64 / BINS as f64);
+                [(at(bin), *count), (at(bin + 1), *count)]
             });
-            chart
-                .draw_series(
-                    AreaSeries::new(corners, 0.0, colour.mix(0.12)).border_style(colour.stroke_width(2)),
-                )?
-                .label(result.label.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            chart.draw_series(
+                AreaSeries::new(corners, 0.0, colour.mix(0.12)).border_style(colour.stroke_width(2)),
+            )?;
         }
-        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+        Ok(())
     })
 }
 
 fn cumulative(series: &Series<'_>) -> String {
     let all: Vec<Vec<f64>> = series.results.iter().map(|result| times(result)).collect();
-    let axis = Times::of(&all);
+    let axis = times_axis(&all);
     let curves: Vec<Vec<(f64, f64)>> = series
         .results
         .iter()
@@ -172,19 +141,15 @@ fn cumulative(series: &Series<'_>) -> String {
         .map(|(result, times)| {
             let published = result.messages.len().max(1) as f64;
             let every = (times.len() / 400).max(1);
-            let mut points = vec![(axis.from, 0.0)];
+            let mut points = vec![(axis.ends().start, 0.0)];
             points.extend(
-                times
-                    .iter()
-                    .enumerate()
-                    .step_by(every)
-                    .map(|(i, time)| (axis.place(*time), (i + 1) as f64 / published)),
+                times.iter().enumerate().step_by(every).map(|(i, time)| (*time, (i + 1) as f64 / published)),
             );
-            points.extend(times.last().map(|time| (axis.place(*time), times.len() as f64 / published)));
+            points.extend(times.last().map(|time| (*time, times.len() as f64 / published)));
             points
         })
         .collect();
-    shares(series, "cumulative dissemination times", &curves, axis, axis.axis())
+    shares(series, "cumulative dissemination times", &curves, &axis, UNTIL)
 }
 
 fn inter_arrival(series: &Series<'_>) -> String {
@@ -193,45 +158,31 @@ fn inter_arrival(series: &Series<'_>) -> String {
     let ends = curves.iter().filter_map(|curve| curve.iter().find(|(_, share)| *share >= 0.995));
     let last = ends.map(|(time, _)| *time).fold(0.0, f64::max);
     let until = if last > 0.0 { last * 1.05 } else { 1.0 };
-    let axis = Times { from: 0.0, until, by_powers: false };
-    shares(series, "between two deliveries at a node", &curves, axis, "ms since the one before")
+    let axis = Axis::linear(0.0..until, Unit::Milliseconds, rooms(SIZE, LEFT).0);
+    shares(series, "between two deliveries at a node", &curves, &axis, "since the one before")
 }
 
 /// Curves from nothing to all, with lines and dots at 50 and 99 %.
-fn shares(series: &Series<'_>, what: &str, curves: &[Vec<(f64, f64)>], axis: Times, name: &str) -> String {
-    drawn(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(title(series, what), ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(56)
-            .build_cartesian_2d(axis.from..axis.until, 0.0..1.02)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .x_desc(name)
-            .x_label_formatter(&|place| axis.label(*place))
-            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-            .label_style(("sans-serif", 15))
-            .draw()?;
+fn shares(series: &Series<'_>, what: &str, curves: &[Vec<(f64, f64)>], axis: &Axis, name: &str) -> String {
+    let upright = Axis::linear(0.0..1.02, Unit::Share, rooms(SIZE, LEFT).1);
+    let ends = axis.ends();
+    drawn_with(&lines_key(series), |area| {
+        let mut chart = chart(area, &title(series, what), (axis, name), (&upright, ""))?;
         for share in [0.5, 0.99] {
-            let line = [(axis.from, share), (axis.until, share)];
+            let line = [(ends.start, share), (ends.end, share)];
             chart.draw_series(DashedLineSeries::new(line, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
         }
-        for (i, (result, curve)) in series.results.iter().zip(curves).enumerate() {
+        for (i, curve) in curves.iter().enumerate() {
             let colour = colour(i);
-            let inside: Vec<(f64, f64)> = curve.iter().copied().filter(|(x, _)| *x <= axis.until).collect();
-            chart
-                .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?
-                .label(result.label.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            let inside: Vec<(f64, f64)> = curve.iter().copied().filter(|(x, _)| *x <= ends.end).collect();
+            chart.draw_series(LineSeries::new(inside, colour.stroke_width(2)))?;
             let dots = [0.5, 0.99].into_iter().filter_map(|share| {
                 let place = curve.iter().find(|(_, reached)| *reached >= share)?;
-                (place.0 <= axis.until).then(|| Circle::new((place.0, share), 4, colour.filled()))
+                (place.0 <= ends.end).then(|| Circle::new((place.0, share), 4, colour.filled()))
             });
             chart.draw_series(dots)?;
         }
-        draw_key(&mut chart, SeriesLabelPosition::LowerRight)
+        Ok(())
     })
 }
 
@@ -258,48 +209,33 @@ fn hops(series: &Series<'_>) -> String {
         (0..most).find(|hop| counts.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0)));
     let least = least.unwrap_or(1) as f64;
     let runs = counts.len() as f64;
-    drawn(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(title(series, "hops of the last delivery"), ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(56)
-            .build_cartesian_2d(least - 0.5..most as f64 - 0.5, 0.0..1.02)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(WHITE)
-            .x_labels(most)
-            .x_label_formatter(&|hop| {
-                if hop.fract().abs() < 0.01 { format!("{hop:.0}") } else { String::new() }
-            })
-            .x_desc("hops")
-            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-            .label_style(("sans-serif", 15))
-            .draw()?;
-        for (i, (result, shares)) in series.results.iter().zip(&counts).enumerate() {
+    let bar = |(i, result): (usize, &&MessagesResult)| (Mark::Bar(colour(i)), result.label.clone());
+    let key = Key::new(series.results.iter().enumerate().map(bar), SIZE.0);
+    let (across, upright) = rooms(SIZE, LEFT);
+    let x = Axis::linear(least - 0.5..most as f64 - 0.5, Unit::Count, across);
+    let y = Axis::linear(0.0..1.02, Unit::Share, upright);
+    drawn_with(&key, |area| {
+        let mut chart = chart(area, &title(series, "hops of the last delivery"), (&x, "hops"), (&y, ""))?;
+        for (i, shares) in counts.iter().enumerate() {
             let colour = colour(i);
             let bars = shares.iter().enumerate().filter(|(_, share)| **share > 0.0).map(|(hop, share)| {
                 let from = hop as f64 - 0.4 + 0.8 * i as f64 / runs;
                 Rectangle::new([(from, 0.0), (from + 0.8 / runs, *share)], colour.filled())
             });
-            chart
-                .draw_series(bars)?
-                .label(result.label.clone())
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
+            chart.draw_series(bars)?;
         }
-        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+        Ok(())
     })
 }
 
 /// A name for files, a title, and where the value is found.
-type Swept = (&'static str, &'static str, fn(&Row) -> f64);
+type Shown = (&'static str, &'static str, Unit, fn(&Row) -> f64);
 
 /// What is drawn over the last axis of a sweep.
-const SWEPT: [Swept; 3] = [
-    ("dissemination", "mean dissemination time (ms)", |row| row.mean),
-    ("hops", "mean hops of the last delivery", |row| row.hops),
-    ("copies", "copies received for each delivery", |row| row.copies),
+const SWEPT: [Shown; 3] = [
+    ("dissemination", "mean dissemination time", Unit::Milliseconds, |row| row.mean),
+    ("hops", "mean hops of the last delivery", Unit::Number, |row| row.hops),
+    ("copies", "copies received for each delivery", Unit::Number, |row| row.copies),
 ];
 
 /// For each combination of the other axes' values: lines over the last axis, one for each run.
@@ -316,7 +252,7 @@ pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.point[..last] == *panel).collect();
         let values: Vec<String> =
             report.axes.iter().zip(panel).map(|((_, label), value)| format!(", {label} {value}")).collect();
-        for (name, what, value) in SWEPT {
+        for (name, what, unit, value) in SWEPT {
             let title = format!("{what}{}", values.concat());
             let name = panel.iter().fold(format!("sweep-{name}"), |name, value| format!("{name}-{value}"));
             let mut runs: Vec<&str> = Vec::new();
@@ -325,13 +261,23 @@ pub(super) fn sweeps(report: &MessagesReport) -> Vec<(String, String)> {
                     runs.push(&row.run);
                 }
             });
-            let xs = places(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
+            let (swept, xs) =
+                Swept::new(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
             let lines = runs.into_iter().map(|run| {
                 let of_run = || rows.iter().zip(&xs).filter(|(row, _)| row.run == run);
                 let label = of_run().next().map_or_else(String::new, |(row, _)| row.label.clone());
-                Line { label, points: of_run().map(|(row, x)| (*x, value(row))).collect() }
+                let points = of_run().map(|(row, x)| (*x, value(row))).collect();
+                Line { label, points, confidence: Vec::new(), bound: false }
             });
-            let plot = LinePlot { title: &title, axis: &report.axes[last].1, lines: lines.collect() };
+            let plot = LinePlot {
+                title: &title,
+                axis: &report.axes[last].1,
+                swept: &swept,
+                unit,
+                lines: lines.collect(),
+                rings: Vec::new(),
+                ring: "",
+            };
             figures.push((name.replace([' ', '/'], "_"), plot.svg()));
         }
     }

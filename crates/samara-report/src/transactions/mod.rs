@@ -1,11 +1,16 @@
 //! The report of transactions and their pools.
 
+mod compare;
 mod figures;
+mod maps;
 mod page;
+mod rows;
+mod words;
 
 use samara_lab::measure::Statistics;
 use samara_lab::reference::KnownComparison;
 use samara_lab::results::{TransactionMetrics, TransactionsResult};
+use samara_lab::scenario::{Loaded, Scenario};
 
 use crate::about::{About, by_place};
 use crate::terminal::{draw, number};
@@ -26,6 +31,7 @@ pub(crate) struct TransactionsReport {
 
 /// Runs that differ in their seeds only: means over seeds.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 struct Row {
     run: String,
     label: String,
@@ -36,8 +42,9 @@ struct Row {
     metrics: Vec<TransactionMetrics>,
     /// Milliseconds until a node had a transaction, and the share of deliveries that took at most so long; of the first seed.
     latency: Vec<(f64, f64)>,
+    /// What it was done with but for its pool.
+    circumstances: Option<Box<Scenario>>,
     copies: f64,
-    saved: f64,
     transactions: f64,
     incomplete: f64,
 }
@@ -46,15 +53,28 @@ struct Row {
 const COLUMNS: [&str; 11] =
     ["copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete"];
 
+/// The place of what a run saves, which is known once all runs are.
+const SAVED: usize = 7;
+
 impl TransactionsReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
         results: Vec<TransactionsResult>,
+        loaded: &Loaded,
         known: &[KnownComparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
-        let rows = groups.into_iter().map(|((run, point), results)| row(run, point, &results)).collect();
+        let with = |((run, point), results): ((String, Vec<String>), Vec<&TransactionsResult>)| {
+            let circumstances = compare::circumstances(loaded, &run, &axes, &point).map(Box::new);
+            Row { circumstances, ..row(run, point, &results) }
+        };
+        let mut rows: Vec<Row> = groups.into_iter().map(with).collect();
+        let saved: Vec<Option<f64>> =
+            rows.iter().map(|row| compare::saved(&rows, row, compare::BYTES[0].1)).collect();
+        for (row, saved) in rows.iter_mut().zip(saved) {
+            row.cells[SAVED] = saved.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}"));
+        }
         Self { about, axes, rows, known: known.to_vec() }
     }
 
@@ -63,7 +83,7 @@ impl TransactionsReport {
     }
 
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self).into_iter().map(|(name, _, svg)| (name, svg)).collect()
+        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
     }
 
     pub(crate) fn table(&self) -> String {
@@ -86,31 +106,7 @@ impl TransactionsReport {
 
     /// The key sentences.
     fn headline(&self) -> Vec<String> {
-        let (total, incomplete) = self.rows.iter().fold((0.0, 0.0), |(total, incomplete), row| {
-            (total + row.transactions, incomplete + row.incomplete)
-        });
-        let mut sentences = vec![if incomplete == 0.0 {
-            format!(
-                "{} transactions in {} runs, and every valid one reached every honest node.",
-                number(total),
-                self.rows.len()
-            )
-        } else {
-            format!(
-                "{} of {} transactions did not reach every honest node.",
-                number(incomplete),
-                number(total)
-            )
-        }];
-        let best =
-            self.rows.iter().filter(|row| row.saved.is_finite()).max_by(|a, b| a.saved.total_cmp(&b.saved));
-        if let Some(best) = best.filter(|row| row.saved > 1.0) {
-            sentences.push(format!(
-                "{} needs {:.1} times fewer bytes than {}, with {:.2} bodies for each node and transaction.",
-                best.label, best.saved, self.rows[0].label, best.copies
-            ));
-        }
-        sentences
+        words::headline(self)
     }
 }
 
@@ -122,7 +118,7 @@ impl Row {
 }
 
 const LEGEND: &str = "For each node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
-p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run over those of this one. Early: requests that timed \
+p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this one. Early: requests that timed \
 out although their peer was in time.";
 
 fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row {
@@ -131,7 +127,6 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
     };
     let latency =
         |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
-    let saved = over(&|m| m.bytes_saved_factor.unwrap_or(f64::NAN));
     let copies = over(&|m| m.duplication_factor);
     let incomplete = over(&|m| m.incomplete as f64);
     let cells = vec![
@@ -142,7 +137,7 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
         short_ms(latency(|s| s.p99)),
         format!("{:.2}", over(&|m| m.connection_bytes) / 1e3),
         format!("{:.2}", over(&|m| m.bytes.total) / 1e3),
-        if saved.is_finite() { format!("{saved:.2}") } else { "-".to_owned() },
+        String::new(),
         number(over(&|m| m.early_timeouts as f64)),
         format!("{:.2} %", over(&|m| m.by_block_share) * 100.0),
         number(incomplete),
@@ -154,8 +149,8 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
         cells,
         metrics: results.iter().map(|result| result.metrics.clone()).collect(),
         latency: results[0].latency.clone(),
+        circumstances: None,
         copies,
-        saved,
         transactions: over(&|m| m.transactions as f64),
         incomplete,
     }

@@ -5,13 +5,17 @@ use std::fmt::Write as _;
 
 use samara_lab::results::TransactionMetrics;
 
-use super::{COLUMNS, LEGEND, Row, TransactionsReport, Value, figures};
+use super::compare::{BYTES, races};
+use super::{COLUMNS, LEGEND, Row, TransactionsReport, Value, figures, words};
 use crate::page::{self, inline, text};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{grouped, plural, short_ms};
 
 /// Counters: heading and value.
-const COUNTERS: [(&str, Value); 16] = [
+type Counter = (&'static str, Value);
+
+/// What pools and their peers sent each other.
+const SENT: [Counter; 9] = [
     ("Submitted", |m| m.transactions as f64),
     ("SuccessfulTxs", |m| m.successful_txs as f64),
     ("AlreadySeenTxs", |m| m.already_seen_txs as f64),
@@ -21,12 +25,16 @@ const COUNTERS: [(&str, Value); 16] = [
     ("Nobody to ask", |m| m.lost_txs as f64),
     ("Not found", |m| m.not_found as f64),
     ("Taken back", |m| m.withdrawn_bodies as f64),
+];
+
+/// What pools kept, and what they did not.
+const KEPT: [Counter; 7] = [
     ("Queue full", |m| m.queue_drops as f64),
     ("Evicted", |m| m.evicted_txs as f64),
     ("Expired", |m| m.expired_txs as f64),
     ("Rejected", |m| m.rejected_txs as f64),
-    ("Keys, most", |m| m.keys_max as f64),
-    ("Requests, most", |m| m.requests_max as f64),
+    ("Keys of a node, most", |m| m.keys_max as f64),
+    ("Requests of a node, most", |m| m.requests_max as f64),
     ("In a pool, most", |m| m.pool_txs_max as f64),
 ];
 
@@ -46,6 +54,7 @@ pub(super) fn page(report: &TransactionsReport) -> String {
         drawings(report, &mut body);
     } else {
         drawings(report, &mut body);
+        turns(report, &mut body);
         costs(report, &mut body);
     }
     page::known(&report.known, &mut body);
@@ -60,20 +69,49 @@ fn costs(report: &TransactionsReport, body: &mut String) {
     let _ = write!(body, "<section><h2>What each pool costs</h2><p>{}</p>", text(LEGEND));
     table(report, COLUMNS, body);
     rows(report, body, |row| row.cells.clone());
+    body.push_str("</section>");
 }
 
 fn drawings(report: &TransactionsReport, body: &mut String) {
     let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
     let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
-    for (_, caption, svg) in figures::all(report) {
+    for figure in figures::all(report) {
+        let wide = if figure.wide { " wide" } else { "" };
         let _ = write!(
             body,
-            "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
-            inline(&svg),
-            text(&caption)
+            "<figure class=\"static{wide}\">{}<figcaption>{}</figcaption></figure>",
+            inline(&figure.svg),
+            text(&figure.caption)
         );
     }
     body.push_str("</div></section>");
+}
+
+/// Where over a sweep each run needs fewer bytes than the first.
+fn turns(report: &TransactionsReport, body: &mut String) {
+    let [(_, axis)] = report.axes.as_slice() else { return };
+    let (swept, xs) = words::swept(report);
+    let [connections, wire] = BYTES.map(|(_, value)| races(report, &swept, &xs, value));
+    if connections.is_empty() || connections.len() != wire.len() {
+        return;
+    }
+    let _ = write!(
+        body,
+        "<section><h2>Where the trade turns</h2><p>Over {}: where a run needs fewer bytes for each node and transaction than \"{}\", announcements \
+         and all else included; between measured points as on the lines of the figures.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>",
+        text(axis),
+        text(&report.rows[0].label)
+    );
+    BYTES.iter().for_each(|(name, _)| cell("<th>", name, "</th>", body));
+    body.push_str("</tr></thead><tbody>");
+    for (connections, wire) in connections.iter().zip(&wire) {
+        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&connections.row.label));
+        for race in [connections, wire] {
+            cell("<td>", &words::verdict(race, &swept), "</td>", body);
+        }
+        body.push_str("</tr>");
+    }
+    body.push_str("</tbody></table></div></section>");
 }
 
 fn blocks(report: &TransactionsReport, body: &mut String) {
@@ -101,6 +139,7 @@ fn blocks(report: &TransactionsReport, body: &mut String) {
         }
         cells
     });
+    body.push_str("</section>");
 }
 
 fn counters(report: &TransactionsReport, body: &mut String) {
@@ -108,8 +147,16 @@ fn counters(report: &TransactionsReport, body: &mut String) {
         "<section><h2>What was counted</h2><p>Over all honest nodes, in the words of the pools' own metrics. The most keys and \
          requests that a node remembered, and the most transactions of a pool, were looked at before each block.</p>",
     );
-    table(report, COUNTERS.map(|(heading, _)| heading), body);
-    rows(report, body, |row| COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect());
+    for counters in [&SENT[..], &KEPT[..]] {
+        table(report, counters.iter().map(|(heading, _)| *heading), body);
+        rows(report, body, |row| counters.iter().map(|(_, value)| count(row.mean(value))).collect());
+    }
+    body.push_str("</section>");
+}
+
+/// A number of things; of several seeds, the mean.
+fn count(value: f64) -> String {
+    if value.fract() == 0.0 { grouped(value) } else { number(value) }
 }
 
 /// Everything that was turned away, by cause.
@@ -128,7 +175,7 @@ fn causes(report: &TransactionsReport, body: &mut String) {
                     lines,
                     "<td>{kind}</td><td>{}</td><td class=\"n\">{}</td></tr>",
                     text(&cause.replace('_', " ")),
-                    number(count as f64)
+                    grouped(count as f64)
                 );
             }
         }
@@ -147,13 +194,25 @@ fn causes(report: &TransactionsReport, body: &mut String) {
 /// The head of a table with a row for each run; long ones are folded.
 fn table<'a>(report: &TransactionsReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
     let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
-    let _ = write!(body, "<details{open}><summary>{} runs</summary>", report.rows.len());
+    let _ = write!(body, "<details{open}><summary>{}</summary>", plural(report.rows.len() as f64, "run"));
     body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
     report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
     for heading in headings {
-        let _ = write!(body, "<th class=\"n\">{}</th>", text(heading));
+        let _ = write!(body, "<th class=\"n\">{}</th>", breakable(heading));
     }
     body.push_str("</tr></thead><tbody>");
+}
+
+/// A heading that may be broken before each capital letter: metrics have long names.
+fn breakable(heading: &str) -> String {
+    let mut broken = String::new();
+    for c in heading.chars() {
+        if c.is_ascii_uppercase() && broken.ends_with(|before: char| before.is_ascii_lowercase()) {
+            broken.push_str("<wbr>");
+        }
+        broken.push_str(&text(c.encode_utf8(&mut [0; 4])));
+    }
+    broken
 }
 
 fn rows(report: &TransactionsReport, body: &mut String, cells: impl Fn(&Row) -> Vec<String>) {
@@ -163,7 +222,7 @@ fn rows(report: &TransactionsReport, body: &mut String, cells: impl Fn(&Row) -> 
         cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
         body.push_str("</tr>");
     }
-    body.push_str("</tbody></table></div></details></section>");
+    body.push_str("</tbody></table></div></details>");
 }
 
 fn cell(before: &str, value: &str, after: &str, body: &mut String) {

@@ -123,7 +123,7 @@ impl Ring {
             None => {
                 let at = now + self.config.ack_delay;
                 self.ack_at = Some(at);
-                cx.set_timer(at, ACK);
+                self.start_timer(at, ACK, cx);
                 false
             }
         }

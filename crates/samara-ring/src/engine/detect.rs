@@ -16,7 +16,7 @@ use crate::{Member, RingFrame, Slow, ViewId};
 impl Ring {
     pub(super) fn on_tick(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        cx.set_timer(now + self.config.detection.heartbeat, TICK);
+        self.start_timer(now + self.config.detection.heartbeat, TICK, cx);
         for identity in self.peers.due(now, &self.config.membership) {
             cx.dial(identity);
         }

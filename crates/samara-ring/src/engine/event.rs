@@ -14,9 +14,10 @@ pub enum Command {
     Broadcast(Bytes),
     /// Leaves the group once all that waits to be broadcast is on its way. [`Event::Left`] answers.
     Leave,
-    /// The application takes no more deliveries for now: they wait here, and when there are too many the group waits.
+    /// The application takes no deliveries until [`Unpause`](Self::Unpause): they wait here, and when there are too many the group
+    /// waits.
     Pause,
-    /// It does again.
+    /// It takes deliveries again, first those that waited.
     Unpause,
 }
 

@@ -27,7 +27,7 @@ pub enum Ignored {
     StaleProposal,
     /// A frame that contradicts what is known, for example with lists of another length.
     Inconsistent,
-    /// A heartbeat of another group.
+    /// A heartbeat of another group, or a frame of a federation.
     OtherGroup,
 }
 

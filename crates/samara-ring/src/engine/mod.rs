@@ -54,6 +54,8 @@ pub type Cx<'a> = Context<'a, RingFrame, Event>;
 const TICK: TimerToken = TimerToken(0);
 /// Acknowledgements have waited long enough.
 const ACK: TimerToken = TimerToken(1);
+/// How many timers there are.
+const TIMERS: u64 = 2;
 
 /// A view whose counter is further ahead than this of all that were heard of is not believed: counters must never run out.
 const COUNTER_LEAP: u64 = 1 << 32;
@@ -76,6 +78,8 @@ const COUNTER_LEAP: u64 = 1 << 32;
 #[derive(Debug)]
 pub struct Ring {
     config: Arc<Config>,
+    /// 0 for a ring that is alone at its node or within a site; leaders of sites number theirs, which share links and timers with it.
+    bridge: u64,
     me: Member,
     started_at: Time,
     peers: Peers,
@@ -137,6 +141,7 @@ impl Ring {
         config.validate()?;
         Ok(Self {
             // Its incarnation is drawn when it starts.
+            bridge: 0,
             me: Member { identity, incarnation: 0 },
             started_at: Time::ZERO,
             peers: Peers::default(),
@@ -171,6 +176,31 @@ impl Ring {
         })
     }
 
+    /// The ring of leaders at a node that has another ring: its frames and timers are told apart from those of the other one, and
+    /// of earlier ones, by this number, which is not 0.
+    pub(crate) fn between_leaders(
+        config: Arc<Config>,
+        identity: PeerIdentity,
+        number: u64,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self { bridge: number, ..Self::new(config, identity)? })
+    }
+
+    /// Which ring of this node a timer belongs to, and which of its timers it is.
+    pub(crate) const fn timer_of(token: TimerToken) -> (u64, TimerToken) {
+        (token.0 / TIMERS, TimerToken(token.0 % TIMERS))
+    }
+
+    fn start_timer(&self, at: Time, token: TimerToken, cx: &mut Cx<'_>) {
+        cx.set_timer(at, TimerToken(self.bridge * TIMERS + token.0));
+    }
+
+    /// How many messages of a member all members of the view are known to have, of those that were broadcast in it.
+    pub fn stable_messages(&self, rank: u16) -> u64 {
+        let stream = self.current.as_ref().and_then(|current| current.streams.get(usize::from(rank)));
+        stream.map_or(0, |stream| stream.stable_messages)
+    }
+
     /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
@@ -189,6 +219,11 @@ impl Ring {
     /// Whether a view change is under way: nothing new is sent until it is over.
     pub fn is_changing(&self) -> bool {
         self.flush.is_some()
+    }
+
+    /// Whether this node was asked to leave, or has left.
+    pub fn is_leaving(&self) -> bool {
+        self.wants_to_leave || self.has_left
     }
 
     /// What was counted.
@@ -334,6 +369,8 @@ impl Ring {
             RingFrame::Credit { view, bytes } => self.on_credit(peer, *view, *bytes),
             RingFrame::Resume(resume) => self.on_resume(peer, resume, cx),
             RingFrame::Early(bytes) => self.on_early(peer, bytes, cx),
+            // Of a federation, in which this node does not take part.
+            RingFrame::Hello(_) | RingFrame::Bridge(_) => self.metrics.ignore(Ignored::OtherGroup),
             change => self.on_change_frame(Some(peer), change, cx),
         }
     }
@@ -374,7 +411,7 @@ impl Ring {
         for identity in self.peers.due(cx.now(), &config.membership) {
             cx.dial(identity);
         }
-        cx.set_timer(cx.now().plus_nanos(phase), TICK);
+        self.start_timer(cx.now().plus_nanos(phase), TICK, cx);
     }
 }
 

@@ -193,6 +193,7 @@ impl Ring {
 
     /// Owes a frame to a peer. Whether there was room.
     pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) -> bool {
+        let frame = if self.bridge == 0 { frame } else { RingFrame::Bridge(Arc::new(frame)) };
         let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
         let now = cx.now();
         let taken = cx.outbox().owe(now, peer, lane, frame, None, None).is_ok();

@@ -41,6 +41,8 @@ pub(super) struct Stream {
     pub(super) is_news: bool,
     /// Messages that were delivered.
     pub(super) number: u64,
+    /// Messages that all members have.
+    pub(super) stable_messages: u64,
     /// The beginning of a message whose end is not there yet.
     pub(super) partial: Option<Payload>,
 }
@@ -97,6 +99,7 @@ impl Stream {
         {
             self.base += 1;
             self.held -= unit.as_ref().map_or(0, weight);
+            self.stable_messages += u64::from(unit.is_some_and(|unit| unit.last));
         }
         before - self.held
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use samara_engine::PeerIdentity;
 
 use super::error::{WireError, WireErrorKind};
-use super::frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
+use super::frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
 use super::reader::Reader;
 use super::{VERSION, flag, kind};
 use crate::{Member, Shape};
@@ -36,12 +36,19 @@ impl Default for Limits {
 /// What is wrong with it.
 pub fn decode(frame: &Bytes, limits: &Limits) -> Result<RingFrame, WireError> {
     let mut reader = Reader::new(frame);
+    let frame = read(&mut reader, limits, true)?;
+    reader.finish()?;
+    Ok(frame)
+}
+
+/// Reads a frame; one between leaders holds no other such one.
+fn read(reader: &mut Reader<'_>, limits: &Limits, is_outer: bool) -> Result<RingFrame, WireError> {
     let version = reader.byte("version")?;
     if version != VERSION {
         return Err(reader.error("version", WireErrorKind::Unknown { found: version.into() }));
     }
-    let r = &mut reader;
-    let frame = match r.byte("kind")? {
+    let r = reader;
+    Ok(match r.byte("kind")? {
         kind::HEARTBEAT => RingFrame::Heartbeat(Arc::new(heartbeat(r, limits)?)),
         kind::DATA => RingFrame::Data(Arc::new(data(r, limits)?)),
         kind::CREDIT => RingFrame::Credit { view: r.view("credit.view")?, bytes: r.varint("credit.bytes")? },
@@ -64,10 +71,20 @@ pub fn decode(frame: &Bytes, limits: &Limits) -> Result<RingFrame, WireError> {
         kind::READY => RingFrame::Ready { proposal: r.view("ready.proposal")? },
         kind::INSTALL => RingFrame::Install { proposal: r.view("install.proposal")? },
         kind::EARLY => RingFrame::Early(r.bytes(limits.unit_bytes, "early.bytes")?),
+        kind::HELLO if is_outer => RingFrame::Hello(Arc::new(hello(r, limits)?)),
+        kind::BRIDGE if is_outer => RingFrame::Bridge(Arc::new(read(r, limits, false)?)),
         other => return Err(r.error("kind", WireErrorKind::Unknown { found: other.into() })),
+    })
+}
+
+fn hello(r: &mut Reader<'_>, limits: &Limits) -> Result<Hello, WireError> {
+    let (group, site, leads) = (r.fixed("hello.group")?, r.short("hello.site")?, r.flag("hello.leads")?);
+    let leader = if r.flag("hello.leader")? {
+        Some(PeerIdentity::new(&r.bytes(limits.identity_bytes, "hello.leader")?))
+    } else {
+        None
     };
-    reader.finish()?;
-    Ok(frame)
+    Ok(Hello { group, site, leads, leader })
 }
 
 fn heartbeat(r: &mut Reader<'_>, limits: &Limits) -> Result<Heartbeat, WireError> {

@@ -1,6 +1,6 @@
 //! Writing frames, and knowing how long they are without writing them: one walk over the fields does both.
 
-use super::frame::{Ack, Cut, Data, Heartbeat, Prepare, Resume, RingFrame, State, Unit};
+use super::frame::{Ack, Cut, Data, Heartbeat, Hello, Prepare, Resume, RingFrame, State, Unit};
 use super::{VERSION, flag, kind};
 use crate::{Member, ViewId};
 
@@ -16,7 +16,7 @@ pub(super) fn encoded_len(frame: &RingFrame) -> usize {
 }
 
 /// Where fields go.
-trait Sink {
+pub(crate) trait Sink {
     fn slice(&mut self, bytes: &[u8]);
 
     fn byte(&mut self, byte: u8) {
@@ -107,6 +107,22 @@ fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
             sink.byte(kind::EARLY);
             sink.bytes(bytes);
         }
+        RingFrame::Hello(hello) => write_hello(hello, sink),
+        RingFrame::Bridge(inner) => {
+            sink.byte(kind::BRIDGE);
+            write(inner, sink);
+        }
+    }
+}
+
+fn write_hello<S: Sink>(hello: &Hello, sink: &mut S) {
+    sink.byte(kind::HELLO);
+    sink.fixed(hello.group);
+    sink.varint(hello.site.into());
+    sink.byte(u8::from(hello.leads));
+    sink.byte(u8::from(hello.leader.is_some()));
+    if let Some(leader) = &hello.leader {
+        sink.bytes(leader.as_bytes());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::Frame;
+use samara_engine::{Frame, PeerIdentity};
 
 use super::encode::encoded_len;
 use crate::{Member, Shape, ViewId};
@@ -53,6 +53,23 @@ pub enum RingFrame {
     },
     /// A message of a node that has no view yet, sent to everybody directly.
     Early(Bytes),
+    /// Which site of a federation the sender belongs to. Direct, when a link comes up and when it changes.
+    Hello(Arc<Hello>),
+    /// A frame between leaders of sites; never one of these last two kinds.
+    Bridge(Arc<RingFrame>),
+}
+
+/// Where a node stands in a federation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The group of the bridge: nodes with another one are not listened to.
+    pub group: u64,
+    /// The site of the sender.
+    pub site: u16,
+    /// Whether the sender is its leader.
+    pub leads: bool,
+    /// Who is, as far as the sender knows.
+    pub leader: Option<PeerIdentity>,
 }
 
 /// A sign of life.
@@ -198,6 +215,7 @@ impl Frame for RingFrame {
         match self {
             Self::Data(data) => data.units.iter().map(|unit| unit.bytes.len()).sum(),
             Self::Early(bytes) => bytes.len(),
+            Self::Bridge(frame) => frame.payload_len(),
             _ => 0,
         }
     }

@@ -12,6 +12,8 @@
 //! | 3 | credit |
 //! | 4 to 10 | view change: prepare, state, nack, resume, cut, ready, install |
 //! | 11 | early message |
+//! | 12 | hello: where a node stands in a federation |
+//! | 13 | a frame between leaders of sites: a whole one of the kinds 1 to 11 follows |
 //!
 //! A unit is origin, hops, flags (1: first, 2: last, 4: a stamp follows), sequence, stamp, content: 7 bytes or so before the
 //! content. Where a view needs 16 bytes, all units of a frame share them.
@@ -23,10 +25,12 @@ mod frame;
 mod reader;
 
 pub use decode::{Limits, decode};
+pub(crate) use encode::Sink;
 pub use encode::encode;
 pub use error::{WireError, WireErrorKind};
 pub(crate) use frame::UNIT_OVERHEAD;
-pub use frame::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
+pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
+pub(crate) use reader::Reader;
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
@@ -43,6 +47,8 @@ mod kind {
     pub(super) const READY: u8 = 9;
     pub(super) const INSTALL: u8 = 10;
     pub(super) const EARLY: u8 = 11;
+    pub(super) const HELLO: u8 = 12;
+    pub(super) const BRIDGE: u8 = 13;
 }
 
 mod flag {

@@ -32,6 +32,8 @@ pub struct Record {
     last: BTreeMap<u32, Time>,
     /// The longest time between two deliveries, and before which it was.
     pub gaps: BTreeMap<u32, (Duration, Time)>,
+    /// What came without a view.
+    early: BTreeMap<u32, Messages>,
     pub suspected: Vec<(Time, u32, u32)>,
     pub slow: Vec<(Time, u32, u32)>,
     pub room: u64,
@@ -79,6 +81,9 @@ impl Record {
                 let members = view.members.iter().map(|member| host_of(&member.identity)).collect();
                 epochs.push(Epoch { view: Some(view.id), members, delivered: Vec::new() });
             }
+            Event::Delivered { view: None, payload, .. } => {
+                self.early.entry(host).or_default().push(parse(&payload.to_bytes()));
+            }
             Event::Delivered { view, payload, .. } => {
                 let epoch = epochs.last_mut().unwrap();
                 assert_eq!(view, epoch.view, "host {host}: delivered in another view");
@@ -105,6 +110,11 @@ impl Record {
 
     pub fn delivered_of(&self, host: u32, origin: u32) -> Vec<u64> {
         self.delivered(host).into_iter().filter(|(by, _)| *by == origin).map(|(_, number)| number).collect()
+    }
+
+    pub fn early_of(&self, host: u32, origin: u32) -> Vec<u64> {
+        let early = self.early.get(&host).into_iter().flatten();
+        early.filter(|(by, _)| *by == origin).map(|(_, number)| *number).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = (u32, &Vec<Epoch>)> {

@@ -4,6 +4,7 @@
 mod common;
 
 mod churn;
+mod early;
 mod hostile;
 mod seeds;
 mod stream;

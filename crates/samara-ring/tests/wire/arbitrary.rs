@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use samara_engine::PeerIdentity;
-use samara_ring::wire::{Ack, Cut, Data, Heartbeat, OldView, Prepare, Resume, RingFrame, State, Unit};
+use samara_ring::wire::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
 use samara_ring::{Member, Shape, ViewId};
 
 /// Numbers of all lengths.
@@ -64,7 +64,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     })
 }
 
-pub(crate) fn frame() -> impl Strategy<Value = RingFrame> {
+fn plain_frame() -> impl Strategy<Value = RingFrame> {
     let data = (view(), vec(unit(), 0..8), vec(ack(), 0..8))
         .prop_map(|(view, units, acks)| RingFrame::Data(Arc::new(Data { view, units, acks })));
     let shape = (0..Shape::ALL.len()).prop_map(|index| Shape::ALL[index]);
@@ -95,4 +95,14 @@ pub(crate) fn frame() -> impl Strategy<Value = RingFrame> {
         view().prop_map(|proposal| RingFrame::Install { proposal }),
         content().prop_map(RingFrame::Early),
     ]
+}
+
+/// Any frame, of leaders of sites too.
+pub(crate) fn frame() -> impl Strategy<Value = RingFrame> {
+    let hello = (any::<u64>(), any::<u16>(), any::<bool>(), option::of(vec(any::<u8>(), 0..9)));
+    let hello = hello.prop_map(|(group, site, leads, leader)| {
+        let leader = leader.map(|bytes| PeerIdentity::new(&bytes));
+        RingFrame::Hello(Arc::new(Hello { group, site, leads, leader }))
+    });
+    prop_oneof![plain_frame(), plain_frame().prop_map(|frame| RingFrame::Bridge(Arc::new(frame))), hello]
 }

@@ -18,7 +18,7 @@ fn data(rest: &[u8]) -> Vec<u8> {
 fn versions_and_kinds() {
     assert_eq!(error(&[]), ("version", 0, WireErrorKind::Truncated { needed: 1, available: 0 }));
     assert_eq!(error(&[2, 1]), ("version", 1, WireErrorKind::Unknown { found: 2 }));
-    assert_eq!(error(&[1, 12]), ("kind", 2, WireErrorKind::Unknown { found: 12 }));
+    assert_eq!(error(&[1, 14]), ("kind", 2, WireErrorKind::Unknown { found: 14 }));
 }
 
 /// A list that claims more entries than the frame can hold takes no memory.

@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_can_come(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0u8..14) {
+    fn anything_can_come(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0u8..16) {
         if let [version, found, ..] = &mut bytes[..] {
             (*version, *found) = (1, kind);
         }

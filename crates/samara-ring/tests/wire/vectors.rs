@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::PeerIdentity;
-use samara_ring::wire::{Ack, Data, Limits, Prepare, RingFrame, Unit, decode, encode};
+use samara_ring::wire::{Ack, Data, Hello, Limits, Prepare, RingFrame, Unit, decode, encode};
 use samara_ring::{Member, Shape, ViewId};
 
 const VIEW: ViewId = ViewId { counter: 300, proposer: 0x0102_0304_0506_0708 };
@@ -62,4 +62,17 @@ fn small_frames() {
     check(&RingFrame::Ready { proposal: VIEW }, &with_view(9, &[]));
     check(&RingFrame::Install { proposal: VIEW }, &with_view(10, &[]));
     check(&RingFrame::Early(Bytes::from_static(b"x")), &[1, 11, 1, b'x']);
+}
+
+#[test]
+fn frames_of_federations() {
+    let hello = Hello { group: 2, site: 300, leads: true, leader: Some(PeerIdentity::new(b"n1")) };
+    let expected = [1, 12, 2, 0, 0, 0, 0, 0, 0, 0, 0xac, 2, 1, 1, 2, b'n', b'1'];
+    check(&RingFrame::Hello(Arc::new(hello)), &expected);
+    let early = Arc::new(RingFrame::Early(Bytes::from_static(b"x")));
+    check(&RingFrame::Bridge(early.clone()), &[1, 13, 1, 11, 1, b'x']);
+    // One in another is refused, so that nobody can send a tower of them.
+    let mut written = Vec::new();
+    encode(&RingFrame::Bridge(Arc::new(RingFrame::Bridge(early))), &mut written);
+    assert!(decode(&written.into(), &Limits::default()).is_err());
 }

@@ -39,6 +39,7 @@ impl<N: Engine> Host<N> {
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
                     while sender.has_room(index, config)
+                        && self.outbox.pending_to(peer) > 0
                         && let Some(copy) =
                             self.outbox.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
                     {
@@ -52,7 +53,8 @@ impl<N: Engine> Host<N> {
                 }
             }
             sender.rest(&mut around);
-            for (index, channel) in config.channels.iter().enumerate() {
+            let left = if self.outbox.pending_to(peer) > 0 { config.channels.len() } else { 0 };
+            for (index, channel) in config.channels.iter().enumerate().take(left) {
                 let waits = |lane: &_| self.outbox.pending_on(peer, *lane) > 0;
                 if !sender.has_room(index, config) && channel.lanes.iter().any(waits) {
                     sender.note_full(index, around.stats);
@@ -64,18 +66,18 @@ impl<N: Engine> Host<N> {
         self.refresh(slot);
     }
 
-    /// A segment of a link with channels arrives.
+    /// Segments of a link with channels arrive: the first one's number, how many, and what the last one brings.
     pub(super) fn stream(
         &mut self,
         now: u64,
         slot: u32,
-        (seq, load): (u32, Option<Load<N::Frame>>),
+        segments: (u32, u32, Option<Load<N::Frame>>),
         stamp: u32,
         world: &World<N>,
     ) {
         let transport = &world.config.transport;
         if let Receiver::MConnection(receiver) = &mut self.links[slot as usize].receiver {
-            let need = receiver.segment(stamp, (seq, load), transport);
+            let need = receiver.segments(stamp, segments, transport);
             self.acknowledge_later(now, slot, need, world);
             self.read(now, slot, world);
         }

@@ -425,8 +425,13 @@ impl<N: Engine> Host<N> {
         world: &World<N>,
         pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Copy<N::Frame>>,
     ) {
-        if let Some(Link { sender: Sender::MConnection(_), .. }) = self.links.get(slot as usize) {
-            self.feed(now, slot, world);
+        if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
+            // Room in the socket is news only to a routine that waits for it.
+            if sender.waits_for_socket() {
+                self.feed(now, slot, world);
+            } else {
+                self.refresh(slot);
+            }
             return;
         }
         let transport = &world.config.transport;

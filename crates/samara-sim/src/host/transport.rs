@@ -17,10 +17,10 @@ impl<N: Engine> Host<N> {
         self.digest.word(now);
         self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
         if !self.running {
-            self.stats.drops.stale.add(packet.len);
+            self.stats.drops.stale.add(packet.body.packets(), packet.len);
             return;
         }
-        self.stats.received.add(packet.len);
+        self.stats.received.add(packet.body.packets(), packet.len);
         let Packet { src, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } = packet;
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
@@ -33,13 +33,13 @@ impl<N: Engine> Host<N> {
             self.bring_up(now, slot, world);
         }
         if !current || self.links[slot as usize].state != LinkState::Up {
-            self.stats.drops.stale.add(len);
+            self.stats.drops.stale.add(body.packets(), len);
             return;
         }
         self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
         match body {
             Body::Data { seq, frame } => self.segment(now, slot, seq, stamp, frame, world),
-            Body::Stream { seq, load } => self.stream(now, slot, (seq, load), stamp, world),
+            Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } => {}
         }
@@ -202,16 +202,17 @@ impl<N: Engine> Host<N> {
     /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
     pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<N>) {
         let transport = &world.config.transport;
+        let together = if self.nic.shares() { 1 } else { world.together(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
         if link.state != LinkState::Up {
             return;
         }
         let own_turn = link.acks_due > 0 && transport.control.separate_acks();
-        let outgoing = if own_turn { None } else { link.sender.pop(now, transport) };
+        let outgoing = if own_turn { None } else { link.sender.pop(now, together, transport) };
         let (body, payload, stamp, makes_room) = match outgoing {
             Some(Outgoing { body, len, again, stamp, frees }) => {
                 if again {
-                    self.stats.retransmitted.add(len + transport.header);
+                    self.stats.retransmitted.add(1, len + transport.header);
                 }
                 let makes_room = match transport.control {
                     Control::Tcp(_) => false,
@@ -243,11 +244,12 @@ impl<N: Engine> Host<N> {
         body: Body<N::Frame>,
         world: &World<N>,
     ) {
-        let len = payload + world.config.transport.header;
+        let packets = body.packets();
+        let len = payload + packets * world.config.transport.header;
         let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
         self.uplink_free_at = self.uplink_free_at.max(now) + nanos;
         self.stats.uplink_busy_nanos += nanos;
-        self.stats.sent.add(len);
+        self.stats.sent.add(packets, len);
         let order = self.packets_sent;
         self.packets_sent = self.packets_sent.wrapping_add(1);
 
@@ -267,14 +269,14 @@ impl<N: Engine> Host<N> {
             link.last_arrival = arrive;
         }
         if world.partitioned(now, self.id, link.peer) {
-            self.stats.drops.partition.add(len);
+            self.stats.drops.partition.add(packets, len);
             return;
         }
         // A closing segment is sent again by TCP until it arrives, QUIC's close in answer to whatever still comes (RFC 9000
         // section 10.2); the model lets it through.
         let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
         if lossy && self.network_rng.chance(network.loss) {
-            self.stats.drops.random.add(len);
+            self.stats.drops.random.add(packets, len);
             return;
         }
         self.outgoing.push(Packet {

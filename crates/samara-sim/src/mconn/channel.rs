@@ -15,6 +15,9 @@ type Message<F> = (F, u32);
 /// One channel of one end of a connection.
 #[derive(Debug)]
 pub(super) struct Channel<F> {
+    /// The message at the head of the queue: most queues never have another one.
+    head: Option<Message<F>>,
+    /// Those behind it.
     queue: VecDeque<Message<F>>,
     /// The message that packets are being made of, and how many of its bytes were sent.
     sending: Option<(Message<F>, u32)>,
@@ -37,16 +40,19 @@ pub(super) struct Written<F> {
 
 impl<F> Channel<F> {
     pub(super) const fn new() -> Self {
-        Self { queue: VecDeque::new(), sending: None, recently_sent: 0, full: false }
+        Self { head: None, queue: VecDeque::new(), sending: None, recently_sent: 0, full: false }
     }
 
     /// Whether the queue takes another message.
     pub(super) fn has_room(&self, capacity: usize) -> bool {
-        self.queue.len() < capacity
+        usize::from(self.head.is_some()) + self.queue.len() < capacity
     }
 
     pub(super) fn push(&mut self, frame: F, len: u32) {
-        self.queue.push_back((frame, len));
+        match self.head {
+            None => self.head = Some((frame, len)),
+            Some(_) => self.queue.push_back((frame, len)),
+        }
     }
 
     /// Takes the next message out of the queue if none is being sent. Returns whether there is room in the queue for it,
@@ -55,13 +61,14 @@ impl<F> Channel<F> {
         if self.sending.is_some() {
             return Some(false);
         }
-        self.sending = Some((self.queue.pop_front()?, 0));
+        self.sending = Some((self.head.take()?, 0));
+        self.head = self.queue.pop_front();
         Some(true)
     }
 
     /// Whether there is something to send.
     pub(super) fn is_pending(&self) -> bool {
-        self.sending.is_some() || !self.queue.is_empty()
+        self.sending.is_some() || self.head.is_some()
     }
 
     /// What decides whose turn it is: the least goes first.

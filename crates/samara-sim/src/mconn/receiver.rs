@@ -25,8 +25,10 @@ pub(crate) struct Heard {
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     tcp: tcp::Receiver<Load<F>>,
-    /// What arrived in order, a load for each segment.
+    /// What arrived in order and whole.
     unread: VecDeque<Load<F>>,
+    /// The segments that brought it.
+    unread_segments: u32,
     limiter: Limiter,
     /// When reading goes on; `u64::MAX` if it does not wait.
     read_at: u64,
@@ -41,6 +43,7 @@ impl<F: Clone> Receiver<F> {
         Self {
             tcp: tcp::Receiver::new(),
             unread: VecDeque::new(),
+            unread_segments: 0,
             limiter: Limiter::default(),
             read_at: u64::MAX,
             edge: config.map_or(0, |config| config.receive_window),
@@ -48,21 +51,31 @@ impl<F: Clone> Receiver<F> {
         }
     }
 
-    /// Takes a segment.
-    pub(crate) fn segment(
+    /// Takes segments: the number of the first, how many they are, and what the last one brings.
+    pub(crate) fn segments(
         &mut self,
         stamp: u32,
-        (seq, load): (u32, Option<Load<F>>),
+        (seq, count, load): (u32, u32, Option<Load<F>>),
         transport: &Transport,
     ) -> AckNeed {
         let need = match transport.control.tcp() {
-            Some(config) => self.tcp.segment(seq, stamp, load, config, &mut self.arrived),
+            Some(config) => {
+                let last = seq + count - 1;
+                let mut need = AckNeed::Later;
+                for seq in seq..last {
+                    need = need.max(self.tcp.segment(seq, stamp, None, config, &mut self.arrived));
+                }
+                need.max(self.tcp.segment(last, stamp, load, config, &mut self.arrived))
+            }
             None => {
                 self.arrived.extend(load);
                 AckNeed::None
             }
         };
-        self.unread.extend(self.arrived.drain(..));
+        for load in self.arrived.drain(..) {
+            self.unread_segments += load.segments;
+            self.unread.push_back(load);
+        }
         need
     }
 
@@ -88,6 +101,7 @@ impl<F: Clone> Receiver<F> {
             heard.ping |= load.ping;
             heard.pong |= load.pong;
             deliver.extend(load.messages.iter().cloned());
+            self.unread_segments -= load.segments;
             self.unread.pop_front();
         }
         heard.window_opened = config.is_some_and(|config| self.window_opened(config));
@@ -100,7 +114,7 @@ impl<F: Clone> Receiver<F> {
     }
 
     fn window(&self, config: &TcpConfig) -> u32 {
-        config.receive_window.saturating_sub(self.unread.len() as u32)
+        config.receive_window.saturating_sub(self.unread_segments)
     }
 
     /// Whether the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in Linux).

@@ -1,6 +1,7 @@
 //! The send routine: messages in, packets into the buffer, sealed frames into the socket.
 
 use samara_engine::Frame;
+use smallvec::SmallVec;
 
 use super::channel::Channel;
 use super::config::{Flush, MConnectionConfig};
@@ -8,7 +9,7 @@ use super::limiter::Limiter;
 use super::socket::Socket;
 use super::stats::ConnectionStats;
 use super::stream::Load;
-use super::wire::{PING_BYTES, SEALED_PLAINTEXT};
+use super::wire::{PING_BYTES, SEALED_FRAME, SEALED_PLAINTEXT};
 use super::writer::{Item, Writer};
 use crate::backlog::Segment;
 use crate::config::{TcpConfig, Transport};
@@ -40,17 +41,15 @@ pub(crate) struct Surroundings<'a> {
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     socket: Socket<F>,
-    channels: Vec<Channel<F>>,
+    channels: SmallVec<[Channel<F>; 2]>,
     writer: Writer<F>,
     limiter: Limiter,
     /// Until when the limit of the rate blocks the routine.
     limited_until: u64,
     /// Packets that may be written before the limit is looked at again.
     batch_left: u32,
-    /// When the connection came up.
-    started: u64,
-    /// Decays of `recently_sent` since then.
-    decays: u64,
+    /// When `recently_sent` decays next.
+    decay_at: u64,
     flush_at: u64,
     ping_at: u64,
     wants_ping: bool,
@@ -72,8 +71,7 @@ impl<F: Frame> Sender<F> {
             limiter: Limiter::default(),
             limited_until: 0,
             batch_left: 0,
-            started: 0,
-            decays: 0,
+            decay_at: DECAY_INTERVAL,
             flush_at: u64::MAX,
             ping_at: u64::MAX,
             wants_ping: false,
@@ -86,7 +84,7 @@ impl<F: Frame> Sender<F> {
 
     /// The link is up.
     pub(crate) fn start(&mut self, now: u64, config: &MConnectionConfig) {
-        self.started = now;
+        self.decay_at = now + DECAY_INTERVAL;
         self.limiter = Limiter::new(now);
         if !config.ping_interval.is_zero() {
             self.ping_at = now.saturating_add(config.ping_interval.as_nanos() as u64);
@@ -148,17 +146,24 @@ impl<F: Frame> Sender<F> {
         }
     }
 
+    /// Whether a flush waits for the socket.
+    pub(crate) const fn waits_for_socket(&self) -> bool {
+        self.writer.is_flushing()
+    }
+
     fn is_blocked(&self, now: u64) -> bool {
         self.writer.is_flushing() || now < self.limited_until
     }
 
     /// Goes on with the flush that is under way while the socket takes something.
     fn seal(&mut self, around: &mut Surroundings<'_>) {
-        while self.writer.is_flushing() && self.socket.has_buffer(around.transport) {
-            *around.writes += 1;
-            let Some(sealed) = self.writer.seal(*around.writes) else { break };
-            around.stats.sealed_frames += 1;
-            around.stats.padding_bytes += u64::from(SEALED_PLAINTEXT - sealed.brings.plain);
+        while self.writer.is_flushing()
+            && let room = self.socket.room_for(SEALED_FRAME, around.transport)
+            && let Some(sealed) = self.writer.seal(room, *around.writes + 1)
+        {
+            *around.writes += u64::from(sealed.frames);
+            around.stats.sealed_frames += u64::from(sealed.frames);
+            around.stats.padding_bytes += u64::from(sealed.frames * SEALED_PLAINTEXT - sealed.brings.plain);
             self.socket.write(sealed);
         }
     }
@@ -187,9 +192,11 @@ impl<F: Frame> Sender<F> {
         self.decay(around.now);
         let mut least: Option<(f32, usize)> = None;
         let mut room = false;
+        let mut pending = 0;
         for (index, (channel, config)) in self.channels.iter_mut().zip(&around.config.channels).enumerate() {
             if let Some(taken) = channel.poll() {
                 room |= taken;
+                pending += 1;
                 let ratio = channel.ratio(config.priority);
                 if least.is_none_or(|(least, _)| ratio < least) {
                     least = Some((ratio, index));
@@ -197,11 +204,19 @@ impl<F: Frame> Sender<F> {
             }
         }
         let (_, index) = least?;
-        let packet = self.channels[index].write(around.config.channels[index].id)?;
-        self.batch_left -= 1;
-        self.limiter.count(around.now, packet.bytes);
-        around.stats.packet(index, &packet);
-        self.write(packet.bytes, packet.complete.map(Item::Message), around);
+        let alone = pending == 1;
+        loop {
+            let packet = self.channels[index].write(around.config.channels[index].id)?;
+            self.batch_left -= 1;
+            self.limiter.count(around.now, packet.bytes);
+            around.stats.packet(index, &packet);
+            let complete = packet.complete.is_some();
+            self.write(packet.bytes, packet.complete.map(Item::Message), around);
+            // Nobody else has anything: it is this channel's turn again.
+            if !alone || complete || self.batch_left == 0 || self.writer.is_flushing() {
+                break;
+            }
+        }
         if let Flush::Throttle(interval) = around.config.flush
             && self.flush_at == u64::MAX
         {
@@ -226,10 +241,10 @@ impl<F: Frame> Sender<F> {
     }
 
     fn decay(&mut self, now: u64) {
-        let decays = (now - self.started) / DECAY_INTERVAL;
-        if decays > self.decays {
-            self.channels.iter_mut().for_each(|channel| channel.decay(decays - self.decays));
-            self.decays = decays;
+        if now >= self.decay_at {
+            let decays = 1 + (now - self.decay_at) / DECAY_INTERVAL;
+            self.channels.iter_mut().for_each(|channel| channel.decay(decays));
+            self.decay_at += decays * DECAY_INTERVAL;
         }
     }
 
@@ -301,9 +316,9 @@ impl<F: Frame> Sender<F> {
         self.socket.next_rank()
     }
 
-    /// The segment that leaves at `now`, if one can.
-    pub(crate) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Segment<Load<F>>> {
-        self.socket.pop(now, transport)
+    /// The segments that leave at `now`, at most `together`, if any can.
+    pub(crate) fn pop(&mut self, now: u64, together: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
+        self.socket.pop(now, together, transport)
     }
 
     /// Takes an acknowledgement. Returns whether anything was news.

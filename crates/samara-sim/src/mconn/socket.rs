@@ -8,6 +8,10 @@ use crate::tcp;
 /// A probe of a closed window comes no later than this after the last one, in nanoseconds (`TCP_RTO_MAX` in Linux).
 const PERSIST_MAX: u64 = 120_000_000_000;
 
+/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels, so that a short one,
+/// as elsewhere on that transport, would be of no use; this is about what Linux begins with.
+const IDEAL_SEND_BUFFER: u64 = 131_072;
+
 /// The sending half of a socket. TCP is given a segment when it can leave, so that what waits for the window can still be
 /// put together.
 #[derive(Debug)]
@@ -41,10 +45,14 @@ impl<F> Socket<F> {
         &mut self.tcp
     }
 
-    /// Whether the send buffer takes another write.
-    pub(super) fn has_buffer(&self, transport: &Transport) -> bool {
-        let limit = self.tcp.buffer_limit(transport.control.tcp(), transport.mss);
-        self.tcp.buffered() + self.stream.bytes() < limit
+    /// How many writes of so many bytes the send buffer takes: the last one may exceed it.
+    pub(super) fn room_for(&self, bytes: u32, transport: &Transport) -> u32 {
+        let limit = match transport.control.tcp() {
+            Some(config) => self.tcp.buffer_limit(Some(config), transport.mss),
+            None => IDEAL_SEND_BUFFER,
+        };
+        let left = limit.saturating_sub(self.tcp.buffered() + self.stream.bytes());
+        u32::try_from(left.div_ceil(u64::from(bytes))).unwrap_or(u32::MAX)
     }
 
     pub(super) fn write(&mut self, sealed: Sealed<F>) {
@@ -61,19 +69,20 @@ impl<F> Socket<F> {
         if self.tcp.can_send() { self.tcp.next_rank() } else { self.stream.rank() }
     }
 
-    /// The segment that leaves at `now`, if one can: what was lost before what is new.
-    pub(super) fn pop(&mut self, now: u64, transport: &Transport) -> Option<Segment<Load<F>>> {
+    /// The segments that leave at `now`, at most `together`, if any can: what was lost before what is new.
+    pub(super) fn pop(&mut self, now: u64, together: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         if self.probe_due {
             // Something that the receiver has had: it answers with its window.
             self.probe_due = false;
             return Some(self.tcp.probe(now));
         }
         if !self.tcp.can_send() {
-            if self.tcp.window_left() < 1.0 {
+            let window = self.tcp.window_left();
+            if window < 1.0 {
                 return None;
             }
-            let (len, rank, load) = self.stream.cut(transport.mss)?;
-            self.tcp.write(load, len, rank, transport);
+            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(together))?;
+            self.tcp.write_run(load, run);
         }
         self.tcp.pop(now, transport.control.tcp(), transport)
     }

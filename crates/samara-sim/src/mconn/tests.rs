@@ -115,7 +115,7 @@ fn recently_sent_loses_a_fifth_each_time() {
 }
 
 fn drain(writer: &mut Writer<u32>) -> Vec<Sealed<u32>> {
-    std::iter::from_fn(|| writer.seal(1)).collect()
+    std::iter::from_fn(|| writer.seal(1, 1)).collect()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_full_buffer_leaves_in_full_frames_and_the_rest_stays() {
     let rest = drain(&mut writer);
     assert_eq!(rest.len(), 1);
     assert_eq!(rest[0].brings.plain, 64 * 1036 - 65_536);
-    assert_eq!(rest[0].brings.messages, [63]);
+    assert_eq!(rest[0].brings.messages[..], [63]);
     assert!(!writer.flush(), "there is nothing more");
 }
 
@@ -150,22 +150,22 @@ fn exactly_64_kib_wait_for_the_next_byte() {
 }
 
 fn cut_all(stream: &mut Stream<u32>, mss: u32) -> Vec<u32> {
-    std::iter::from_fn(|| stream.cut(mss).map(|(len, ..)| len)).collect()
+    std::iter::from_fn(|| stream.cut(mss, 1).map(|(run, _)| run.len)).collect()
 }
 
 #[test]
 fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it() {
     let mut stream = Stream::new();
-    (0..5).for_each(|_| stream.write(Sealed::new(1024, 0), 2.0));
+    (0..5).for_each(|_| stream.write(Sealed::new(1, 1024, 0), 2.0));
     assert_eq!(stream.bytes(), u64::from(5 * SEALED_FRAME));
     assert_eq!(cut_all(&mut stream, 1460), [1044, 1044, 1460, 1460, 3 * 1044 - 2 * 1460]);
     assert_eq!(stream.bytes(), 0);
     // What waits goes first, so that later frames join it whatever the window.
-    stream.write(Sealed::new(1024, 0), 0.0);
-    stream.write(Sealed::new(1024, 0), 9.0);
+    stream.write(Sealed::new(1, 1024, 0), 0.0);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
     assert_eq!(cut_all(&mut stream, 1460), [1460, 628]);
-    stream.write(Sealed::new(1024, 0), 9.0);
-    stream.write(Sealed::new(1024, 0), 9.0);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
     assert_eq!(cut_all(&mut stream, 600), [600, 444, 600, 444]);
 }
 
@@ -173,24 +173,24 @@ fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it()
 fn a_segment_brings_the_frames_that_end_in_it() {
     let mut stream = Stream::new();
     for id in 0..3 {
-        let mut sealed = Sealed::new(1000, 0);
-        sealed.brings.messages = vec![10 * id, 10 * id + 1];
+        let mut sealed = Sealed::new(1, 1000, 0);
+        sealed.brings.messages = [10 * id, 10 * id + 1].into_iter().collect();
         stream.write(sealed, 0.0);
     }
-    let loads: Vec<Load<u32>> = std::iter::from_fn(|| stream.cut(1500).map(|(.., load)| load)).collect();
+    let loads: Vec<Load<u32>> = std::iter::from_fn(|| stream.cut(1500, 1).map(|(_, load)| load)).collect();
     let brought: Vec<(u32, &[u32])> = loads.iter().map(|load| (load.plain, &load.messages[..])).collect();
     assert_eq!(brought, [(1000, &[0, 1][..]), (1000, &[10, 11]), (1000, &[20, 21])]);
     // Small frames in a large segment, and a segment in which nothing ends.
     for id in 0..2 {
-        let mut sealed = Sealed::new(1000, 0);
-        sealed.brings.messages = vec![id];
+        let mut sealed = Sealed::new(1, 1000, 0);
+        sealed.brings.messages.push(id);
         stream.write(sealed, 0.0);
     }
-    let (len, _, load) = stream.cut(9000).unwrap();
-    assert_eq!((len, load.plain, &load.messages[..]), (2088, 2000, &[0, 1][..]));
-    stream.write(Sealed::new(1000, 0), 0.0);
-    assert_eq!(stream.cut(1043).unwrap().2.plain, 0);
-    assert_eq!(stream.cut(1043).unwrap().2.plain, 1000);
+    let (run, load) = stream.cut(9000, 1).unwrap();
+    assert_eq!((run.len, load.plain, &load.messages[..]), (2088, 2000, &[0, 1][..]));
+    stream.write(Sealed::new(1, 1000, 0), 0.0);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 0);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 1000);
 }
 
 /// A reader that is held back closes the window by what it has not read, and tells when it opens again.
@@ -203,9 +203,9 @@ fn what_is_not_read_closes_the_window() {
     let rate = 20_000;
     let mut read = Vec::new();
     for seq in 0..8 {
-        stream.write(Sealed::new(1000, 0), 9.0);
-        let load = stream.cut(1460).unwrap().2;
-        receiver.segment(0, (seq, Some(load)), &transport);
+        stream.write(Sealed::new(1, 1000, 0), 9.0);
+        let load = stream.cut(1460, 1).unwrap().1;
+        receiver.segments(0, (seq, 1, Some(load)), &transport);
         assert!(!receiver.read(0, rate, Some(&tcp), &mut read).window_opened);
     }
     // Two loads of 1,000 bytes are a sample's worth.

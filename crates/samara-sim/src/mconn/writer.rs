@@ -59,14 +59,21 @@ impl<F> Writer<F> {
         self.sealed < self.flush_to
     }
 
-    /// The next sealed frame of the flush that is under way.
-    pub(super) fn seal(&mut self, rank: u64) -> Option<Sealed<F>> {
-        if !self.is_flushing() {
+    /// The next sealed frames of the flush that is under way, at most `most`: up to the one that brings something to read.
+    /// `rank` is the first one's.
+    pub(super) fn seal(&mut self, most: u32, rank: u64) -> Option<Sealed<F>> {
+        let limit = u64::from(most) * u64::from(SEALED_PLAINTEXT);
+        let mut plain = (self.flush_to - self.sealed).min(limit);
+        if plain == 0 {
             return None;
         }
-        let plain = (self.flush_to - self.sealed).min(u64::from(SEALED_PLAINTEXT));
+        if let Some((end, _)) = self.items.front() {
+            // The frame in which it ends is filled up with what comes behind it.
+            let needed = (end - self.sealed).next_multiple_of(u64::from(SEALED_PLAINTEXT));
+            plain = plain.min(needed);
+        }
         self.sealed += plain;
-        let mut sealed = Sealed::new(plain as u32, rank);
+        let mut sealed = Sealed::new(plain.div_ceil(u64::from(SEALED_PLAINTEXT)) as u32, plain as u32, rank);
         while let Some((end, _)) = self.items.front()
             && *end <= self.sealed
             && let Some((_, item)) = self.items.pop_front()

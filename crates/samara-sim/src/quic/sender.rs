@@ -178,7 +178,7 @@ impl<F: Clone> Sender<F> {
                 sent.taken_over = true;
                 self.backlog.take(Some(sent.segment), stamp, transport)
             }
-            None => Segment { seq: PING, len: 0, frame: None, again: false, stamp },
+            None => Segment { seq: PING, count: 1, len: 0, frame: None, again: false, stamp },
         }
     }
 

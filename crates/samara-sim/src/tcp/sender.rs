@@ -4,7 +4,7 @@ use samara_engine::outbox::Room;
 
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
-use crate::backlog::{Backlog, Segment};
+use crate::backlog::{Backlog, Run, Segment};
 use crate::config::{SendBuffer, TcpConfig, Transport};
 use crate::packet::Sack;
 
@@ -62,6 +62,12 @@ impl<F: Clone> Sender<F> {
         self.backlog.write(frame, len, rank, transport);
     }
 
+    /// Takes segments that leave together. The windows let them all out now.
+    pub(crate) fn write_run(&mut self, frame: F, run: Run) {
+        debug_assert!(f64::from(run.segments) <= self.window_left());
+        self.backlog.write_run(frame, run);
+    }
+
     /// Whether a per-link queue may hand over another frame.
     pub(crate) fn has_buffer(&self, config: Option<&TcpConfig>, mss: u32) -> bool {
         self.backlog.buffered() < self.buffer_limit(config, mss)
@@ -110,7 +116,14 @@ impl<F: Clone> Sender<F> {
     /// A packet without data that the receiver answers, as it has had the segment: a probe of its window. Something was
     /// acknowledged before.
     pub(crate) fn probe(&self, now: u64) -> Segment<F> {
-        Segment { seq: self.una.saturating_sub(1), len: 0, frame: None, again: false, stamp: timestamp(now) }
+        Segment {
+            seq: self.una.saturating_sub(1),
+            count: 1,
+            len: 0,
+            frame: None,
+            again: false,
+            stamp: timestamp(now),
+        }
     }
 
     /// Bytes of a frame written now that would leave as soon as the uplink is free.

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct WireError {
     /// The field, for example `seen_tx.tx_key`.
     pub path: &'static str,
-    /// Where in the frame.
+    /// Where in the frame (without its length prefix).
     pub offset: usize,
     /// What is wrong.
     pub kind: WireErrorKind,
@@ -37,7 +37,7 @@ pub enum WireErrorKind {
         /// Wire type found.
         found: u8,
         /// Wire type expected.
-        expected: &'static str,
+        expected: u8,
     },
     /// A group (wire types 3 and 4), or wire type 6 or 7.
     #[error("wire type {found}, which is not supported")]
@@ -68,7 +68,7 @@ pub enum WireErrorKind {
     /// More than a limit allows.
     #[error("{found} found, at most {max} allowed by the limit {limit}")]
     Limit {
-        /// The field of [`Limits`](super::Limits).
+        /// The field of the format's `Limits`.
         limit: &'static str,
         /// What was found; of counts, the first beyond the limit.
         found: u64,
@@ -78,7 +78,8 @@ pub enum WireErrorKind {
 }
 
 impl WireErrorKind {
-    pub(super) fn at(self, path: &'static str, offset: usize) -> WireError {
+    /// The error of a field at an offset in the frame.
+    pub const fn at(self, path: &'static str, offset: usize) -> WireError {
         WireError { path, offset, kind: self }
     }
 }

@@ -1,0 +1,114 @@
+//! What the lines and bars of a figure are, below it, where nothing can be hidden.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{Area, Drawn, LABEL_SIZE, shortened, text_pixels};
+
+/// Pixels of a row, of a mark with the gap to its text, and between two entries.
+const ROW_PIXELS: u32 = 22;
+const MARK_PIXELS: f64 = 28.0;
+const GAP_PIXELS: f64 = 24.0;
+/// Pixels left and right of all entries, and below them.
+const SIDE_PIXELS: f64 = 20.0;
+const BELOW_PIXELS: u32 = 12;
+
+/// How an entry looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// A line.
+    Line(RGBColor),
+    /// A line of dashes.
+    Dashes(RGBColor),
+    /// A bar.
+    Bar(RGBColor),
+    /// A dot.
+    Dot(RGBColor),
+    /// A ring.
+    Ring(RGBColor),
+}
+
+/// The entries of a figure, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    rows: Vec<Vec<Entry>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    mark: Mark,
+    label: String,
+    /// Pixels from the left.
+    at: f64,
+}
+
+impl Key {
+    /// Entries in columns as wide as the widest of them, in a figure that is so many pixels wide. A single entry says nothing that the title does not.
+    pub(crate) fn new(entries: impl IntoIterator<Item = (Mark, String)>, width: u32) -> Self {
+        let mut entries: Vec<(Mark, String)> = entries.into_iter().collect();
+        let room = f64::from(width) - 2.0 * SIDE_PIXELS;
+        for (_, label) in &mut entries {
+            *label = shortened(label, room - MARK_PIXELS, LABEL_SIZE);
+        }
+        let widest =
+            entries.iter().map(|(_, label)| text_pixels(label, LABEL_SIZE)).fold(0.0, f64::max) + MARK_PIXELS;
+        let columns = (((room + GAP_PIXELS) / (widest + GAP_PIXELS)) as usize).clamp(1, entries.len().max(1));
+        // Rows that are equally full look better than one that lacks most.
+        let columns = entries.len().div_ceil(entries.len().div_ceil(columns).max(1)).max(1);
+        let step = if columns > 1 { (widest + GAP_PIXELS).max(0.0) } else { 0.0 };
+        let entry = |(i, (mark, label)): (usize, (Mark, String))| Entry {
+            mark,
+            label,
+            at: SIDE_PIXELS + i as f64 * step,
+        };
+        let mut rows = Vec::new();
+        let mut entries = entries.into_iter().peekable();
+        while entries.peek().is_some() {
+            rows.push(entries.by_ref().take(columns).enumerate().map(entry).collect());
+        }
+        Self { rows }
+    }
+
+    /// Pixels of all rows.
+    pub(crate) fn height(&self) -> u32 {
+        if self.rows.is_empty() { 0 } else { self.rows.len() as u32 * ROW_PIXELS + BELOW_PIXELS }
+    }
+
+    /// Draws all rows into an area of their own.
+    pub(crate) fn draw(&self, area: &Area<'_>) -> Drawn {
+        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
+        for (row, entries) in self.rows.iter().enumerate() {
+            let y = (row as u32 * ROW_PIXELS + ROW_PIXELS / 2) as i32;
+            for entry in entries {
+                let x = entry.at as i32;
+                draw_mark(area, entry.mark, (x, y))?;
+                area.draw(&Text::new(entry.label.clone(), (x + MARK_PIXELS as i32, y), style.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pixels that entries take from left to right, row by row.
+    #[cfg(test)]
+    pub(crate) fn spans(&self) -> Vec<Vec<(f64, f64)>> {
+        let span = |entry: &Entry| (entry.at, entry.at + MARK_PIXELS + text_pixels(&entry.label, LABEL_SIZE));
+        self.rows.iter().map(|row| row.iter().map(span).collect()).collect()
+    }
+}
+
+fn draw_mark(area: &Area<'_>, mark: Mark, (x, y): (i32, i32)) -> Drawn {
+    match mark {
+        Mark::Line(colour) => area.draw(&PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)))?,
+        Mark::Dashes(colour) => {
+            for from in [x, x + 8, x + 16] {
+                area.draw(&PathElement::new([(from, y), (from + 4, y)], colour.stroke_width(1)))?;
+            }
+        }
+        Mark::Bar(colour) => {
+            area.draw(&Rectangle::new([(x + 4, y - 6), (x + 16, y + 6)], colour.filled()))?
+        }
+        Mark::Dot(colour) => area.draw(&Circle::new((x + 10, y), 5, colour.filled()))?,
+        Mark::Ring(colour) => area.draw(&Circle::new((x + 10, y), 6, colour.stroke_width(2)))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! Who is on the bridge, what each leader states, and who sends what then.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_engine::{Engine, Input, Time};
+
+use super::letter::{Entry, Letter};
+use super::log::Accepted;
+use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
+use crate::{Event, Member, Ring, View};
+
+/// What a leader knows.
+#[derive(Debug)]
+pub(super) struct Leader {
+    /// The ring of the leaders.
+    pub(super) bridge: Ring,
+    /// The how-manieth leadership of this node it is.
+    pub(super) number: u64,
+    pub(super) view: Option<Arc<View>>,
+    /// Of that view: the how-manieth time that leaders state what they have.
+    pub(super) round: u64,
+    /// There is reason to do that again.
+    pub(super) wants_round: bool,
+    /// This leader's statement is still to be made.
+    pub(super) owes_state: bool,
+    /// By rank on the bridge.
+    others: Vec<Other>,
+    /// Sites without a leader that messages are kept for.
+    absent: BTreeMap<u16, Absent>,
+    /// All have stated what they have.
+    pub(super) is_routing: bool,
+    /// Senders whose messages another leader sends.
+    assigned: BTreeSet<Sender>,
+    /// Senders with messages for the bridge, in turn.
+    pub(super) ready: VecDeque<Sender>,
+    /// By rank in the site: what was delivered, and not all of the site are known to have. Number on the ring, sender, number.
+    pub(super) pending: Vec<VecDeque<(u64, Sender, u64)>>,
+    /// What newcomers are told, as soon as there is room for it.
+    pub(super) base: Option<Vec<(Sender, u64)>>,
+    /// What came from the bridge, and the ring of the site had no room for.
+    pub(super) stash: VecDeque<Relayed>,
+    pub(super) is_paused: bool,
+}
+
+/// A message on its way from the bridge to the site.
+#[derive(Clone, Debug)]
+pub(super) struct Relayed {
+    pub(super) sender: Sender,
+    pub(super) number: u64,
+    pub(super) content: Bytes,
+    /// Messages before it are missing for good.
+    pub(super) leaps: bool,
+}
+
+/// A leader on the bridge, this one included.
+#[derive(Debug)]
+struct Other {
+    member: Member,
+    site: Option<u16>,
+    /// What it has stated in this round.
+    stated: Option<Vec<Entry>>,
+    /// What all members of its site have.
+    secured: BTreeMap<Sender, u64>,
+}
+
+#[derive(Debug)]
+struct Absent {
+    until: Time,
+    secured: BTreeMap<Sender, u64>,
+}
+
+impl Federation {
+    pub(super) fn begin_to_lead(&mut self, cx: &mut FederationCx<'_>) {
+        let number = self.metrics.leaderships + 1;
+        let identity = self.local.member().identity.clone();
+        let config = Arc::new(self.config.bridge.clone());
+        // It was tried when this node was made.
+        let Ok(bridge) = Ring::between_leaders(config, identity, number) else { return };
+        self.metrics.leaderships = number;
+        self.logs.iter_mut().for_each(|(_, log)| log.lead());
+        let until = cx.now() + self.config.absent_after;
+        let absent = |(site, _): &(u16, _)| (*site, Absent { until, secured: BTreeMap::new() });
+        self.leader = Some(Box::new(Leader {
+            bridge,
+            number,
+            view: None,
+            round: 0,
+            wants_round: false,
+            owes_state: false,
+            others: Vec::new(),
+            absent: self.config.sites.iter().map(absent).collect(),
+            is_routing: false,
+            assigned: BTreeSet::new(),
+            ready: VecDeque::new(),
+            pending: Vec::new(),
+            base: None,
+            stash: VecDeque::new(),
+            is_paused: false,
+        }));
+        self.on_bridge(cx, |ring, cx| ring.handle(Input::Start, cx));
+        self.look_for_leaders(cx);
+    }
+
+    pub(super) fn stop_leading(&mut self, cx: &mut FederationCx<'_>) {
+        if self.leader.take().is_some() {
+            self.unbridge();
+            self.announce(cx);
+        }
+    }
+
+    pub(super) fn on_bridge_event(&mut self, number: u64, event: Event, cx: &mut FederationCx<'_>) {
+        if self.leader.as_ref().is_none_or(|leader| leader.number != number) {
+            return;
+        }
+        match event {
+            Event::View(view) => self.on_bridge_view(view, cx),
+            Event::Delivered { rank, payload, .. } => self.on_bridge_letter(rank, &payload.to_bytes()),
+            Event::Suspected { member, cause } => cx.emit(FederationEvent::Suspected { member, cause }),
+            Event::Slow { member } => cx.emit(FederationEvent::Slow { member }),
+            Event::Room | Event::Refused(_) | Event::Left => {}
+        }
+    }
+
+    fn on_bridge_view(&mut self, view: Arc<View>, cx: &mut FederationCx<'_>) {
+        let own = self.config.site;
+        let until = cx.now() + self.config.absent_after;
+        let Some(leader) = &mut self.leader else { return };
+        let mut before = std::mem::take(&mut leader.others);
+        let known = |member: &Member| match before.iter().position(|other| other.member == *member) {
+            Some(place) => before.swap_remove(place),
+            None => Other { member: member.clone(), site: None, stated: None, secured: BTreeMap::new() },
+        };
+        leader.others = view.members.iter().map(known).collect();
+        for gone in before {
+            let Some(site) = gone.site.filter(|site| *site != own) else { continue };
+            if leader.others.iter().all(|other| other.site != Some(site)) {
+                leader.absent.insert(site, Absent { until, secured: gone.secured });
+            }
+        }
+        leader.view = Some(view.clone());
+        leader.round = 0;
+        self.begin_round(true);
+        cx.emit(FederationEvent::Leaders(view));
+    }
+
+    /// All leaders state what they have; until all have done so, nothing new goes over the bridge.
+    fn begin_round(&mut self, is_new_view: bool) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.is_routing = false;
+        leader.wants_round = false;
+        leader.owes_state = true;
+        leader.ready.clear();
+        leader.assigned.clear();
+        leader.others.iter_mut().for_each(|other| other.stated = None);
+        self.logs.iter_mut().for_each(|(_, log)| log.begin_round(is_new_view));
+        self.metrics.rounds += 1;
+    }
+
+    pub(super) fn begin_round_if_wanted(&mut self) {
+        let Some(leader) = self.leader.as_mut().filter(|leader| leader.wants_round && leader.is_routing)
+        else {
+            return;
+        };
+        leader.round += 1;
+        self.begin_round(false);
+    }
+
+    /// What this leader has to state.
+    pub(super) fn statement(&self) -> Option<Letter> {
+        let leader = self.leader.as_ref()?;
+        let round = (leader.view.as_ref()?.id.counter, leader.round);
+        let (site, view) = (self.config.site, self.view.as_ref()?);
+        let entries = self.logs.iter().map(|(sender, log)| Entry {
+            sender: sender.clone(),
+            is_local: sender.site == site && view.rank_of(&sender.member).is_some(),
+            misses: log.misses,
+            base: log.base(),
+            have: log.coming(),
+            secured: log.secured,
+        });
+        Some(Letter::State { round, site, entries: entries.collect() })
+    }
+
+    fn on_bridge_letter(&mut self, rank: u16, message: &Bytes) {
+        let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
+            self.metrics.ignore(Unused::Malformed);
+            return;
+        };
+        let Some(leader) = &mut self.leader else { return };
+        let Some(other) = leader.others.get_mut(usize::from(rank)) else { return };
+        let is_own = other.member == *leader.bridge.member();
+        match letter {
+            Letter::State { round, site, entries } => self.on_state(rank, round, site, entries),
+            Letter::Relay { .. } | Letter::Progress { .. } if is_own => {}
+            Letter::Relay { start, sender, number, content } => {
+                let view = leader.view.as_ref().map(|view| view.id.counter);
+                let may_leap = start.is_some() && start == view;
+                self.on_relay(sender, number, content, may_leap);
+            }
+            Letter::Progress { last } => {
+                for (sender, number) in last {
+                    if other.secured.len() < self.config.senders_max || other.secured.contains_key(&sender) {
+                        other.secured.insert(sender, number);
+                    }
+                }
+            }
+            Letter::Own { .. } | Letter::Base { .. } => self.metrics.ignore(Unused::Malformed),
+        }
+    }
+
+    fn on_state(&mut self, rank: u16, (view, round): (u64, u64), site: u16, entries: Vec<Entry>) {
+        let Some(leader) = &self.leader else { return };
+        let is_current = leader.view.as_ref().is_some_and(|current| current.id.counter == view);
+        if !is_current || round < leader.round {
+            self.metrics.ignore(Unused::Malformed);
+            return;
+        }
+        if round > leader.round {
+            if let Some(leader) = &mut self.leader {
+                leader.round = round;
+            }
+            self.begin_round(false);
+        }
+        let Some(leader) = &mut self.leader else { return };
+        leader.absent.remove(&site);
+        let Some(other) = leader.others.get_mut(usize::from(rank)) else { return };
+        other.site = Some(site);
+        other.secured = entries.iter().map(|entry| (entry.sender.clone(), entry.secured)).collect();
+        other.stated = Some(entries);
+        if leader.others.iter().all(|other| other.stated.is_some()) {
+            self.route();
+        }
+    }
+
+    /// All leaders know the same now: for each sender, one of them goes on from the least that any site has.
+    fn route(&mut self) {
+        let Some(leader) = &mut self.leader else { return };
+        let own = leader.others.iter().position(|other| other.member == *leader.bridge.member());
+        // By sender: who sends its messages, whether it is of its site, how much it has; and the least that another one has.
+        let mut best: BTreeMap<&Sender, (usize, bool, u64)> = BTreeMap::new();
+        for (rank, other) in leader.others.iter().enumerate() {
+            for entry in other.stated.iter().flatten() {
+                let known = best.entry(&entry.sender).or_insert((rank, entry.is_local, entry.have));
+                if (entry.is_local, entry.have) > (known.1, known.2) && !(known.1 && entry.is_local) {
+                    *known = (rank, entry.is_local, entry.have);
+                }
+            }
+        }
+        let least = |sender: &Sender| {
+            let foreign = leader.others.iter().enumerate().filter(|(rank, _)| Some(*rank) != own);
+            foreign.map(|(_, other)| other.have(sender)).min_by_key(|(have, _)| *have)
+        };
+        let mut assigned = BTreeSet::new();
+        for (sender, log) in self.logs.iter_mut() {
+            match best.get(sender) {
+                Some((rank, ..)) if Some(*rank) != own => {
+                    assigned.insert(sender.clone());
+                }
+                _ => {
+                    let (from, is_missed) = least(sender).unwrap_or((u64::MAX, false));
+                    log.begin_route(from, is_missed);
+                }
+            }
+        }
+        leader.assigned = assigned;
+        leader.is_routing = true;
+        self.ready_all();
+    }
+
+    /// A sender of this site that was not known when leaders stated what they have.
+    pub(super) fn adopt(&mut self, sender: &Sender) {
+        let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_routing) else { return };
+        if sender.site != self.config.site || leader.assigned.contains(sender) {
+            return;
+        }
+        if let Some(log) = self.logs.get_mut(sender).filter(|log| log.route.is_none()) {
+            log.begin_route(0, true);
+        }
+    }
+
+    /// A message that another leader sent.
+    fn on_relay(&mut self, sender: Sender, number: u64, content: Bytes, may_leap: bool) {
+        if !self.open(&sender) {
+            return;
+        }
+        let (Some(leader), Some(log)) = (&mut self.leader, self.logs.get_mut(&sender)) else { return };
+        let judged = log.judge(number, may_leap);
+        match judged {
+            Accepted::New | Accepted::Skipped => {
+                log.hand(number);
+                let leaps = judged == Accepted::Skipped;
+                leader.stash.push_back(Relayed { sender, number, content, leaps });
+            }
+            Accepted::Duplicate => self.metrics.ignore(Unused::Duplicate),
+            Accepted::Gap => {
+                // Before all have stated what they have, what waited for the last view may come, and is sent again.
+                if leader.is_routing {
+                    (leader.wants_round, log.misses) = (true, true);
+                }
+                self.metrics.ignore(Unused::Gap);
+            }
+        }
+    }
+
+    /// Up to which message of a sender all sites have all, as far as it is known.
+    pub(super) fn stable_of(&self, sender: &Sender, secured: u64) -> u64 {
+        let Some(leader) = &self.leader else { return 0 };
+        let own = leader.bridge.member();
+        let present = leader.others.iter().filter(|other| other.member != *own).map(|other| &other.secured);
+        let absent = leader.absent.values().map(|absent| &absent.secured);
+        let known = present.chain(absent).map(|secured| secured.get(sender).copied().unwrap_or(0));
+        known.fold(secured, u64::min)
+    }
+
+    /// Whether there is anybody on the bridge besides this leader.
+    pub(super) fn has_company(&self) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.others.len() > 1)
+    }
+
+    /// Whether a leader of this site is on the bridge.
+    pub(super) fn has_on_bridge(&self, site: u16) -> bool {
+        let others = self.leader.iter().flat_map(|leader| &leader.others);
+        others.into_iter().any(|other| other.site == Some(site))
+    }
+
+    pub(super) fn forget_absent_sites(&mut self, cx: &mut FederationCx<'_>) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.absent.retain(|site, absent| {
+            let waits = absent.until > cx.now();
+            if !waits {
+                cx.emit(FederationEvent::Absent { site: *site });
+            }
+            waits
+        });
+    }
+}
+
+impl Other {
+    /// What it has stated to have of a sender, and whether it misses what follows.
+    fn have(&self, sender: &Sender) -> (u64, bool) {
+        // Statements are in the order of senders, as the logs are.
+        let entries = self.stated.as_deref().unwrap_or_default();
+        let place = entries.binary_search_by(|entry| entry.sender.cmp(sender));
+        place.map_or((0, false), |place| (entries[place].have, entries[place].misses))
+    }
+}

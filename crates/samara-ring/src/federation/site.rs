@@ -1,0 +1,147 @@
+//! What the ring of the site delivers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::letter::Letter;
+use super::log::Accepted;
+use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
+use crate::{Event, Member, View};
+
+/// Where in the ring of the site a message came from: the rank of its origin there, and its number among the origin's.
+type Place = (u16, u64);
+
+impl Federation {
+    pub(super) fn on_site_event(&mut self, event: Event, cx: &mut FederationCx<'_>) {
+        match event {
+            Event::Delivered { origin, rank, number, payload, .. } => {
+                self.on_letter(&origin, (rank, number), &payload.to_bytes(), cx);
+            }
+            Event::View(view) => self.on_site_view(view, cx),
+            Event::Suspected { member, cause } => cx.emit(FederationEvent::Suspected { member, cause }),
+            Event::Slow { member } => cx.emit(FederationEvent::Slow { member }),
+            Event::Left => {
+                self.stop_leading(cx);
+                self.has_left = true;
+                cx.emit(FederationEvent::Left);
+            }
+            // It is looked at whenever something has happened; messages are handed in directly.
+            Event::Room | Event::Refused(_) => {}
+        }
+    }
+
+    fn on_site_view(&mut self, view: Arc<View>, cx: &mut FederationCx<'_>) {
+        let leads = view.coordinator() == Some(self.local.member());
+        self.view = Some(view.clone());
+        cx.emit(FederationEvent::View(view.clone()));
+        if !leads {
+            self.stop_leading(cx);
+        } else if self.leader.is_none() {
+            self.begin_to_lead(cx);
+        }
+        if let Some(leader) = &mut self.leader {
+            // Those who came from the last view together have the same.
+            self.logs.iter_mut().for_each(|(_, log)| log.secure_all());
+            leader.pending = vec![VecDeque::new(); view.len()];
+            // Newcomers do not get what is in the queue to the ring, if they cannot tell that it follows what they have.
+            leader.base =
+                Some(self.logs.iter().map(|(sender, log)| (sender.clone(), log.coming())).collect());
+            leader.wants_round = true;
+            self.ready_all();
+        }
+        self.announce(cx);
+    }
+
+    fn on_letter(&mut self, origin: &Member, place: Place, message: &Bytes, cx: &mut FederationCx<'_>) {
+        let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
+            self.metrics.ignore(Unused::Malformed);
+            return;
+        };
+        let is_leader = place.0 == 0;
+        match letter {
+            Letter::Own { number, content } => {
+                let sender = Sender { site: self.config.site, member: origin.clone() };
+                // The ring loses nothing: what is missing before was broadcast in views without this member.
+                self.take(sender, number, content, true, place, cx);
+            }
+            Letter::Relay { start, sender, number, content } if is_leader => {
+                let is_known = self.logs.get(&sender).is_some_and(|log| log.have() > 0);
+                let follows = self
+                    .led_by
+                    .as_ref()
+                    .is_some_and(|(member, number)| member == origin && start == Some(*number));
+                self.take(sender, number, content, follows || !is_known, place, cx);
+            }
+            Letter::Base { leadership, last } if is_leader => {
+                self.led_by = Some((origin.clone(), leadership));
+                for (sender, number) in last {
+                    if self.open(&sender) {
+                        self.logs.change(&sender, |log| log.leap(number));
+                    }
+                }
+            }
+            Letter::Progress { last } if is_leader => {
+                for (sender, number) in last {
+                    self.logs.change(&sender, |log| log.release(number));
+                }
+            }
+            Letter::State { .. } => self.metrics.ignore(Unused::Malformed),
+            _ => self.metrics.ignore(Unused::NotLeader),
+        }
+    }
+
+    /// Whether there is a log of this sender, or room for one.
+    pub(super) fn open(&mut self, sender: &Sender) -> bool {
+        let (site, view) = (self.config.site, &self.view);
+        let is_here = |other: &Sender| {
+            other.site == site && view.as_ref().is_some_and(|view| view.rank_of(&other.member).is_some())
+        };
+        let has_room = self.logs.open(sender, self.config.senders_max, |other| !is_here(other)).is_some();
+        if !has_room {
+            self.metrics.ignore(Unused::TooManySenders);
+        }
+        has_room
+    }
+
+    /// Takes a message that the ring of the site delivered.
+    fn take(
+        &mut self,
+        sender: Sender,
+        number: u64,
+        content: Bytes,
+        may_leap: bool,
+        place: Place,
+        cx: &mut FederationCx<'_>,
+    ) {
+        if !self.open(&sender) {
+            return;
+        }
+        let kept = content.clone();
+        let is_known = self.logs.get(&sender).is_some_and(|log| log.have() > 0);
+        let accepted = self.logs.change(&sender, |log| log.accept(number, kept, may_leap));
+        match accepted {
+            Some(Accepted::New) => {}
+            Some(Accepted::Skipped) => self.metrics.skipped += u64::from(is_known),
+            Some(Accepted::Duplicate) => self.metrics.ignore(Unused::Duplicate),
+            Some(Accepted::Gap) | None => {
+                self.metrics.ignore(Unused::Gap);
+                return;
+            }
+        }
+        self.note_delivered(&sender, number, place);
+        if accepted == Some(Accepted::Duplicate) {
+            return;
+        }
+        while self.logs.held() > self.config.memory_bytes
+            && self.logs.get(&sender).is_some_and(|log| log.held() > 0)
+        {
+            self.metrics.overflowed += 1;
+            self.logs.change(&sender, |log| log.release(log.base() + 1));
+        }
+        self.metrics.delivered += 1;
+        self.metrics.delivered_bytes += content.len() as u64;
+        cx.emit(FederationEvent::Delivered { site: sender.site, origin: sender.member, number, content });
+    }
+}

@@ -1,0 +1,64 @@
+//! Letters keep what they say, and do not believe what cannot be.
+
+use bytes::Bytes;
+use samara_engine::PeerIdentity;
+
+use super::Sender;
+use super::letter::{Entry, Letter, OVERHEAD_MAX};
+use super::log::{Accepted, Log};
+use crate::Member;
+
+fn sender(site: u16) -> Sender {
+    Sender { site, member: Member { identity: PeerIdentity::new(&[7; 128]), incarnation: u64::MAX } }
+}
+
+#[test]
+fn letters_survive_the_way() {
+    let content = Bytes::from_static(b"content");
+    let last = vec![(sender(1), 5), (sender(2), u64::MAX)];
+    let entry = Entry { sender: sender(3), is_local: true, misses: true, base: 1, have: 3, secured: 2 };
+    let letters = [
+        Letter::Own { number: 300, content: content.clone() },
+        Letter::Relay { start: None, sender: sender(0), number: 1, content: Bytes::new() },
+        Letter::Relay {
+            start: Some(u64::MAX),
+            sender: sender(u16::MAX),
+            number: u64::MAX,
+            content: content.clone(),
+        },
+        Letter::Base { leadership: 2, last: last.clone() },
+        Letter::Progress { last },
+        Letter::State { round: (3, 1), site: 9, entries: vec![entry] },
+    ];
+    for letter in letters {
+        let encoded = letter.encode();
+        assert_eq!(Letter::decode(&encoded, 2).as_ref(), Ok(&letter));
+        let cut = encoded.slice(..encoded.len() - 1);
+        assert_ne!(Letter::decode(&cut, 2).as_ref(), Ok(&letter));
+        if let Letter::Relay { content, .. } = letter {
+            assert!(encoded.len() <= content.len() + OVERHEAD_MAX, "{}", encoded.len());
+        }
+    }
+    let long = Letter::Progress { last: vec![(sender(1), 1); 3] }.encode();
+    assert!(Letter::decode(&long, 2).is_err());
+    assert!(Letter::decode(&Bytes::from_static(&[9]), 2).is_err());
+    assert!(Letter::decode(&Bytes::new(), 2).is_err());
+}
+
+#[test]
+fn a_log_takes_messages_in_order_and_once() {
+    let mut log = Log::default();
+    let content = || Bytes::from_static(b"x");
+    assert_eq!(log.accept(1, content(), false), Accepted::New);
+    assert_eq!(log.accept(1, content(), true), Accepted::Duplicate);
+    assert_eq!(log.accept(3, content(), false), Accepted::Gap);
+    assert_eq!(log.accept(2, content(), false), Accepted::New);
+    log.release(1);
+    assert_eq!((log.base(), log.have(), log.get(1), log.get(2)), (1, 2, None, Some(&content())));
+    assert_eq!(log.accept(9, content(), true), Accepted::Skipped);
+    assert_eq!((log.base(), log.have()), (8, 9));
+    log.leap(5);
+    assert_eq!(log.have(), 9);
+    log.release(u64::MAX);
+    assert_eq!((log.base(), log.have(), log.held()), (9, 9, 0));
+}
