@@ -9,8 +9,10 @@ use samara_sim::{
     Transport, UDP_PAYLOAD,
 };
 
-use crate::scenario::{Cat, FaultKind, FlushSpec, Interface, Queue, Scenario, Stack, Streams, TransportKind};
-use crate::units::Span;
+use crate::scenario::{
+    Cat, FaultKind, FlushSpec, Interface, Queue, RingPreset, Scenario, Stack, Streams, TransportKind,
+};
+use crate::units::{Size, Span};
 
 /// The hosts of a run, and how long each takes to validate a message.
 #[derive(Clone, Debug)]
@@ -153,6 +155,12 @@ pub fn transport(scenario: &Scenario) -> Transport {
     }
     if scenario.group.is_some() {
         framed(&mut transport);
+        if let Control::Tcp(tcp) = &mut transport.control
+            && scenario.ring.preset != RingPreset::Jgroups
+        {
+            // JGroups leaves its sockets as they come.
+            tcp.send_buffer = SendBuffer::Unsent { bytes: spec.unsent.map_or(UNSENT_BYTES, Size::bytes) };
+        }
     }
     if let Some(segment) = spec.max_segment {
         transport.mss = segment.bytes() as u32;
@@ -170,6 +178,10 @@ pub fn transport(scenario: &Scenario) -> Transport {
     }
     transport
 }
+
+/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): two frames, so that links never run dry while
+/// heartbeats and acknowledgements wait for little.
+const UNSENT_BYTES: u64 = 128 << 10;
 
 /// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
 /// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.

@@ -45,7 +45,10 @@ fn schedules_are_those_of_the_post() {
             "ring" => assert_eq!(schedule, 18.0),
             _ => {}
         }
-        assert!(rounds > schedule * 0.99 && rounds < schedule + 3.0, "{}: {rounds}", result.run.name);
+        assert!(rounds < schedule + 3.0, "{}: {rounds} against {schedule}", result.run.name);
+        // Direct and along a chain, none is shorter. In trees, links that share an uplink evenly can do better than turns.
+        let is_least = matches!(result.run.name.as_str(), "direct" | "ring");
+        assert!(!is_least || rounds > schedule * 0.99, "{}: {rounds} against {schedule}", result.run.name);
     }
 }
 
@@ -140,6 +143,7 @@ fn what_does_not_fit_is_told() {
         ("workload.blobs", "3", "keep one of them"),
         ("cat.push", "3", "parameters of pools"),
         ("network.topology.degree", "3", "have links to all others"),
+        ("transport.unsent", "1 kB", "is 1000; allowed is 4096"),
         ("transport.links.until", "1 s", "dial each other"),
         ("network.nodes", "2000", "allowed is 2 to 1024"),
         ("group.senders", "5", "is 5; allowed is 1 to 4"),

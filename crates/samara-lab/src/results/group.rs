@@ -211,7 +211,10 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
     let took = |ledger: &Ledger| ledger.last_at.as_nanos().saturating_sub(begin) as f64;
     let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
-    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest) * 1e3;
+    // With a rate, each message stands for the time until the next one is due, the last one too.
+    let most = ledgers.iter().map(|ledger| ledger.broadcast).max().unwrap_or(0) as f64;
+    let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
+    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest.max(due)) * 1e3;
     let throughput = ratio(steady.iter().map(rate).sum(), steady.len() as f64);
     let count = |value: fn(&Ledger) -> u64| ledgers.iter().map(value).sum::<u64>();
     let messages = count(|ledger| ledger.broadcast);

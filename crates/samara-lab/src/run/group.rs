@@ -131,7 +131,7 @@ pub(super) fn run(
         size: group.size.bytes() as usize,
         count: group.count().map_or(u64::MAX, u64::from),
         until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
-        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate) as u64)),
+        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
     };
     let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();

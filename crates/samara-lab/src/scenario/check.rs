@@ -141,6 +141,12 @@ impl Checks<'_> {
             // The least that every host takes (RFC 1122 section 4.2.2.6), and what fits into a packet.
             self.range("transport.max_segment", segment.bytes(), 536, 65_483);
         }
+        if let Some(unsent) = spec.unsent {
+            self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
+            if scenario.group.is_none() || spec.kind != TransportKind::Tcp {
+                self.wrong("transport.unsent", "is of groups over TCP; remove it".to_owned());
+            }
+        }
         // Less than 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {

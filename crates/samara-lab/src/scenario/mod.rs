@@ -340,6 +340,9 @@ pub struct TransportSpec {
     /// Simulations of much data are faster with large packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_segment: Option<Size>,
+    /// Of groups, tcp: bytes that wait in the kernel unsent at most ("128 KiB", if not given), as with `TCP_NOTSENT_LOWAT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<Size>,
     /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
@@ -361,6 +364,7 @@ impl Default for TransportSpec {
             max_ack_delay: None,
             max_udp_payload: None,
             max_segment: None,
+            unsent: None,
             connection: None,
             links: LinkStart::default(),
         }
