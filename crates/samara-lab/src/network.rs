@@ -9,8 +9,10 @@ use samara_sim::{
     Transport, UDP_PAYLOAD,
 };
 
-use crate::scenario::{Cat, FaultKind, FlushSpec, Interface, Queue, Scenario, Stack, Streams, TransportKind};
-use crate::units::Span;
+use crate::scenario::{
+    Cat, FaultKind, FlushSpec, Interface, Queue, RingPreset, Scenario, Stack, Streams, TransportKind,
+};
+use crate::units::{Size, Span};
 
 /// The hosts of a run, and how long each takes to validate a message.
 #[derive(Clone, Debug)]
@@ -111,7 +113,11 @@ pub fn least_latency_nanos(scenario: &Scenario) -> u64 {
 /// The hosts that a fault hits; the publisher of blocks is spared.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
-    let has_blocks = scenario.messages.is_none() && scenario.transactions.is_none();
+    if let Some(hosts) = &scenario.faults[fault].hosts {
+        return hosts.clone();
+    }
+    let has_blocks =
+        scenario.messages.is_none() && scenario.transactions.is_none() && scenario.group.is_none();
     let publisher = has_blocks.then_some(scenario.workload.publisher);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
@@ -147,12 +153,44 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams.map(stream_order));
         }
     }
+    if scenario.group.is_some() {
+        framed(&mut transport);
+        if let Control::Tcp(tcp) = &mut transport.control
+            && scenario.ring.preset != RingPreset::Jgroups
+        {
+            // JGroups leaves its sockets as they come.
+            tcp.send_buffer = SendBuffer::Unsent { bytes: spec.unsent.map_or(UNSENT_BYTES, Size::bytes) };
+        }
+    }
+    if let Some(segment) = spec.max_segment {
+        transport.mss = segment.bytes() as u32;
+        if let Control::Tcp(TcpConfig { send_buffer: SendBuffer::Auto { per_packet, min }, .. }) =
+            &mut transport.control
+        {
+            // Two segments for each packet of the window, as with usual ones.
+            (*per_packet, *min) = (2 * transport.mss, (*min).max(4 * u64::from(transport.mss)));
+        }
+    }
     if let Some(connection) = connection(scenario) {
         transport.framing = Framing::PLAIN;
         transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
         transport.connection = Connection::MConnection(connection);
     }
     transport
+}
+
+/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): two frames, so that links never run dry while
+/// heartbeats and acknowledgements wait for little.
+const UNSENT_BYTES: u64 = 128 << 10;
+
+/// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
+/// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
+fn framed(transport: &mut Transport) {
+    transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
+    if !matches!(transport.control, Control::Quic(_)) {
+        (transport.mss, transport.header) = (1_448, 66);
+        transport.handshake_round_trips = 1;
+    }
 }
 
 /// The connection with channels, if the scenario has one. The channels are those of the pool with the most kinds of frames: others use some of

@@ -23,7 +23,7 @@ fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<MessagesR
     let result =
         |point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
             RunResult::Messages(result) => result,
-            RunResult::Columns(_) | RunResult::Transactions(_) => panic!("the scenario has messages"),
+            _ => panic!("the scenario has messages"),
         };
     loaded.points.iter().map(result).collect()
 }

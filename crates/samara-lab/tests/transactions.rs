@@ -21,7 +21,7 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) 
     relate(&loaded, &mut results);
     let transactions = |result| match result {
         RunResult::Transactions(result) => *result,
-        RunResult::Columns(_) | RunResult::Messages(_) => panic!("the scenario has transactions"),
+        _ => panic!("the scenario has transactions"),
     };
     results.into_iter().map(transactions).collect()
 }

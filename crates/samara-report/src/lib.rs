@@ -4,6 +4,8 @@
 mod about;
 mod columns;
 mod draw;
+mod group;
+mod latency;
 mod lines;
 mod messages;
 mod page;
@@ -18,6 +20,7 @@ use samara_lab::scenario::{Loaded, Outcome};
 
 use about::About;
 use columns::ColumnsReport;
+use group::GroupReport;
 use messages::MessagesReport;
 use transactions::TransactionsReport;
 
@@ -32,6 +35,7 @@ enum Kind {
     Columns(ColumnsReport),
     Messages(MessagesReport),
     Transactions(TransactionsReport),
+    Group(GroupReport),
 }
 
 impl Report {
@@ -46,14 +50,18 @@ impl Report {
         let about = About::new(loaded, summary, results, outcomes);
         let axes = about::axes(loaded);
         let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut group = Vec::new();
         for result in results.iter().cloned() {
             match result {
                 RunResult::Columns(result) => columns.push(result),
                 RunResult::Messages(result) => messages.push(result),
                 RunResult::Transactions(result) => transactions.push(*result),
+                RunResult::Group(result) => group.push(*result),
             }
         }
-        Self(if loaded.scenario.transactions.is_some() {
+        Self(if loaded.scenario.group.is_some() {
+            Kind::Group(GroupReport::new(about, axes, group, known))
+        } else if loaded.scenario.transactions.is_some() {
             Kind::Transactions(TransactionsReport::new(about, axes, transactions, loaded, known))
         } else if loaded.scenario.messages.is_some() {
             Kind::Messages(MessagesReport::new(about, axes, messages))
@@ -68,6 +76,7 @@ impl Report {
             Kind::Columns(report) => report.html(),
             Kind::Messages(report) => report.html(),
             Kind::Transactions(report) => report.html(),
+            Kind::Group(report) => report.html(),
         }
     }
 
@@ -77,6 +86,7 @@ impl Report {
             Kind::Columns(report) => report.figures(),
             Kind::Messages(report) => report.figures(),
             Kind::Transactions(report) => report.figures(),
+            Kind::Group(report) => report.figures(),
         }
     }
 
@@ -85,6 +95,7 @@ impl Report {
             Kind::Columns(report) => report.table(),
             Kind::Messages(report) => report.table(),
             Kind::Transactions(report) => report.table(),
+            Kind::Group(report) => report.table(),
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use samara_lab::measure::Statistics;
+use samara_lab::reference::KnownComparison;
 
 use crate::about::About;
+use crate::terminal::number;
 use crate::words::short_ms;
 
 /// A whole page: heading, key sentences, the body of the job, and how to run it again.
@@ -150,6 +152,30 @@ pub(crate) fn expectations(about: &About, body: &mut String) {
         body.push_str("</ul>");
     }
     body.push_str("</section>");
+}
+
+/// Our figures beside those that others have published or measured.
+pub(crate) fn known(figures: &[KnownComparison], body: &mut String) {
+    if figures.is_empty() {
+        return;
+    }
+    body.push_str(
+        "<section><h2>Beside figures of others</h2><div class=\"scroll\"><table><thead><tr><th>Run</th><th>Metric</th><th>Source</th>\
+         <th class=\"n\">Theirs</th><th class=\"n\">Ours</th><th class=\"n\">Difference</th></tr></thead><tbody>",
+    );
+    for figure in figures {
+        let _ = write!(
+            body,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:+.1} %</td></tr>",
+            text(&figure.run),
+            text(&figure.metric),
+            text(&figure.source),
+            number(figure.known),
+            number(figure.ours),
+            figure.deviation() * 100.0
+        );
+    }
+    body.push_str("</tbody></table></div></section>");
 }
 
 fn configuration(about: &About, body: &mut String) {

@@ -105,6 +105,11 @@ impl<F: Clone> Backlog<F> {
         self.nxt < self.end
     }
 
+    /// Segments that were never sent.
+    pub(crate) const fn unsent(&self) -> u32 {
+        self.end - self.nxt
+    }
+
     /// Bytes of all frames that are not released.
     pub(crate) const fn buffered(&self) -> u64 {
         self.buffered

@@ -366,4 +366,10 @@ pub enum SendBuffer {
         /// The least size.
         min: u64,
     },
+    /// No limit, but so many bytes that were never sent (`TCP_NOTSENT_LOWAT`). As in Linux (`tcp_stream_memory_free`), who was refused
+    /// is asked again when half of it is free.
+    Unsent {
+        /// How many.
+        bytes: u64,
+    },
 }

@@ -102,6 +102,14 @@ impl<F: Frame> Sender<F> {
         }
     }
 
+    /// Whether the segment that left has made room for frames.
+    pub(crate) fn has_room_again(&self, transport: &Transport) -> bool {
+        match (self, transport.control.tcp()) {
+            (Self::Tcp(sender), Some(config)) => sender.has_room_again(config, transport.mss),
+            _ => false,
+        }
+    }
+
     /// Bytes of a frame written now that would leave as soon as the uplink is free.
     pub(crate) fn room(&self, transport: &Transport) -> Room {
         match self {

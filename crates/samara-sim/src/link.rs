@@ -31,6 +31,8 @@ pub(crate) struct Link<F> {
     pub(crate) state: LinkState,
     /// Whether this host dialled the current incarnation.
     pub(crate) outbound: bool,
+    /// When this host sent a step of the handshake last.
+    pub(crate) hello_at: u64,
     /// One-way latency to the peer in nanoseconds.
     pub(crate) latency: u64,
     /// The latest arrival so far at the peer: keeps packets in order under jitter.
@@ -58,6 +60,7 @@ impl<F: Frame> Link<F> {
             epoch: 0,
             state: LinkState::Down,
             outbound: false,
+            hello_at: 0,
             latency,
             last_arrival: 0,
             sender: Sender::new(transport),

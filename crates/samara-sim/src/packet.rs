@@ -68,6 +68,8 @@ pub(crate) enum Body<F> {
     Hello { step: u32, slot: u32 },
     /// The sender has closed the link.
     Close,
+    /// Nothing listens at the host that a dial of this incarnation of the link went to.
+    Refuse { epoch: u32 },
 }
 
 impl<F> Body<F> {
@@ -75,7 +77,12 @@ impl<F> Body<F> {
     pub(crate) const fn packets(&self) -> u32 {
         match self {
             Self::Stream { count, .. } => *count,
-            Self::Data { .. } | Self::Http2 { .. } | Self::Ack | Self::Hello { .. } | Self::Close => 1,
+            Self::Data { .. }
+            | Self::Http2 { .. }
+            | Self::Ack
+            | Self::Hello { .. }
+            | Self::Close
+            | Self::Refuse { .. } => 1,
         }
     }
 }

@@ -87,6 +87,68 @@ fn nobody_home_fails_after_the_tries() {
     assert!((events[0].0 - 64_000.0).abs() < 1.0, "{events:?}");
 }
 
+/// An operating system without the process answers; one that is gone, and QUIC's, do not.
+#[test]
+fn a_dial_to_a_process_that_is_gone_is_refused() {
+    use samara_sim::Transport;
+    let failed_after = |transport: Transport, silent: bool| {
+        let mut sim = network(config(50, transport), hosts(2, 1000 * MBIT), &[]);
+        sim.crash(Time::from_millis(500), 1, silent);
+        sim.dial(Time::from_secs(1), 0, 1);
+        let events = events(&mut sim, 100);
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0].2, Heard::DialFailed { peer: 1 });
+        events[0].0 - 1000.0
+    };
+    assert!((failed_after(Transport::tcp(), false) - 100.0).abs() < 1.0);
+    assert!(failed_after(Transport::tcp(), true) > 60_000.0);
+    assert!(failed_after(Transport::quic(), false) > 60_000.0);
+    // Whoever starts again is reached again.
+    let mut sim = network(config(50, Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    sim.crash(Time::from_millis(500), 1, false);
+    sim.dial(Time::from_secs(1), 0, 1);
+    sim.restart(Time::from_secs(2), 1);
+    sim.dial(Time::from_secs(3), 0, 1);
+    let events = events(&mut sim, 10);
+    let ups = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).count();
+    assert_eq!((events.len(), ups), (3, 2), "{events:?}");
+}
+
+/// A dial whose first packet was lost waits for seconds; what the other side sends meanwhile shows that the way is open.
+#[test]
+fn a_dial_from_the_other_side_ends_the_wait_of_a_lost_one() {
+    for first in [0, 1] {
+        let mut config = config(50, samara_sim::Transport::tcp());
+        let (from, until) = (Time::ZERO, Time::from_secs(8));
+        config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
+        let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+        // Its packets leave at 0.5, 1.5, 3.5, 7.5 and 15.5 s.
+        sim.dial(Time::from_millis(500), first, 1 - first);
+        sim.dial(Time::from_secs(9), 1 - first, first);
+        let events = events(&mut sim, 30);
+        let ups: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).collect();
+        assert_eq!(ups.len(), 2, "{events:?}");
+        assert!(ups.iter().all(|(at, ..)| *at < 9_600.0), "{events:?}");
+    }
+}
+
+/// Whoever answered a dial that was never finished dials itself.
+#[test]
+fn an_unfinished_dial_of_the_other_side_is_in_nobodys_way() {
+    let mut config = config(50, samara_sim::Transport::tcp());
+    let (from, until) = (Time::from_millis(1060), Time::from_millis(2500));
+    config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
+    let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+    sim.command(Time::from_secs(1), 0, Say::Dial(1));
+    sim.crash(Time::from_millis(1200), 0, true);
+    sim.restart(Time::from_millis(2600), 0);
+    sim.command(Time::from_secs(3), 1, Say::Dial(0));
+    let events = events(&mut sim, 30);
+    let ups: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).collect();
+    assert_eq!(ups.len(), 2, "{events:?}");
+    assert!(ups.iter().all(|(at, ..)| *at < 3_600.0), "{events:?}");
+}
+
 #[test]
 fn closing_is_seen_by_both() {
     let mut sim = network(config(50, bare(None)), hosts(2, 1000 * MBIT), &[(0, 1)]);
@@ -175,4 +237,29 @@ fn timers_and_rates() {
     // The first of ten segments takes a tenth of a millisecond now, and the receiver's downlink a millisecond for each.
     let blob = at(|event| matches!(event, Heard::Blob { .. }));
     assert!((blob - 4059.1).abs() < 0.01, "{blob}");
+}
+
+/// A frame of another lane waits behind what is in the kernel, which is little where only what was never sent counts.
+#[test]
+fn a_bound_on_what_is_unsent_keeps_waits_in_the_kernel_short() {
+    let waited = |send_buffer| {
+        let tcp = samara_sim::TcpConfig { send_buffer, ..samara_sim::TcpConfig::default() };
+        let mut sim = two_lanes(config(5, bare(Some(tcp))), hosts(2, 8 * MBIT), &[(0, 1)]);
+        for id in 0..300 {
+            let say = Say::On { lane: 1, host: 1, id, len: 10_000 };
+            sim.command(Time::from_secs(1), 0, say);
+        }
+        sim.command(Time::from_secs(3), 0, Say::On { lane: 0, host: 1, id: 1_000, len: 100 });
+        let events = events(&mut sim, 10);
+        let blobs = events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).count();
+        assert_eq!(blobs, 301, "everything arrives");
+        let last = events.last().unwrap().0;
+        assert!(last < 4_300.0, "the link never ran dry: {last}");
+        let urgent = |(.., event): &&(f64, u32, Heard)| matches!(event, Heard::Blob { id: 1_000, .. });
+        events.iter().find(urgent).unwrap().0 - 3_000.0
+    };
+    let auto = waited(samara_sim::SendBuffer::Auto { per_packet: 2_920, min: 16_384 });
+    // 20 kB more at most, at 1 kB/ms, than what is on its way in any case.
+    let bound = waited(samara_sim::SendBuffer::Unsent { bytes: 20_000 });
+    assert!(bound < auto / 2.0, "{bound} ms against {auto} ms");
 }

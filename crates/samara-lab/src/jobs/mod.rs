@@ -2,6 +2,7 @@
 
 pub mod baselines;
 pub mod columns;
+pub mod group;
 pub mod messages;
 mod processor;
 pub mod transactions;

@@ -47,6 +47,12 @@ impl Durations {
         self.0.saturating_record(nanos);
     }
 
+    /// Adds those of another one.
+    pub fn join(&mut self, other: &Self) {
+        // Both have the same bounds, so that everything fits.
+        let _ = self.0.add(&other.0);
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.len()

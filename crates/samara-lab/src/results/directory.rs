@@ -124,6 +124,7 @@ impl ResultsDirectory {
             Measured::Columns(measured) => &measured.point,
             Measured::Messages(measured) => &measured.point,
             Measured::Transactions(measured) => &measured.point,
+            Measured::Group(measured) => &measured.point,
         };
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
@@ -136,6 +137,9 @@ impl ResultsDirectory {
             }
             (Measured::Transactions(measured), RunResult::Transactions(result)) => {
                 tables::transactions(&directory, measured, result)?;
+            }
+            (Measured::Group(measured), RunResult::Group(result)) => {
+                tables::group(&directory, measured, result)?;
             }
             _ => unreachable!("a result is of the kind of its measurement"),
         }

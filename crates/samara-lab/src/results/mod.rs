@@ -2,6 +2,7 @@
 
 mod columns;
 mod directory;
+mod group;
 mod messages;
 mod summary;
 mod tables;
@@ -9,6 +10,7 @@ mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
+pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use messages::{MessageMetrics, message_metrics};
 pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
@@ -31,6 +33,8 @@ pub enum RunResult {
     Messages(MessagesResult),
     /// Of transactions and their pools.
     Transactions(Box<TransactionsResult>),
+    /// Of broadcasts in a group.
+    Group(Box<GroupResult>),
 }
 
 /// What is kept of a run with blocks of columns.
@@ -104,6 +108,29 @@ pub struct TransactionsResult {
     pub series: String,
 }
 
+/// What is kept of a run with a group.
+#[derive(Clone, Debug)]
+pub struct GroupResult {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The figures.
+    pub metrics: GroupMetrics,
+    /// Member by member.
+    pub members: Vec<MemberRow>,
+    /// Bytes of frames on each link: by sender, and then by receiver.
+    pub links: Vec<Vec<u64>>,
+    /// Milliseconds from handing in a message until another member delivers it, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// How long the stream took, in milliseconds.
+    pub took_ms: f64,
+    /// What the scenario calls the variant.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// The series that it is drawn with.
+    pub series: String,
+}
+
 impl RunResult {
     /// Takes what is needed out of the measurements of a run.
     pub fn of(measured: &Measured) -> Self {
@@ -114,6 +141,7 @@ impl RunResult {
             Measured::Transactions(measured) => {
                 Self::Transactions(Box::new(TransactionsResult::of(run, measured)))
             }
+            Measured::Group(measured) => Self::Group(Box::new(GroupResult::of(run, measured))),
         }
     }
 
@@ -124,6 +152,7 @@ impl RunResult {
             Self::Columns(result) => &mut result.run,
             Self::Messages(result) => &mut result.run,
             Self::Transactions(result) => &mut result.run,
+            Self::Group(result) => &mut result.run,
         };
         run.real = Some(real);
         result
@@ -135,6 +164,7 @@ impl RunResult {
             Self::Columns(result) => &result.run,
             Self::Messages(result) => &result.run,
             Self::Transactions(result) => &result.run,
+            Self::Group(result) => &result.run,
         }
     }
 }
@@ -192,24 +222,34 @@ impl TransactionsResult {
     }
 }
 
-/// Sets the figures of transactions beside those of the scenario's first run with the same values of the sweep and the same seed,
-/// where that was done.
+impl TransactionsResult {
+    fn relate(&mut self, base: &Self) {
+        let (own, base) = (self.metrics.connection_bytes, base.metrics.connection_bytes);
+        self.metrics.bytes_saved_factor = (own > 0.0).then(|| base / own);
+        self.run.metrics = Metrics::Transactions(Box::new(self.metrics.clone()));
+    }
+}
+
+/// Sets figures of transactions beside those of the scenario's first run, and figures of groups beside those of the first run with as
+/// many senders; in either case with the same values of the sweep and the same seed.
 pub fn relate(loaded: &Loaded, results: &mut [RunResult]) {
-    fn place(run: &Run) -> Vec<(String, serde_json::Value)> {
-        run.parameters.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-    let base = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
-    let mut bases: Vec<(Vec<(String, serde_json::Value)>, f64)> = Vec::new();
-    for result in results.iter().filter(|result| result.run().name == *base) {
-        if let RunResult::Transactions(result) = result {
-            bases.push((place(&result.run), result.metrics.connection_bytes));
-        }
-    }
+    let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name).clone();
+    let all = results.to_vec();
     for result in results {
-        let RunResult::Transactions(result) = result else { continue };
-        let (place, own) = (place(&result.run), result.metrics.connection_bytes);
-        let base = bases.iter().find(|(other, _)| *other == place).map(|(_, base)| *base);
-        result.metrics.bytes_saved_factor = base.filter(|_| own > 0.0).map(|base| base / own);
-        result.run.metrics = Metrics::Transactions(Box::new(result.metrics.clone()));
+        let own = result.run().clone();
+        let mut same = all.iter().filter(|other| other.run().parameters == own.parameters);
+        match result {
+            RunResult::Transactions(result) => {
+                if let Some(RunResult::Transactions(base)) = same.find(|other| other.run().name == first) {
+                    result.relate(base);
+                }
+            }
+            RunResult::Group(result) => {
+                if let Some(RunResult::Group(base)) = same.next() {
+                    result.relate(base);
+                }
+            }
+            RunResult::Columns(_) | RunResult::Messages(_) => {}
+        }
     }
 }

@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ColumnMetrics, MessageMetrics, TransactionMetrics, column_metrics, message_metrics, transaction_metrics,
+    ColumnMetrics, GroupMetrics, MessageMetrics, TransactionMetrics, column_metrics, group_metrics,
+    message_metrics, transaction_metrics,
 };
 use crate::measure::Statistics;
 use crate::run::Measured;
@@ -86,6 +87,8 @@ pub enum Metrics {
     Messages(Box<MessageMetrics>),
     /// Transactions and their pools.
     Transactions(Box<TransactionMetrics>),
+    /// Broadcasts in a group.
+    Group(Box<GroupMetrics>),
 }
 
 impl Run {
@@ -104,6 +107,10 @@ impl Run {
                 let metrics = Metrics::Transactions(Box::new(transaction_metrics(measured)));
                 Self::new(&measured.point, measured.digest, measured.steps, metrics)
             }
+            Measured::Group(measured) => {
+                let metrics = Metrics::Group(Box::new(group_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
         }
     }
 
@@ -113,16 +120,22 @@ impl Run {
         parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
         let scenario = &point.scenario;
-        match (&scenario.transactions, &scenario.messages) {
-            (Some(transactions), _) => {
+        match (&scenario.group, &scenario.transactions, &scenario.messages) {
+            (Some(group), ..) => {
+                let senders = group.senders(scenario.network.nodes);
+                parameters.insert("senders".to_owned(), senders.into())
+            }
+            (None, Some(transactions), _) => {
                 let (key, value) = match (transactions.rate, transactions.closed_loop()) {
                     (Some(rate), _) => ("transactions_per_s", rate.into()),
                     (None, clients) => ("clients", clients.into()),
                 };
                 parameters.insert(key.to_owned(), value)
             }
-            (None, None) => parameters.insert("blobs".to_owned(), scenario.workload.blobs.into()),
-            (None, Some(messages)) => parameters.insert("messages_per_s".to_owned(), messages.rate.into()),
+            (None, None, None) => parameters.insert("blobs".to_owned(), scenario.workload.blobs.into()),
+            (None, None, Some(messages)) => {
+                parameters.insert("messages_per_s".to_owned(), messages.rate.into())
+            }
         };
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));

@@ -13,10 +13,10 @@ use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::{ColumnsResult, MessagesResult, TransactionsResult};
+use super::{ColumnsResult, GroupResult, MemberRow, MessagesResult, TransactionsResult};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
-use crate::run::{ColumnsMeasured, MessagesMeasured, TransactionsMeasured};
+use crate::run::{ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written.
@@ -129,6 +129,66 @@ pub(super) fn transactions(
     nodes.extend([
         ("links", numbers(measured.degrees.iter().copied())),
         ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
+    ]);
+    write(&directory.join("traffic.parquet"), nodes)
+}
+
+/// Writes the tables of a run with a group into its directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn group(
+    directory: &Path,
+    measured: &GroupMeasured,
+    result: &GroupResult,
+) -> Result<(), TableError> {
+    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
+    let pairs = || {
+        result
+            .links
+            .iter()
+            .enumerate()
+            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
+    };
+    write(
+        &directory.join("links.parquet"),
+        vec![
+            ("from", numbers(pairs().map(|(from, ..)| from as u32))),
+            ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
+            ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
+        ],
+    )?;
+    let suspicions = &measured.suspicions;
+    write(
+        &directory.join("suspicions.parquet"),
+        vec![
+            (
+                "at_ms",
+                Arc::new(Float64Array::from_iter_values(suspicions.iter().map(|s| s.at as f64 / 1e6)))
+                    as ArrayRef,
+            ),
+            ("by", numbers(suspicions.iter().map(|s| s.by))),
+            ("node", numbers(suspicions.iter().map(|s| s.host))),
+            ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
+        ],
+    )?;
+    let rows = &result.members;
+    let float = |value: fn(&MemberRow) -> f64| {
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
+    };
+    let count = |value: fn(&MemberRow) -> u64| {
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
+    };
+    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    nodes.extend([
+        ("steady", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.is_steady)))) as ArrayRef),
+        ("broadcast", count(|row| row.broadcast)),
+        ("delivered", count(|row| row.delivered)),
+        ("throughput_mb_per_s", float(|row| row.throughput_mb_per_s)),
+        ("uplink_utilisation", float(|row| row.uplink_utilisation)),
+        ("longest_gap_ms", float(|row| row.longest_gap_ms)),
+        ("longest_gap_until_ms", float(|row| row.longest_gap_until_ms)),
+        ("idle_bytes_per_s", count(|row| row.idle_bytes)),
     ]);
     write(&directory.join("traffic.parquet"), nodes)
 }

@@ -1,6 +1,7 @@
 //! Runs a point of a scenario in the simulator.
 
 mod columns;
+mod group;
 mod messages;
 mod transactions;
 
@@ -15,6 +16,7 @@ use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
 pub use columns::{ColumnsMeasured, columns_bound_ms};
+pub use group::{Fates, GroupMeasured, Suspicion};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
@@ -49,6 +51,8 @@ pub enum Measured {
     Messages(Box<MessagesMeasured>),
     /// Of transactions and their pools.
     Transactions(Box<TransactionsMeasured>),
+    /// Of broadcasts in a group.
+    Group(Box<GroupMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -61,7 +65,9 @@ const QUIET_NANOS: u64 = 1_000_000_000;
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
 pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
-    if point.scenario.transactions.is_some() {
+    if point.scenario.group.is_some() {
+        group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))
+    } else if point.scenario.transactions.is_some() {
         transactions::run(point, options, progress).map(|measured| Measured::Transactions(Box::new(measured)))
     } else if point.scenario.messages.is_some() {
         messages::run(point, options, progress).map(|measured| Measured::Messages(Box::new(measured)))
@@ -110,7 +116,8 @@ fn schedule_faults<N: Engine>(sim: &mut Simulation<N>, scenario: &Scenario, seed
                         sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
                     }
                 }
-                FaultKind::Partition => {}
+                // The first is part of the network, the other one is a command to the members of a group.
+                FaultKind::Partition | FaultKind::Leave => {}
             }
         }
     }

@@ -50,6 +50,13 @@ pub fn builtins() -> &'static [Builtin] {
         "cat-churn",
         "cat-adversary",
         "cat-1000",
+        "ring",
+        "ring-rounds",
+        "ring-churn",
+        "ring-latency",
+        "ring-senders",
+        "ring-members",
+        "ring-size",
     )
 }
 

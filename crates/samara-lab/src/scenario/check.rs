@@ -1,5 +1,6 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
+mod group;
 mod transactions;
 
 use super::error::{Problem, line_of};
@@ -9,7 +10,7 @@ use super::{
     TransportKind, Workload,
 };
 use crate::jobs::messages::PAYLOAD_MIN;
-use crate::units::Span;
+use crate::units::{Share, Span};
 
 /// Messages of a run: what is known of each and of its deliveries is kept in memory.
 const MESSAGES_MAX: u32 = 10_000_000;
@@ -20,12 +21,17 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
-    match (&scenario.transactions, &scenario.messages) {
-        (Some(transactions), _) => checks.transactions(scenario, transactions),
-        (None, None) => checks.workload(scenario),
-        (None, Some(messages)) => checks.messages(scenario, messages),
+    match (&scenario.group, &scenario.transactions, &scenario.messages) {
+        (Some(group), ..) => checks.group(scenario, group),
+        (None, Some(transactions), _) => checks.transactions(scenario, transactions),
+        (None, None, None) => checks.workload(scenario),
+        (None, None, Some(messages)) => checks.messages(scenario, messages),
     }
-    if scenario.transactions.is_none() {
+    if scenario.group.is_none() {
+        checks.topology(scenario);
+        checks.no_group(scenario);
+    }
+    if scenario.group.is_none() && scenario.transactions.is_none() {
         checks.protocol(scenario);
         checks.no_transactions(scenario);
     }
@@ -83,7 +89,6 @@ impl Checks<'_> {
                     .to_owned(),
             );
         }
-        self.topology(scenario);
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
             self.wrong(
@@ -132,6 +137,16 @@ impl Checks<'_> {
             // RFC 9000 sections 14.1 and 18.2.
             self.range("transport.max_udp_payload", bytes, 1200, 65_527);
         }
+        if let Some(segment) = spec.max_segment {
+            // The least that every host takes (RFC 1122 section 4.2.2.6), and what fits into a packet.
+            self.range("transport.max_segment", segment.bytes(), 536, 65_483);
+        }
+        if let Some(unsent) = spec.unsent {
+            self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
+            if scenario.group.is_none() || spec.kind != TransportKind::Tcp {
+                self.wrong("transport.unsent", "is of groups over TCP; remove it".to_owned());
+            }
+        }
         // Less than 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
@@ -148,6 +163,9 @@ impl Checks<'_> {
             ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
             ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
         ];
+        if spec.kind == TransportKind::Quic && spec.max_segment.is_some() {
+            self.wrong("transport.max_segment", "is TCP's; with QUIC use max_udp_payload".to_owned());
+        }
         if spec.kind == TransportKind::Ideal {
             let windows = [
                 ("initial_window", spec.initial_window.is_some()),
@@ -377,6 +395,27 @@ impl Checks<'_> {
             let key = format!("fault.{i}");
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key, format!("share is {}; at most 100 %", fault.share));
+            }
+            match &fault.hosts {
+                None if fault.share == Share::default() => {
+                    self.wrong(
+                        &key,
+                        "hits nobody; give it a share, for example \"5 %\", or hosts".to_owned(),
+                    );
+                }
+                Some(_) if fault.share != Share::default() => {
+                    self.wrong(&key, "has a share and hosts; keep one of them".to_owned());
+                }
+                Some(hosts) if hosts.is_empty() => {
+                    self.wrong(&key, "hits nobody; give it hosts, for example [1]".to_owned());
+                }
+                Some(hosts) => {
+                    let nodes = scenario.network.nodes;
+                    if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
+                        self.wrong(&key, format!("host {host}; they are numbered 0 to {}", nodes - 1));
+                    }
+                }
+                None => {}
             }
             if fault.until.is_some_and(|until| until <= fault.at) {
                 self.wrong(&key, format!("until must be later than at = {}", fault.at));

@@ -9,6 +9,8 @@ mod check;
 mod connection;
 mod error;
 mod expect;
+mod fault;
+mod group;
 mod known;
 mod load;
 mod messages;
@@ -26,6 +28,8 @@ pub use connection::{ConnectionSpec, FlushSpec};
 pub use error::{Problem, ScenarioError};
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
+pub use fault::{Fault, FaultKind};
+pub use group::{Group, RingPreset, RingSpec, ShapeKind};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
@@ -68,6 +72,12 @@ pub struct Scenario {
     /// The parameters of the pools of transactions.
     #[serde(default, skip_serializing_if = "Cat::is_default")]
     pub cat: Cat,
+    /// Messages that members of a group broadcast to each other, instead of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
+    /// The parameters of group broadcast.
+    #[serde(default, skip_serializing_if = "RingSpec::is_default")]
+    pub ring: RingSpec,
     /// Things that go wrong.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -326,6 +336,13 @@ pub struct TransportSpec {
     /// Quic: bytes of the largest UDP payload (1452, if not given).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
+    /// Not quic: payload of the largest packet (1,460 bytes, of groups 1,448, if not given; 8,948 bytes with jumbo frames and timestamps).
+    /// Simulations of much data are faster with large packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_segment: Option<Size>,
+    /// Of groups, tcp: bytes that wait in the kernel unsent at most ("128 KiB", if not given), as with `TCP_NOTSENT_LOWAT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<Size>,
     /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
@@ -346,6 +363,8 @@ impl Default for TransportSpec {
             streams: None,
             max_ack_delay: None,
             max_udp_payload: None,
+            max_segment: None,
+            unsent: None,
             connection: None,
             links: LinkStart::default(),
         }
@@ -461,38 +480,6 @@ impl Workload {
     pub fn column_bytes(&self) -> u64 {
         u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.columns.max(1))
     }
-}
-
-/// Something that goes wrong.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// What.
-    pub kind: FaultKind,
-    /// When.
-    pub at: Span,
-    /// When it is over (crash: the host starts again; others: as before). Never, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Span>,
-    /// The part of the hosts that it hits, drawn from the seed; the publisher is spared.
-    pub share: Share,
-    /// The factor on both rates of a slow host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub factor: Option<f64>,
-}
-
-/// Kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// Processes end; their peers are told.
-    Crash,
-    /// Hosts are gone without a word.
-    Vanish,
-    /// Hosts cannot reach the others.
-    Partition,
-    /// Rates are multiplied by `factor`.
-    Slow,
 }
 
 /// A variant: the scenario with some keys changed.

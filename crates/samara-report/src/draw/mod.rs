@@ -2,6 +2,7 @@
 
 mod axis;
 mod key;
+mod rows;
 mod swept;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use plotters::prelude::*;
 
 pub(crate) use axis::Axis;
 pub(crate) use key::{Key, Mark};
+pub(crate) use rows::{BAR, Rows};
 pub(crate) use swept::Swept;
 pub(crate) use ticks::{Room, Unit};
 

@@ -1,8 +1,9 @@
 //! Which figures there are of transactions and their pools.
 
 use super::compare::{BYTES, races};
-use super::{TransactionsReport, Value, latency, maps, rows, words};
+use super::{TransactionsReport, Value, maps, rows, words};
 use crate::draw::{SIZE, Unit};
+use crate::latency::{self, Curve};
 use crate::lines::{Line, LinePlot};
 
 /// A figure of a report.
@@ -52,6 +53,8 @@ fn side_by_side(report: &TransactionsReport) -> Vec<Figure> {
     if rows::is_cut(&report.rows) {
         bytes += " Framing and padding are counted where they are written; where hostile nodes write less than honest ones, bars are cut at what was received.";
     }
+    let curves: Vec<Curve<'_>> =
+        report.rows.iter().map(|row| Curve { label: &row.label, points: &row.latency }).collect();
     vec![
         figure("bytes", bytes, rows::bytes(report)),
         figure(
@@ -65,9 +68,9 @@ fn side_by_side(report: &TransactionsReport) -> Vec<Figure> {
             "latency",
             format!(
                 "The share of deliveries by the time from the submission until a node had the transaction; dots at 50 % and 99 %.{}",
-                latency::hidden(report)
+                latency::hidden(&curves)
             ),
-            latency::figure(report),
+            latency::figure(&curves, "after the submission"),
         ),
     ]
 }

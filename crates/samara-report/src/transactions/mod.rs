@@ -2,7 +2,6 @@
 
 mod compare;
 mod figures;
-mod latency;
 mod maps;
 mod page;
 mod rows;

@@ -57,7 +57,7 @@ pub(super) fn page(report: &TransactionsReport) -> String {
         turns(report, &mut body);
         costs(report, &mut body);
     }
-    known(report, &mut body);
+    page::known(&report.known, &mut body);
     page::expectations(&report.about, &mut body);
     blocks(report, &mut body);
     counters(report, &mut body);
@@ -110,29 +110,6 @@ fn turns(report: &TransactionsReport, body: &mut String) {
             cell("<td>", &words::verdict(race, &swept), "</td>", body);
         }
         body.push_str("</tr>");
-    }
-    body.push_str("</tbody></table></div></section>");
-}
-
-fn known(report: &TransactionsReport, body: &mut String) {
-    if report.known.is_empty() {
-        return;
-    }
-    body.push_str(
-        "<section><h2>Beside figures of others</h2><div class=\"scroll\"><table><thead><tr><th>Run</th><th>Metric</th><th>Source</th>\
-         <th class=\"n\">Theirs</th><th class=\"n\">Ours</th><th class=\"n\">Difference</th></tr></thead><tbody>",
-    );
-    for figure in &report.known {
-        let _ = write!(
-            body,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:+.1} %</td></tr>",
-            text(&figure.run),
-            text(&figure.metric),
-            text(&figure.source),
-            number(figure.known),
-            number(figure.ours),
-            figure.deviation() * 100.0
-        );
     }
     body.push_str("</tbody></table></div></section>");
 }

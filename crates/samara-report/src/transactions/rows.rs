@@ -6,8 +6,8 @@ use samara_lab::results::TransactionBytes;
 
 use super::{Row, TransactionsReport};
 use crate::draw::{
-    Area, Axis, BELOW, Chart, Drawn, Key, LABEL_SIZE, MARGIN, Mark, SIZE, TITLE_SIZE, Unit, colour,
-    drawn_at_with, rooms, text_pixels, wrapped,
+    Area, Axis, BAR, Chart, Drawn, Key, LABEL_SIZE, Mark, Rows, SIZE, Unit, colour, drawn_at_with,
+    text_pixels,
 };
 
 /// A kind of bytes.
@@ -25,75 +25,8 @@ const KINDS: [Kind; 8] = [
     ("headers, acknowledgements", |bytes| bytes.headers),
 ];
 
-/// Pixels of a row, and of what is above and below all of them.
-const ROW_PIXELS: u32 = 40;
-const AROUND_PIXELS: u32 = BELOW + TITLE_SIZE * 3 / 2 + 2 * MARGIN;
-/// The widest that names of runs become before they are wrapped, and their lines.
-const NAME_PIXELS: f64 = 230.0;
-const NAME_LINES: usize = 2;
-const LINE_PIXELS: i32 = 15;
 /// What a number beside a dot takes.
 const NUMBER_PIXELS: i32 = 56;
-/// The part of a row that a bar takes.
-const BAR: f64 = 0.66;
-
-/// Rows with their names at the left.
-struct Frame<'a> {
-    rows: &'a [Row],
-    names: Vec<Vec<String>>,
-    left: u32,
-}
-
-impl<'a> Frame<'a> {
-    fn new(rows: &'a [Row]) -> Self {
-        let names: Vec<Vec<String>> =
-            rows.iter().map(|row| wrapped(&row.label, NAME_PIXELS, LABEL_SIZE, NAME_LINES)).collect();
-        let widest = names.iter().flatten().map(|line| text_pixels(line, LABEL_SIZE)).fold(40.0, f64::max);
-        Self { rows, names, left: widest as u32 + 20 }
-    }
-
-    fn size(&self) -> (u32, u32) {
-        (SIZE.0, AROUND_PIXELS + ROW_PIXELS * self.rows.len() as u32)
-    }
-
-    /// The middle of a row on an axis that has 1 for each, from bottom to top.
-    fn middle(&self, place: usize) -> f64 {
-        self.rows.len() as f64 - place as f64 - 0.5
-    }
-
-    fn chart<'b, 'c>(
-        &self,
-        area: &'b Area<'c>,
-        title: &str,
-        (x, name): (&Axis, &str),
-    ) -> Result<Chart<'b, 'c>, Box<dyn std::error::Error>> {
-        let y = Axis::at(0.0..self.rows.len() as f64, false, &[], rooms(self.size(), self.left).1);
-        let mut chart = ChartBuilder::on(area)
-            .caption(title, ("sans-serif", TITLE_SIZE))
-            .margin(MARGIN)
-            .x_label_area_size(BELOW)
-            .y_label_area_size(self.left)
-            .build_cartesian_2d(x.clone(), y)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .light_line_style(RGBColor(240, 240, 240))
-            .bold_line_style(RGBColor(222, 222, 222))
-            .x_desc(name)
-            .label_style(("sans-serif", LABEL_SIZE))
-            .draw()?;
-        let right = chart.plotting_area().get_pixel_range().0.start - 10;
-        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
-        for (place, lines) in self.names.iter().enumerate() {
-            let middle = chart.backend_coord(&(x.ends().start, self.middle(place))).1;
-            let top = middle - (lines.len() as i32 - 1) * LINE_PIXELS / 2;
-            for (line, text) in (0..).zip(lines) {
-                area.draw(&Text::new(text.clone(), (right, top + line * LINE_PIXELS), style.clone()))?;
-            }
-        }
-        Ok(chart)
-    }
-}
 
 /// The bytes of a row by kind, cut where they are more than were received: what connections add is counted where it is written, which is
 /// not what honest nodes receive where others are hostile.
@@ -115,14 +48,14 @@ pub(super) fn is_cut(rows: &[Row]) -> bool {
 
 /// A bar for each run, stacked by kinds of bytes.
 pub(super) fn bytes(report: &TransactionsReport) -> String {
-    let frame = Frame::new(&report.rows);
+    let frame = Rows::new(report.rows.iter().map(|row| row.label.as_str()));
     let stacks: Vec<Vec<(f64, f64)>> = report.rows.iter().map(stack).collect();
     let most = report.rows.iter().map(|row| row.mean(&|m| m.bytes.total)).fold(1.0, f64::max);
     let worth = |kind: &usize| stacks.iter().any(|stack| stack[*kind].1 - stack[*kind].0 > most * 1e-4);
     let shown: Vec<usize> = (0..KINDS.len()).filter(worth).collect();
     let key = shown.iter().enumerate().map(|(at, kind)| (Mark::Bar(colour(at)), KINDS[*kind].0.to_owned()));
     // Totals stand behind the bars.
-    let x = Axis::linear(0.0..most * 1.12, Unit::Bytes, rooms(frame.size(), frame.left).0);
+    let x = Axis::linear(0.0..most * 1.12, Unit::Bytes, frame.room());
     drawn_at_with(frame.size(), &Key::new(key, SIZE.0), |area| {
         let mut chart = frame.chart(area, "bytes received for each node and transaction", (&x, ""))?;
         let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
@@ -150,7 +83,7 @@ fn known(report: &TransactionsReport, row: &Row) -> Vec<f64> {
 
 /// A dot for each run, beside what others found and what flooding needs on its graph.
 pub(super) fn copies(report: &TransactionsReport) -> String {
-    let frame = Frame::new(&report.rows);
+    let frame = Rows::new(report.rows.iter().map(|row| row.label.as_str()));
     let rows = &report.rows;
     let ours: Vec<f64> = rows.iter().map(|row| row.mean(&|m| m.duplication_factor)).collect();
     let bounds = |row: &Row| [row.mean(&|m| m.flood_least), row.mean(&|m| m.flood_most)];
@@ -159,7 +92,7 @@ pub(super) fn copies(report: &TransactionsReport) -> String {
         ours.iter().copied().chain(others).filter(|copies| *copies > 0.0)
     };
     let (low, high) = (all().fold(1.0, f64::min) * 0.85, all().fold(1.0, f64::max) * 1.25);
-    let x = Axis::powers(low..high, Unit::Number, rooms(frame.size(), frame.left).0);
+    let x = Axis::powers(low..high, Unit::Number, frame.room());
     let rings = rows.iter().any(|row| !known(report, row).is_empty());
     let mut key = vec![(Mark::Dot(colour(0)), "here".to_owned())];
     if rings {

@@ -185,11 +185,14 @@ impl Ring {
                 accusations.extend(peer.suspects.iter().filter(|rank| **rank != by).map(|rank| (*rank, by)));
             }
         }
-        // Of two that do not hear each other one is enough: the one that came later.
+        // Whom only one does not hear is as likely heard badly as sending badly: of both, the one that came later goes. So it does
+        // where neither hears the other.
         let accused: BTreeSet<u16> = accusations
             .iter()
-            .filter(|(rank, by)| !(by > rank && accusations.contains(&(*by, *rank))))
-            .map(|(rank, _)| *rank)
+            .map(|(rank, by)| {
+                let is_alone = accusations.iter().filter(|(other, _)| other == rank).count() == 1;
+                if is_alone { *rank.max(by) } else { *rank }
+            })
             .collect();
         for rank in (0..count).filter(|rank| *rank != own) {
             if accused.contains(&rank) {

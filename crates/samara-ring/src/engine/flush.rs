@@ -17,7 +17,7 @@ use super::current::{Current, Hop};
 use super::metrics::Ignored;
 use super::{Cx, Event, Ring};
 use crate::wire::{Cut, Prepare, Resume, State};
-use crate::{Order, RingFrame, Shape, View, ViewId};
+use crate::{Member, Order, RingFrame, Shape, View, ViewId};
 
 /// How many statements of a peer are kept for view changes that are not under way here yet.
 const RESUMES_PER_PEER: usize = 4;
@@ -86,6 +86,10 @@ impl Ring {
             self.metrics.ignore(Ignored::Inconsistent);
             return;
         }
+        if let Some(peer) = from.filter(|peer| self.declines(*peer, prepare, cx.now())) {
+            self.send(peer, RingFrame::Nack { proposal, promised: self.promised }, cx);
+            return;
+        }
         if let Some(old) = self.flush.take() {
             self.count_frozen(old.since, cx.now());
         }
@@ -112,6 +116,17 @@ impl Ring {
             have: self.current.as_ref().map(Current::have).unwrap_or_default(),
         };
         self.send_or_loop(from, RingFrame::State(Arc::new(state)), cx);
+    }
+
+    /// Whether this node is asked to join a group of which it knows a member that it does not hear now. After a partition, connections
+    /// come back one by one, by timers of their own; in a view with a member that it does not hear, one of both would have to go again.
+    fn declines(&self, proposer: PeerId, prepare: &Prepare, now: Time) -> bool {
+        let is_own = self.current.as_ref().is_some_and(|current| current.rank_of(proposer).is_some());
+        let is_deaf_to = |member: &Member| {
+            let peer = self.peers.id_of(&member.identity).and_then(|id| self.peers.get(id));
+            peer.is_some_and(|peer| !peer.is_alive(now, &self.config.detection))
+        };
+        !is_own && prepare.members.iter().filter(|member| **member != self.me).any(is_deaf_to)
     }
 
     /// Freezes the view, tells the predecessor among those who stay what to send, and sends the successor what it lacks.

@@ -112,6 +112,8 @@ pub struct Net {
     sides: Vec<u32>,
     /// Pairs that cannot reach each other whatever else.
     pub cut: BTreeSet<(u32, u32)>,
+    /// What leaves the first for the second arrives no sooner: a TCP connection whose packets are lost, and sent again by then.
+    pub held: BTreeMap<(u32, u32), Time>,
     pub frames: u64,
     pub data_bytes: BTreeMap<(u32, u32), u64>,
 }
@@ -135,6 +137,7 @@ impl Net {
             arrived: BTreeMap::new(),
             sides: Vec::new(),
             cut: BTreeSet::new(),
+            held: BTreeMap::new(),
             frames: 0,
             data_bytes: BTreeMap::new(),
         }
@@ -426,7 +429,8 @@ impl Net {
                 *self.data_bytes.entry((host, other)).or_default() += copy.frame.payload_len() as u64;
             }
             let last = self.arrived.get(&(host, other)).copied().unwrap_or_default();
-            let arrives = (sent + self.latencies[&pair(host, other)]).max(last);
+            let held = self.held.get(&(host, other)).copied().unwrap_or_default();
+            let arrives = (sent + self.latencies[&pair(host, other)]).max(last).max(held);
             self.arrived.insert((host, other), arrives);
             let link = self.links[&pair(host, other)];
             self.schedule(arrives, other, What::Frame { from: host, frame: copy.frame, link });

@@ -74,6 +74,33 @@ fn what_a_leaver_broadcast_is_complete_everywhere_and_then_it_is_quiet() {
     }
 }
 
+/// After a partition the connections of a member come back one by one, by the timers of their transport. Those who stayed are not put out
+/// because it does not hear one of them yet.
+#[test]
+fn a_member_whose_connections_come_back_one_by_one_harms_nobody() {
+    for (name, config) in configs() {
+        for late in [(1, 3), (3, 1)] {
+            let label = format!("{name}, {late:?} comes last");
+            let mut net = Net::group(1, SHAPED, 4, &config);
+            (0..4).for_each(|host| net.send(host, 4_000, 8_192, Duration::ZERO));
+            net.run_for(Duration::from_secs(1));
+            net.record.reset_gaps(net.now);
+            for other in 0..3 {
+                for way in [(other, 3), (3, other)] {
+                    net.held.insert(way, net.now + Duration::from_secs(2));
+                }
+            }
+            net.held.insert(late, net.now + Duration::from_millis(2_900));
+            net.run_for(Duration::from_secs(12));
+            net.assert_together(&[0, 1, 2, 3]);
+            let gap = [0, 1, 2].into_iter().filter_map(|host| net.record.gaps.get(&host)).max();
+            assert!(gap.is_some_and(|gap| gap.0 <= Duration::from_secs(1)), "{label}: {gap:?}");
+            net.record.assert_promises(config.order == Order::Total, &label);
+            net.record.assert_complete(&[0, 1, 2], &[0, 1, 2], &label);
+        }
+    }
+}
+
 #[test]
 fn a_joiner_gets_a_clean_cut() {
     for (name, config) in configs() {

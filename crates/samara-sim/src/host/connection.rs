@@ -38,7 +38,13 @@ impl<N: Engine> Host<N> {
         }
         let slot = self.slot(peer, world);
         let link = &mut self.links[slot as usize];
-        if link.state != LinkState::Down {
+        let is_free = match link.state {
+            LinkState::Down => true,
+            // Whoever dialled here is gone.
+            LinkState::Answering => now - link.hello_at > DIAL_TIMEOUT_NANOS,
+            LinkState::Dialling { .. } | LinkState::Up => false,
+        };
+        if !is_free {
             return;
         }
         link.reset(link.epoch + 1, &world.config.transport);
@@ -64,6 +70,7 @@ impl<N: Engine> Host<N> {
             }
             Control::Ideal | Control::Tcp(_) | Control::Quic(_) => HELLO_BYTES,
         };
+        self.links[slot as usize].hello_at = now;
         self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }
 
@@ -102,8 +109,14 @@ impl<N: Engine> Host<N> {
                 LinkState::Up if epoch <= link.epoch => return,
                 // The peer has lost the old incarnation and dials anew.
                 LinkState::Up => self.take_down(now, slot, world),
-                // Both have dialled: the lower number wins.
-                LinkState::Dialling { .. } if self.id < src => return,
+                // Both have dialled: the dial of the lower number wins.
+                LinkState::Dialling { step: sent, .. } if self.id < src => {
+                    // It was lost, or would have been answered: the way is open now.
+                    if sent == 0 && now - link.hello_at > 2 * link.latency {
+                        self.transmit_hello(now, slot, 0, world);
+                    }
+                    return;
+                }
                 LinkState::Answering if epoch <= link.epoch => {
                     self.transmit_hello(now, slot, 1, world);
                     return;
@@ -139,6 +152,36 @@ impl<N: Engine> Host<N> {
         self.transmit_hello(now, slot, step + 1, world);
         if step + 1 >= last {
             self.bring_up(now, slot, world);
+        }
+    }
+
+    /// A packet reaches a host whose process is gone: the operating system answers a dial with a reset (RFC 9293 section 3.10.7.1). That
+    /// of a datagram stays without an answer, for quic-go and quinn pay no attention to what ICMP says.
+    pub(super) fn turn_away(
+        &mut self,
+        now: u64,
+        src: u32,
+        epoch: u32,
+        body: &Body<N::Frame>,
+        world: &World<N>,
+    ) {
+        let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
+        if !self.is_up || matches!(world.config.transport.control, Control::Quic(_)) {
+            return;
+        }
+        let slot = self.slot(src, world);
+        self.links[slot as usize].peer_slot = peer_slot;
+        self.transmit_packet(now, slot, (0, 0), Body::Refuse { epoch }, world);
+    }
+
+    /// Nothing listens where this host has dialled.
+    pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World<N>) {
+        let waits = self.links.get(slot as usize).is_some_and(|link| {
+            let has_dialled = matches!(link.state, LinkState::Dialling { step: 0, .. });
+            has_dialled && link.peer == src && link.epoch == epoch
+        });
+        if waits {
+            self.take_down(now, slot, world);
         }
     }
 

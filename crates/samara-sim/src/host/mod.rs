@@ -66,6 +66,8 @@ pub(crate) struct Host<N: Engine> {
     pub(crate) node: N,
     pub(crate) outbox: Outbox<N::Frame>,
     pub(crate) running: bool,
+    /// Whether the operating system is there, with or without the process.
+    pub(super) is_up: bool,
     /// Counts the processes of the host.
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
@@ -119,6 +121,7 @@ impl<N: Engine> Host<N> {
             node,
             outbox,
             running: false,
+            is_up: true,
             incarnation: 0,
             stats: HostStats::default(),
             connection_stats: world.config.transport.connection.channels().map(|config| {
@@ -308,7 +311,7 @@ impl<N: Engine> Host<N> {
 
     /// The first process starts.
     pub(crate) fn start(&mut self, now: u64, world: &World<N>) {
-        self.running = true;
+        (self.running, self.is_up) = (true, true);
         self.input(now, Input::Start, world);
     }
 
@@ -317,6 +320,7 @@ impl<N: Engine> Host<N> {
             return;
         }
         self.running = false;
+        self.is_up = !silent;
         self.incarnation += 1;
         for slot in 0..self.links.len() as u32 {
             if self.links[slot as usize].state != LinkState::Down {

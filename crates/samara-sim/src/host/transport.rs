@@ -19,12 +19,17 @@ impl<N: Engine> Host<N> {
         self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
         if !self.running {
             self.stats.drops.stale.add(packet.body.packets(), packet.len);
+            self.turn_away(now, packet.src, packet.epoch, &packet.body, world);
             return;
         }
         self.stats.received.add(packet.body.packets(), packet.len);
         let Packet { src, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } = packet;
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
+            return;
+        }
+        if let Body::Refuse { epoch } = body {
+            self.refused(now, src, slot, epoch, world);
             return;
         }
         let current =
@@ -43,7 +48,7 @@ impl<N: Engine> Host<N> {
             Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
             Body::Http2 { seq, load } => self.http2(now, slot, (seq, load), stamp, world),
             Body::Close => self.take_down(now, slot, world),
-            Body::Ack | Body::Hello { .. } => {}
+            Body::Ack | Body::Hello { .. } | Body::Refuse { .. } => {}
         }
     }
 
@@ -240,7 +245,9 @@ impl<N: Engine> Host<N> {
                     self.stats.retransmitted.add(1, len + transport.header);
                 }
                 let makes_room = match transport.control {
-                    Control::Tcp(_) => false,
+                    Control::Tcp(_) => {
+                        self.dispatch == Dispatch::PerLink && link.sender.has_room_again(transport)
+                    }
                     Control::Ideal => frees,
                     Control::Quic(_) => !again && self.dispatch == Dispatch::PerLink,
                 };

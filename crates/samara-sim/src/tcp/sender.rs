@@ -86,7 +86,18 @@ impl<F: Clone> Sender<F> {
             Some(SendBuffer::Auto { per_packet, min }) => {
                 min.max((self.cwnd_max * f64::from(per_packet)) as u64)
             }
+            Some(SendBuffer::Unsent { bytes }) => self.buffered().saturating_sub(self.unsent(mss)) + bytes,
         }
+    }
+
+    /// About so many bytes were never sent: the last segments of frames may be shorter.
+    fn unsent(&self, mss: u32) -> u64 {
+        u64::from(self.backlog.unsent()) * u64::from(mss)
+    }
+
+    /// Whether a segment that left has made room for frames, where what was never sent is what counts.
+    pub(crate) fn has_room_again(&self, config: &TcpConfig, mss: u32) -> bool {
+        matches!(config.send_buffer, SendBuffer::Unsent { bytes } if 2 * self.unsent(mss) < bytes)
     }
 
     /// How many new segments the windows let out beside those in flight. Segments that are to be sent again go before.

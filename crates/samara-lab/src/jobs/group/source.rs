@@ -1,0 +1,181 @@
+//! What a member broadcasts.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use samara_engine::Time;
+
+/// Bytes of a message that say which one it is: the least size.
+pub const HEADER_BYTES: usize = 20;
+
+/// Which message this is. It stands in the first bytes of the content, so that what arrives is not taken on the protocol's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The host that broadcast it.
+    pub origin: u32,
+    /// Its number among those of the origin: 1, 2, 3...
+    pub number: u64,
+    /// When the application handed it in; with a rate, when it was due.
+    pub at: Time,
+}
+
+impl Header {
+    /// A message of so many bytes, at least 20.
+    pub fn message(&self, size: usize) -> Bytes {
+        let mut message = BytesMut::zeroed(size.max(HEADER_BYTES));
+        message[..4].copy_from_slice(&self.origin.to_le_bytes());
+        message[4..12].copy_from_slice(&self.number.to_le_bytes());
+        message[12..HEADER_BYTES].copy_from_slice(&self.at.as_nanos().to_le_bytes());
+        message.freeze()
+    }
+
+    /// Which message begins with these bytes.
+    pub fn of(content: &[u8]) -> Option<Self> {
+        let (origin, rest) = content.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            origin: u32::from_le_bytes(*origin),
+            number: u64::from_le_bytes(*number),
+            at: Time::from_nanos(u64::from_le_bytes(*rest.first_chunk()?)),
+        })
+    }
+}
+
+/// What each sender broadcasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Bytes of a message.
+    pub size: usize,
+    /// How many messages.
+    pub count: u64,
+    /// Nothing is broadcast from then on.
+    pub until: Time,
+    /// From one message to the next; as fast as they are taken, if absent.
+    pub interval: Option<Duration>,
+    /// How long a message takes on the fastest link: no application makes messages faster for long, also where it is alone and nothing holds
+    /// it up.
+    pub pace: Duration,
+}
+
+/// After so many messages at one moment a sender waits for as long as they take on a link.
+pub(super) const BURST: u32 = 1_024;
+
+/// A sender on its way through its source.
+#[derive(Debug)]
+pub(super) struct Sender {
+    source: Source,
+    me: u32,
+    is_sending: bool,
+    /// The number of the next message.
+    next: u64,
+    /// When it is due, with a rate.
+    due: Time,
+}
+
+impl Sender {
+    pub(super) fn new(source: Source, me: u32) -> Self {
+        Self { source, me, is_sending: false, next: 1, due: Time::ZERO }
+    }
+
+    pub(super) fn begin(&mut self, now: Time) {
+        (self.is_sending, self.due) = (true, now);
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.is_sending = false;
+    }
+
+    /// Whether it will broadcast no more.
+    pub(super) fn is_done(&mut self, now: Time) -> bool {
+        let paced = self.source.interval.is_some();
+        let at = if paced { self.due } else { now };
+        if self.next > self.source.count || at >= self.source.until {
+            self.is_sending = false;
+        }
+        !self.is_sending
+    }
+
+    /// The message that is to be broadcast now.
+    pub(super) fn message(&mut self, now: Time) -> Option<Bytes> {
+        if self.is_done(now) {
+            return None;
+        }
+        let at = match self.source.interval {
+            Some(_) if self.due > now => return None,
+            // Whoever has to wait for room waits, too.
+            Some(_) => self.due,
+            None => now,
+        };
+        Some(Header { origin: self.me, number: self.next, at }.message(self.source.size))
+    }
+
+    /// The message was taken.
+    pub(super) fn taken(&mut self) {
+        self.next += 1;
+        if let Some(interval) = self.source.interval {
+            self.due += interval;
+        }
+    }
+
+    /// How long a burst takes on a link.
+    pub(super) fn burst_time(&self) -> Duration {
+        (self.source.pace * BURST).max(Duration::from_micros(1))
+    }
+
+    /// When to look again, if a message is due later.
+    pub(super) fn wake(&mut self, now: Time) -> Option<Time> {
+        (!self.is_done(now) && self.source.interval.is_some() && self.due > now).then_some(self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: Source =
+        Source { size: 100, count: 3, until: Time::MAX, interval: None, pace: Duration::ZERO };
+
+    #[test]
+    fn messages_say_which_they_are() {
+        let header = Header { origin: 7, number: 1 << 40, at: Time::from_secs(9) };
+        let message = header.message(8_192);
+        assert_eq!((message.len(), Header::of(&message)), (8_192, Some(header)));
+        assert_eq!(Header::of(&message[..19]), None);
+        assert_eq!(header.message(0).len(), HEADER_BYTES);
+    }
+
+    #[test]
+    fn a_sender_without_a_rate_has_always_a_message_until_it_is_done() {
+        let mut sender = Sender::new(SOURCE, 2);
+        assert_eq!(sender.message(Time::ZERO), None, "it has not begun");
+        sender.begin(Time::from_secs(1));
+        for number in 1..=3 {
+            let message = sender.message(Time::from_secs(1)).unwrap();
+            let header = Header { origin: 2, number, at: Time::from_secs(1) };
+            assert_eq!(Header::of(&message), Some(header));
+            assert_eq!(sender.message(Time::from_secs(1)), Some(message), "until it is taken");
+            sender.taken();
+        }
+        assert!(sender.message(Time::from_secs(1)).is_none() && sender.is_done(Time::from_secs(1)));
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_waiting_counts() {
+        let interval = Duration::from_millis(10);
+        let mut sender = Sender::new(Source { count: 9, interval: Some(interval), ..SOURCE }, 0);
+        sender.begin(Time::ZERO);
+        assert!(sender.message(Time::ZERO).is_some());
+        sender.taken();
+        assert_eq!(sender.message(Time::from_millis(3)), None);
+        assert_eq!(sender.wake(Time::from_millis(3)), Some(Time::from_millis(10)));
+        let late = sender.message(Time::from_millis(25)).unwrap();
+        assert_eq!(Header::of(&late).unwrap().at, Time::from_millis(10));
+        let until = Source { until: Time::from_millis(15), interval: Some(interval), ..SOURCE };
+        let mut sender = Sender::new(until, 0);
+        sender.begin(Time::ZERO);
+        sender.taken();
+        assert!(sender.message(Time::from_millis(16)).is_some(), "it was due before the end");
+        sender.taken();
+        assert!(sender.is_done(Time::from_millis(16)));
+    }
+}

@@ -1,0 +1,181 @@
+//! Groups that broadcast, from the scenario to the figures.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::results::{GroupResult, RunResult, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::load;
+
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<GroupResult> {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let mut results: Vec<RunResult> = loaded
+        .points
+        .iter()
+        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))))
+        .collect();
+    relate(&loaded, &mut results);
+    let group = |result| match result {
+        RunResult::Group(result) => *result,
+        _ => panic!("the scenario has a group"),
+    };
+    results.into_iter().map(group).collect()
+}
+
+fn assert_clean(result: &GroupResult) {
+    let (name, m) = (&result.run.name, &result.metrics);
+    let wrong = [m.lost, m.duplicates, m.order_violations, m.disagreements, m.garbled];
+    assert_eq!(wrong, [0; 5], "{name}: {:?}", result.run.parameters);
+}
+
+const SLOW: [(&str, &str); 2] = [("network.bandwidth", "100 Mbit/s"), ("group.messages", "1000")];
+
+#[test]
+fn schedules_are_those_of_the_post() {
+    for result in results("ring-rounds", &[], &[], 1) {
+        assert_clean(&result);
+        let (rounds, schedule) =
+            (result.metrics.rounds.unwrap(), result.metrics.rounds_of_schedule.unwrap() as f64);
+        match result.run.name.as_str() {
+            "direct" => assert_eq!(schedule, 90.0),
+            "ring" => assert_eq!(schedule, 18.0),
+            _ => {}
+        }
+        assert!(rounds < schedule + 3.0, "{}: {rounds} against {schedule}", result.run.name);
+        // Direct and along a chain, none is shorter. In trees, links that share an uplink evenly can do better than turns.
+        let is_least = matches!(result.run.name.as_str(), "direct" | "ring");
+        assert!(!is_least || rounds > schedule * 0.99, "{}: {rounds} against {schedule}", result.run.name);
+    }
+}
+
+#[test]
+fn the_ring_gains_with_one_sender_and_not_with_all() {
+    let results = results("ring", &SLOW, &["direct", "ring", "direct-1", "ring-1"], 1);
+    results.iter().for_each(assert_clean);
+    let [direct, ring, direct_1, ring_1] = &results[..] else { panic!("four runs") };
+    assert!((ring.metrics.upper_bound_mb_per_s - 15.94).abs() < 0.01, "{:?}", ring.metrics);
+    assert!((ring_1.metrics.upper_bound_mb_per_s - 11.95).abs() < 0.01);
+    assert!((direct_1.metrics.shape_bound_mb_per_s - 3.98).abs() < 0.01);
+    for result in &results {
+        let share = result.metrics.share_of_shape_bound;
+        assert!((0.94..=1.0).contains(&share), "{}: {share}", result.run.name);
+    }
+    let gain = |result: &GroupResult| result.metrics.gain.unwrap();
+    assert!((0.97..1.06).contains(&gain(ring)) && ring.metrics.gain_bound == Some(1.0), "{}", gain(ring));
+    assert!((2.8..3.1).contains(&gain(ring_1)), "{}", gain(ring_1));
+    assert_eq!((gain(direct), gain(direct_1)), (1.0, 1.0));
+    // The uplink of the only sender is hot, and nobody else's is; on the ring all are but that of the last member.
+    let busy = |result: &GroupResult, host: usize| result.members[host].uplink_utilisation;
+    assert!(busy(direct_1, 0) > 0.9 && (1..4).all(|host| busy(direct_1, host) < 0.1));
+    assert!((0..3).all(|host| busy(ring_1, host) > 0.85) && busy(ring_1, 3) < 0.1);
+    let links = &ring_1.links;
+    let on_the_ring: u64 = (0..3).map(|host| links[host][host + 1]).sum();
+    let all: u64 = links.iter().flatten().sum();
+    assert!(on_the_ring as f64 > 0.98 * all as f64, "{on_the_ring} of {all}");
+}
+
+#[test]
+fn bytes_are_told_by_kind() {
+    for result in results("ring", &SLOW, &["ring", "ring-total", "jgroups"], 1) {
+        assert_clean(&result);
+        let bytes = &result.metrics.bytes;
+        assert!((bytes.content - 8_192.0).abs() < 1.0, "{}: {bytes:?}", result.run.name);
+        assert!(bytes.headers > 5.0 && bytes.headers < 100.0 && bytes.transport > 300.0, "{bytes:?}");
+        let parts = bytes.content + bytes.headers + bytes.credit + bytes.heartbeats + bytes.views;
+        assert!((parts + bytes.transport - bytes.total).abs() < 1e-6, "{bytes:?}");
+        assert!(result.metrics.idle_bytes_per_s < 20_000.0, "{}", result.metrics.idle_bytes_per_s);
+    }
+}
+
+#[test]
+fn threads_do_not_show() {
+    let digests = |threads| -> Vec<(String, u64)> {
+        let all = results("ring", &SLOW, &["ring", "jgroups"], threads);
+        all.iter().map(|result| (result.run.digest.clone(), result.metrics.deliveries)).collect()
+    };
+    assert_eq!(digests(1), digests(3));
+}
+
+#[test]
+fn whoever_fails_leaves_or_comes_nothing_is_lost_and_the_group_goes_on() {
+    let only = ["crash", "crash-total", "vanish", "restart", "leave", "join", "partition"];
+    for result in results("ring-churn", &[("group.duration", "4 s")], &only, 1) {
+        assert_clean(&result);
+        let (name, m) = (&result.run.name, &result.metrics);
+        assert!(m.longest_gap_ms <= 1_000.0, "{name}: {} ms, {:?}", m.longest_gap_ms, result.run.parameters);
+        assert_eq!(result.members.iter().filter(|member| member.is_steady).count(), 3, "{name}");
+        assert!(m.views >= 2, "{name}: {} views", m.views);
+        if name != "leave" && name != "join" {
+            assert!(m.suspicions > 0, "{name}");
+        }
+        assert_eq!(m.false_suspicions, 0, "{name}");
+    }
+}
+
+#[test]
+fn daisychain_waits_for_its_failure_detector() {
+    let set = [("group.duration", "3 s")];
+    let all = results("ring-churn", &set, &["jgroups-crash"], 1);
+    let gaps: Vec<f64> = all.iter().map(|result| result.metrics.longest_gap_ms / 1e3).collect();
+    assert!((1.0..8.0).contains(&gaps[1]), "behind the coordinator: {gaps:?}");
+    assert!((35.0..56.0).contains(&gaps[2]) && (35.0..56.0).contains(&gaps[3]), "elsewhere: {gaps:?}");
+}
+
+#[test]
+fn a_rate_below_the_bound_is_kept() {
+    let result = &results("ring-latency", &[("group.duration", "2 s")], &["ring"], 1)[3];
+    assert_clean(result);
+    let m = &result.metrics;
+    assert_eq!(m.messages, 240, "120 a second for 2 s");
+    assert!((m.throughput_mb_per_s - 120.0 * 8_192.0 / 1e6).abs() < 0.03, "{}", m.throughput_mb_per_s);
+    // Fifteen hops of half a millisecond and the time of a message, for the last member.
+    let latency = m.delivery_latency_ms.unwrap();
+    assert!(latency.max > 15.0 * 1.1 && latency.max < 40.0 && latency.p50 < 12.0, "{latency:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    for (key, value, expected) in [
+        ("workload.blobs", "3", "keep one of them"),
+        ("cat.push", "3", "parameters of pools"),
+        ("network.topology.degree", "3", "have links to all others"),
+        ("transport.unsent", "1 kB", "is 1000; allowed is 4096"),
+        ("transport.links.until", "1 s", "dial each other"),
+        ("network.nodes", "2000", "allowed is 2 to 1024"),
+        ("group.senders", "5", "is 5; allowed is 1 to 4"),
+        ("group.duration", "5 s", "a number of messages too"),
+        ("group.rate", "0", "above 0 messages a second"),
+        ("group.size", "10 B", "is 10; allowed is 20 to"),
+        ("group.messages", "0", "something to send"),
+        ("group.warm_up", "0 s", "needs time to form"),
+        ("ring.chunk", "1 B", "is 1; allowed is 20 to"),
+        ("ring.chunk", "1 MiB", "ring.window_min: found"),
+        ("ring.shape", "star", "unknown variant"),
+        ("ring.heartbeat", "1 s", "heartbeat < timeout_min"),
+    ] {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load("ring", &set, &["ring".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+    for (key, value, expected) in [
+        ("fault.0.hosts", "[4]", "numbered 0 to 3"),
+        ("fault.0.hosts", "[]", "hits nobody"),
+        ("fault.0.share", "5 %", "has a share and hosts"),
+    ] {
+        let set = [(key.to_owned(), value.to_owned()), ("sweep.axis".to_owned(), "[]".to_owned())];
+        let error = load("ring-churn", &set, &["crash".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+    let jgroups = [("ring.chunk".to_owned(), "1 kB".to_owned())];
+    let error = load("ring", &jgroups, &["jgroups".to_owned()], None).unwrap_err().to_string();
+    assert!(error.contains("the model of JGroups has no parameters"), "{error}");
+    for (key, value) in [("ring.shape", "ring"), ("fault.0.kind", "leave")] {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load("cat-churn", &set, &["cat".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains("[group]"), "{error}");
+    }
+}

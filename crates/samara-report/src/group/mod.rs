@@ -1,0 +1,168 @@
+//! The report of broadcasts in a group.
+
+mod bars;
+mod figures;
+mod links;
+mod page;
+mod price;
+mod schedule;
+
+use samara_lab::measure::Statistics;
+use samara_lab::reference::KnownComparison;
+use samara_lab::results::{GroupMetrics, GroupResult};
+
+use crate::about::{About, by_place};
+use crate::terminal::{draw, number};
+use crate::words::short_ms;
+
+/// A figure of a run.
+type Value = fn(&GroupMetrics) -> f64;
+
+/// A report over results of groups.
+#[derive(Debug)]
+pub(crate) struct GroupReport {
+    about: About,
+    /// The axes of a sweep: key and label.
+    axes: Vec<(String, String)>,
+    rows: Vec<Row>,
+    known: Vec<KnownComparison>,
+}
+
+/// Runs that differ in their seeds only.
+#[derive(Clone, Debug)]
+struct Row {
+    run: String,
+    label: String,
+    /// The values of the sweep's axes, as written in the scenario.
+    point: Vec<String>,
+    /// One for each seed.
+    metrics: Vec<GroupMetrics>,
+    /// The result of the first seed, of which single members and links are shown.
+    first: GroupResult,
+}
+
+/// The columns: heading and cell.
+const COLUMNS: [&str; 12] =
+    ["S", "MB/node/s", "bound", "share", "of shape", "gain", "p50", "p99", "gap", "lost", "wrong", "uplinks"];
+
+const LEGEND: &str = "MB/node/s: payload that a member delivers, its own included. Bound: what no shape exceeds with S senders. Gain: over the first run \
+with as many senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
+violations of order or agreement.";
+
+impl GroupReport {
+    pub(crate) fn new(
+        about: About,
+        axes: Vec<(String, String)>,
+        results: Vec<GroupResult>,
+        known: &[KnownComparison],
+    ) -> Self {
+        let groups = by_place(&results, &axes, |result| &result.run);
+        let rows = groups.into_iter().filter_map(|((run, point), results)| {
+            let first = (*results.first()?).clone();
+            let metrics = results.iter().map(|result| result.metrics.clone()).collect();
+            Some(Row { run, label: first.label.clone(), point, metrics, first })
+        });
+        let rows = rows.collect();
+        Self { about, axes, rows, known: known.to_vec() }
+    }
+
+    pub(crate) fn html(&self) -> String {
+        page::page(self)
+    }
+
+    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut header: Vec<String> = vec!["run".to_owned()];
+        header.extend(self.axes.iter().map(|(_, label)| label.clone()));
+        header.extend(COLUMNS.map(str::to_owned));
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells()].concat())
+            .collect();
+        format!(
+            "{}\n{}\n{}{}\n",
+            self.about.title,
+            LEGEND,
+            draw(&header, &rows, 1 + self.axes.len()),
+            self.headline().join("\n")
+        )
+    }
+
+    /// The key sentences.
+    fn headline(&self) -> Vec<String> {
+        let all = |value: Value| self.rows.iter().map(|row| row.mean(value)).sum::<f64>();
+        let deliveries = all(|m| m.deliveries as f64);
+        let wrong: Vec<&Row> = self.rows.iter().filter(|row| row.mean(faults) > 0.0).collect();
+        let mut sentences = vec![if wrong.is_empty() {
+            format!(
+                "{} deliveries in {} runs: nothing was lost, nothing came twice, and order was kept.",
+                number(deliveries),
+                self.rows.len()
+            )
+        } else {
+            let mut names: Vec<&str> = wrong.iter().map(|row| row.label.as_str()).collect();
+            names.dedup();
+            format!("Messages were lost, came twice, or out of order with: {}.", names.join(", "))
+        }];
+        let gain = |row: &&Row| row.mean(|m| m.gain.unwrap_or(f64::NAN));
+        let gains = self.rows.iter().filter(|row| gain(row).is_finite());
+        if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05) {
+            sentences.push(format!(
+                "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with as many senders, \
+                 and {:.1} % of what any shape could.",
+                best.label,
+                best.mean(|m| m.throughput_mb_per_s),
+                best.first.metrics.senders,
+                best.first.metrics.members,
+                gain(&best),
+                best.mean(|m| m.share_of_bound) * 100.0
+            ));
+        }
+        sentences
+    }
+}
+
+/// Everything that must not happen.
+fn faults(metrics: &GroupMetrics) -> f64 {
+    let wrong = metrics.duplicates + metrics.order_violations + metrics.disagreements + metrics.garbled;
+    (metrics.lost + wrong) as f64
+}
+
+impl Row {
+    /// The mean of a figure over seeds.
+    fn mean(&self, value: Value) -> f64 {
+        self.metrics.iter().map(value).sum::<f64>() / self.metrics.len() as f64
+    }
+
+    fn latency(&self, value: fn(&Statistics) -> f64) -> f64 {
+        let of = |metrics: &GroupMetrics| metrics.delivery_latency_ms.as_ref().map_or(f64::NAN, value);
+        self.metrics.iter().map(of).sum::<f64>() / self.metrics.len() as f64
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let gain = self.mean(|m| m.gain.unwrap_or(f64::NAN));
+        let percent = |value: Value| format!("{:.1} %", self.mean(value) * 100.0);
+        vec![
+            self.first.metrics.senders.to_string(),
+            format!("{:.2}", self.mean(|m| m.throughput_mb_per_s)),
+            format!("{:.2}", self.mean(|m| m.upper_bound_mb_per_s)),
+            percent(|m| m.share_of_bound),
+            percent(|m| m.share_of_shape_bound),
+            if gain.is_finite() { format!("{gain:.2}") } else { "-".to_owned() },
+            short_ms(self.latency(|s| s.p50)),
+            short_ms(self.latency(|s| s.p99)),
+            short_ms(self.mean(|m| m.longest_gap_ms)),
+            number(self.mean(|m| m.lost as f64)),
+            number(self.mean(|m| faults(m) - m.lost as f64)),
+            format!(
+                "{:.0}-{:.0} %",
+                self.mean(|m| m.uplink_utilisation_min) * 100.0,
+                self.mean(|m| m.uplink_utilisation_max) * 100.0
+            ),
+        ]
+    }
+}

@@ -1,0 +1,177 @@
+//! The page of broadcasts in a group.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{COLUMNS, GroupReport, LEGEND, Row, Value, figures};
+use crate::page::{self, inline, text};
+use crate::terminal::number;
+use crate::words::short_ms;
+
+/// Kinds of bytes: heading and value.
+const BYTES: [(&str, Value); 7] = [
+    ("Content", |m| m.bytes.content),
+    ("Headers", |m| m.bytes.headers),
+    ("Credit", |m| m.bytes.credit),
+    ("Heartbeats", |m| m.bytes.heartbeats),
+    ("Views, repair", |m| m.bytes.views),
+    ("Transport", |m| m.bytes.transport),
+    ("All", |m| m.bytes.total),
+];
+
+/// Counters: heading and value.
+const COUNTERS: [(&str, Value); 15] = [
+    ("Broadcast", |m| m.messages as f64),
+    ("Delivered", |m| m.deliveries as f64),
+    ("Lost", |m| m.lost as f64),
+    ("Twice", |m| m.duplicates as f64),
+    ("Out of order", |m| m.order_violations as f64),
+    ("Disagreements", |m| m.disagreements as f64),
+    ("Garbled", |m| m.garbled as f64),
+    ("Suspicions", |m| m.suspicions as f64),
+    ("False ones", |m| m.false_suspicions as f64),
+    ("Views", |m| m.views as f64),
+    ("Passed on", |m| m.forwarded as f64),
+    ("Sent again", |m| m.repaired as f64),
+    ("Bytes/s when idle", |m| m.idle_bytes_per_s),
+    ("Packets sent again", |m| m.retransmissions as f64),
+    ("Queue full", |m| m.queue_drops as f64),
+];
+
+/// Tables of more rows are folded.
+const ROWS_MAX: usize = 24;
+
+pub(super) fn page(report: &GroupReport) -> String {
+    let mut body = String::new();
+    if report.axes.is_empty() {
+        throughput(report, &mut body);
+        drawings(report, &mut body);
+    } else {
+        drawings(report, &mut body);
+        throughput(report, &mut body);
+    }
+    rounds(report, &mut body);
+    page::known(&report.known, &mut body);
+    page::expectations(&report.about, &mut body);
+    bytes(report, &mut body);
+    changes(report, &mut body);
+    causes(report, &mut body);
+    page::document(&report.about, &report.headline(), &body, "")
+}
+
+fn throughput(report: &GroupReport, body: &mut String) {
+    let _ = write!(body, "<section><h2>Throughput and its bounds</h2><p>{}</p>", text(LEGEND));
+    table(report, COLUMNS, body);
+    rows(report, body, Row::cells);
+}
+
+fn drawings(report: &GroupReport, body: &mut String) {
+    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
+    let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
+    for figure in figures::all(report) {
+        let wide = if figure.wide { " wide" } else { "" };
+        let _ = write!(
+            body,
+            "<figure class=\"static{wide}\">{}<figcaption>{}</figcaption></figure>",
+            inline(&figure.svg),
+            text(&figure.caption)
+        );
+    }
+    body.push_str("</div></section>");
+}
+
+fn rounds(report: &GroupReport, body: &mut String) {
+    if report.rows.iter().all(|row| row.first.metrics.rounds.is_none()) {
+        return;
+    }
+    body.push_str(
+        "<section><h2>Rounds</h2><p>With one sender: the time until everybody had everything, in times of a message or chunk on a link; and the \
+         rounds of the schedule, in which a member sends one and receives one at a time.</p>",
+    );
+    table(report, ["Rounds", "Of the schedule"], body);
+    rows(report, body, |row| {
+        let shown = |value: Value| {
+            let mean = row.mean(value);
+            if mean.is_finite() { number(mean) } else { "-".to_owned() }
+        };
+        vec![
+            shown(|m| m.rounds.unwrap_or(f64::NAN)),
+            shown(|m| m.rounds_of_schedule.map_or(f64::NAN, |rounds| rounds as f64)),
+        ]
+    });
+}
+
+fn bytes(report: &GroupReport, body: &mut String) {
+    body.push_str(
+        "<section><h2>What bytes are</h2><p>Bytes that a member received, for each message of another one that it delivered. Transport: headers \
+         of packets, acknowledgements, and what was sent again.</p>",
+    );
+    table(report, BYTES.map(|(heading, _)| heading), body);
+    rows(report, body, |row| BYTES.iter().map(|(_, value)| format!("{:.1}", row.mean(*value))).collect());
+}
+
+fn changes(report: &GroupReport, body: &mut String) {
+    body.push_str(
+        "<section><h2>What was counted</h2><p>Lost: messages of members that stay or leave, and members that stay and did not get them, by pair. \
+         Disagreements: messages of failed members that some of those who stay have and others lack.</p>",
+    );
+    let headings = COUNTERS.map(|(heading, _)| heading).into_iter().chain(["Frozen, most"]);
+    table(report, headings, body);
+    rows(report, body, |row| {
+        let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(*value))).collect();
+        cells.push(short_ms(row.mean(|m| m.frozen_ms)));
+        cells
+    });
+}
+
+/// Everything that was ignored, by cause.
+fn causes(report: &GroupReport, body: &mut String) {
+    let mut lines = String::new();
+    for row in &report.rows {
+        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+        for metrics in &row.metrics {
+            metrics.ignored.iter().for_each(|(cause, count)| *all.entry(cause).or_default() += count);
+        }
+        for (cause, count) in all {
+            let _ = write!(lines, "<tr><th scope=\"row\">{}</th>", text(&row.label));
+            row.point.iter().for_each(|value| cell("<td>", value, "</td>", &mut lines));
+            let cause = text(&cause.replace('_', " "));
+            let _ = write!(lines, "<td>{cause}</td><td class=\"n\">{}</td></tr>", number(count as f64));
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    body.push_str("<section><h2>What was ignored</h2><details><summary>By run and cause</summary><div class=\"scroll\"><table><thead><tr><th>Run</th>");
+    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
+    let _ = write!(
+        body,
+        "<th>Cause</th><th class=\"n\">Times</th></tr></thead><tbody>{lines}</tbody></table></div></details></section>"
+    );
+}
+
+/// The head of a table with a row for each run; long ones are folded.
+fn table<'a>(report: &GroupReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
+    let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
+    let _ = write!(body, "<details{open}><summary>{} runs</summary>", report.rows.len());
+    body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
+    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
+    headings.into_iter().for_each(|heading| cell("<th class=\"n\">", heading, "</th>", body));
+    body.push_str("</tr></thead><tbody>");
+}
+
+fn rows(report: &GroupReport, body: &mut String, cells: impl Fn(&Row) -> Vec<String>) {
+    for row in &report.rows {
+        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
+        row.point.iter().for_each(|value| cell("<td>", value, "</td>", body));
+        cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
+        body.push_str("</tr>");
+    }
+    body.push_str("</tbody></table></div></details></section>");
+}
+
+fn cell(before: &str, value: &str, after: &str, body: &mut String) {
+    body.push_str(before);
+    body.push_str(&text(value));
+    body.push_str(after);
+}
