@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency,
+    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Http2Config, Latency,
     MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig,
-    Transport, UDP_PAYLOAD,
+    Transport, UDP_PAYLOAD, Window,
 };
 
 use crate::scenario::{
@@ -133,6 +133,11 @@ pub fn transport(scenario: &Scenario) -> Transport {
         TransportKind::Ideal => Transport::ideal(),
         TransportKind::Tcp => Transport::tcp(),
         TransportKind::Quic => Transport::quic_with(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD)),
+        TransportKind::Grpc => Transport::grpc(Http2Config {
+            window: spec
+                .http2_window
+                .map_or(Window::Estimated, |window| Window::Fixed { bytes: window.bytes() as u32 }),
+        }),
     };
     match &mut transport.control {
         Control::Ideal => {}

@@ -48,7 +48,10 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
     for (run, files) in &loaded.scenario.reference {
         let columns = results.iter().filter_map(|result| match result {
             RunResult::Columns(result) => Some(result),
-            RunResult::Messages(_) | RunResult::Transactions(_) | RunResult::Group(_) => None,
+            RunResult::Messages(_)
+            | RunResult::Transactions(_)
+            | RunResult::Group(_)
+            | RunResult::Handover(_) => None,
         });
         let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
         let mut theirs = Vec::new();

@@ -5,6 +5,7 @@ mod about;
 mod columns;
 mod draw;
 mod group;
+mod handover;
 mod latency;
 mod lines;
 mod messages;
@@ -21,6 +22,7 @@ use samara_lab::scenario::{Loaded, Outcome};
 use about::About;
 use columns::ColumnsReport;
 use group::GroupReport;
+use handover::HandoverReport;
 use messages::MessagesReport;
 use transactions::TransactionsReport;
 
@@ -36,6 +38,7 @@ enum Kind {
     Messages(MessagesReport),
     Transactions(TransactionsReport),
     Group(GroupReport),
+    Handover(HandoverReport),
 }
 
 impl Report {
@@ -50,16 +53,19 @@ impl Report {
         let about = About::new(loaded, summary, results, outcomes);
         let axes = about::axes(loaded);
         let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
-        let mut group = Vec::new();
+        let (mut group, mut handover) = (Vec::new(), Vec::new());
         for result in results.iter().cloned() {
             match result {
                 RunResult::Columns(result) => columns.push(result),
                 RunResult::Messages(result) => messages.push(result),
                 RunResult::Transactions(result) => transactions.push(*result),
                 RunResult::Group(result) => group.push(*result),
+                RunResult::Handover(result) => handover.push(*result),
             }
         }
-        Self(if loaded.scenario.group.is_some() {
+        Self(if loaded.scenario.handover.is_some() {
+            Kind::Handover(HandoverReport::new(about, axes, handover, known))
+        } else if loaded.scenario.group.is_some() {
             Kind::Group(GroupReport::new(about, axes, group, known))
         } else if loaded.scenario.transactions.is_some() {
             Kind::Transactions(TransactionsReport::new(about, axes, transactions, loaded, known))
@@ -77,6 +83,7 @@ impl Report {
             Kind::Messages(report) => report.html(),
             Kind::Transactions(report) => report.html(),
             Kind::Group(report) => report.html(),
+            Kind::Handover(report) => report.html(),
         }
     }
 
@@ -87,6 +94,7 @@ impl Report {
             Kind::Messages(report) => report.figures(),
             Kind::Transactions(report) => report.figures(),
             Kind::Group(report) => report.figures(),
+            Kind::Handover(report) => report.figures(),
         }
     }
 
@@ -96,6 +104,7 @@ impl Report {
             Kind::Messages(report) => report.table(),
             Kind::Transactions(report) => report.table(),
             Kind::Group(report) => report.table(),
+            Kind::Handover(report) => report.table(),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod baselines;
 pub mod columns;
 pub mod group;
+pub mod handover;
 pub mod messages;
 mod processor;
 pub mod transactions;

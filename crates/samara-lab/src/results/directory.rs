@@ -125,6 +125,7 @@ impl ResultsDirectory {
             Measured::Messages(measured) => &measured.point,
             Measured::Transactions(measured) => &measured.point,
             Measured::Group(measured) => &measured.point,
+            Measured::Handover(measured) => &measured.point,
         };
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
@@ -141,6 +142,7 @@ impl ResultsDirectory {
             (Measured::Group(measured), RunResult::Group(result)) => {
                 tables::group(&directory, measured, result)?;
             }
+            (Measured::Handover(_), RunResult::Handover(result)) => tables::handover(&directory, result)?,
             _ => unreachable!("a result is of the kind of its measurement"),
         }
         tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;

@@ -3,6 +3,7 @@
 mod columns;
 mod directory;
 mod group;
+mod handover;
 mod messages;
 mod summary;
 mod tables;
@@ -11,6 +12,7 @@ mod transactions;
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
+pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};
 pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
@@ -21,7 +23,9 @@ use std::collections::BTreeMap;
 use crate::measure::Delivery;
 use crate::measure::messages::MessageRow;
 use crate::measure::transactions::TxRow;
-use crate::run::{BlockRow, ColumnsMeasured, Measured, MessagesMeasured, TransactionsMeasured};
+use crate::run::{
+    BatchTimes, BlockRow, ColumnsMeasured, HandoverMeasured, Measured, MessagesMeasured, TransactionsMeasured,
+};
 use crate::scenario::Loaded;
 
 /// What is kept of a run: its metrics, and what figures are drawn from.
@@ -35,6 +39,8 @@ pub enum RunResult {
     Transactions(Box<TransactionsResult>),
     /// Of broadcasts in a group.
     Group(Box<GroupResult>),
+    /// Of batches that one node hands to another.
+    Handover(Box<HandoverResult>),
 }
 
 /// What is kept of a run with blocks of columns.
@@ -131,6 +137,21 @@ pub struct GroupResult {
     pub series: String,
 }
 
+/// What is kept of a run with batches.
+#[derive(Clone, Debug)]
+pub struct HandoverResult {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The figures.
+    pub metrics: HandoverMetrics,
+    /// Batch by batch.
+    pub batches: Vec<BatchTimes>,
+    /// What the scenario calls the variant.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+}
+
 impl RunResult {
     /// Takes what is needed out of the measurements of a run.
     pub fn of(measured: &Measured) -> Self {
@@ -142,6 +163,7 @@ impl RunResult {
                 Self::Transactions(Box::new(TransactionsResult::of(run, measured)))
             }
             Measured::Group(measured) => Self::Group(Box::new(GroupResult::of(run, measured))),
+            Measured::Handover(measured) => Self::Handover(Box::new(HandoverResult::of(run, measured))),
         }
     }
 
@@ -153,6 +175,7 @@ impl RunResult {
             Self::Messages(result) => &mut result.run,
             Self::Transactions(result) => &mut result.run,
             Self::Group(result) => &mut result.run,
+            Self::Handover(result) => &mut result.run,
         };
         run.real = Some(real);
         result
@@ -165,6 +188,19 @@ impl RunResult {
             Self::Messages(result) => &result.run,
             Self::Transactions(result) => &result.run,
             Self::Group(result) => &result.run,
+            Self::Handover(result) => &result.run,
+        }
+    }
+}
+
+impl HandoverResult {
+    fn of(run: Run, measured: &HandoverMeasured) -> Self {
+        Self {
+            run,
+            metrics: handover_metrics(measured),
+            batches: measured.batches.clone(),
+            label: measured.point.label.clone(),
+            description: measured.point.description.clone(),
         }
     }
 }
@@ -249,7 +285,7 @@ pub fn relate(loaded: &Loaded, results: &mut [RunResult]) {
                     result.relate(base);
                 }
             }
-            RunResult::Columns(_) | RunResult::Messages(_) => {}
+            RunResult::Columns(_) | RunResult::Messages(_) | RunResult::Handover(_) => {}
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ColumnMetrics, GroupMetrics, MessageMetrics, TransactionMetrics, column_metrics, group_metrics,
-    message_metrics, transaction_metrics,
+    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, TransactionMetrics, column_metrics,
+    group_metrics, handover_metrics, message_metrics, transaction_metrics,
 };
 use crate::measure::Statistics;
 use crate::run::Measured;
@@ -89,6 +89,8 @@ pub enum Metrics {
     Transactions(Box<TransactionMetrics>),
     /// Broadcasts in a group.
     Group(Box<GroupMetrics>),
+    /// Batches that one node hands to another.
+    Handover(Box<HandoverMetrics>),
 }
 
 impl Run {
@@ -111,6 +113,10 @@ impl Run {
                 let metrics = Metrics::Group(Box::new(group_metrics(measured)));
                 Self::new(&measured.point, measured.digest, measured.steps, metrics)
             }
+            Measured::Handover(measured) => {
+                let metrics = Metrics::Handover(Box::new(handover_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
         }
     }
 
@@ -121,6 +127,9 @@ impl Run {
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
         let scenario = &point.scenario;
         match (&scenario.group, &scenario.transactions, &scenario.messages) {
+            _ if let Some(handover) = &scenario.handover => {
+                parameters.insert("payloads".to_owned(), handover.payloads.into())
+            }
             (Some(group), ..) => {
                 let senders = group.senders(scenario.network.nodes);
                 parameters.insert("senders".to_owned(), senders.into())

@@ -13,10 +13,10 @@ use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::{ColumnsResult, GroupResult, MemberRow, MessagesResult, TransactionsResult};
+use super::{ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, TransactionsResult};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
-use crate::run::{ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
+use crate::run::{BatchTimes, ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written.
@@ -131,6 +131,25 @@ pub(super) fn transactions(
         ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
     ]);
     write(&directory.join("traffic.parquet"), nodes)
+}
+
+/// Writes the table of a run with batches into its directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn handover(directory: &Path, result: &HandoverResult) -> Result<(), TableError> {
+    let times = |value: fn(&BatchTimes) -> u64| {
+        let all = result.batches.iter().map(|batch| value(batch) as f64 / 1e6);
+        Arc::new(Float64Array::from_iter_values(all)) as ArrayRef
+    };
+    write(
+        &directory.join("batches.parquet"),
+        vec![
+            ("begun_ms", times(|batch| batch.begun)),
+            ("ready_ms", times(|batch| batch.ready)),
+            ("whole_ms", times(|batch| batch.whole)),
+        ],
+    )
 }
 
 /// Writes the tables of a run with a group into its directory.

@@ -188,7 +188,7 @@ impl World<'_> {
             let ledger = Arc::clone(&ledgers[host as usize]);
             let has_lived = ledger.lock().unwrap_or_else(PoisonError::into_inner).lives > 0;
             // Whoever comes later, or again, joins.
-            let is_first = |other: &u32| !fates.is_late[*other as usize] && !(has_lived && *other == host);
+            let is_first = |other: &u32| !(fates.is_late[*other as usize] || has_lived && *other == host);
             let members = (0..fates.is_late.len() as u32).filter(is_first).map(identity_of).collect();
             let config = DaisyConfig::new(members);
             let outbox = Outbox::new(config.outbox());

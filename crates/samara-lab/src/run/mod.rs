@@ -2,6 +2,7 @@
 
 mod columns;
 mod group;
+mod handover;
 mod messages;
 mod transactions;
 
@@ -17,6 +18,7 @@ use crate::scenario::{FaultKind, Point, Scenario};
 
 pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
+pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
@@ -53,6 +55,8 @@ pub enum Measured {
     Transactions(Box<TransactionsMeasured>),
     /// Of broadcasts in a group.
     Group(Box<GroupMeasured>),
+    /// Of batches that one node hands to another.
+    Handover(Box<HandoverMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -65,7 +69,9 @@ const QUIET_NANOS: u64 = 1_000_000_000;
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
 pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
-    if point.scenario.group.is_some() {
+    if point.scenario.handover.is_some() {
+        handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
+    } else if point.scenario.group.is_some() {
         group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))
     } else if point.scenario.transactions.is_some() {
         transactions::run(point, options, progress).map(|measured| Measured::Transactions(Box::new(measured)))

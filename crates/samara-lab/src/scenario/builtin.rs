@@ -57,6 +57,7 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-senders",
         "ring-members",
         "ring-size",
+        "relay-window",
     )
 }
 

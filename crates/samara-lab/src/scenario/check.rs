@@ -1,6 +1,7 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
 mod group;
+mod handover;
 mod transactions;
 
 use super::error::{Problem, line_of};
@@ -21,17 +22,19 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
+    let handover = scenario.handover.as_ref();
     match (&scenario.group, &scenario.transactions, &scenario.messages) {
+        _ if let Some(handover) = handover => checks.handover(scenario, handover),
         (Some(group), ..) => checks.group(scenario, group),
         (None, Some(transactions), _) => checks.transactions(scenario, transactions),
         (None, None, None) => checks.workload(scenario),
         (None, None, Some(messages)) => checks.messages(scenario, messages),
     }
-    if scenario.group.is_none() {
+    if scenario.group.is_none() && handover.is_none() {
         checks.topology(scenario);
         checks.no_group(scenario);
     }
-    if scenario.group.is_none() && scenario.transactions.is_none() {
+    if scenario.group.is_none() && scenario.transactions.is_none() && handover.is_none() {
         checks.protocol(scenario);
         checks.no_transactions(scenario);
     }
@@ -145,6 +148,13 @@ impl Checks<'_> {
             self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
             if scenario.group.is_none() || spec.kind != TransportKind::Tcp {
                 self.wrong("transport.unsent", "is of groups over TCP; remove it".to_owned());
+            }
+        }
+        if let Some(window) = spec.http2_window {
+            // RFC 9113 section 6.9.1.
+            self.range("transport.http2_window", window.bytes(), 1, (1 << 31) - 1);
+            if spec.kind != TransportKind::Grpc {
+                self.wrong("transport.http2_window", "is of kind = \"grpc\"; remove it".to_owned());
             }
         }
         // Less than 2^14 ms: RFC 9000 section 18.2.

@@ -11,6 +11,7 @@ mod error;
 mod expect;
 mod fault;
 mod group;
+mod handover;
 mod known;
 mod load;
 mod messages;
@@ -30,6 +31,7 @@ pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
 pub use fault::{Fault, FaultKind};
 pub use group::{Group, RingPreset, RingSpec, ShapeKind};
+pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{Loaded, Point, load, schema};
@@ -78,6 +80,9 @@ pub struct Scenario {
     /// The parameters of group broadcast.
     #[serde(default, skip_serializing_if = "RingSpec::is_default")]
     pub ring: RingSpec,
+    /// Batches that one node hands to another, instead of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
     /// Things that go wrong.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -346,6 +351,10 @@ pub struct TransportSpec {
     /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
+    /// Grpc: bytes that a receiver of HTTP/2 lets a connection have on the way; 65,535 at first and then as the path is seen to need, if not
+    /// given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2_window: Option<Size>,
     /// When links come up.
     pub links: LinkStart,
 }
@@ -366,6 +375,7 @@ impl Default for TransportSpec {
             max_segment: None,
             unsent: None,
             connection: None,
+            http2_window: None,
             links: LinkStart::default(),
         }
     }
@@ -381,6 +391,8 @@ pub enum TransportKind {
     Tcp,
     /// QUIC.
     Quic,
+    /// TCP below TLS and HTTP/2, as gRPC has them.
+    Grpc,
 }
 
 /// How frames are laid on QUIC's streams.
