@@ -149,6 +149,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut tcp.receive_window, spec.receive_window);
             set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
             set(&mut tcp.delayed_ack, spec.delayed_ack.map(Span::duration));
+            set(&mut tcp.ack_every, spec.ack_every);
             set(&mut tcp.idle_restart, spec.idle_restart);
         }
         Control::Quic(quic) => {
@@ -184,9 +185,9 @@ pub fn transport(scenario: &Scenario) -> Transport {
     transport
 }
 
-/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): two frames, so that links never run dry while
+/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): a frame, so that links never run dry while
 /// heartbeats and acknowledgements wait for little.
-const UNSENT_BYTES: u64 = 128 << 10;
+const UNSENT_BYTES: u64 = 64 << 10;
 
 /// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
 /// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.

@@ -32,7 +32,7 @@ fn assert_clean(result: &GroupResult) {
     assert_eq!(wrong, [0; 5], "{name}: {:?}", result.run.parameters);
 }
 
-const SLOW: [(&str, &str); 2] = [("network.bandwidth", "100 Mbit/s"), ("group.messages", "1000")];
+const SLOW: [(&str, &str); 2] = [("network.bandwidth", "100 Mbit/s"), ("group.messages", "2000")];
 
 #[test]
 fn schedules_are_those_of_the_post() {

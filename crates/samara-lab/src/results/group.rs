@@ -124,6 +124,8 @@ const PLAYED_MAX: u64 = 1_000_000;
 /// What a run can reach, and what it is measured by.
 struct Bounds {
     workload: Workload,
+    /// The same of those that are members all the time.
+    steady: Workload,
     shape: Shape,
     /// Units of a message.
     units: u64,
@@ -166,8 +168,15 @@ impl Bounds {
         };
         let data = Data { view: ViewId::default(), units: vec![unit], acks: Vec::new() };
         let frame = RingFrame::Data(data.into()).encoded_len() as u32;
+        let is_steady = |host: &usize| measured.fates.is_steady(*host);
+        let steady = Workload {
+            members: (0..members).filter(is_steady).count().max(1),
+            senders: (0..senders).filter(is_steady).count().max(1),
+            ..workload
+        };
         Self {
             workload,
+            steady,
             shape: config.map_or(Shape::Ring, |config| config.shape.shape(members)),
             units: size.div_ceil(chunk),
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
@@ -175,16 +184,21 @@ impl Bounds {
         }
     }
 
-    /// What no shape can exceed, in bytes/s that a member delivers.
+    /// What no shape can exceed, in bytes/s that a member delivers: of all members, or of those that are members all the time if they can
+    /// do more.
     fn upper(&self) -> f64 {
-        let Workload { members, senders, link_bytes_per_s, .. } = self.workload;
-        let rate = formula::rate_max(members as u64, senders as u64, link_bytes_per_s);
-        formula::delivered_rate(senders as u64, rate).min(self.wanted)
+        let of = |workload: &Workload| {
+            let (members, senders) = (workload.members as u64, workload.senders as u64);
+            formula::delivered_rate(senders, formula::rate_max(members, senders, workload.link_bytes_per_s))
+        };
+        of(&self.workload).max(of(&self.steady)).min(self.wanted)
     }
 
     fn of_shape(&self) -> f64 {
-        let rate = estimate(self.shape, &self.workload).rate;
-        formula::delivered_rate(self.workload.senders as u64, rate).min(self.wanted)
+        let of = |workload: &Workload| {
+            formula::delivered_rate(workload.senders as u64, estimate(self.shape, workload).rate)
+        };
+        of(&self.workload).max(of(&self.steady)).min(self.wanted)
     }
 
     /// Rounds by the schedule, for so many messages of one sender.

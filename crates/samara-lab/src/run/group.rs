@@ -188,8 +188,9 @@ impl World<'_> {
             let ledger = Arc::clone(&ledgers[host as usize]);
             let has_lived = ledger.lock().unwrap_or_else(PoisonError::into_inner).lives > 0;
             // Whoever comes later, or again, joins.
-            let is_first = |other: &u32| !(fates.is_late[*other as usize] || has_lived && *other == host);
-            let members = (0..fates.is_late.len() as u32).filter(is_first).map(identity_of).collect();
+            let comes = |other: &u32| fates.is_late[*other as usize] || has_lived && *other == host;
+            let members =
+                (0..fates.is_late.len() as u32).filter(|other| !comes(other)).map(identity_of).collect();
             let config = DaisyConfig::new(members);
             let outbox = Outbox::new(config.outbox());
             (DaisyMember::new(Daisychain::new(config, identity_of(host)), host, source, ledger), outbox)

@@ -157,6 +157,9 @@ impl Checks<'_> {
                 self.wrong("transport.http2_window", "is of kind = \"grpc\"; remove it".to_owned());
             }
         }
+        if let Some(packets) = spec.ack_every {
+            self.range("transport.ack_every", packets, 1, 64);
+        }
         // Less than 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
@@ -171,6 +174,7 @@ impl Checks<'_> {
             ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
             ("min_rto", spec.min_rto.is_some(), "is TCP's; QUIC has probe timeouts without a minimum"),
             ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
+            ("ack_every", spec.ack_every.is_some(), "is TCP's; QUIC has max_ack_delay"),
             ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
         ];
         if spec.kind == TransportKind::Quic && spec.max_segment.is_some() {

@@ -329,6 +329,10 @@ pub struct TransportSpec {
     /// How long an acknowledgement may wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Span>,
+    /// Tcp: after how many packets an acknowledgement waits no longer (2, if not given). Network cards of Linux put packets that come one
+    /// after the other together (GRO), and what is put together is acknowledged at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_every: Option<u32>,
     /// Whether the window shrinks in idle times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
@@ -345,7 +349,7 @@ pub struct TransportSpec {
     /// Simulations of much data are faster with large packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_segment: Option<Size>,
-    /// Of groups, tcp: bytes that wait in the kernel unsent at most ("128 KiB", if not given), as with `TCP_NOTSENT_LOWAT`.
+    /// Of groups, tcp: bytes that wait in the kernel unsent at most ("64 KiB", if not given), as with `TCP_NOTSENT_LOWAT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<Size>,
     /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
@@ -368,6 +372,7 @@ impl Default for TransportSpec {
             receive_window: None,
             min_rto: None,
             delayed_ack: None,
+            ack_every: None,
             idle_restart: None,
             streams: None,
             max_ack_delay: None,
