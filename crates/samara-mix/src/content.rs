@@ -2,7 +2,8 @@
 //!
 //! An element is a 0, a 1, and content, big endian: below 2^(n-15), therefore in the group whatever the content. What comes out
 //! of a mix otherwise was not sealed properly: random numbers have this form with a probability of 2^-15 an element. A slot
-//! that a node had to void comes out as two times the number 1.
+//! that the first node had to void comes out as two times the number 1; one that a later node had to void comes out as random numbers, because
+//! the factors of those before it are lost with the payload.
 
 use bytes::Bytes;
 
@@ -17,9 +18,9 @@ const MARK: [u8; MARK_BYTES] = [0, 1];
 pub enum Outcome {
     /// Content, as long as it was sealed.
     Content(Bytes),
-    /// A node of the team refused the slot that went in (an unknown sender, a wrong code, a replay), and nothing is known of it.
+    /// The first node of the team refused the slot that went in: an unknown sender, a wrong code, a copy.
     Void,
-    /// Something that no [`Sender`](crate::Sender) sealed, or that a node spoiled.
+    /// Something that no [`Sender`](crate::Sender) sealed, that a later node refused, or that a node spoiled.
     Unreadable,
 }
 

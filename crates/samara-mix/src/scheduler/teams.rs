@@ -46,8 +46,14 @@ impl Scheduler {
     }
 
     fn redraw(&mut self, index: usize, cx: &mut Cx<'_>) {
+        let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let pool = 0..self.config.pool.len() as u32;
-        let there: Vec<u32> = pool.filter(|node| self.peers.is_there(*node)).collect();
+        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_there(*node)).collect();
+        // Those who connect first are not the first teams: everybody has time for it.
+        let may_come = |node: &u32| !there.contains(node) && !self.peers.is_lost(*node, now, limit);
+        if self.metrics.rounds == 0 && pool.clone().any(|node| may_come(&node)) {
+            return;
+        }
         let had_none = std::mem::take(&mut self.teams[index]).nodes.is_empty();
         let drawn = draw(&there, &self.teams, self.config.team, cx.rng());
         if drawn.is_none() && had_none {

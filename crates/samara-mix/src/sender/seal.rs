@@ -28,6 +28,18 @@ pub struct Sealed {
     pub(crate) credentials: Vec<u8>,
 }
 
+impl Sealed {
+    /// The payload as it came over a network: its two elements, and salt, sender and codes.
+    pub const fn from_parts(elements: Vec<u8>, credentials: Vec<u8>) -> Self {
+        Self { elements, credentials }
+    }
+
+    /// What goes over a network.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.elements, self.credentials)
+    }
+}
+
 impl std::fmt::Debug for Sealed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Sealed({} bytes, {} of credentials)", self.elements.len(), self.credentials.len())

@@ -3,4 +3,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
+mod hostile;
+mod memory;
+mod replays;
 mod rounds;
+mod seeds;
+mod unlinkable;

@@ -59,7 +59,6 @@ fn results_reach_everybody_in_every_shape() {
 fn slots_leave_before_all_have_come_but_not_in_a_phase_that_permutes() {
     let mut net = Net::new(5, config(5, 5, Group::Model));
     net.slot_cost = Duration::from_millis(5);
-    net.config.jobs_max = 1;
     net.run_until(Duration::from_secs(60), |net| !net.record.complete().is_empty());
     let round = net.record.complete()[0];
     let plan = net.record.plans[&round].clone();
