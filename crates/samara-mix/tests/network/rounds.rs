@@ -12,10 +12,9 @@ fn what_goes_in_comes_out_at_all_nodes_in_another_order() {
     for (team, transfer) in [(2, Transfer::Streamed), (5, Transfer::Streamed), (3, Transfer::Unary)] {
         let mut net =
             Net::new(team as u64, samara_mix::Config { transfer, ..config(8, team, Group::Small256) });
-        net.run_for(Duration::from_secs(3));
+        net.run_until(Duration::from_secs(3), |net| net.record.complete().len() >= 6);
         net.record.check(&[]);
         let complete = net.record.complete();
-        assert!(complete.len() >= 5, "{} rounds of {team} nodes, {transfer:?}", complete.len());
         assert!(net.record.failed.is_empty() && net.record.refused.is_empty());
         let moved = complete.iter().filter(|round| {
             let outcomes = &net.record.delivered.range((**round, 0)..).next().unwrap().1.1;
@@ -48,9 +47,8 @@ fn results_reach_everybody_in_every_shape() {
         for transfer in Transfer::ALL {
             let shape = samara_mix::ResultShape::Fixed(shape);
             let mut net = Net::new(3, samara_mix::Config { shape, transfer, ..config(7, 7, Group::Model) });
-            net.run_for(Duration::from_secs(2));
+            net.run_until(Duration::from_secs(2), |net| net.record.complete().len() >= 4);
             net.record.check(&[]);
-            assert!(net.record.complete().len() > 3, "{shape:?}, {transfer:?}");
         }
     }
 }
@@ -129,7 +127,7 @@ fn real_time_does_not_wait_for_precomputation() {
 fn the_same_seed_gives_the_same_history() {
     let run = |seed| {
         let mut net = Net::new(seed, config(8, 5, Group::Model));
-        net.run_for(Duration::from_secs(2));
+        net.run_for(Duration::from_secs(1));
         (net.record.digest, net.frames)
     };
     assert_eq!(run(1), run(1));
@@ -140,11 +138,10 @@ fn the_same_seed_gives_the_same_history() {
 fn teams_share_a_pool_and_are_drawn_anew() {
     let mut net =
         Net::new(6, samara_mix::Config { teams: 2, rounds_per_draw: 5, ..config(8, 5, Group::Model) });
-    net.run_for(Duration::from_secs(4));
+    net.run_until(Duration::from_secs(4), |net| net.record.complete().len() > 35);
     net.record.check(&[]);
     assert!(net.record.drawn.len() > 6, "{:?}", net.record.drawn);
     let teams: std::collections::BTreeSet<_> =
         net.record.plans.values().map(|plan| plan.team.clone()).collect();
     assert!(teams.len() > 6);
-    assert!(net.record.complete().len() > 30);
 }

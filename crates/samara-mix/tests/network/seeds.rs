@@ -1,6 +1,6 @@
 //! Random histories: crashes, restarts, broken and cut links, at any moment.
 //!
-//! 40 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test network seeds`.
+//! 24 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test network seeds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn history(seed: u64) {
 
 #[test]
 fn whatever_fails_rounds_are_whole_or_reported_and_the_service_comes_back() {
-    let seeds = std::env::var("SAMARA_MIX_SEEDS").map_or(40, |seeds| seeds.parse().unwrap());
+    let seeds = std::env::var("SAMARA_MIX_SEEDS").map_or(24, |seeds| seeds.parse().unwrap());
     for seed in 0..seeds {
         if let Err(panic) = std::panic::catch_unwind(|| history(seed)) {
             eprintln!("seed {seed}: replay with SAMARA_MIX_SEED={seed}");
