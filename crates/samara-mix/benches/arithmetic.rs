@@ -189,13 +189,13 @@ impl Team {
     }
 
     /// All jobs on this thread, one after another.
-    fn run(&mut self, mut measure: impl FnMut(&Job) -> Box<dyn FnOnce(Duration) + '_>) {
+    fn run(&mut self, mut measure: impl FnMut(Option<Phase>, u32, Work, Duration)) {
         while let Some(jobs) = self.step() {
             for (host, job) in jobs {
-                let took = measure(&job);
+                let (phase, slots, work) = (job.phase(), job.slots(), job.work());
                 let start = Instant::now();
                 let done = job.run();
-                took(start.elapsed());
+                measure(phase, slots, work, start.elapsed());
                 self.inputs.push_back((host, Input::Command(Command::Computed(done))));
             }
         }
@@ -247,19 +247,14 @@ fn phases(group: Group, library: &Library, size: usize) -> f64 {
             assert!(team.all(NodeState::Standby));
             team.mix(group);
         }
-        let costs = std::cell::RefCell::new(&mut costs);
-        let costs = &costs;
-        team.run(|job| {
-            let (phase, slots, bound) = (job.phase(), job.slots(), library.bound(&job.work()));
-            Box::new(move |took| {
-                if let Some(phase) = phase {
-                    let mut costs = costs.borrow_mut();
-                    let cost = costs.entry(phase).or_default();
-                    cost.0.push(took.as_secs_f64() / bound);
-                    cost.1 += bound;
-                    cost.2 += slots;
-                }
-            })
+        team.run(|phase, slots, work, took| {
+            if let Some(phase) = phase {
+                let bound = library.bound(&work);
+                let cost = costs.entry(phase).or_default();
+                cost.0.push(took.as_secs_f64() / bound);
+                cost.1 += bound;
+                cost.2 += slots;
+            }
         });
     }
     assert_eq!(team.delivered, size);

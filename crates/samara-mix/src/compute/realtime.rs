@@ -68,11 +68,7 @@ pub(super) fn pop_code(seat: Seat, credentials: &[u8], is_void: bool, out: &mut 
 }
 
 /// The slots of a piece of real-time decryption: elements and credentials.
-pub(super) fn entries<'a>(
-    group: Group,
-    seat: Seat,
-    slots: &'a Slots,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+pub(super) fn entries(group: Group, seat: Seat, slots: &Slots) -> impl Iterator<Item = (&[u8], &[u8])> {
     let (elements, credentials): (&[u8], &[u8]) = match &slots.input {
         Input::Some { elements, credentials } => (elements, credentials),
         _ => (&[], &[]),

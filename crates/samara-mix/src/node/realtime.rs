@@ -56,8 +56,8 @@ impl Node {
         if !self.rounds.values().any(|round| is_ready(round)) {
             return;
         }
-        let running = |round: &&Box<Round>| round.seat.is_first() && round.state == NodeState::Realtime;
-        let running = self.rounds.values().filter(running).count();
+        let is_running = |round: &Round| round.seat.is_first() && round.state == NodeState::Realtime;
+        let running = self.rounds.values().filter(|round| is_running(round)).count();
         let ready = self.rounds.iter().filter(|(_, round)| is_ready(round)).map(|(number, _)| *number);
         let ready: Vec<u64> = ready.take(self.config.realtime_max.saturating_sub(running)).collect();
         for number in ready {

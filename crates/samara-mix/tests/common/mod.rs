@@ -1,6 +1,7 @@
 //! A pool of engines in virtual time, with an application that fills every batch, and a record of what came of it.
 #![allow(
     dead_code,
+    unused_imports,
     unreachable_pub,
     missing_docs,
     clippy::unwrap_used,

@@ -399,12 +399,9 @@ impl Net {
             state.outbox.wake(now);
             let Some(copy) = state.outbox.pop(now, |_| true) else { return };
             self.frames += 1;
-            let mut left = now;
-            if self.rate > 0 {
-                let nanos = copy.frame.encoded_len() as u64 * 1_000_000_000 / self.rate;
-                left = now.plus_nanos(nanos);
-                state.busy_until = left;
-            }
+            let nanos = (copy.frame.encoded_len() as u64 * 1_000_000_000).checked_div(self.rate);
+            let left = now.plus_nanos(nanos.unwrap_or(0));
+            state.busy_until = left;
             let (to, frame) = (copy.peer.0, copy.frame);
             let link = self.links[&pair(host, to)];
             self.schedule(left + self.latency, to, What::Frame { from: host, frame, link });
