@@ -149,12 +149,12 @@ impl Team {
             }
             let register = Command::Register { sender: SENDER, secret: Secret::new([host as u8; 32]) };
             team.inputs.push_back((host, Input::Command(register)));
-            team.from_scheduler(host, MixFrame::Create(team.plan.clone().into()));
+            team.schedule(host, MixFrame::Create(team.plan.clone().into()));
         }
         team
     }
 
-    fn from_scheduler(&mut self, host: usize, frame: MixFrame) {
+    fn schedule(&mut self, host: usize, frame: MixFrame) {
         let peer = PeerId(self.nodes.len() as u32);
         self.inputs.push_back((host, Input::Frame { peer, frame }));
     }
@@ -232,7 +232,7 @@ impl Team {
             sender.seal(0, &self.plan.team, salt, &content).unwrap()
         };
         let sealed: Vec<_> = (0..self.plan.batch).map(seal).collect();
-        (0..self.nodes.len()).for_each(|host| self.from_scheduler(host, MixFrame::Queued { round: 0 }));
+        (0..self.nodes.len()).for_each(|host| self.schedule(host, MixFrame::Queued { round: 0 }));
         let batch = Batch::new(&sealed).unwrap();
         self.inputs.push_back((0, Input::Command(Command::Mix { round: 0, batch })));
     }

@@ -69,10 +69,10 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     }
 
     /// The two factors of a slot: R and U, or S and V.
-    pub(super) fn factors(&self, pass: Pass, slot: u32) -> [Form<M, LIMBS>; 2] {
+    pub(super) fn factors(&self, pass: Pass, slot: u32) -> Zeroizing<[Form<M, LIMBS>; 2]> {
         let purpose = if pass == Pass::Decrypt { "r and u" } else { "s and v" };
         let mut stream = self.seed.stream(purpose, slot.into());
-        [Field::random(&mut stream), Field::random(&mut stream)]
+        Zeroizing::new([Field::random(&mut stream), Field::random(&mut stream)])
     }
 
     /// The two exponents that hide the factors of a slot.

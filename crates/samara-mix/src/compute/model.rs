@@ -6,7 +6,6 @@ use zeroize::Zeroizing;
 use super::realtime::{Entry, admit, entries, pop_code};
 use super::vault::{BadElement, Input, Output, Seat, Slots, Vault};
 use crate::round::Phase;
-use crate::sender::Keyring;
 use crate::{Group, Secret, content};
 
 /// One node's permutation for one round.
@@ -23,10 +22,8 @@ impl Model {
 
     fn decrypt(&self, slots: &Slots) -> Output {
         let mut out = Output::default();
-        let none = Keyring::new(0);
-        let keyring = slots.keyring.as_deref().unwrap_or(&none);
-        for (elements, credentials) in entries(Group::Model, self.seat, slots) {
-            let entry = admit(self.seat, slots.round, keyring, elements, credentials, &mut out.voided);
+        for (elements, credentials, shared) in entries(Group::Model, self.seat, slots) {
+            let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
             let is_void = !matches!(entry, Entry::Admitted(_));
             match entry {
                 Entry::Void => out.elements.extend(content::void(Group::Model)),

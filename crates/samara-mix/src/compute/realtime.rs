@@ -6,7 +6,7 @@ use super::cmix::{CMix, Pass};
 use super::vault::{BadElement, Input, Output, Seat, Slots, Voided};
 use crate::content;
 use crate::group::field::{Field, Form, Modulus};
-use crate::sender::{FIELD_BYTES, Half, Keyring, SenderId, code, credential_bytes, payload_key_stream};
+use crate::sender::{FIELD_BYTES, Half, SenderId, code, credential_bytes, payload_key_stream};
 use crate::{Group, Secret};
 
 /// A slot whose sender is known, and made it for this round.
@@ -28,7 +28,7 @@ pub(super) enum Entry<'a> {
 pub(super) fn admit<'a>(
     seat: Seat,
     round: u64,
-    keyring: &'a Keyring,
+    shared: Option<&'a Secret>,
     elements: &[u8],
     credentials: &[u8],
     voided: &mut Voided,
@@ -42,7 +42,7 @@ pub(super) fn admit<'a>(
     if sender == SenderId::NOBODY {
         return Entry::WasVoid;
     }
-    let Some(shared) = keyring.secret(sender) else {
+    let Some(shared) = shared else {
         voided.unknown_sender += 1;
         return Entry::Void;
     };
@@ -67,25 +67,31 @@ pub(super) fn pop_code(seat: Seat, credentials: &[u8], is_void: bool, out: &mut 
     }
 }
 
-/// The slots of a piece of real-time decryption: elements and credentials.
-pub(super) fn entries(group: Group, seat: Seat, slots: &Slots) -> impl Iterator<Item = (&[u8], &[u8])> {
+/// The slots of a piece of real-time decryption: elements, credentials, and what is shared with the sender.
+pub(super) fn entries(
+    group: Group,
+    seat: Seat,
+    slots: &Slots,
+) -> impl Iterator<Item = (&[u8], &[u8], Option<&Secret>)> {
     let (elements, credentials): (&[u8], &[u8]) = match &slots.input {
         Input::Some { elements, credentials } => (elements, credentials),
         _ => (&[], &[]),
     };
-    elements.chunks_exact(group.slot_bytes()).zip(credentials.chunks_exact(credential_bytes(seat.codes())))
+    elements
+        .chunks_exact(group.slot_bytes())
+        .zip(credentials.chunks_exact(credential_bytes(seat.codes())))
+        .zip(&slots.shared)
+        .map(|((elements, credentials), shared)| (elements, credentials, shared.as_ref()))
 }
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     /// Replaces this node's key with the sender by R and U. A slot with a fault is voided: it goes on as 1, and harms no other.
     pub(super) fn decrypt(&self, slots: &Slots) -> Output {
         let mut out = Output::default();
-        let none = Keyring::new(0);
-        let keyring = slots.keyring.as_deref().unwrap_or(&none);
         let void = content::void(self.group);
         let size = self.group.element_bytes();
-        for (index, (elements, credentials)) in entries(self.group, self.seat, slots).enumerate() {
-            let entry = admit(self.seat, slots.round, keyring, elements, credentials, &mut out.voided);
+        for (index, (elements, credentials, shared)) in entries(self.group, self.seat, slots).enumerate() {
+            let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
             let read = |bytes: &[u8]| {
                 Some([Field::<M, LIMBS>::read(&bytes[..size])?, Field::<M, LIMBS>::read(&bytes[size..])?])
             };
@@ -99,8 +105,8 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
             let is_kept = admitted.is_some() || (matches!(entry, Entry::WasVoid) && sound.is_some());
             let Some(payloads) = (if is_kept { sound } else { read(&void) }) else { continue };
             let factors = self.factors(Pass::Decrypt, slots.first + index as u32);
-            for ((payload, factor), half) in payloads.iter().zip(factors).zip([Half::A, Half::B]) {
-                let factor = admitted.map_or(factor, |Admitted { shared, salt }| {
+            for ((payload, factor), half) in payloads.iter().zip(factors.iter()).zip([Half::A, Half::B]) {
+                let factor = admitted.map_or(*factor, |Admitted { shared, salt }| {
                     let mut stream = payload_key_stream(shared, slots.round, salt, half);
                     factor.mul(&Field::random(&mut stream))
                 });

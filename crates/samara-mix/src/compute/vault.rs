@@ -9,7 +9,6 @@ use super::cmix::CMix;
 use super::model::Model;
 use crate::group::{Modp2048, Modp4096};
 use crate::round::Phase;
-use crate::sender::Keyring;
 use crate::{Group, Secret};
 
 /// A number that is no element of the group: whoever sent it does not keep to the protocol.
@@ -62,8 +61,8 @@ pub(crate) struct Slots {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) input: Input,
-    /// Only for [`Phase::Decrypt`].
-    pub(crate) keyring: Option<Arc<Keyring>>,
+    /// By slot: what is shared with its sender, if that is known. Only for [`Phase::Decrypt`].
+    pub(crate) shared: Vec<Option<Secret>>,
 }
 
 impl Slots {

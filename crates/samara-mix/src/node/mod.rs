@@ -67,7 +67,7 @@ pub struct Node {
     incarnation: u64,
     /// The secrets of the next round follow from it.
     secret: Secret,
-    keyring: Arc<Keyring>,
+    keyring: Keyring,
     peers: Peers,
     next_beat: Time,
     rounds: BTreeMap<u64, Box<Round>>,
@@ -95,7 +95,7 @@ impl Node {
             me: number,
             incarnation: 0,
             secret,
-            keyring: Arc::new(Keyring::new(config.senders_max)),
+            keyring: Keyring::new(config.senders_max),
             peers: Peers::new(&config, number),
             next_beat: Time::ZERO,
             rounds: BTreeMap::new(),
@@ -205,13 +205,12 @@ impl Node {
                 }
             }
             Command::Register { sender, secret } => {
-                let registered = Arc::make_mut(&mut self.keyring).register(sender, secret);
-                if let Err(error) = registered {
+                if let Err(error) = self.keyring.register(sender, secret) {
                     cx.emit(Event::Refused { round: None, error: RefuseError::Register(error) });
                 }
             }
             Command::Forget { sender } => {
-                Arc::make_mut(&mut self.keyring).remove(sender);
+                self.keyring.remove(sender);
             }
         }
     }

@@ -6,13 +6,13 @@ use super::links::lane;
 use super::round::Round;
 use super::stage::{Came, Gathering, Intake, Stage};
 use super::{Cx, Node};
-use crate::NodeState;
 use crate::compute::{Input, Job, Output, Slots, Task};
 use crate::event::{Event, Mark};
 use crate::metrics::Ignored;
 use crate::round::{Failure, Gate, Half, Phase, Transfer};
-use crate::sender::credential_bytes;
+use crate::sender::{credential_bytes, sender_of};
 use crate::wire::{MixFrame, Piece};
+use crate::{NodeState, Secret};
 
 impl Node {
     /// Slots come from another node.
@@ -154,13 +154,14 @@ impl Node {
         let mut from = first;
         while from < first + count {
             let to = (from / each + 1).saturating_mul(each).min(first + count);
+            let input = input(from, to);
             let slots = Slots {
                 round: round.number(),
                 phase,
                 first: from,
                 count: to - from,
-                input: input(from, to),
-                keyring: (phase == Phase::Decrypt).then(|| self.keyring.clone()),
+                shared: self.shared_with(round, phase, &input),
+                input,
             };
             let task = Task::Slots { vault: vault.clone(), seat: round.seat, slots };
             let job = Job { round: round.number(), group: self.config.group, task };
@@ -170,6 +171,17 @@ impl Node {
                 round.held.push(job)
             }
             from = to;
+        }
+    }
+
+    /// What is shared with the senders of slots in real-time decryption.
+    fn shared_with(&self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
+        match input {
+            Input::Some { credentials, .. } if phase == Phase::Decrypt => {
+                let slots = credentials.chunks_exact(credential_bytes(round.seat.codes()));
+                slots.map(|slot| self.keyring.secret(sender_of(slot)).cloned()).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

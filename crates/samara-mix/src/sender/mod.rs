@@ -28,6 +28,13 @@ impl fmt::Debug for SenderId {
     }
 }
 
+/// The sender in the credentials of a slot.
+pub(crate) fn sender_of(credentials: &[u8]) -> SenderId {
+    let mut name = [0; FIELD_BYTES];
+    name.copy_from_slice(&credentials[FIELD_BYTES..2 * FIELD_BYTES]);
+    SenderId(name)
+}
+
 /// Bytes of a salt, of a name and of a code.
 pub(crate) const FIELD_BYTES: usize = 32;
 

@@ -9,7 +9,7 @@ use samara_engine::{
     Purpose, Time, TimerToken,
 };
 use samara_mix::{
-    Batch, Command, Config, Done, Event, Mix, MixFrame, Node, Plan, Scheduler, Secret, Sender, SenderId,
+    Batch, Command, Config, Done, Event, Half, Mix, MixFrame, Node, Plan, Scheduler, Secret, Sender, SenderId,
 };
 
 use super::record::Record;
@@ -83,6 +83,8 @@ pub struct Net {
     pub rate: u64,
     /// What a slot costs to be worked on.
     pub slot_cost: Duration,
+    /// Precomputation costs nothing.
+    pub is_precomputation_free: bool,
     /// Pairs that cannot reach each other.
     pub cut: BTreeSet<(u32, u32)>,
     /// No batches are handed in.
@@ -124,6 +126,7 @@ impl Net {
             latency: Duration::from_millis(5),
             rate: 0,
             slot_cost: Duration::from_micros(20),
+            is_precomputation_free: false,
             cut: BTreeSet::new(),
             is_idle: false,
             tamper: None,
@@ -366,7 +369,8 @@ impl Net {
     fn take(&mut self, host: u32, life: u32, event: Event) {
         match event {
             Event::Compute(job) => {
-                let cost = self.slot_cost * job.slots().max(1);
+                let is_free = self.is_precomputation_free && job.half() == Half::Precomputation;
+                let cost = if is_free { Duration::ZERO } else { self.slot_cost * job.slots().max(1) };
                 let state = &mut self.hosts[host as usize];
                 let core = state.cores.iter_mut().min().unwrap();
                 *core = (*core).max(self.now) + cost;
