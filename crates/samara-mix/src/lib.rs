@@ -1,0 +1,35 @@
+//! A team of nodes that mixes batches of payloads, as cMix and the xx network do, streamed and pipelined.
+//!
+//! Senders seal payloads for a round of a team; each node of it replaces a layer and permutes the batch; what comes out are the
+//! payloads in another order, which nobody knows as long as one node is honest. Everything expensive happens before there are
+//! payloads. [`Mix`] is the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws teams
+//! and makes rounds. What is promised, and what is not, is in `docs/protocols/mix.md`.
+
+mod compute;
+mod config;
+mod content;
+mod event;
+mod group;
+mod metrics;
+mod mix;
+mod node;
+mod peers;
+mod round;
+mod scheduler;
+mod secret;
+mod sender;
+pub mod wire;
+
+pub use compute::{BadElement, Done, Job, Pool, Voided, Work};
+pub use config::{Config, ConfigError, Reconnect, ResultShape};
+pub use content::Outcome;
+pub use event::{Command, Event, Mark, RefuseError};
+pub use group::Group;
+pub use metrics::{Ignored, Metrics};
+pub use mix::Mix;
+pub use node::{Cx, Node};
+pub use round::{Cause, Failure, Gate, Half, NodeState, Phase, Plan, RoundState, Transfer};
+pub use scheduler::Scheduler;
+pub use secret::Secret;
+pub use sender::{Batch, BatchError, KeyPair, Keyring, RegisterError, SealError, Sealed, Sender, SenderId};
+pub use wire::MixFrame;

@@ -1,0 +1,332 @@
+//! Slots come, are worked on, and leave.
+
+use bytes::Bytes;
+
+use super::links::lane;
+use super::round::Round;
+use super::stage::{Came, Gathering, Intake, Stage};
+use super::{Cx, Node};
+use crate::compute::{Input, Job, Output, Slots, Task};
+use crate::event::{Event, Mark};
+use crate::metrics::Ignored;
+use crate::round::{Failure, Gate, Half, Phase, Transfer};
+use crate::sender::{credential_bytes, sender_of};
+use crate::wire::{MixFrame, Piece};
+use crate::{NodeState, Secret};
+
+impl Node {
+    /// Slots come from another node.
+    pub(super) fn on_slots(&mut self, from: u32, piece: Piece, cx: &mut Cx<'_>) {
+        let number = piece.round;
+        let known = self.with_round(number, cx, |node, round, cx| {
+            let seat = round.plan.seat_of(from);
+            match seat.filter(|seat| comes_from(round, piece.phase, piece.first, *seat)) {
+                None => node.metrics.ignore(Ignored::Stranger),
+                Some(_) if !node.fits(round, &piece) => node.metrics.ignore(Ignored::Inconsistent),
+                Some(_) if !is_due(round.state, piece.phase) => node.late(round, &piece, from, cx),
+                Some(seat) => return node.take(round, piece, Some(seat), cx),
+            }
+            Ok(())
+        });
+        if !known {
+            self.metrics.ignore(Ignored::Stale);
+        }
+    }
+
+    fn slot_bytes(&self, phase: Phase) -> usize {
+        phase.elements() * self.config.group.element_bytes()
+    }
+
+    /// Whether a piece has the lengths that it should have.
+    fn fits(&self, round: &Round, piece: &Piece) -> bool {
+        let width = self.slot_bytes(piece.phase);
+        let count = piece.elements.len() / width;
+        let credentials =
+            if piece.phase == Phase::Decrypt { credential_bytes(round.seat.codes()) } else { 0 };
+        count > 0
+            && piece.elements.len() == count * width
+            && piece.credentials.len() == count * credentials
+            && u64::from(piece.first) + count as u64 <= u64::from(round.plan.batch)
+    }
+
+    /// Slots of a phase that is not due: of one that is through, because its end was not heard of.
+    fn late(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
+        if round.stages.get(&piece.phase).is_some_and(Stage::is_complete) {
+            self.metrics.ignore(Ignored::Duplicate);
+            self.send(from, MixFrame::Received { round: piece.round, phase: piece.phase }, cx);
+        } else {
+            self.metrics.ignore(Ignored::OutOfPhase);
+        }
+    }
+
+    /// Takes slots in: from another seat, or those that begin here.
+    pub(super) fn take(
+        &mut self,
+        round: &mut Round,
+        mut piece: Piece,
+        from: Option<u16>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Failure> {
+        let (phase, first) = (piece.phase, piece.first);
+        let width = self.slot_bytes(phase);
+        let count = (piece.elements.len() / width) as u32;
+        let batch = round.plan.batch;
+        let stage = round.stages.entry(phase).or_insert_with(|| Stage::new(phase, batch, width));
+        stage.from |= from.map_or(0, |seat| 1 << seat);
+        let is_first = stage.is_empty();
+        let came = stage.came(first, count);
+        if came != Came::New {
+            let is_complete = stage.is_complete();
+            self.metrics.ignore(if came == Came::Duplicate { Ignored::Duplicate } else { Ignored::Overlap });
+            if let Some(seat) = from.filter(|_| is_complete) {
+                let frame = MixFrame::Received { round: round.number(), phase };
+                self.send(round.node_at(seat), frame, cx);
+            }
+            return Ok(());
+        }
+        if is_first {
+            self.mark(round, phase, Mark::FirstReceived, cx);
+        }
+        if phase.half() == Half::RealTime && round.state == NodeState::Standby {
+            self.become_state(round, NodeState::Realtime, cx);
+        }
+        match phase {
+            Phase::Decrypt => self.void_copies(round, &mut piece),
+            Phase::Result => self.pass_on(round, &piece, cx),
+            _ => {}
+        }
+        let Some(stage) = round.stages.get_mut(&phase) else { return Ok(()) };
+        let is_complete = stage.is_complete();
+        match &mut stage.intake {
+            Intake::SlotWise => self.work_on_pieces(round, &piece, count),
+            Intake::Barrier(gathering) | Intake::Both(gathering) => gathering.put(first, &piece.elements),
+        }
+        if is_complete {
+            self.all_came(round, phase, cx);
+        }
+        Ok(())
+    }
+
+    /// All slots of a phase have come: those who sent them are told, and what waited for that begins.
+    fn all_came(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+        self.mark(round, phase, Mark::LastReceived, cx);
+        let Some(stage) = round.stages.get_mut(&phase) else { return };
+        let from = stage.from;
+        let gathered = stage.take_gathered();
+        for seat in (0..round.seat.team).filter(|seat| from >> seat & 1 == 1) {
+            let frame = MixFrame::Received { round: round.number(), phase };
+            self.send(round.node_at(seat), frame, cx);
+        }
+        match phase.gate() {
+            _ if phase == Phase::Result => self.deliver(round, &gathered, cx),
+            Gate::SlotWise => {}
+            Gate::Barrier => {
+                self.work(round, phase, 0, round.plan.batch, |_, _| Input::All {
+                    elements: gathered.clone(),
+                });
+            }
+        }
+    }
+
+    /// Asks for slots that came to be worked on.
+    fn work_on_pieces(&mut self, round: &mut Round, piece: &Piece, count: u32) {
+        let part = |bytes: &Bytes, from: u32, to: u32| {
+            let width = bytes.len() / count as usize;
+            bytes.slice((from - piece.first) as usize * width..(to - piece.first) as usize * width)
+        };
+        self.work(round, piece.phase, piece.first, count, |from, to| Input::Some {
+            elements: part(&piece.elements, from, to),
+            credentials: part(&piece.credentials, from, to),
+        });
+    }
+
+    /// Asks for slots to be worked on, a few at a time: pieces begin at multiples of their length.
+    pub(super) fn work(
+        &mut self,
+        round: &mut Round,
+        phase: Phase,
+        first: u32,
+        count: u32,
+        input: impl Fn(u32, u32) -> Input,
+    ) {
+        let Some(vault) = &round.vault else { return };
+        let each = piece_slots(round, phase);
+        let mut from = first;
+        while from < first + count {
+            let to = (from / each + 1).saturating_mul(each).min(first + count);
+            let input = input(from, to);
+            let slots = Slots {
+                round: round.number(),
+                phase,
+                first: from,
+                count: to - from,
+                shared: self.shared_with(round, phase, &input),
+                input,
+            };
+            let task = Task::Slots { vault: vault.clone(), seat: round.seat, slots };
+            let job = Job { round: round.number(), group: self.config.group, task };
+            if round.key.is_agreed {
+                self.jobs.push(job)
+            } else {
+                round.held.push(job)
+            }
+            from = to;
+        }
+    }
+
+    /// What is shared with the senders of slots in real-time decryption.
+    fn shared_with(&self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
+        match input {
+            Input::Some { credentials, .. } if phase == Phase::Decrypt => {
+                let slots = credentials.chunks_exact(credential_bytes(round.seat.codes()));
+                slots.map(|slot| self.keyring.secret(sender_of(slot)).cloned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Slots are worked on: they leave.
+    pub(super) fn on_output(
+        &mut self,
+        round: &mut Round,
+        phase: Phase,
+        first: u32,
+        count: u32,
+        output: Output,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Failure> {
+        self.metrics.worked(phase, count);
+        self.metrics.voided.add(output.voided);
+        let Some(stage) = round.stages.get_mut(&phase) else { return Ok(()) };
+        let is_first = stage.finished == 0;
+        stage.finished += count;
+        let is_last = stage.finished == round.plan.batch;
+        if is_first {
+            self.mark(round, phase, Mark::FirstFinished, cx);
+        }
+        // The last seat begins the next phase, at the first one; or, of results, at all.
+        let goes_to = if round.seat.is_last() { phase.next() } else { Some(phase) };
+        if let Some(phase_there) = goes_to {
+            let piece = Piece {
+                round: round.number(),
+                phase: phase_there,
+                first,
+                elements: output.elements.into(),
+                credentials: output.credentials.into(),
+            };
+            match round.plan.transfer {
+                Transfer::Streamed => self.leave(round, piece, cx)?,
+                Transfer::Unary => self.gather(round, phase, piece, is_last, cx)?,
+            }
+        }
+        if is_last {
+            self.phase_is_through(round, phase, cx);
+        }
+        Ok(())
+    }
+
+    /// Keeps slots until all of the phase are worked on; then they leave together.
+    fn gather(
+        &mut self,
+        round: &mut Round,
+        phase: Phase,
+        piece: Piece,
+        is_last: bool,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Failure> {
+        let batch = round.plan.batch;
+        let width = self.slot_bytes(piece.phase);
+        let count = piece.elements.len() / width;
+        let credentials = piece.credentials.len() / count.max(1);
+        let Some(stage) = round.stages.get_mut(&phase) else { return Ok(()) };
+        let leaving = stage
+            .leaving
+            .get_or_insert_with(|| [width, credentials].map(|width| Gathering::new(batch, width)));
+        leaving[0].put(piece.first, &piece.elements);
+        leaving[1].put(piece.first, &piece.credentials);
+        match stage.leaving.take_if(|_| is_last) {
+            Some([elements, credentials]) => {
+                let (elements, credentials) = (elements.finish(), credentials.finish());
+                self.leave(round, Piece { first: 0, elements, credentials, ..piece }, cx)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Slots leave for the next seat; results are taken here, and so sent on.
+    fn leave(&mut self, round: &mut Round, piece: Piece, cx: &mut Cx<'_>) -> Result<(), Failure> {
+        if piece.phase == Phase::Result {
+            return self.take(round, piece, None, cx);
+        }
+        self.send_piece(round, round.next_seat(), piece, cx);
+        Ok(())
+    }
+
+    /// Sends slots to a seat, and keeps them until it has all of the phase.
+    pub(super) fn send_piece(&mut self, round: &mut Round, to: u16, piece: Piece, cx: &mut Cx<'_>) {
+        let phase = piece.phase;
+        let frame = MixFrame::Slots(piece);
+        round.outgoing.entry((phase, to)).or_default().push(frame.clone());
+        self.send_on(round.node_at(to), lane(phase), Some(round.message()), frame, cx);
+    }
+
+    /// All slots of a phase are worked on.
+    fn phase_is_through(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+        self.mark(round, phase, Mark::LastFinished, cx);
+        match phase {
+            Phase::Reveal => {
+                round.said.clear();
+                self.become_state(round, NodeState::Standby, cx);
+            }
+            // Nothing secret is needed any more.
+            Phase::Permute => round.vault = None,
+            _ => {}
+        }
+    }
+
+    /// The precomputation begins at the first seat, with ones.
+    pub(super) fn begin_precomputation(&mut self, round: &mut Round, cx: &mut Cx<'_>) {
+        if round.seat.is_first() {
+            let phase = Phase::PrecomputeDecrypt;
+            let batch = round.plan.batch;
+            let mut stage = Stage::new(phase, batch, 0);
+            stage.came(0, batch);
+            round.stages.insert(phase, stage);
+            self.mark(round, phase, Mark::FirstReceived, cx);
+            self.mark(round, phase, Mark::LastReceived, cx);
+            self.work(round, phase, 0, batch, |_, _| Input::Ones);
+        }
+    }
+
+    fn mark(&mut self, round: &Round, phase: Phase, mark: Mark, cx: &mut Cx<'_>) {
+        cx.emit(Event::Mark { round: round.number(), phase, mark });
+    }
+}
+
+/// Slots of a phase that are worked on together.
+fn piece_slots(round: &Round, phase: Phase) -> u32 {
+    match phase.half() {
+        Half::RealTime => round.plan.realtime_slots,
+        Half::Precomputation => round.plan.precomputation_slots,
+    }
+}
+
+/// Whether slots of a phase can come from a seat.
+fn comes_from(round: &Round, phase: Phase, first: u32, seat: u16) -> bool {
+    let me = round.seat.position;
+    match phase {
+        // The seat that passes this piece on to this one.
+        Phase::Result => round.plan.children(seat, first).any(|child| child == me),
+        // Begin at the first seat.
+        Phase::PrecomputeDecrypt | Phase::Decrypt if round.seat.is_first() => false,
+        _ => seat == round.seat_before(),
+    }
+}
+
+/// Whether slots of a phase can come to a node in this state.
+fn is_due(state: NodeState, phase: Phase) -> bool {
+    match phase.half() {
+        Half::Precomputation => state == NodeState::Precomputing,
+        Half::RealTime => matches!(state, NodeState::Standby | NodeState::Realtime),
+    }
+}

@@ -1,0 +1,164 @@
+//! Who is connected: the nodes of the pool and the scheduler; how lost links come back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
+
+use crate::config::Config;
+
+/// A node of the pool by its number, or the scheduler, whose number follows the last one.
+#[derive(Debug)]
+struct Contact {
+    identity: PeerIdentity,
+    /// Whether this side dials: of two nodes the one with the lower number, and nodes dial the scheduler.
+    is_dialled: bool,
+    peer: Option<PeerId>,
+    /// Since when it is connected, or not.
+    since: Time,
+    heard: Time,
+    attempts: u32,
+    dial_at: Option<Time>,
+    incarnation: Option<u64>,
+}
+
+/// Everybody else.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    contacts: Vec<Contact>,
+    by_peer: BTreeMap<PeerId, u32>,
+    by_identity: BTreeMap<PeerIdentity, u32>,
+    me: u32,
+}
+
+impl Peers {
+    /// Those of the node, or the scheduler, with this number.
+    pub(crate) fn new(config: &Config, me: u32) -> Self {
+        let all = config.pool.iter().chain([&config.scheduler]);
+        let contacts: Vec<Contact> = all
+            .enumerate()
+            .map(|(number, identity)| Contact {
+                identity: identity.clone(),
+                is_dialled: number as u32 > me,
+                peer: None,
+                since: Time::ZERO,
+                heard: Time::ZERO,
+                attempts: 0,
+                dial_at: None,
+                incarnation: None,
+            })
+            .collect();
+        let by_identity =
+            contacts.iter().enumerate().map(|(number, contact)| (contact.identity.clone(), number as u32));
+        Self { by_identity: by_identity.collect(), contacts, by_peer: BTreeMap::new(), me }
+    }
+
+    /// Everybody counts as not connected from now on, and is dialled.
+    pub(crate) fn start(&mut self, now: Time) {
+        for contact in &mut self.contacts {
+            contact.since = now;
+            contact.dial_at = contact.is_dialled.then_some(now);
+        }
+    }
+
+    /// The number of the scheduler.
+    pub(crate) fn scheduler(&self) -> u32 {
+        self.contacts.len() as u32 - 1
+    }
+
+    /// Who it is that a link leads to.
+    pub(crate) fn number_of(&self, peer: PeerId) -> Option<u32> {
+        self.by_peer.get(&peer).copied()
+    }
+
+    /// The link to somebody, if it is up.
+    pub(crate) fn link_to(&self, number: u32) -> Option<PeerId> {
+        self.contacts.get(number as usize).and_then(|contact| contact.peer)
+    }
+
+    /// All links that are up.
+    pub(crate) fn links(&self) -> impl Iterator<Item = PeerId> {
+        self.contacts.iter().filter_map(|contact| contact.peer)
+    }
+
+    /// A link is up. Whose it is; nobody's in the pool, or this node's own, is `None`.
+    pub(crate) fn up(&mut self, identity: &PeerIdentity, peer: PeerId, now: Time) -> Option<u32> {
+        let number = self.by_identity.get(identity).copied().filter(|number| *number != self.me)?;
+        self.by_peer.insert(peer, number);
+        let contact = &mut self.contacts[number as usize];
+        (contact.peer, contact.since, contact.heard) = (Some(peer), now, now);
+        (contact.attempts, contact.dial_at) = (0, None);
+        Some(number)
+    }
+
+    /// A link is down.
+    pub(crate) fn down(&mut self, peer: PeerId, now: Time, config: &Config, rng: &mut NodeRng) {
+        if let Some(number) = self.by_peer.remove(&peer) {
+            let contact = &mut self.contacts[number as usize];
+            (contact.peer, contact.since) = (None, now);
+            contact.retry(now, config, rng);
+        }
+    }
+
+    /// An attempt to connect has failed.
+    pub(crate) fn failed(&mut self, identity: &PeerIdentity, now: Time, config: &Config, rng: &mut NodeRng) {
+        if let Some(number) = self.by_identity.get(identity) {
+            let contact = &mut self.contacts[*number as usize];
+            if contact.peer.is_none() {
+                contact.retry(now, config, rng);
+            }
+        }
+    }
+
+    /// Those to be dialled now.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<PeerIdentity> {
+        let due = self.contacts.iter_mut().filter(|contact| contact.dial_at.is_some_and(|at| at <= now));
+        due.map(|contact| {
+            contact.dial_at = None;
+            contact.identity.clone()
+        })
+        .collect()
+    }
+
+    /// Something came.
+    pub(crate) fn heard(&mut self, number: u32, now: Time) {
+        self.contacts[number as usize].heard = now;
+    }
+
+    /// Links that nothing came from for so long.
+    pub(crate) fn silent(&self, now: Time, limit: Duration) -> Vec<PeerId> {
+        let silent = self.contacts.iter().filter(|contact| now.since(contact.heard) > limit);
+        silent.filter_map(|contact| contact.peer).collect()
+    }
+
+    /// Takes note of somebody's life. Whether it is another one than before.
+    pub(crate) fn lives(&mut self, number: u32, incarnation: u64) -> bool {
+        let before = self.contacts[number as usize].incarnation.replace(incarnation);
+        before.is_some_and(|before| before != incarnation)
+    }
+
+    /// Whether somebody is connected, and has said in which life.
+    pub(crate) fn is_there(&self, number: u32) -> bool {
+        let contact = self.contacts.get(number as usize);
+        contact.is_some_and(|contact| contact.peer.is_some() && contact.incarnation.is_some())
+    }
+
+    /// Whether somebody is not connected for longer than the limit.
+    pub(crate) fn is_lost(&self, number: u32, now: Time, limit: Duration) -> bool {
+        let contact = self.contacts.get(number as usize);
+        number != self.me
+            && contact.is_none_or(|contact| contact.peer.is_none() && now.since(contact.since) >= limit)
+    }
+}
+
+impl Contact {
+    /// Waits for twice as long as the last time, with jitter, so that nodes do not come back together.
+    fn retry(&mut self, now: Time, config: &Config, rng: &mut NodeRng) {
+        if self.is_dialled {
+            let reconnect = config.reconnect;
+            let wait = reconnect.first.saturating_mul(1 << self.attempts.min(31)).min(reconnect.max);
+            self.attempts = self.attempts.saturating_add(1);
+            self.dial_at = Some(now + wait.mul_f64(0.5 + 0.5 * rng.unit()));
+        }
+    }
+}

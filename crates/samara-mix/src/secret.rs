@@ -1,0 +1,88 @@
+//! Secret bytes, and the streams of random numbers that come of them.
+//!
+//! Random numbers that must stay secret never come from [`NodeRng`](samara_engine::NodeRng). The driver hands in 32 secret bytes
+//! (from the operating system; from the seed in simulations and tests), and everything else is derived by BLAKE3 as a keyed
+//! extendable-output function, so that an engine is as deterministic as any other.
+
+use std::fmt;
+
+use blake3::{Hasher, OutputReader};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// 32 secret bytes. Erased when dropped, never printed, compared in constant time.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// These bytes.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The secret that follows from this one for a purpose and a number: who knows it learns nothing of this one, nor of others.
+    pub(crate) fn derive(&self, purpose: &str, number: u64) -> Self {
+        let mut bytes = Zeroizing::new([0; 32]);
+        self.stream(purpose, number).fill(&mut *bytes);
+        Self(*bytes)
+    }
+
+    /// The stream of a purpose and a number.
+    pub(crate) fn stream(&self, purpose: &str, number: u64) -> Stream {
+        self.stream_of(purpose, &[&number.to_le_bytes()])
+    }
+
+    /// The stream of a purpose and some parts, of which only the last may vary in length.
+    pub(crate) fn stream_of(&self, purpose: &str, parts: &[&[u8]]) -> Stream {
+        let mut hasher = Hasher::new_keyed(&self.0);
+        hasher.update(&(purpose.len() as u64).to_le_bytes()).update(purpose.as_bytes());
+        parts.iter().for_each(|part| {
+            hasher.update(part);
+        });
+        let stream = Stream(hasher.finalize_xof());
+        hasher.zeroize();
+        stream
+    }
+
+    /// Replaces this secret by one that follows from it: the old one cannot be found again.
+    pub(crate) fn advance(&mut self) {
+        *self = self.derive("advance", 0);
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// An endless stream of secret random bytes.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Stream(OutputReader);
+
+impl Stream {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+
+    /// A number in `0..n`, uniform: 64 bits are drawn until they lie below the largest multiple of `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        let limit = u64::MAX - u64::MAX % n;
+        loop {
+            let mut bytes = [0; 8];
+            self.fill(&mut bytes);
+            let number = u64::from_le_bytes(bytes);
+            if number < limit {
+                return number % n;
+            }
+        }
+    }
+
+    /// A uniformly random order of `0..count` (Fisher and Yates).
+    pub(crate) fn permutation(&mut self, count: u32) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..count).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        order
+    }
+}

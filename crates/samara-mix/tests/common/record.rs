@@ -1,0 +1,121 @@
+//! What applications saw, and what must hold of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use samara_engine::Time;
+use samara_mix::{Cause, Event, Failure, Mark, NodeState, Outcome, Phase, Plan, RoundState};
+
+/// Everything that hosts told.
+#[derive(Default)]
+pub struct Record {
+    /// By round: what was sent in.
+    pub sent: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// By round and host: when, and what came out.
+    pub delivered: BTreeMap<(u64, u32), (Time, Vec<Outcome>)>,
+    /// By round and host.
+    pub failed: BTreeMap<(u64, u32), (Time, Failure)>,
+    pub plans: BTreeMap<u64, Arc<Plan>>,
+    /// By round and host, in order.
+    pub states: BTreeMap<(u64, u32), Vec<(Time, NodeState)>>,
+    /// At the scheduler.
+    pub rounds: BTreeMap<u64, Vec<(Time, RoundState)>>,
+    pub marks: BTreeMap<(u64, u32, Phase, Mark), Time>,
+    pub drawn: Vec<(Time, usize, Vec<u32>)>,
+    pub refused: Vec<String>,
+    /// Hosts that forgot everything: of rounds before that, nothing need be told.
+    pub restarted: BTreeSet<u32>,
+    /// A running hash of everything that was told.
+    pub digest: u64,
+}
+
+impl Record {
+    pub fn take(&mut self, now: Time, host: u32, event: Event) {
+        let text = format!("{now:?} {host} {event:?}");
+        for byte in text.bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        match event {
+            Event::Delivered { round, outcomes } => {
+                assert!(!self.failed.contains_key(&(round, host)), "round {round} failed and was delivered");
+                let twice = self.delivered.insert((round, host), (now, outcomes));
+                assert!(twice.is_none(), "round {round} was delivered twice at {host}");
+            }
+            Event::Failed { round, failure } => {
+                assert!(
+                    !self.delivered.contains_key(&(round, host)),
+                    "round {round} was delivered and failed"
+                );
+                let twice = self.failed.insert((round, host), (now, failure));
+                assert!(twice.is_none(), "round {round} failed twice at {host}");
+            }
+            Event::State { round, state } => {
+                let states = self.states.entry((round, host)).or_default();
+                let follows = states.last().is_none_or(|(_, last)| last.can_become(state));
+                assert!(follows, "{state:?} after {states:?}");
+                states.push((now, state));
+            }
+            Event::Round { round, state } => self.rounds.entry(round).or_default().push((now, state)),
+            Event::Open(plan) => {
+                self.plans.insert(plan.round, plan);
+            }
+            Event::Mark { round, phase, mark } => {
+                let twice = self.marks.insert((round, host, phase, mark), now);
+                assert!(twice.is_none(), "{mark:?} of {phase:?} twice");
+            }
+            Event::Drawn { team, nodes } => self.drawn.push((now, team, nodes)),
+            Event::Refused { error, .. } => self.refused.push(error.to_string()),
+            Event::Compute(_) => {}
+        }
+    }
+
+    /// What must hold whatever happened: what was delivered is what was sent, in the same order at all nodes; and every node of a
+    /// round that has a batch has heard of its end, but those named.
+    pub fn check(&self, excused: &[u32]) {
+        for ((round, host), (_, outcomes)) in &self.delivered {
+            let mut came: Vec<Vec<u8>> = outcomes
+                .iter()
+                .map(|outcome| match outcome {
+                    Outcome::Content(content) => content.to_vec(),
+                    other => panic!("round {round} at {host}: {other:?}"),
+                })
+                .collect();
+            let (_, first) = self.delivered.range((*round, 0)..).next().unwrap().1;
+            assert_eq!(outcomes, first, "round {round} came out in another order at {host}");
+            came.sort();
+            let mut sent = self.sent[round].clone();
+            sent.sort();
+            assert_eq!(came, sent, "round {round} at {host}");
+        }
+        for (round, host) in self.states.keys() {
+            let is_excused = excused.contains(host) || self.restarted.contains(host);
+            if !is_excused && !self.is_running(*round, *host) {
+                let ended = self.delivered.contains_key(&(*round, *host))
+                    || self.failed.contains_key(&(*round, *host));
+                assert!(ended, "nobody told {host} what became of round {round}");
+            }
+        }
+    }
+
+    fn is_running(&self, round: u64, host: u32) -> bool {
+        let last = self.states[&(round, host)].last().unwrap().1;
+        !matches!(last, NodeState::Completed | NodeState::Error)
+    }
+
+    /// Rounds that all nodes of the team delivered.
+    pub fn complete(&self) -> Vec<u64> {
+        let has = |round: u64, plan: &Plan| {
+            plan.team.iter().all(|node| self.delivered.contains_key(&(round, *node)))
+        };
+        self.plans.iter().filter(|(round, plan)| has(**round, plan)).map(|(round, _)| *round).collect()
+    }
+
+    /// Causes that rounds failed for, with the number of nodes that said so.
+    pub fn causes(&self) -> BTreeMap<Cause, usize> {
+        let mut causes = BTreeMap::new();
+        for (_, failure) in self.failed.values() {
+            *causes.entry(failure.cause).or_default() += 1;
+        }
+        causes
+    }
+}

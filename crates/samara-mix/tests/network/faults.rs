@@ -1,0 +1,218 @@
+//! Nodes and links fail.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use samara_mix::{Cause, Config, Group, Mark, NodeState, Phase, RoundState};
+
+use crate::common::{Crash, Net, config};
+
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// A pool of which a team works on its third round, slowly enough that phases can be told apart.
+fn slow(seed: u64, config: Config) -> Net {
+    let mut net = Net::new(seed, config);
+    net.slot_cost = Duration::from_millis(1);
+    net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 2);
+    net
+}
+
+#[test]
+fn a_node_that_dies_in_any_phase_ends_its_rounds_and_the_service_goes_on() {
+    let moments = Phase::ALL.into_iter().flat_map(|phase| [(phase, Crash::Closes), (phase, Crash::Silent)]);
+    for (index, (phase, how)) in moments.enumerate() {
+        let mut net = slow(index as u64, config(8, 5, Group::Model));
+        let team = net.record.drawn[0].2.clone();
+        let victim = team[1 + index % 4];
+        let before = net.now;
+        net.run_until(Duration::from_secs(60), |net| {
+            let here = |key: &&(u64, u32, Phase, Mark)| {
+                (key.1, key.2) == (victim, phase) && matches!(key.3, Mark::FirstReceived)
+            };
+            net.record.marks.iter().any(|(key, at)| here(&key) && *at > before)
+        });
+        let died = net.now;
+        net.crash(victim, how);
+        // It is noticed, the limit passes, a team is drawn, and a round needs its time.
+        let silence = if how == Crash::Silent { net.config.silence } else { Duration::ZERO };
+        net.run_for(LIMIT + silence + Duration::from_secs(5));
+        net.record.check(&[victim]);
+        let redrawn = net.record.drawn.iter().find(|drawn| drawn.0 > died).expect("another team is drawn");
+        assert!(!redrawn.2.contains(&victim) && redrawn.2.len() == 5, "{phase:?} {how:?}");
+        assert!(redrawn.0.since(died) < LIMIT + silence + Duration::from_secs(1), "{phase:?} {how:?}");
+        assert!(
+            net.record.complete().iter().any(|round| !net.record.plans[round].team.contains(&victim)),
+            "{phase:?} {how:?}: nothing came out any more"
+        );
+        let lost = net.record.failed.values().filter(|(at, _)| *at > died);
+        assert!(lost.clone().count() > 0);
+        for (_, failure) in lost {
+            assert_eq!((failure.cause, failure.culprit), (Cause::PeerLost, Some(victim)));
+        }
+    }
+}
+
+#[test]
+fn a_link_that_breaks_in_any_phase_and_comes_back_costs_no_round() {
+    let mut resent = 0;
+    for (index, phase) in Phase::ALL.into_iter().enumerate() {
+        let mut net = slow(index as u64, config(5, 5, Group::Small256));
+        let team = net.record.drawn[0].2.clone();
+        let before = net.now;
+        for seat in 0..5 {
+            let (a, b) = (team[seat], team[(seat + 1) % 5]);
+            net.run_until(Duration::from_secs(60), |net| {
+                net.record.marks.iter().any(|((_, node, of, mark), at)| {
+                    (*node, *of, *mark) == (b, phase, Mark::FirstReceived) && *at > before
+                })
+            });
+            net.reset_link(a, b);
+            net.reset_link(b, net.scheduler());
+        }
+        net.run_for(Duration::from_secs(5));
+        net.record.check(&[]);
+        assert!(net.record.failed.is_empty(), "{phase:?}: {:?}", net.record.causes());
+        resent += (0..5).map(|node| net.node(node).metrics().resent_frames).sum::<u64>();
+        assert!(net.record.complete().len() > 5);
+    }
+    assert!(resent > 100, "{resent} frames were sent again");
+}
+
+#[test]
+fn a_lost_node_does_not_stall_the_rounds_of_other_teams() {
+    let mut net = slow(3, Config { teams: 2, rounds_per_draw: 1_000, ..config(12, 5, Group::Model) });
+    let victim = net.record.drawn[0].2[2];
+    let other: Vec<u32> = net.record.drawn[1].2.clone();
+    assert!(!other.contains(&victim));
+    let died = net.now;
+    net.crash(victim, Crash::Closes);
+    net.run_for(LIMIT + Duration::from_secs(3));
+    let mut times: Vec<_> = net
+        .record
+        .delivered
+        .iter()
+        .filter(|((_, host), (at, _))| *host == other[0] && *at > died)
+        .map(|(_, (at, _))| *at)
+        .collect();
+    times.sort();
+    let gap = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap();
+    assert!(gap < Duration::from_millis(700), "{gap:?}");
+    assert!(times.len() > 10);
+    assert!(!net.record.failed.keys().any(|(_, host)| *host == other[0]));
+}
+
+#[test]
+fn a_node_killed_in_the_middle_of_a_hundred_rounds_costs_no_payload_silently() {
+    let mut net = Net::new(8, Config { rounds_per_draw: 1_000, ..config(8, 5, Group::Small256) });
+    net.slot_cost = Duration::from_micros(50);
+    net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 50);
+    let victim = net.record.drawn[0].2[3];
+    // With payloads on their way.
+    net.run_until(Duration::from_secs(60), |net| {
+        net.node(victim).rounds().any(|(_, state)| state == NodeState::Realtime)
+    });
+    net.crash(victim, Crash::Closes);
+    net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 100);
+    net.run_for(Duration::from_secs(1));
+    net.record.check(&[victim]);
+    let sent: BTreeSet<u64> = net.record.sent.keys().copied().collect();
+    let over = |round: &u64| net.record.rounds[round].last().unwrap().1;
+    let (mut whole, mut failed) = (0, 0);
+    for round in sent {
+        match over(&round) {
+            RoundState::Completed => whole += 1,
+            RoundState::Failed => failed += 1,
+            _ => {}
+        }
+    }
+    assert!(whole >= 100 && (1..=10).contains(&failed), "{whole} complete, {failed} failed");
+}
+
+#[test]
+fn a_node_that_comes_back_is_drawn_again_and_its_rounds_have_failed() {
+    let mut net = slow(5, config(5, 5, Group::Model));
+    let victim = net.record.drawn[0].2[2];
+    net.crash(victim, Crash::Closes);
+    net.run_for(Duration::from_millis(300));
+    net.restart(victim);
+    net.run_for(Duration::from_secs(6));
+    net.record.check(&[]);
+    assert!(net.record.causes().contains_key(&Cause::Restarted), "{:?}", net.record.causes());
+    let again = net.record.drawn.iter().filter(|drawn| drawn.2.contains(&victim)).count();
+    assert!(again >= 2);
+    assert!(net.record.complete().len() > 5);
+}
+
+#[test]
+fn with_too_few_nodes_nothing_is_drawn_until_one_comes_back() {
+    let mut net = slow(6, config(5, 5, Group::Model));
+    net.crash(0, Crash::Silent);
+    net.run_for(LIMIT + Duration::from_secs(4));
+    assert!(net.record.drawn.last().unwrap().2.is_empty());
+    let complete = net.record.complete().len();
+    net.restart(0);
+    net.run_for(Duration::from_secs(4));
+    assert_eq!(net.record.drawn.last().unwrap().2.len(), 5);
+    assert!(net.record.complete().len() > complete + 3);
+    net.record.check(&[]);
+}
+
+#[test]
+fn two_nodes_that_cannot_reach_each_other_fail_their_rounds_only() {
+    let mut net = slow(7, config(8, 5, Group::Model));
+    let team = net.record.drawn[0].2.clone();
+    net.cut(team[1], team[2]);
+    net.run_for(LIMIT + Duration::from_secs(8));
+    net.record.check(&[]);
+    assert!(net.record.causes().contains_key(&Cause::PeerLost));
+    assert!(net.record.drawn.len() > 1);
+}
+
+#[test]
+fn without_the_scheduler_rounds_are_finished_and_a_new_one_begins_anew() {
+    let mut net = slow(9, config(5, 5, Group::Model));
+    let scheduler = net.scheduler();
+    net.crash(scheduler, Crash::Closes);
+    let running: Vec<u64> = net
+        .node(0)
+        .rounds()
+        .filter(|(_, state)| *state == NodeState::Realtime)
+        .map(|(round, _)| round)
+        .collect();
+    net.run_for(Duration::from_secs(2));
+    for round in &running {
+        assert!(net.record.delivered.contains_key(&(*round, 0)), "round {round} needs no scheduler any more");
+    }
+    let complete = net.record.complete().len();
+    net.restart(scheduler);
+    net.run_for(Duration::from_secs(4));
+    net.record.check(&[]);
+    assert!(net.record.complete().len() > complete + 3);
+}
+
+#[test]
+fn a_round_without_a_batch_ends_after_its_time() {
+    let mut net = Net::new(2, config(5, 5, Group::Model));
+    net.is_idle = true;
+    net.run_for(Duration::from_secs(19));
+    assert!(net.record.failed.is_empty());
+    assert_eq!(net.record.plans.len(), 10);
+    net.run_for(Duration::from_secs(4));
+    assert!(net.record.causes()[&Cause::Timeout] > 0);
+    assert!(net.record.plans.len() > 10);
+}
+
+#[test]
+fn attempts_to_connect_wait_longer_and_longer() {
+    let mut net = slow(4, config(5, 5, Group::Model));
+    net.crash(4, Crash::Closes);
+    let dials = |net: &Net| net.node(0).metrics().dials;
+    let at_first = dials(&net);
+    net.run_for(Duration::from_secs(2));
+    let early = dials(&net) - at_first;
+    net.run_for(Duration::from_secs(20));
+    let late = dials(&net) - at_first - early;
+    // 50, 100, 200, 400, 800 ms, each shortened by up to a half; then one second, likewise.
+    assert!((4..=7).contains(&early), "{early}");
+    assert!((19..=41).contains(&late), "{late}");
+}

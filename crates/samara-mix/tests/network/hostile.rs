@@ -1,0 +1,190 @@
+//! Senders and nodes that do not keep to the protocol.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_mix::wire::Piece;
+use samara_mix::{Cause, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Sender, SenderId};
+
+use crate::common::{Net, config};
+
+/// Delivered outcomes of the first complete round, at all nodes the same.
+fn outcomes(net: &Net) -> Vec<Outcome> {
+    let round = net.record.complete()[0];
+    net.record.delivered.range((round, 0)..).next().unwrap().1.1.clone()
+}
+
+fn count(outcomes: &[Outcome], is: impl Fn(&Outcome) -> bool) -> usize {
+    outcomes.iter().filter(|outcome| is(outcome)).count()
+}
+
+fn run_tampered(group: Group, tamper: fn(&Plan, &mut Vec<Sealed>)) -> Net {
+    let mut net = Net::new(1, config(5, 5, group));
+    net.tamper = Some(tamper);
+    net.run_for(Duration::from_secs(3));
+    assert!(net.record.complete().len() > 3);
+    assert!(net.record.failed.is_empty(), "{:?}", net.record.causes());
+    net
+}
+
+#[test]
+fn a_payload_of_nobody_that_is_known_is_voided_and_harms_no_other() {
+    for group in [Group::Model, Group::Small256] {
+        let net = run_tampered(group, |plan, sealed| {
+            let stranger = Sender::new(Group::Small256, SenderId([3; 32]));
+            assert!(stranger.seal(plan.round, &plan.team, [0; 32], &[0; 60]).is_err());
+            // As if made by somebody else.
+            sealed[3] = rename(&sealed[3]);
+        });
+        let outcomes = outcomes(&net);
+        assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Void), 1);
+        assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 23);
+        let voided = (0..5).map(|node| net.node(node).metrics().voided.unknown_sender).sum::<u64>();
+        assert!(voided >= net.record.complete().len() as u64);
+    }
+}
+
+/// The same payload with another sender's name.
+fn rename(sealed: &Sealed) -> Sealed {
+    let (elements, mut credentials) = sealed.clone().into_parts();
+    credentials[32..64].fill(0x55);
+    Sealed::from_parts(elements, credentials)
+}
+
+#[test]
+fn a_payload_that_was_changed_or_sealed_for_another_round_is_voided() {
+    let net = run_tampered(Group::Small256, |_, sealed| {
+        let (mut elements, credentials) = sealed[0].clone().into_parts();
+        elements[40] ^= 1;
+        sealed[0] = Sealed::from_parts(elements, credentials);
+        // Codes of another slot.
+        let (elements, _) = sealed[1].clone().into_parts();
+        let (_, credentials) = sealed[2].clone().into_parts();
+        sealed[1] = Sealed::from_parts(elements, credentials);
+    });
+    let outcomes = outcomes(&net);
+    // The slot with the codes of slot 2 comes first, so that slot 2 counts as a copy of it.
+    assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Void), 3);
+    assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 21);
+}
+
+#[test]
+fn a_code_is_checked_by_every_node() {
+    // The code of the node in the third seat is wrong: only that one notices.
+    let net = run_tampered(Group::Small256, |_, sealed| {
+        let (elements, mut credentials) = sealed[7].clone().into_parts();
+        credentials[64 + 2 * 32] ^= 1;
+        sealed[7] = Sealed::from_parts(elements, credentials);
+    });
+    let outcomes = outcomes(&net);
+    assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Unreadable), 1);
+    assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 23);
+    let third = net.record.drawn[0].2[2];
+    for node in 0..5 {
+        assert_eq!(net.node(node).metrics().voided.wrong_code > 0, node == third);
+    }
+}
+
+#[test]
+fn a_payload_that_is_no_element_is_voided() {
+    let net = run_tampered(Group::Small256, |_, sealed| {
+        let (mut elements, credentials) = sealed[0].clone().into_parts();
+        elements.fill(0xff);
+        sealed[0] = Sealed::from_parts(elements, credentials);
+    });
+    assert_eq!(count(&outcomes(&net), |outcome| *outcome == Outcome::Void), 1);
+}
+
+#[test]
+fn a_node_that_sends_no_elements_fails_the_round_and_is_named() {
+    let mut net = Net::new(1, config(5, 5, Group::Small256));
+    net.meddle = Some(|from, _, frame| match frame {
+        MixFrame::Slots(piece) if from == 2 && piece.phase == Phase::Permute && piece.round == 1 => {
+            MixFrame::Slots(Piece { elements: Bytes::from(vec![0xff; piece.elements.len()]), ..piece })
+        }
+        other => other,
+    });
+    net.run_for(Duration::from_secs(3));
+    net.record.check(&[]);
+    let blamed: Vec<_> = net.record.failed.iter().filter(|((round, _), _)| *round == 1).collect();
+    assert!(!blamed.is_empty());
+    for (_, (_, failure)) in blamed {
+        assert_eq!((failure.cause, failure.culprit), (Cause::BadElement, Some(2)));
+    }
+    assert!(net.record.complete().len() > 3);
+}
+
+#[test]
+fn a_node_with_another_key_fails_the_round() {
+    let mut net = Net::new(1, config(5, 5, Group::Small256));
+    net.meddle = Some(|from, _, frame| match frame {
+        MixFrame::Share { round: 0, origin, is_complete: true, .. } if from == 3 => {
+            let key = Bytes::from([&[0; 31][..], &[5]].concat());
+            MixFrame::Share { round: 0, origin, is_complete: true, key }
+        }
+        other => other,
+    });
+    net.run_for(Duration::from_secs(3));
+    assert_eq!(net.record.causes().keys().copied().collect::<Vec<_>>(), [Cause::KeyMismatch]);
+    assert!(net.record.complete().len() > 3);
+    net.record.check(&[]);
+}
+
+#[test]
+fn what_a_node_has_no_say_in_is_ignored_and_counted() {
+    let mut net = Net::new(1, config(6, 5, Group::Model));
+    net.run_for(Duration::from_millis(500));
+    let team = net.record.drawn[0].2.clone();
+    let outsider = (0..6).find(|node| !team.contains(node)).unwrap();
+    let round = net.node(team[1]).rounds().last().unwrap().0;
+    let piece = |first, len| Piece {
+        round,
+        phase: Phase::PrecomputeDecrypt,
+        first,
+        elements: Bytes::from(vec![1; len]),
+        credentials: Bytes::new(),
+    };
+    let ignored = |net: &Net, cause| net.node(team[1]).metrics().ignored(cause);
+    let before = Ignored::ALL.map(|cause| ignored(&net, cause));
+    let frames = [
+        (outsider, MixFrame::Slots(piece(0, 1024)), Ignored::Stranger),
+        (team[2], MixFrame::Slots(piece(0, 1024)), Ignored::Stranger),
+        (team[0], MixFrame::Slots(piece(0, 1023)), Ignored::Inconsistent),
+        (team[0], MixFrame::Slots(piece(24, 1024)), Ignored::Inconsistent),
+        (team[0], MixFrame::Slots(piece(u32::MAX, 1024)), Ignored::Inconsistent),
+        (team[0], MixFrame::Slots(Piece { round: 9_999, ..piece(0, 1024) }), Ignored::Stale),
+        (outsider, MixFrame::Queued { round }, Ignored::Stranger),
+        (outsider, MixFrame::Create(net.record.plans.values().next().unwrap().clone()), Ignored::Stranger),
+        (outsider, MixFrame::End { round, failure: None }, Ignored::Stranger),
+        (team[0], MixFrame::End { round, failure: None }, Ignored::Stranger),
+        (outsider, MixFrame::Received { round, phase: Phase::Decrypt }, Ignored::Stranger),
+        (
+            outsider,
+            MixFrame::Share { round, origin: 0, is_complete: false, key: Bytes::from(vec![1; 256]) },
+            Ignored::Stranger,
+        ),
+    ];
+    for (from, frame, cause) in frames {
+        let at = Ignored::ALL.iter().position(|of| *of == cause).unwrap();
+        let had = ignored(&net, cause);
+        assert!(had >= before[at]);
+        net.frame(team[1], from, frame.clone());
+        assert_eq!(ignored(&net, cause), had + 1, "{cause:?} of {frame:?}");
+    }
+    net.run_for(Duration::from_secs(3));
+    net.record.check(&[]);
+    assert!(net.record.failed.is_empty());
+}
+
+#[test]
+fn parts_of_keys_of_rounds_to_come_are_bounded() {
+    let mut net = Net::new(1, config(5, 5, Group::Model));
+    net.run_for(Duration::from_millis(500));
+    for round in 1_000_000..1_001_000 {
+        let key = Bytes::from(vec![1; 256]);
+        net.frame(0, 1, MixFrame::Share { round, origin: 1, is_complete: false, key });
+    }
+    assert_eq!(net.node(0).metrics().ignored(Ignored::EarlyOverflow), 1_000 - 256);
+    net.run_for(Duration::from_secs(2));
+    assert!(net.record.failed.is_empty());
+}

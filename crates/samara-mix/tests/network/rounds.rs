@@ -1,0 +1,147 @@
+//! Rounds that nothing happens to.
+
+use std::time::Duration;
+
+use samara_mix::{Group, Half, Mark, NodeState, Phase, RoundState, Transfer};
+use samara_ring::Shape;
+
+use crate::common::{Net, config};
+
+#[test]
+fn what_goes_in_comes_out_at_all_nodes_in_another_order() {
+    for (team, transfer) in [(2, Transfer::Streamed), (5, Transfer::Streamed), (3, Transfer::Unary)] {
+        let mut net =
+            Net::new(team as u64, samara_mix::Config { transfer, ..config(8, team, Group::Small256) });
+        net.run_until(Duration::from_secs(3), |net| net.record.complete().len() >= 6);
+        net.record.check(&[]);
+        let complete = net.record.complete();
+        assert!(net.record.failed.is_empty() && net.record.refused.is_empty());
+        let moved = complete.iter().filter(|round| {
+            let outcomes = &net.record.delivered.range((**round, 0)..).next().unwrap().1.1;
+            let sent = &net.record.sent[round];
+            outcomes
+                .iter()
+                .zip(sent)
+                .any(|(outcome, sent)| *outcome != samara_mix::Outcome::Content(sent.clone().into()))
+        });
+        assert_eq!(moved.count(), complete.len());
+    }
+}
+
+#[test]
+fn states_come_in_the_order_of_the_original() {
+    let mut net = Net::new(1, config(5, 5, Group::Model));
+    net.run_for(Duration::from_secs(2));
+    let round = net.record.complete()[0];
+    for node in 0..5 {
+        let states: Vec<NodeState> = net.record.states[&(round, node)].iter().map(|state| state.1).collect();
+        assert_eq!(states, NodeState::ALL[..5]);
+    }
+    let states: Vec<RoundState> = net.record.rounds[&round].iter().map(|state| state.1).collect();
+    assert_eq!(states, RoundState::ALL[..6]);
+}
+
+#[test]
+fn results_reach_everybody_in_every_shape() {
+    for shape in Shape::ALL {
+        for transfer in Transfer::ALL {
+            let shape = samara_mix::ResultShape::Fixed(shape);
+            let mut net = Net::new(3, samara_mix::Config { shape, transfer, ..config(7, 7, Group::Model) });
+            net.run_until(Duration::from_secs(2), |net| net.record.complete().len() >= 4);
+            net.record.check(&[]);
+        }
+    }
+}
+
+#[test]
+fn slots_leave_before_all_have_come_but_not_in_a_phase_that_permutes() {
+    let mut net = Net::new(5, config(5, 5, Group::Model));
+    net.slot_cost = Duration::from_millis(5);
+    net.run_until(Duration::from_secs(60), |net| !net.record.complete().is_empty());
+    let round = net.record.complete()[0];
+    let plan = net.record.plans[&round].clone();
+    for pair in plan.team.windows(2) {
+        for phase in [Phase::Decrypt, Phase::Permute, Phase::PrecomputeDecrypt, Phase::PrecomputePermute] {
+            let first_there = net.record.marks[&(round, pair[1], phase, Mark::FirstReceived)];
+            let last_here = net.record.marks[&(round, pair[0], phase, Mark::LastReceived)];
+            match phase.gate() {
+                samara_mix::Gate::Barrier => assert!(first_there > last_here, "{phase:?}"),
+                samara_mix::Gate::SlotWise => {
+                    let finished = net.record.marks[&(round, pair[0], phase, Mark::LastFinished)];
+                    assert!(first_there < finished, "{phase:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_rounds_are_in_flight_as_allowed_and_no_more() {
+    for most in [1, 3] {
+        let config = samara_mix::Config { realtime_max: most, rounds_max: 12, ..config(5, 5, Group::Model) };
+        let mut net = Net::new(9, config);
+        net.slot_cost = Duration::from_micros(300);
+        let mut seen = 0;
+        for _ in 0..2_000 {
+            net.run_for(Duration::from_millis(1));
+            for node in 0..5 {
+                let running = net.node(node).rounds().filter(|(_, state)| *state == NodeState::Realtime);
+                seen = seen.max(running.count());
+            }
+        }
+        assert_eq!(seen, most);
+        net.record.check(&[]);
+    }
+}
+
+#[test]
+fn real_time_does_not_wait_for_precomputation() {
+    // A round of real time while others are precomputed takes hardly longer than alone.
+    let spans = [2usize, 12].map(|rounds_max| {
+        let mut net = Net::new(
+            4,
+            samara_mix::Config {
+                rounds_max,
+                precomputing_max: rounds_max,
+                jobs_max: 1,
+                realtime_max: 1,
+                batch: 60,
+                ..config(5, 5, Group::Model)
+            },
+        );
+        net.slot_cost = Duration::from_micros(500);
+        net.run_until(Duration::from_secs(120), |net| net.record.complete().len() >= 6);
+        let span = |round: &u64| {
+            let plan = &net.record.plans[round];
+            let begin = net.record.marks[&(*round, plan.team[0], Phase::Decrypt, Mark::FirstReceived)];
+            net.record.delivered[&(*round, plan.team[4])].0.since(begin)
+        };
+        let complete = net.record.complete();
+        complete.iter().map(span).sum::<Duration>() / complete.len() as u32
+    });
+    assert!(spans[1] < spans[0].mul_f64(1.3), "{spans:?}");
+    assert_eq!(Phase::Decrypt.half(), Half::RealTime);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    let run = |seed| {
+        let mut net = Net::new(seed, config(8, 5, Group::Model));
+        net.run_for(Duration::from_secs(1));
+        (net.record.digest, net.frames)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn teams_share_a_pool_and_are_drawn_anew() {
+    let mut net =
+        Net::new(6, samara_mix::Config { teams: 2, rounds_per_draw: 5, ..config(8, 5, Group::Model) });
+    net.run_until(Duration::from_secs(4), |net| net.record.complete().len() > 35);
+    net.record.check(&[]);
+    assert!(net.record.drawn.len() > 6, "{:?}", net.record.drawn);
+    let teams: std::collections::BTreeSet<_> =
+        net.record.plans.values().map(|plan| plan.team.clone()).collect();
+    assert!(teams.len() > 6);
+}

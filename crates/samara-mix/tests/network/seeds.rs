@@ -1,0 +1,104 @@
+//! Random histories: crashes, restarts, broken and cut links, at any moment.
+//!
+//! 24 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test network seeds`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use samara_engine::{NodeRng, Purpose};
+use samara_mix::{Config, Group, ResultShape, Transfer};
+use samara_ring::Shape;
+
+use crate::common::{Crash, Net, config};
+
+fn random_config(rng: &mut NodeRng) -> Config {
+    let team = 2 + rng.index(4);
+    let pool = (team + rng.index(5)) as u32;
+    let group = if rng.chance(0.1) { Group::Small256 } else { Group::Model };
+    let in_flight = 1 + rng.index(team);
+    Config {
+        teams: 1 + rng.index(2),
+        batch: 1 + rng.below(40) as u32,
+        transfer: Transfer::ALL[rng.index(2)],
+        shape: ResultShape::Fixed(Shape::ALL[rng.index(4)]),
+        precomputation_slots: 1 + rng.below(8) as u32,
+        realtime_slots: 1 + rng.below(50) as u32,
+        rounds_per_draw: 1 + rng.below(30),
+        precomputing_max: in_flight,
+        realtime_max: in_flight,
+        rounds_max: in_flight + rng.index(4),
+        jobs_max: 1 + rng.index(3),
+        ..config(pool, team, group)
+    }
+}
+
+fn history(seed: u64) {
+    let mut rng = NodeRng::new(seed, 0, Purpose::Faults);
+    let mut net = Net::new(seed, random_config(&mut rng));
+    net.slot_cost = Duration::from_micros(10 + rng.below(400));
+    net.latency = Duration::from_micros(2_000 + rng.below(30_000));
+    net.rate = [0, 1_000_000][rng.index(2)];
+    let hosts = net.scheduler() as u64 + 1;
+    let mut dead: BTreeSet<u32> = BTreeSet::new();
+    for _ in 0..rng.below(12) {
+        net.run_for(Duration::from_micros(rng.below(800_000)));
+        let (a, b) = (rng.below(hosts) as u32, rng.below(hosts) as u32);
+        match rng.below(6) {
+            0 if !dead.contains(&a) => {
+                net.crash(a, if rng.chance(0.5) { Crash::Closes } else { Crash::Silent });
+                dead.insert(a);
+            }
+            1 | 2 if a != b => net.reset_link(a, b),
+            3 if a != b => net.cut(a, b),
+            4 => net.cut.clear(),
+            _ => {
+                if let Some(host) = dead.pop_first() {
+                    net.restart(host);
+                }
+            }
+        }
+    }
+    // Everything is well again: so is the service.
+    net.cut.clear();
+    for host in std::mem::take(&mut dead) {
+        net.restart(host);
+    }
+    net.run_for(Duration::from_secs(6));
+    let complete = net.record.complete().len();
+    net.run_for(Duration::from_secs(30));
+    net.record.check(&[]);
+    assert!(net.record.complete().len() > complete, "nothing comes out any more");
+    assert!(
+        net.record.refused.iter().all(|error| error.contains("takes no batch")),
+        "{:?}",
+        net.record.refused
+    );
+    for host in 0..=net.scheduler() {
+        assert_eq!(net.engine(host).metrics().refused_frames, 0);
+    }
+    // Rounds that did not end were begun only lately.
+    let now = net.now;
+    for ((round, host), states) in &net.record.states {
+        let is_old = now.since(states[0].0) > Duration::from_secs(35);
+        let ended = net.record.delivered.contains_key(&(*round, *host))
+            || net.record.failed.contains_key(&(*round, *host));
+        assert!(ended || !is_old || net.record.restarted.contains(host), "round {round} hangs at {host}");
+    }
+}
+
+#[test]
+fn whatever_fails_rounds_are_whole_or_reported_and_the_service_comes_back() {
+    let seeds = std::env::var("SAMARA_MIX_SEEDS").map_or(24, |seeds| seeds.parse().unwrap());
+    for seed in 0..seeds {
+        if let Err(panic) = std::panic::catch_unwind(|| history(seed)) {
+            eprintln!("seed {seed}: replay with SAMARA_MIX_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+#[ignore = "replays the seed in SAMARA_MIX_SEED"]
+fn one_seed() {
+    history(std::env::var("SAMARA_MIX_SEED").unwrap().parse().unwrap());
+}

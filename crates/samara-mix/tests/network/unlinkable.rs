@@ -1,0 +1,138 @@
+//! Where a payload comes out has nothing to do with where it went in, nor with how it looks.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crypto_bigint::{JacobiSymbol, Odd, U256};
+use samara_mix::{Config, Group, MixFrame, Outcome, Phase};
+
+use crate::common::{Net, config};
+
+/// Where each payload came out, for many rounds.
+fn positions(batch: u32, rounds: usize) -> Vec<Vec<usize>> {
+    let mut all = Vec::new();
+    for seed in 0.. {
+        let mut net = Net::new(seed, Config { batch, realtime_slots: 4, ..config(3, 3, Group::Model) });
+        net.slot_cost = Duration::from_micros(1);
+        net.latency = Duration::from_micros(50);
+        net.run_for(Duration::from_secs(1));
+        for round in net.record.complete() {
+            let outcomes = &net.record.delivered.range((round, 0)..).next().unwrap().1.1;
+            let place = |sent: &Vec<u8>| {
+                outcomes.iter().position(|outcome| *outcome == Outcome::Content(sent.clone().into())).unwrap()
+            };
+            all.push(net.record.sent[&round].iter().map(place).collect());
+        }
+        if all.len() >= rounds {
+            return all;
+        }
+    }
+    unreachable!("seeds do not end")
+}
+
+/// The chi-square statistic of counts that should all be the same.
+fn chi_square(counts: &[u32]) -> f64 {
+    let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+    counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum()
+}
+
+/// The value that chi square with so many degrees of freedom exceeds with a probability of about 10^-4 (Wilson and Hilferty, 1931).
+fn critical(freedom: f64) -> f64 {
+    let spread = 2.0 / (9.0 * freedom);
+    freedom * (1.0 - spread + 3.719 * spread.sqrt()).powi(3)
+}
+
+#[test]
+fn every_payload_comes_out_everywhere_equally_often() {
+    const BATCH: usize = 8;
+    let rounds = positions(BATCH as u32, 2_000);
+    let mut counts = vec![0; BATCH * BATCH];
+    for round in &rounds {
+        round.iter().enumerate().for_each(|(from, to)| counts[from * BATCH + to] += 1);
+    }
+    // Rows and columns add up to the number of rounds.
+    let freedom = ((BATCH - 1) * (BATCH - 1)) as f64;
+    let statistic = chi_square(&counts);
+    assert!(statistic < critical(freedom), "{statistic} with {freedom} degrees of freedom: {counts:?}");
+}
+
+#[test]
+fn neighbours_are_no_neighbours_afterwards_more_often_than_by_chance() {
+    const BATCH: usize = 8;
+    let rounds = positions(BATCH as u32, 2_000);
+    let mut counts = vec![0; BATCH - 1];
+    for pair in rounds.iter().flat_map(|round| round.windows(2)) {
+        counts[(pair[1] + BATCH - pair[0]) % BATCH - 1] += 1;
+    }
+    let statistic = chi_square(&counts);
+    assert!(statistic < critical((BATCH - 2) as f64 * 1.5), "{statistic}: {counts:?}");
+}
+
+#[test]
+fn the_permutation_of_one_round_says_nothing_of_the_next() {
+    const BATCH: usize = 8;
+    let rounds = positions(BATCH as u32, 2_000);
+    let mut counts = vec![0; BATCH * BATCH];
+    for pair in rounds.windows(2) {
+        counts[pair[0][0] * BATCH + pair[1][0]] += 1;
+    }
+    let statistic = chi_square(&counts);
+    assert!(statistic < critical((BATCH * BATCH - 1) as f64), "{statistic}: {counts:?}");
+}
+
+thread_local! {
+    /// By round, phase and element: what came to the first node, after all have been at it.
+    static SEEN: RefCell<BTreeMap<(u64, Phase, usize), [u8; 32]>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Whether a number is a square modulo the prime of the group.
+fn is_square(bytes: &[u8]) -> bool {
+    let modulus = Odd::new(U256::MAX.wrapping_sub(&U256::from_u32(36_112))).unwrap();
+    U256::from_be_slice(bytes).jacobi_symbol(&modulus) == JacobiSymbol::One
+}
+
+/// In the group of all numbers modulo p, whether a payload times factors is a square, and whether the factors are (which the encrypted
+/// keys of the precomputation tell, as the generator is a square), tell whether the payload is one: four classes of slots with two
+/// payloads each, which anybody in the team can tell apart when they come out.
+#[test]
+fn whether_a_number_is_a_square_says_nothing() {
+    SEEN.take();
+    let mut net = Net::new(1, config(3, 3, Group::Small256));
+    net.meddle = Some(|_, _, frame| {
+        if let MixFrame::Slots(piece) = &frame {
+            let each = match piece.phase {
+                Phase::PrecomputePermute => 4,
+                Phase::Permute => 2,
+                _ => return frame,
+            };
+            // Only what comes to the first seat has the slots in their first order: it comes first.
+            for (index, element) in piece.elements.chunks_exact(32).enumerate() {
+                let at = (piece.round, piece.phase, piece.first as usize * each + index);
+                SEEN.with_borrow_mut(|seen| {
+                    seen.entry(at).or_insert(element.try_into().unwrap());
+                });
+            }
+        }
+        frame
+    });
+    net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 40);
+    let seen = SEEN.take();
+    let (mut agree, mut all) = (0u32, 0u32);
+    for round in net.record.complete() {
+        for (slot, content) in net.record.sent[&round].iter().enumerate() {
+            for (half, content) in content.chunks_exact(30).enumerate() {
+                let payload = [&[0, 1], content].concat();
+                let hidden = seen[&(round, Phase::Permute, 2 * slot + half)];
+                let keys = seen[&(round, Phase::PrecomputePermute, 4 * slot + 2 * half)];
+                let told = is_square(&hidden) == is_square(&keys);
+                agree += u32::from(told == is_square(&payload));
+                all += 1;
+            }
+        }
+    }
+    // Four deviations of a fair coin.
+    let (half, deviation) = (f64::from(all) / 2.0, f64::from(all).sqrt() / 2.0);
+    assert!((f64::from(agree) - half).abs() < 4.0 * deviation, "{agree} of {all}");
+    assert!(all > 1_900);
+}
