@@ -10,7 +10,7 @@ use super::current::Item;
 use super::metrics::Ignored;
 use super::stream::weight;
 use super::{Cx, Event, Ring};
-use crate::wire::{Ack, Data, Resume, Unit};
+use crate::wire::{Ack, Data, FRAME_UNITS_MAX, Resume, Unit};
 use crate::{Config, Order, RingFrame};
 
 /// An acknowledgement rides along for free with so many bytes of data: it takes 6 bytes or so itself. In large groups, each frame
@@ -23,6 +23,12 @@ struct Filling {
     units: Vec<Unit>,
     acks: Vec<Ack>,
     bytes: usize,
+}
+
+impl Filling {
+    fn is_full(&self, batch_bytes: usize) -> bool {
+        self.bytes >= batch_bytes || self.units.len() >= FRAME_UNITS_MAX
+    }
 }
 
 impl Ring {
@@ -54,7 +60,7 @@ impl Ring {
             return false;
         }
         let mut filling = Filling::default();
-        while filling.bytes < self.config.batch_bytes && self.fill_one(index, &mut filling, cx) {}
+        while !filling.is_full(self.config.batch_bytes) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
         // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
         // only hold them up.
@@ -309,7 +315,7 @@ impl Ring {
         for (origin, stream) in (0u16..).zip(&current.streams) {
             let cursor = &mut repair.cursor[usize::from(origin)];
             let until = flush.cut.as_ref().map_or(u64::MAX, |cut| cut[usize::from(origin)]).min(stream.have);
-            while origin != hop.rank && *cursor < until && filling.bytes < self.config.batch_bytes {
+            while origin != hop.rank && *cursor < until && !filling.is_full(self.config.batch_bytes) {
                 *cursor += 1;
                 if let Some(unit) = stream.get(*cursor) {
                     filling.bytes += unit.bytes.len();
