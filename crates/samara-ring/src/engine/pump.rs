@@ -23,6 +23,8 @@ struct Filling {
     units: Vec<Unit>,
     acks: Vec<Ack>,
     bytes: usize,
+    /// How many other members have units on the way here.
+    others: u64,
 }
 
 impl Filling {
@@ -51,7 +53,17 @@ impl Ring {
 
     fn may_send(&self, index: usize) -> bool {
         let hop = self.current.as_ref().and_then(|current| current.hops.get(index));
-        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window_bytes)
+        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window(hop.window))
+    }
+
+    /// Works out anew how much may be on the way to each successor.
+    pub(super) fn measure_hops(&mut self) {
+        let span = self.config.detection.heartbeat;
+        for hop in self.current.iter_mut().flat_map(|current| &mut current.hops) {
+            if let Some(peer) = hop.peer.and_then(|peer| self.peers.get(peer)) {
+                hop.measure(span, peer.round_trip.least());
+            }
+        }
     }
 
     /// Sends one frame to a successor. Whether there may be more.
@@ -59,7 +71,7 @@ impl Ring {
         if !self.may_send(index) {
             return false;
         }
-        let mut filling = Filling::default();
+        let mut filling = Filling { others: self.others(index), ..Filling::default() };
         while !filling.is_full(self.config.batch_bytes) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
         // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
@@ -84,7 +96,17 @@ impl Ring {
         has_data
     }
 
-    /// Adds one unit, or one piece of news. Own and forwarded ones take turns by bytes. Whether there was any.
+    /// How many members, this one apart, have units that may have to go to this successor still.
+    fn others(&self, index: usize) -> u64 {
+        let Some(current) = &self.current else { return 0 };
+        let skipped = [current.rank, current.hops[index].rank];
+        let streams = (0u16..).zip(&current.streams);
+        let active =
+            streams.filter(|(origin, stream)| !skipped.contains(origin) && stream.have > stream.stable);
+        active.count() as u64
+    }
+
+    /// Adds one unit, or one piece of news. Own ones get the share of one member, by bytes. Whether there was any.
     fn fill_one(&mut self, index: usize, filling: &mut Filling, cx: &mut Cx<'_>) -> bool {
         let is_own_ready = self.has_own(index, cx);
         let Some(current) = &mut self.current else { return false };
@@ -95,7 +117,7 @@ impl Ring {
         }
         let takes_own = match (is_forward_ready, is_own_ready) {
             (false, false) => return false,
-            (true, true) => hop.served[1] < hop.served[0],
+            (true, true) => hop.served[1] * filling.others < hop.served[0],
             (_, own) => own,
         };
         let (origin, sequence) = if takes_own {
