@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a load brought.
 pub(crate) struct Delivered {
-    /// Payload per member and second, own messages included, in MB: the measure of the post.
+    /// Payload per member and second, own messages included, in MB, until the last member has all: the measure of the post.
     pub(crate) mb_per_s: f64,
     /// Seconds of processor of all members for each GB that was delivered at any.
     pub(crate) cpu_s_per_gb: f64,
@@ -101,16 +101,16 @@ impl Cluster {
             let count = if index < senders { count } else { 0 };
             node.tell(&format!("send {count} {bytes} {rate} {expected}"))?;
         }
-        let mut rates = Vec::new();
+        let mut slowest: u64 = 0;
         for node in self.up() {
-            let nanos: u64 = node.answer("done", PATIENCE)?.parse()?;
-            rates.push(total as f64 * bytes as f64 / 1e6 / (nanos as f64 / 1e9));
+            slowest = slowest.max(node.answer("done", PATIENCE)?.parse()?);
         }
-        let gigabytes = total as f64 * bytes as f64 * rates.len() as f64 / 1e9;
+        let megabytes = total as f64 * bytes as f64 / 1e6;
+        let gigabytes = megabytes * self.up().count() as f64 / 1e3;
         let cpu = self.processor_seconds()? - before;
         self.check_order()?;
         Ok(Delivered {
-            mb_per_s: rates.iter().sum::<f64>() / rates.len() as f64,
+            mb_per_s: megabytes / (slowest as f64 / 1e9),
             cpu_s_per_gb: cpu / gigabytes,
             latencies: self.latencies()?,
         })

@@ -1,8 +1,9 @@
 //! samara-ring beside JGroups 5.5, with DAISYCHAIN and without: throughput, processor time, latency, the gap after a crash, and
 //! whether what a leaver had sent is complete.
 //!
-//! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...] [--quick] [--json FILE] [--congestion NAME]`,
-//! where a case is `loopback`, `shaped`, `crash`, `leave` (all without any), or `shaped-8`: the ring alone with eight members.
+//! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...] [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`,
+//! where a case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members), `crash` or `leave`; all without any.
+//! `--alone` leaves JGroups out everywhere.
 //!
 //! Every member is a process of its own. The shaped network has a namespace for each, with an uplink of 100 Mbit/s; it needs root, and is
 //! left out without. JGroups needs Java and Maven (`interop/java`), and is left out without, but not where `SAMARA_REQUIRE_PEERS` is set.
@@ -24,7 +25,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::measure::{Measuring, Plan};
-use crate::network::{Network, Shaped};
+use crate::network::Network;
 use crate::process::Implementation;
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -38,6 +39,8 @@ const USAGE: &str =
 struct Arguments {
     cases: Vec<String>,
     is_quick: bool,
+    is_alone: bool,
+    launches: Option<usize>,
     json: Option<PathBuf>,
     congestion: Option<String>,
 }
@@ -49,6 +52,8 @@ impl Arguments {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--quick" => arguments.is_quick = true,
+                "--alone" => arguments.is_alone = true,
+                "--launches" => arguments.launches = Some(words.next().ok_or(USAGE)?.parse()?),
                 "--json" => arguments.json = Some(words.next().ok_or(USAGE)?.into()),
                 "--congestion" => arguments.congestion = Some(words.next().ok_or(USAGE)?.clone()),
                 case if CASES.contains(&case) => arguments.cases.push(case.to_owned()),
@@ -78,8 +83,9 @@ fn main() -> Anyhow<()> {
 }
 
 fn compare(arguments: &Arguments) -> Anyhow<()> {
-    let implementations = implementations()?;
-    let plan = if arguments.is_quick { Plan::QUICK } else { Plan::FULL };
+    let implementations = implementations(arguments.is_alone)?;
+    let mut plan = if arguments.is_quick { Plan::QUICK } else { Plan::FULL };
+    plan.launches = arguments.launches.unwrap_or(plan.launches);
     let mut measuring = Measuring::new(implementations, plan);
     let done = measure_all(arguments, &mut measuring);
     // What was measured before something went wrong is as good.
@@ -119,7 +125,7 @@ fn measure_all(arguments: &Arguments, measuring: &mut Measuring) -> Anyhow<()> {
     let congestion = arguments.congestion.as_deref();
     println!("shaped: 100 Mbit/s uplinks, congestion control {}", network::congestion(congestion));
     if arguments.wants("shaped") || arguments.wants("crash") || arguments.wants("leave") {
-        let shaped = Network::Shaped(Shaped::new(4, congestion)?);
+        let shaped = Network::shaped(4, congestion)?;
         if arguments.wants("shaped") {
             measuring.throughput(&shaped, 4, false)?;
         }
@@ -131,15 +137,18 @@ fn measure_all(arguments: &Arguments, measuring: &mut Measuring) -> Anyhow<()> {
         }
     }
     if arguments.wants("shaped-8") {
-        measuring.throughput(&Network::Shaped(Shaped::new(8, congestion)?), 8, true)?;
+        measuring.throughput(&Network::shaped(8, congestion)?, 8, true)?;
     }
     Ok(())
 }
 
-fn implementations() -> Anyhow<Vec<Implementation>> {
+fn implementations(is_alone: bool) -> Anyhow<Vec<Implementation>> {
     let this = std::env::current_exe()?;
     let mut all =
         vec![Implementation { name: "samara-ring", program: this.into(), arguments: vec!["member".into()] }];
+    if is_alone {
+        return Ok(all);
+    }
     let is_there = |program: &str| {
         let mut command = Command::new(program);
         command.arg("-version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -16,7 +16,7 @@ const OURS: &str = "samara-ring";
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     /// Clusters that are started for each figure.
-    launches: usize,
+    pub(crate) launches: usize,
     /// Rounds of each: those that warm up (JVMs and windows), and those that count.
     warm_up: usize,
     rounds: usize,
@@ -114,10 +114,10 @@ impl Measuring {
     ) -> Anyhow<()> {
         let messages = match network {
             Network::Loopback => self.plan.messages.0,
-            Network::Shaped(_) => self.plan.messages.1,
+            Network::Shaped { .. } => self.plan.messages.1,
         };
         // Kernels have nothing to compile: one round is enough for windows.
-        let warm_up = if matches!(network, Network::Shaped(_)) { 1 } else { self.plan.warm_up };
+        let warm_up = if matches!(network, Network::Shaped { .. }) { 1 } else { self.plan.warm_up };
         for round in 0..warm_up + self.plan.rounds {
             let delivered = cluster.load(senders, messages / senders as u64, BYTES, 0.0)?;
             if round >= warm_up {

@@ -15,11 +15,14 @@ const HUB: &str = "samara-hub";
 /// Where members are.
 pub(crate) enum Network {
     Loopback,
-    Shaped(Shaped),
+    Shaped {
+        /// Removes it in the end.
+        _namespaces: Namespaces,
+    },
 }
 
 /// A namespace for each member, each with a veth to a bridge in one more. They are removed when this is dropped.
-pub(crate) struct Shaped {
+pub(crate) struct Namespaces {
     members: usize,
 }
 
@@ -52,11 +55,11 @@ pub(crate) fn missing() -> Option<&'static str> {
     None
 }
 
-impl Shaped {
+impl Namespaces {
     /// Makes the namespaces. Those that a run left behind which was killed are replaced.
-    pub(crate) fn new(members: usize, congestion: Option<&str>) -> Anyhow<Self> {
-        let shaped = Self { members };
-        shaped.remove();
+    fn new(members: usize, congestion: Option<&str>) -> Anyhow<Self> {
+        let namespaces = Self { members };
+        namespaces.remove();
         ip(&format!("netns add {HUB}"))?;
         ip(&format!("-n {HUB} link add samara-br type bridge"))?;
         ip(&format!("-n {HUB} link set samara-br up"))?;
@@ -77,7 +80,7 @@ impl Shaped {
                 run("ip", &["netns", "exec", &name, "sh", "-c", &set])?;
             }
         }
-        Ok(shaped)
+        Ok(namespaces)
     }
 
     fn remove(&self) {
@@ -90,31 +93,36 @@ impl Shaped {
     }
 }
 
-impl Drop for Shaped {
+impl Drop for Namespaces {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
 impl Network {
+    /// Makes the namespaces of a shaped network.
+    pub(crate) fn shaped(members: usize, congestion: Option<&str>) -> Anyhow<Self> {
+        Ok(Self::Shaped { _namespaces: Namespaces::new(members, congestion)? })
+    }
+
     /// The addresses of members. Ports are different for each cluster: connections of the last one may linger.
     pub(crate) fn members(&self, count: usize, cluster: usize) -> Vec<String> {
         let port = |index| 17_000 + 16 * (cluster % 500) + index;
         let address = |index| match self {
             Self::Loopback => format!("127.0.0.1:{}", port(index)),
-            Self::Shaped(_) => format!("10.77.0.{}:{}", index + 1, port(0)),
+            Self::Shaped { .. } => format!("10.77.0.{}:{}", index + 1, port(0)),
         };
         (0..count).map(address).collect()
     }
 
     pub(crate) fn namespace(&self, index: usize) -> Option<String> {
-        matches!(self, Self::Shaped(_)).then(|| namespace(index))
+        matches!(self, Self::Shaped { .. }).then(|| namespace(index))
     }
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
-            Self::Shaped(_) => "shaped",
+            Self::Shaped { .. } => "shaped",
         }
     }
 
@@ -123,7 +131,7 @@ impl Network {
     pub(crate) fn bound_mb_per_s(&self, members: usize, senders: usize) -> Option<f64> {
         let goodput = 100e6 / 8.0 * 1448.0 / 1514.0 / 1e6;
         let each = if senders < members { 1.0 } else { members as f64 / (members - 1) as f64 };
-        matches!(self, Self::Shaped(_)).then_some(goodput * each)
+        matches!(self, Self::Shaped { .. }).then_some(goodput * each)
     }
 }
 

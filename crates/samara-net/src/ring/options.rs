@@ -21,8 +21,10 @@ pub struct Options {
     pub advertise: Option<SocketAddr>,
     /// Members to look for.
     pub seeds: Vec<SocketAddr>,
-    /// The protocol's. Its `group` and `seeds` follow from those above.
+    /// The protocol's. Its `group`, `seeds` and `own_queue_bytes` follow from the other options.
     pub config: Config,
+    /// Bytes of own messages that wait to be broadcast; beyond, whoever broadcasts waits. Short: what waits here is late already.
+    pub queue_bytes: usize,
     /// Bytes of frames that may be on their way from the outbox into the socket, for each link. What is owed beyond waits where
     /// heartbeats and news of failures overtake it.
     pub in_flight_bytes: usize,
@@ -49,6 +51,7 @@ impl Options {
             advertise: None,
             seeds: Vec::new(),
             config: Config::default(),
+            queue_bytes: 256 << 10,
             in_flight_bytes: 256 << 10,
             not_sent_bytes: 128 << 10,
             waiting_bytes: 4 << 20,
@@ -75,13 +78,14 @@ impl Options {
     /// The group as frames name it.
     pub(super) fn group_number(&self) -> u64 {
         let digest = Sha256::digest(self.group.as_bytes());
-        digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+        digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
     /// The engine's configuration.
     pub(super) fn engine_config(&self) -> Config {
         let seeds = self.seeds.iter().map(|seed| identity_of(*seed)).collect();
-        Config { group: self.group_number(), seeds, ..self.config.clone() }
+        let own_queue_bytes = self.queue_bytes;
+        Config { group: self.group_number(), seeds, own_queue_bytes, ..self.config.clone() }
     }
 
     /// What links accept: a batch and a chunk, the fields between them, and views of the largest size.
@@ -105,9 +109,9 @@ impl Options {
         };
         let address = self.advertise.unwrap_or(self.listen);
         check(!address.ip().is_unspecified(), "advertise", &address, "an address that others can dial")?;
-        let queue = self.config.own_queue_bytes;
+        let queue = self.queue_bytes;
         // The room in the queue is counted by a semaphore.
-        check(queue <= 1 << 30, "config.own_queue_bytes", &queue, "at most 1 GiB")?;
+        check((1..=1 << 30).contains(&queue), "queue_bytes", &queue, "1 B to 1 GiB")?;
         let longest = self.config.message_bytes_max;
         let early = self.config.early == samara_ring::Early::Direct;
         let fits = !early || longest <= Limits::default().unit_bytes;

@@ -150,7 +150,7 @@ impl Hub {
         let mut next = Some(first);
         for _ in 0..AT_ONCE {
             let Some(message) = next.take().or_else(|| self.inbound.messages.try_recv().ok()) else { break };
-            self.taken += message.len().clamp(1, self.options.config.own_queue_bytes);
+            self.taken += message.len().clamp(1, self.options.queue_bytes);
             // There is room: the semaphore counts what the queue counts. And nothing is taken after the wish to leave.
             let taken = self.driver.with(|ring, cx| ring.broadcast(message, cx));
             debug_assert_eq!(taken, Ok(()));
