@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_ring::wire::Limits;
-use samara_ring::{Config, ConfigError};
+use samara_ring::{Config, ConfigError, Ring};
 use sha2::{Digest, Sha256};
 
 use super::hello::identity_of;
@@ -103,7 +103,11 @@ impl Options {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    /// Whether a member can be set up so.
+    ///
+    /// # Errors
+    /// A value that is not possible.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let check = |holds: bool, field, found: &dyn std::fmt::Debug, expected| {
             if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
         };
@@ -122,6 +126,7 @@ impl Options {
         check(!self.handshake_timeout.is_zero(), "handshake_timeout", &0, "more than zero")?;
         let idle = self.idle_timeout;
         let beats = 2 * self.config.detection.heartbeat;
-        check(idle > beats, "idle_timeout", &idle, "more than two heartbeats")
+        check(idle > beats, "idle_timeout", &idle, "more than two heartbeats")?;
+        Ring::new(self.engine_config(), identity_of(address)).map(drop)
     }
 }
