@@ -1,11 +1,14 @@
-//! A node as a process: `samara node --config node.toml`. GossipSub, and a transaction pool where `[cat]` asks for one.
+//! A node as a process: `samara node --config node.toml`. GossipSub, a transaction pool where `[cat]` asks for
+//! one, and a member of a group where `[ring]` does.
 //!
 //! [`run()`] is the whole program; [`Running`] is the same node within another one. The configuration is [`NodeConfig`], documented in
-//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`.
+//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`,
+//! the group in `docs/guides/ring.md`.
 
 mod clock;
 pub mod config;
 mod control;
+mod group;
 mod identity;
 mod log;
 mod metrics;

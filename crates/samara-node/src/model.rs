@@ -21,6 +21,9 @@ pub struct Ready {
     /// The transaction pool, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolReady>,
+    /// The member of a group, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupReady>,
 }
 
 /// How the transaction pool can be reached.
@@ -52,6 +55,9 @@ pub struct Stopped {
     /// What was left in the transaction pool's queues, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStopped>,
+    /// How the member of a group has ended, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupStopped>,
     /// What became of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
@@ -293,4 +299,91 @@ pub struct Arrival {
     pub at_unix_ns: u64,
     /// Who sent it; null if it was submitted here.
     pub from: Option<String>,
+}
+
+/// How the member of a group can be reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupReady {
+    /// Its name, and what others dial.
+    pub address: std::net::SocketAddr,
+}
+
+/// How the member of a group has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupStopped {
+    /// Whether it has left: then all that it broadcast is at all that stay.
+    pub left: bool,
+    /// Planned broadcasts that were not made.
+    pub cancelled_broadcasts: usize,
+}
+
+/// `GET /v1/group`.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupStatus {
+    /// The name of this member.
+    pub address: std::net::SocketAddr,
+    /// The counter of the view; null as long as there is none.
+    pub epoch: Option<u64>,
+    /// How messages travel in it.
+    pub shape: Option<&'static str>,
+    /// Its members by rank: the first one is the coordinator.
+    pub members: Vec<GroupMember>,
+    /// Nodes with a link.
+    pub links: usize,
+    /// Messages that were delivered.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Bytes of own messages that wait.
+    pub queued_bytes: usize,
+    /// Bytes of its own that it may have on the way.
+    pub window_bytes: u64,
+    /// Bytes that are kept until all members have them.
+    pub kept_bytes: u64,
+}
+
+/// A member of a view.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupMember {
+    /// Its name.
+    pub address: String,
+    /// Which of its lives, in hexadecimal.
+    pub incarnation: String,
+}
+
+/// What became of a message that was broadcast.
+#[derive(Clone, Debug, Serialize)]
+pub struct Broadcast {
+    /// Its length.
+    pub bytes: usize,
+    /// When it was handed in: the clock right before.
+    pub at_unix_ns: u64,
+    /// How long it took until there was room for it.
+    pub took_ns: u64,
+}
+
+/// `GET /v1/group/deliveries/{from}`: what was delivered, the oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Deliveries {
+    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    pub first: u64,
+    /// The number to ask for next.
+    pub next: u64,
+    /// The messages.
+    pub deliveries: Vec<Delivery>,
+}
+
+/// A message that was delivered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Delivery {
+    /// Who broadcast it.
+    pub origin: String,
+    /// The counter of its view; null of one that was sent before there was a view.
+    pub epoch: Option<u64>,
+    /// The how manieth of its sender in that view.
+    pub number: u64,
+    /// Its length.
+    pub bytes: usize,
+    /// When.
+    pub at_unix_ns: u64,
 }

@@ -11,6 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
+use crate::group::Group;
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
@@ -62,6 +63,10 @@ impl Running {
             (Some(secret), Some(cat)) => Some(Pool::start(secret, cat).await?),
             _ => None,
         };
+        let group = match config.ring.clone() {
+            None => None,
+            Some(ring) => Some(Group::start(ring).await?),
+        };
         node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
@@ -74,11 +79,13 @@ impl Running {
             control: None,
             metrics: None,
             pool: pool.as_ref().map(Pool::ready),
+            group: group.as_ref().map(Group::ready),
         };
         let mut tasks = JoinSet::new();
         for (at, server) in servers.into_iter().enumerate() {
             let Some(((listener, address), allow_remote)) = server else { continue };
-            let api = Api { commands: commands.clone(), pool: pool.clone(), topic_bytes, allow_remote };
+            let (pool, group) = (pool.clone(), group.clone());
+            let api = Api { commands: commands.clone(), pool, group, topic_bytes, allow_remote };
             if at == 0 {
                 ready.control = Some(address);
                 tasks.spawn(control::serve_control(listener, api));
@@ -93,7 +100,7 @@ impl Running {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            end(node, pool, drain, stopped).await
+            end(node, pool, group, drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -128,31 +135,47 @@ impl Drop for Running {
     }
 }
 
-/// Stops the node and its pool, both at once.
+/// Stops the node, its pool and its group, all at once.
 async fn end(
     mut node: Node,
     pool: Option<Pool>,
+    group: Option<Group>,
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
-    let Some(pool) = pool else { return node.drain(&mut stop).await };
     let (hurry_node, mut node_hurried) = mpsc::channel(1);
     let (hurry_pool, pool_hurried) = oneshot::channel();
-    let mut hurry_pool = Some(hurry_pool);
-    let both = async { tokio::join!(node.drain(&mut node_hurried), pool.stop(drain, pool_hurried)) };
-    tokio::pin!(both);
-    let (mut stopped, pool) = loop {
+    let (hurry_group, group_hurried) = oneshot::channel();
+    let mut hurry = Some((hurry_pool, hurry_group));
+    let pool = async {
+        match pool {
+            None => None,
+            Some(pool) => Some(pool.stop(drain, pool_hurried).await),
+        }
+    };
+    let group = async {
+        match group {
+            None => None,
+            Some(group) => Some(group.stop(drain, group_hurried).await),
+        }
+    };
+    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group) };
+    tokio::pin!(all);
+    let (mut stopped, pool, group) = loop {
         tokio::select! {
-            ended = &mut both => break ended,
+            ended = &mut all => break ended,
             Some(()) = stop.recv() => {
-                // Either fails only if that part has ended already.
+                // Each fails only if that part has ended already.
                 let _ = hurry_node.try_send(());
-                let _ = hurry_pool.take().map(|hurry| hurry.send(()));
+                if let Some((pool, group)) = hurry.take() {
+                    let _ = (pool.send(()), group.send(()));
+                }
             }
         }
     };
-    stopped.drained &= pool.left_copies == 0;
-    stopped.pool = Some(pool);
+    stopped.drained &= pool.as_ref().is_none_or(|pool| pool.left_copies == 0);
+    stopped.drained &= group.as_ref().is_none_or(|group| group.left);
+    (stopped.pool, stopped.group) = (pool, group);
     stopped
 }
 

@@ -19,6 +19,8 @@ fn the_documented_file_is_a_configuration() {
     let cat = config.cat.unwrap();
     assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
     assert_eq!(cat.engine.persistent.len(), 1);
+    let ring = config.ring.unwrap();
+    assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
     assert!(config.written.identity.key_file.unwrap().ends_with("docs/node.key"), "relative to the file");
 }
 
@@ -76,6 +78,29 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
     ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "integer `5`"]),
+    ("[ring]\ngroup = \"g\"", "node.toml:3: ring: ", &["missing field `listen`"]),
+    ("[ring]\ngroup = \" \"\nlisten = \"127.0.0.1:1\"", "node.toml:4: ring.group: ", &["a name"]),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\npreset = \"circle\"",
+        "node.toml:6: ring.preset: ",
+        &["\"circle\"", "ring-total"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"star\"",
+        "node.toml:6: ring.shape: ",
+        &["\"star\"", "double-tree"],
+    ),
+    (
+        "[ring]\npreset = \"ring-total\"\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"direct\"",
+        "node.toml:7: ring.shape: ",
+        &["the ring, for total order"],
+    ),
+    ("[ring]\ngroup = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: ring.advertise: ", &["others can dial"]),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
+        "node.toml:6: ring.queue: ",
+        &["1 B to 1 GiB"],
+    ),
     ("[cat]\npeers = []", "node.toml:3: cat: ", &["missing field `network`"]),
     (
         "[cat]\nnetwork = \"n\"\npreset = \"dog\"",

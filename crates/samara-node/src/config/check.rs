@@ -13,7 +13,7 @@ use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
 use samara_lab::scenario::{Preset, ScheduleSpec, SourceKind, Version};
 use samara_lab::units::Size;
-use samara_net::{KeyVerifier, Options, PROTOCOLS};
+use samara_net::{KeyVerifier, Options, PROTOCOLS, ring};
 use tracing_subscriber::EnvFilter;
 
 use super::cat::CheckedCat;
@@ -46,6 +46,8 @@ pub struct Checked {
     pub topics: Vec<Topic>,
     /// The pool's configuration, if there is one.
     pub cat: Option<CheckedCat>,
+    /// The configuration of the member of a group, if there is one.
+    pub ring: Option<ring::Options>,
 }
 
 /// The key that is to blame, and what is wrong.
@@ -90,7 +92,8 @@ impl NodeConfig {
         let listen = addresses("network.listen", &self.network.listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cat, written: self })
+        let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
+        Ok(Checked { engine, options, listen, dial, topics, cat, ring, written: self })
     }
 
     fn check_network(&self) -> Result<(), Wrong> {

@@ -5,6 +5,7 @@
 mod cat;
 mod check;
 mod load;
+mod ring;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
+pub use ring::Ring;
 
 /// A node's configuration.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,6 +40,8 @@ pub struct NodeConfig {
     pub messages: Messages,
     /// The transaction pool; without this section there is none.
     pub cat: Option<Cat>,
+    /// The member of a group; without this section there is none.
+    pub ring: Option<Ring>,
     /// The control API; without this section there is none.
     pub control: Option<Server>,
     /// A server of its own for `/metrics`, which is also part of the control API.

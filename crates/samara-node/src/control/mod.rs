@@ -1,6 +1,7 @@
 //! The control API: HTTP and JSON. Every answer is JSON; what goes wrong is `{"error": "..."}`.
 
 mod answer;
+mod group;
 mod guard;
 mod handlers;
 mod pool;
@@ -15,6 +16,7 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::group::Group;
 use crate::node::command::Command;
 use crate::pool::Pool;
 
@@ -27,6 +29,8 @@ pub(crate) struct Api {
     pub(crate) commands: mpsc::Sender<Command>,
     /// The transaction pool, if there is one.
     pub(crate) pool: Option<Pool>,
+    /// The member of a group, if there is one.
+    pub(crate) group: Option<Group>,
     /// Bytes of a topic's name at most.
     pub(crate) topic_bytes: usize,
     /// Whether the node is reached from other machines.
@@ -66,6 +70,10 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
         .route("/v1/pool/arrivals/{from}", get(pool::arrivals))
         .route("/v1/pool/commit", post(pool::commit))
         .route("/v1/pool/dial", post(pool::dial))
+        .route("/v1/group", get(group::status))
+        .route("/v1/group/broadcast", post(group::broadcast))
+        .route("/v1/group/schedule", get(group::planned).post(group::plan))
+        .route("/v1/group/deliveries/{from}", get(group::deliveries))
         .route("/v1/stop", post(handlers::stop))
         .route("/metrics", get(handlers::metrics));
     serve(listener, router, api).await;

@@ -22,13 +22,13 @@ const TX_MAX: usize = 8 << 20;
 /// Keys in one request or answer at most.
 const KEYS_MAX: usize = 100_000;
 
-/// A transaction: exactly one of `data` (base64), `text` and `random_bytes`.
+/// A transaction, or a message of a group: exactly one of `data` (base64), `text` and `random_bytes`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TxSpec {
-    data: Option<String>,
-    text: Option<String>,
-    random_bytes: Option<usize>,
+    pub(super) data: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) random_bytes: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,7 +61,7 @@ pub(super) struct Dial {
 }
 
 impl TxSpec {
-    fn payload(self, key: &str) -> Result<Payload, Failure> {
+    pub(super) fn payload(self, key: &str) -> Result<Payload, Failure> {
         let payload = match (self.data, self.text, self.random_bytes) {
             (Some(data), None, None) => {
                 let wrong = |error| Failure::wrong(format!("{key}.data: expected base64: {error}"));
@@ -125,7 +125,7 @@ pub(super) async fn arrivals(State(api): State<Api>, Path(from): Path<String>) -
     Ok(Json(api.pool()?.ask(|answer| PoolCommand::Arrivals(from, answer)).await?))
 }
 
-fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {
+pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {
     text.parse().map_err(|_| Failure::wrong(format!("found the {what} {text:?}; expected a number")))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Names are those of the simulator's results where they mean the same, with the prefix `samara_`; counters end in `_total`.
 
+mod group;
 mod pool;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use samara_gossipsub::Metrics;
 use samara_gossipsub::engine::Sizes;
 use samara_net::Traffic;
 
+pub(crate) use group::GroupSnapshot;
 pub(crate) use pool::PoolSnapshot;
 
 use crate::node::LinkCounts;
@@ -51,9 +53,13 @@ pub(crate) struct TopicSizes {
 }
 
 /// The text for Prometheus.
-pub(crate) fn text(snapshot: Snapshot, pool: Option<PoolSnapshot>) -> Result<String, Error> {
+pub(crate) fn text(
+    snapshot: Snapshot,
+    pool: Option<PoolSnapshot>,
+    group: Option<GroupSnapshot>,
+) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, pool, usage: Usage::now() }));
+    registry.register_collector(Box::new(Scrape { snapshot, pool, group, usage: Usage::now() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -63,6 +69,7 @@ pub(crate) fn text(snapshot: Snapshot, pool: Option<PoolSnapshot>) -> Result<Str
 struct Scrape {
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
+    group: Option<GroupSnapshot>,
     usage: Usage,
 }
 
@@ -75,6 +82,9 @@ impl Collector for Scrape {
         self.links(&mut out)?;
         if let Some(pool) = &self.pool {
             pool.encode(&mut out)?;
+        }
+        if let Some(group) = &self.group {
+            group.encode(&mut out)?;
         }
         self.process(&mut out)
     }

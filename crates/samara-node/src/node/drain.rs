@@ -78,6 +78,7 @@ impl Node {
             left: left.iter().map(|(peer, copies)| (peer.to_string(), *copies)).collect(),
             cancelled_publications,
             pool: None,
+            group: None,
             trace: self.finish_trace(),
         }
     }

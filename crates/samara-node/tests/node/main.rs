@@ -2,6 +2,7 @@
 
 mod api;
 mod common;
+mod group;
 mod pool;
 mod publishing;
 mod stopping;

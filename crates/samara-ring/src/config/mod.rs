@@ -39,7 +39,8 @@ pub struct Config {
     pub members_max: usize,
 
     // ---- flow ----
-    /// The most bytes on the way to one successor: beyond, units wait here, where own and forwarded ones take turns.
+    /// The most bytes on the way to one successor: beyond, units wait here, where own and forwarded ones take turns. It is a quarter at
+    /// least, and between them as much as arrives in a round trip and 50 ms.
     pub hop_window_bytes: u64,
     /// How much of its own a member may have on the way to the group.
     pub window: Window,
@@ -193,6 +194,13 @@ impl Config {
             dispatch: Dispatch::PerLink,
             lanes: vec![lane("control", 0, 4_096, 16 << 20), lane("data", 1, usize::MAX, data)],
         }
+    }
+
+    /// How much may be on the way to a successor for which so much would do.
+    pub(crate) fn hop_window(&self, wanted: u64) -> u64 {
+        let least = self.hop_window_bytes / 4;
+        let frame = (self.batch_bytes + self.chunk_bytes) as u64;
+        wanted.clamp(least.max(frame).min(self.hop_window_bytes), self.hop_window_bytes)
     }
 
     /// What a member of a view of so many may have on the way.

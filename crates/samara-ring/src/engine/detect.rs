@@ -21,6 +21,7 @@ impl Ring {
             cx.dial(identity);
         }
         self.work_out_lap_goal();
+        self.measure_hops();
         self.look_for_slow_members(cx);
         self.look_for_gaps(cx);
         self.report_suspects(cx);

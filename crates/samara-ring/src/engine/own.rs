@@ -112,9 +112,10 @@ impl Flow {
         let Some((_, since, was_full)) = self.probe.take_if(|probe| probe.0 <= sequence) else { return };
         if now.since(since) > goal {
             self.is_starting = false;
-            self.limit -= self.limit / 5;
+            self.limit -= self.limit / 8;
         } else if was_full {
-            self.limit += if self.is_starting { self.limit } else { self.limit / 16 };
+            // Additive: what grows in proportion to itself never becomes equal to what others have.
+            self.limit += if self.is_starting { self.limit } else { self.min / 16 };
         }
         self.limit = self.limit.clamp(self.min, self.max);
     }

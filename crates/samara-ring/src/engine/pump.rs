@@ -10,7 +10,7 @@ use super::current::Item;
 use super::metrics::Ignored;
 use super::stream::weight;
 use super::{Cx, Event, Ring};
-use crate::wire::{Ack, Data, Resume, Unit};
+use crate::wire::{Ack, Data, FRAME_UNITS_MAX, Resume, Unit};
 use crate::{Config, Order, RingFrame};
 
 /// An acknowledgement rides along for free with so many bytes of data: it takes 6 bytes or so itself. In large groups, each frame
@@ -23,6 +23,14 @@ struct Filling {
     units: Vec<Unit>,
     acks: Vec<Ack>,
     bytes: usize,
+    /// How many other members have units on the way here.
+    others: u64,
+}
+
+impl Filling {
+    fn is_full(&self, batch_bytes: usize) -> bool {
+        self.bytes >= batch_bytes || self.units.len() >= FRAME_UNITS_MAX
+    }
 }
 
 impl Ring {
@@ -45,7 +53,17 @@ impl Ring {
 
     fn may_send(&self, index: usize) -> bool {
         let hop = self.current.as_ref().and_then(|current| current.hops.get(index));
-        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window_bytes)
+        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window(hop.window))
+    }
+
+    /// Works out anew how much may be on the way to each successor.
+    pub(super) fn measure_hops(&mut self) {
+        let span = self.config.detection.heartbeat;
+        for hop in self.current.iter_mut().flat_map(|current| &mut current.hops) {
+            if let Some(peer) = hop.peer.and_then(|peer| self.peers.get(peer)) {
+                hop.measure(span, peer.round_trip.least());
+            }
+        }
     }
 
     /// Sends one frame to a successor. Whether there may be more.
@@ -53,8 +71,8 @@ impl Ring {
         if !self.may_send(index) {
             return false;
         }
-        let mut filling = Filling::default();
-        while filling.bytes < self.config.batch_bytes && self.fill_one(index, &mut filling, cx) {}
+        let mut filling = Filling { others: self.others(index), ..Filling::default() };
+        while !filling.is_full(self.config.batch_bytes) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
         // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
         // only hold them up.
@@ -78,7 +96,17 @@ impl Ring {
         has_data
     }
 
-    /// Adds one unit, or one piece of news. Own and forwarded ones take turns by bytes. Whether there was any.
+    /// How many members, this one apart, have units that may have to go to this successor still.
+    fn others(&self, index: usize) -> u64 {
+        let Some(current) = &self.current else { return 0 };
+        let skipped = [current.rank, current.hops[index].rank];
+        let streams = (0u16..).zip(&current.streams);
+        let active =
+            streams.filter(|(origin, stream)| !skipped.contains(origin) && stream.have > stream.stable);
+        active.count() as u64
+    }
+
+    /// Adds one unit, or one piece of news. Own ones get the share of one member, by bytes. Whether there was any.
     fn fill_one(&mut self, index: usize, filling: &mut Filling, cx: &mut Cx<'_>) -> bool {
         let is_own_ready = self.has_own(index, cx);
         let Some(current) = &mut self.current else { return false };
@@ -89,7 +117,7 @@ impl Ring {
         }
         let takes_own = match (is_forward_ready, is_own_ready) {
             (false, false) => return false,
-            (true, true) => hop.served[1] < hop.served[0],
+            (true, true) => hop.served[1] * filling.others < hop.served[0],
             (_, own) => own,
         };
         let (origin, sequence) = if takes_own {
@@ -309,7 +337,7 @@ impl Ring {
         for (origin, stream) in (0u16..).zip(&current.streams) {
             let cursor = &mut repair.cursor[usize::from(origin)];
             let until = flush.cut.as_ref().map_or(u64::MAX, |cut| cut[usize::from(origin)]).min(stream.have);
-            while origin != hop.rank && *cursor < until && filling.bytes < self.config.batch_bytes {
+            while origin != hop.rank && *cursor < until && !filling.is_full(self.config.batch_bytes) {
                 *cursor += 1;
                 if let Some(unit) = stream.get(*cursor) {
                     filling.bytes += unit.bytes.len();

@@ -53,10 +53,10 @@ impl Ring {
         self.early.push((peer, data.clone()));
     }
 
-    /// Tells a predecessor how much has come, whenever it is an eighth of what may be on the way.
+    /// Tells a predecessor how much has come, whenever it is an eighth of the least that may be on the way.
     fn count_credit(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {
         let len = data.weight();
-        let step = self.config.hop_window_bytes / 8;
+        let step = self.config.hop_window(0) / 8;
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.credit.0 += len;
         let (came, told) = state.credit;

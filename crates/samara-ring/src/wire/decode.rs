@@ -8,7 +8,7 @@ use samara_engine::PeerIdentity;
 use super::error::{WireError, WireErrorKind};
 use super::frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
 use super::reader::Reader;
-use super::{VERSION, flag, kind};
+use super::{FRAME_UNITS_MAX, VERSION, flag, kind};
 use crate::{Member, Shape};
 
 /// How much a frame may hold. Beyond, it is refused before memory is taken.
@@ -26,7 +26,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { members: 1_024, identity_bytes: 128, units: 4_096, unit_bytes: 4 << 20 }
+        Self { members: 1_024, identity_bytes: 128, units: FRAME_UNITS_MAX, unit_bytes: 4 << 20 }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Writing frames, and knowing how long they are without writing them: one walk over the fields does both.
 
+use bytes::Bytes;
+
 use super::frame::{Ack, Cut, Data, Heartbeat, Hello, Prepare, Resume, RingFrame, State, Unit};
 use super::{VERSION, flag, kind};
 use crate::{Member, ViewId};
@@ -9,24 +11,38 @@ pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
     write(frame, into);
 }
 
+/// Writes a frame piece by piece, so that contents need not be copied.
+pub fn encode_to(frame: &RingFrame, sink: &mut impl Sink) {
+    write(frame, sink);
+}
+
 pub(super) fn encoded_len(frame: &RingFrame) -> usize {
     let mut count = Count(0);
     write(frame, &mut count);
     count.0
 }
 
-/// Where fields go.
-pub(crate) trait Sink {
+/// Where fields go. All that an implementation has to know is [`slice`](Self::slice).
+pub trait Sink {
+    /// Appends bytes.
     fn slice(&mut self, bytes: &[u8]);
 
+    /// Appends the content of a message, which can be kept instead of copied.
+    fn content(&mut self, bytes: &Bytes) {
+        self.slice(bytes);
+    }
+
+    /// Appends one byte.
     fn byte(&mut self, byte: u8) {
         self.slice(&[byte]);
     }
 
+    /// Appends 8 bytes, little endian.
     fn fixed(&mut self, value: u64) {
         self.slice(&value.to_le_bytes());
     }
 
+    /// Appends a varint (LEB128).
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.byte(value as u8 | 0x80);
@@ -35,16 +51,19 @@ pub(crate) trait Sink {
         self.byte(value as u8);
     }
 
+    /// Appends bytes with their length in front.
     fn bytes(&mut self, bytes: &[u8]) {
         self.varint(bytes.len() as u64);
         self.slice(bytes);
     }
 
+    /// Appends the epoch of a view.
     fn view(&mut self, id: ViewId) {
         self.varint(id.counter);
         self.fixed(id.proposer);
     }
 
+    /// Appends one that may not be there.
     fn optional(&mut self, id: Option<ViewId>) {
         self.byte(u8::from(id.is_some()));
         if let Some(id) = id {
@@ -52,6 +71,7 @@ pub(crate) trait Sink {
         }
     }
 
+    /// Appends a list of numbers.
     fn numbers(&mut self, numbers: &[u64]) {
         self.varint(numbers.len() as u64);
         numbers.iter().for_each(|number| self.varint(*number));
@@ -105,7 +125,8 @@ fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
         }
         RingFrame::Early(bytes) => {
             sink.byte(kind::EARLY);
-            sink.bytes(bytes);
+            sink.varint(bytes.len() as u64);
+            sink.content(bytes);
         }
         RingFrame::Hello(hello) => write_hello(hello, sink),
         RingFrame::Bridge(inner) => {
@@ -167,7 +188,8 @@ fn write_unit<S: Sink>(unit: &Unit, sink: &mut S) {
     if unit.stamp > 0 {
         sink.varint(unit.stamp);
     }
-    sink.bytes(&unit.bytes);
+    sink.varint(unit.bytes.len() as u64);
+    sink.content(&unit.bytes);
 }
 
 fn write_members<S: Sink>(members: &[Member], sink: &mut S) {

@@ -25,8 +25,7 @@ mod frame;
 mod reader;
 
 pub use decode::{Limits, decode};
-pub(crate) use encode::Sink;
-pub use encode::encode;
+pub use encode::{Sink, encode, encode_to};
 pub use error::{WireError, WireErrorKind};
 pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
@@ -34,6 +33,9 @@ pub(crate) use reader::Reader;
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
+
+/// The most units that a frame has: of small messages, fewer bytes than [`batch_bytes`](crate::Config::batch_bytes) are in it then.
+pub const FRAME_UNITS_MAX: usize = 4_096;
 
 mod kind {
     pub(super) const HEARTBEAT: u8 = 1;

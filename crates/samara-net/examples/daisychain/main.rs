@@ -1,0 +1,181 @@
+//! samara-ring beside JGroups 5.5, with DAISYCHAIN and without: throughput, processor time, latency, the gap after a crash, and
+//! whether what a leaver had sent is complete.
+//!
+//! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...] [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`,
+//! where a case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members), `crash` or `leave`; all without any.
+//! `--alone` leaves JGroups out everywhere.
+//!
+//! Every member is a process of its own. The shaped network has a namespace for each, with an uplink of 100 Mbit/s; it needs root, and is
+//! left out without. JGroups needs Java and Maven (`interop/java`), and is left out without, but not where `SAMARA_REQUIRE_PEERS` is set.
+//! See docs/guides/ring.md.
+
+mod cluster;
+#[path = "../throughput/histogram.rs"]
+mod histogram;
+mod measure;
+mod member;
+mod network;
+mod process;
+mod report;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::measure::{Measuring, Plan};
+use crate::network::Network;
+use crate::process::Implementation;
+
+pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const CASES: [&str; 5] = ["loopback", "shaped", "shaped-8", "crash", "leave"];
+const USAGE: &str =
+    "expected: [loopback|shaped|shaped-8|crash|leave]... [--quick] [--json FILE] [--congestion NAME]";
+
+/// What was asked for.
+#[derive(Default)]
+struct Arguments {
+    cases: Vec<String>,
+    is_quick: bool,
+    is_alone: bool,
+    launches: Option<usize>,
+    json: Option<PathBuf>,
+    congestion: Option<String>,
+}
+
+impl Arguments {
+    fn parse(words: &[String]) -> Anyhow<Self> {
+        let mut arguments = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--quick" => arguments.is_quick = true,
+                "--alone" => arguments.is_alone = true,
+                "--launches" => arguments.launches = Some(words.next().ok_or(USAGE)?.parse()?),
+                "--json" => arguments.json = Some(words.next().ok_or(USAGE)?.into()),
+                "--congestion" => arguments.congestion = Some(words.next().ok_or(USAGE)?.clone()),
+                case if CASES.contains(&case) => arguments.cases.push(case.to_owned()),
+                _ => return Err(format!("found {word:?}; {USAGE}").into()),
+            }
+        }
+        if arguments.cases.is_empty() {
+            arguments.cases = CASES.map(str::to_owned).to_vec();
+        }
+        Ok(arguments)
+    }
+
+    fn wants(&self, case: &str) -> bool {
+        self.cases.iter().any(|wanted| wanted == case)
+    }
+}
+
+fn main() -> Anyhow<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, index, members @ ..] = &words[..]
+        && mode == "member"
+    {
+        let members = members.iter().map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?;
+        return member::run(index.parse()?, &members);
+    }
+    compare(&Arguments::parse(&words)?)
+}
+
+fn compare(arguments: &Arguments) -> Anyhow<()> {
+    let implementations = implementations(arguments.is_alone)?;
+    let mut plan = if arguments.is_quick { Plan::QUICK } else { Plan::FULL };
+    plan.launches = arguments.launches.unwrap_or(plan.launches);
+    let mut measuring = Measuring::new(implementations, plan);
+    let done = measure_all(arguments, &mut measuring);
+    // What was measured before something went wrong is as good.
+    println!("{}", measuring.report);
+    if let Some(path) = &arguments.json {
+        let conditions = json!({
+            "message_bytes": measure::BYTES,
+            "congestion_control": network::congestion(arguments.congestion.as_deref()),
+            "uplink": "tbf rate 100mbit burst 64kb latency 50ms",
+            "mtu": 1500,
+            "jgroups": "5.5.7.Final, tcp.xml as shipped, -Xms256m -Xmx256m -XX:+UseParallelGC",
+            "load_average": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
+            "quick": arguments.is_quick,
+        });
+        std::fs::write(path, serde_json::to_string_pretty(&measuring.report.json(conditions))? + "\n")?;
+        println!("written: {}", path.display());
+    }
+    done?;
+    measuring.check()
+}
+
+fn measure_all(arguments: &Arguments, measuring: &mut Measuring) -> Anyhow<()> {
+    let loopback = Network::Loopback;
+    if arguments.wants("loopback") {
+        measuring.throughput(&loopback, 4, false)?;
+    }
+    if arguments.wants("crash") {
+        measuring.crashes(&loopback)?;
+    }
+    if arguments.wants("leave") {
+        measuring.leaves(&loopback)?;
+    }
+    if let Some(missing) = network::missing() {
+        println!("The shaped network is SKIPPED: {missing}.");
+        return Ok(());
+    }
+    let congestion = arguments.congestion.as_deref();
+    println!("shaped: 100 Mbit/s uplinks, congestion control {}", network::congestion(congestion));
+    if arguments.wants("shaped") || arguments.wants("crash") || arguments.wants("leave") {
+        let shaped = Network::shaped(4, congestion)?;
+        if arguments.wants("shaped") {
+            measuring.throughput(&shaped, 4, false)?;
+        }
+        // Quick: how networks are shaped changes little for these.
+        if arguments.wants("crash") && !arguments.is_quick {
+            measuring.crashes(&shaped)?;
+        }
+        if arguments.wants("leave") && !arguments.is_quick {
+            measuring.leaves(&shaped)?;
+        }
+    }
+    if arguments.wants("shaped-8") {
+        measuring.throughput(&Network::shaped(8, congestion)?, 8, true)?;
+    }
+    Ok(())
+}
+
+fn implementations(is_alone: bool) -> Anyhow<Vec<Implementation>> {
+    let this = std::env::current_exe()?;
+    let mut all =
+        vec![Implementation { name: "samara-ring", program: this.into(), arguments: vec!["member".into()] }];
+    if is_alone {
+        return Ok(all);
+    }
+    let is_there = |program: &str| {
+        let mut command = Command::new(program);
+        command.arg("-version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !is_there("java") || !is_there("mvn") {
+        if std::env::var_os("SAMARA_REQUIRE_PEERS").is_some() {
+            return Err("SAMARA_REQUIRE_PEERS is set, but there is no Java or no Maven".into());
+        }
+        println!("There is no Java or no Maven, so JGroups is SKIPPED.");
+        return Ok(all);
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/java");
+    let built = Command::new("mvn").args(["-q", "-B", "compile"]).current_dir(&source).status()?;
+    if !built.success() {
+        return Err("interop/java does not build: see above".into());
+    }
+    let target = source.join("target");
+    let mut class_path = target.join("classes").into_os_string();
+    class_path.push(":");
+    class_path.push(target.join("lib").join("*"));
+    for (name, stack) in [("JGroups TCP", "tcp"), ("JGroups DAISYCHAIN", "daisychain")] {
+        let mut arguments: Vec<OsString> =
+            ["-Xms256m", "-Xmx256m", "-XX:+UseParallelGC", "-cp"].map(OsString::from).into();
+        arguments.extend([class_path.clone(), "samara.Member".into(), stack.into()]);
+        all.push(Implementation { name, program: "java".into(), arguments });
+    }
+    Ok(all)
+}

@@ -1,0 +1,124 @@
+//! The way from the hub to the application.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use samara_ring::Event;
+use tokio::sync::{Notify, mpsc};
+
+/// What a delivery takes in the queue besides its content, so that empty messages are bounded too.
+const OVERHEAD: usize = 64;
+
+fn weight(event: &Event) -> usize {
+    match event {
+        Event::Delivered { payload, .. } => payload.len() + OVERHEAD,
+        _ => OVERHEAD,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    bytes: AtomicUsize,
+    /// Told when what waits has become less than half of what may.
+    taken: Notify,
+}
+
+/// What happens in the group: deliveries, views and suspicions, in order. It ends when the member has left, or was dropped.
+///
+/// An application that does not take what comes makes the group wait, in the end.
+#[derive(Debug)]
+pub struct Events {
+    queue: mpsc::UnboundedReceiver<Event>,
+    shared: Arc<Shared>,
+    half: usize,
+}
+
+impl Events {
+    /// The next event; `None` at the end.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.queue.recv().await?;
+        self.took(&event);
+        Some(event)
+    }
+
+    /// The next event, if one waits.
+    pub fn try_next(&mut self) -> Option<Event> {
+        let event = self.queue.try_recv().ok()?;
+        self.took(&event);
+        Some(event)
+    }
+
+    fn took(&self, event: &Event) {
+        let weight = weight(event);
+        let before = self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);
+        if before > self.half && before - weight <= self.half {
+            self.shared.taken.notify_one();
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let event = self.queue.poll_recv(cx);
+        if let Poll::Ready(Some(event)) = &event {
+            self.took(event);
+        }
+        event
+    }
+}
+
+/// The hub's end.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    queue: mpsc::UnboundedSender<Event>,
+    shared: Arc<Shared>,
+    max: usize,
+}
+
+/// A queue in which so many bytes may wait before the engine is asked to hold back.
+pub(super) fn outlet(max: usize) -> (Outlet, Events) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let shared = Arc::new(Shared::default());
+    let events = Events { queue: receiver, shared: Arc::clone(&shared), half: max / 2 };
+    (Outlet { queue: sender, shared, max }, events)
+}
+
+impl Outlet {
+    pub(super) fn tell(&self, event: Event) {
+        let weight = weight(&event);
+        self.shared.bytes.fetch_add(weight, Ordering::AcqRel);
+        if self.queue.send(event).is_err() {
+            // Nobody listens: then nothing waits either.
+            self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.shared.bytes.load(Ordering::Acquire)
+    }
+
+    /// Whether more waits than may. Of an application that is gone nothing is expected.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes() > self.max && !self.queue.is_closed()
+    }
+
+    /// Whether there is room again, after it was full.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes() <= self.max / 2 || self.queue.is_closed()
+    }
+
+    /// Waits until there is room, or the application is gone.
+    pub(super) async fn wait_for_room(&self) {
+        while !self.has_room() {
+            tokio::select! {
+                () = self.shared.taken.notified() => {}
+                () = self.queue.closed() => {}
+            }
+        }
+    }
+}

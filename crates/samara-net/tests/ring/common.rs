@@ -1,0 +1,102 @@
+//! Members on loopback, and what they are waited for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samara_net::ring::{Event, Events, Group, Options, View};
+use tokio::time::timeout;
+
+/// For whatever should happen soon: busy machines are slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn options() -> Options {
+    Options::new("test", SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// A member with its events.
+pub(crate) struct Node {
+    pub(crate) group: Group,
+    pub(crate) events: Events,
+    /// Payloads by the rank-independent name of their sender, in order.
+    pub(crate) delivered: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+/// So many members, which join one after another. `change` can set what their options should have.
+pub(crate) async fn start(count: usize, change: impl Fn(usize, Options) -> Options) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for index in 0..count {
+        let seeds: Vec<SocketAddr> = nodes.iter().map(|node| node.group.address()).collect();
+        let options = change(index, options()).with_seeds(seeds);
+        let joined = timeout(PATIENCE, Group::join(options)).await.expect("joins in time");
+        let (group, events) = joined.expect("joins");
+        nodes.push(Node { group, events, delivered: Vec::new() });
+    }
+    for node in &mut nodes {
+        node.wait_for_view(count).await;
+    }
+    nodes
+}
+
+impl Node {
+    /// Takes events until one is picked.
+    pub(crate) async fn until<T>(&mut self, mut pick: impl FnMut(&mut Self, &Event) -> Option<T>) -> T {
+        loop {
+            let event = timeout(PATIENCE, self.events.next()).await.expect("happens in time");
+            let event = event.expect("the member runs");
+            if let Event::Delivered { origin, payload, .. } = &event {
+                let name = std::str::from_utf8(origin.identity.as_bytes()).unwrap().parse().unwrap();
+                self.delivered.push((name, payload.to_bytes().to_vec()));
+            }
+            if let Some(picked) = pick(self, &event) {
+                return picked;
+            }
+        }
+    }
+
+    pub(crate) async fn wait_for_view(&mut self, members: usize) -> Arc<View> {
+        if let Some(view) = self.group.view().filter(|view| view.len() == members) {
+            return view;
+        }
+        self.until(|_, event| match event {
+            Event::View(view) if view.len() == members => Some(Arc::clone(view)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until so many messages were delivered since the start.
+    pub(crate) async fn wait_for_messages(&mut self, count: usize) {
+        while self.delivered.len() < count {
+            self.until(|_, event| matches!(event, Event::Delivered { .. }).then_some(())).await;
+        }
+    }
+
+    /// What was delivered of one sender.
+    pub(crate) fn of(&self, sender: SocketAddr) -> Vec<&[u8]> {
+        let of_sender = self.delivered.iter().filter(|(name, _)| *name == sender);
+        of_sender.map(|(_, payload)| payload.as_slice()).collect()
+    }
+}
+
+/// A message that says whose it is, and the how manieth.
+pub(crate) fn message(sender: usize, number: usize, len: usize) -> Vec<u8> {
+    let mut message = format!("{sender}:{number}:").into_bytes();
+    message.resize(message.len().max(len), b'.');
+    message
+}
+
+/// Sends in the background.
+pub(crate) fn send(group: &Group, sender: usize, count: usize, len: usize) -> tokio::task::JoinHandle<()> {
+    let group = group.clone();
+    tokio::spawn(async move {
+        for number in 0..count {
+            group.broadcast(message(sender, number, len)).await.expect("is taken");
+        }
+    })
+}
+
+/// All messages of one sender, in order.
+pub(crate) fn all(sender: usize, count: usize, len: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|number| message(sender, number, len)).collect()
+}

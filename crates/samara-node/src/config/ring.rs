@@ -1,0 +1,79 @@
+//! `[ring]`: a member of a group.
+
+use std::net::SocketAddr;
+
+use samara_lab::units::Size;
+use samara_net::ring::{self, Preset};
+use samara_ring::{Shape, ShapeChoice};
+use serde::Deserialize;
+
+use super::Network;
+use super::check::{Wrong, check};
+
+/// A member of a group, over framed TCP.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ring {
+    /// Which kind: the name of a preset.
+    #[serde(default = "default_preset")]
+    pub preset: String,
+    /// How messages travel: the name of a shape; that of the preset, if it is not given.
+    pub shape: Option<String>,
+    /// The group: nodes of another one are not let in.
+    pub group: String,
+    /// Where to listen, as `192.0.2.1:7800`.
+    pub listen: SocketAddr,
+    /// The address at which others dial this member, if it is another one.
+    pub advertise: Option<SocketAddr>,
+    /// Members to look for.
+    #[serde(default)]
+    pub seeds: Vec<SocketAddr>,
+    /// Bytes of own messages that wait to be broadcast; whoever broadcasts more waits.
+    #[serde(default = "default_queue")]
+    pub queue: Size,
+}
+
+fn default_preset() -> String {
+    Preset::Fifo.name().to_owned()
+}
+
+fn default_queue() -> Size {
+    Size::from_bytes(256 << 10)
+}
+
+impl Ring {
+    pub(super) fn checked(&self, network: &Network) -> Result<ring::Options, Wrong> {
+        let preset = Preset::from_name(&self.preset).ok_or_else(|| {
+            let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+            let message = format!("found {:?}; expected one of {}", self.preset, names.join(", "));
+            ("ring.preset".to_owned(), message)
+        })?;
+        let mut config = preset.config();
+        if let Some(name) = &self.shape {
+            let shape = Shape::from_name(name).ok_or_else(|| {
+                let names: Vec<_> = Shape::ALL.iter().map(|shape| shape.name()).collect();
+                ("ring.shape".to_owned(), format!("found {name:?}; expected one of {}", names.join(", ")))
+            })?;
+            config.shape = ShapeChoice::Fixed(shape);
+        }
+        check(!self.group.trim().is_empty(), "ring.group", || "found nothing; expected a name".to_owned())?;
+        let options = ring::Options {
+            advertise: self.advertise,
+            seeds: self.seeds.clone(),
+            config,
+            queue_bytes: usize::try_from(self.queue.bytes()).unwrap_or(usize::MAX),
+            max_pending: network.max_pending as usize,
+            ..ring::Options::new(&self.group, self.listen)
+        };
+        options.check().map_err(|error| {
+            let key = match error.field {
+                "queue_bytes" => "ring.queue",
+                "advertise" => "ring.advertise",
+                // What is left of what the configuration can say: total order needs the ring.
+                _ => "ring.shape",
+            };
+            (key.to_owned(), format!("found {}; expected {}", error.found, error.expected))
+        })?;
+        Ok(options)
+    }
+}

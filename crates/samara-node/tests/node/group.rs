@@ -1,0 +1,90 @@
+//! The member of a group in a node.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::common::*;
+
+/// A section for a member that looks for these.
+fn ring(seeds: &[String]) -> String {
+    format!("[ring]\ngroup = \"test\"\nlisten = \"127.0.0.1:0\"\nseeds = {seeds:?}\n{FAST}")
+}
+
+fn address(node: &Node) -> String {
+    node.running.ready().group.as_ref().expect("a member").address.to_string()
+}
+
+/// Waits until the group is as it should be, as a node sees it.
+async fn until(node: &Node, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let grown = async {
+        loop {
+            let status = node.get("/v1/group").await;
+            if is_so(&status) {
+                return status;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, grown).await.unwrap_or_else(|_| panic!("in vain for {what}"))
+}
+
+fn members(status: &Value) -> usize {
+    status["members"].as_array().expect("members").len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_reach_all_members_and_leavers_are_missed_by_nobody() {
+    let first = node(80, &[], "", &ring(&[])).await;
+    let seeds = [address(&first)];
+    let second = node(81, &[], "", &ring(&seeds)).await;
+    let third = node(82, &[], "", &ring(&seeds)).await;
+    for node in [&first, &second, &third] {
+        until(node, "a view of three", |status| members(status) == 3).await;
+    }
+    let sent = first.post("/v1/group/broadcast", json!({ "text": "a message" })).await;
+    assert_eq!(sent["bytes"], 9);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let at = now + 100_000_000;
+    let plan = json!({ "broadcasts": [{ "at_unix_ns": at, "random_bytes": 100_000 }] });
+    assert_eq!(second.post("/v1/group/schedule", plan).await["planned"], json!([0]));
+    for node in [&first, &second, &third] {
+        until(node, "both messages", |status| status["delivered"] == 2).await;
+        let list = node.get("/v1/group/deliveries/0").await;
+        let list = list["deliveries"].as_array().unwrap();
+        assert_eq!(list.len(), 2);
+        let of = |origin: &str| list.iter().find(|delivery| delivery["origin"] == origin).unwrap();
+        assert_eq!((&of(&seeds[0])["bytes"], &of(&seeds[0])["number"]), (&json!(9), &json!(1)));
+        assert!(of(&seeds[0])["at_unix_ns"].as_u64() > sent["at_unix_ns"].as_u64());
+        assert_eq!(of(&address(&second))["bytes"], 100_000);
+        assert!(of(&address(&second))["at_unix_ns"].as_u64() >= Some(at));
+    }
+    assert_eq!(second.get("/v1/group/schedule").await[0]["state"], "published");
+    let metrics = third.metrics().await;
+    for (name, expected) in [
+        ("samara_group_delivered_total", 2.0),
+        ("samara_group_delivered_bytes_total", 100_009.0),
+        ("samara_group_members", 3.0),
+        ("samara_group_links", 2.0),
+        ("samara_group_ignored_total{cause=\"duplicate\"}", 0.0),
+    ] {
+        assert_eq!(value(&metrics, name), expected, "{name}");
+    }
+
+    let stopped = third.running.stop().await.expect("it stops");
+    assert!(stopped.drained && stopped.group.expect("a member").left);
+    for node in [&first, &second] {
+        let status = until(node, "a view of two", |status| members(status) == 2).await;
+        assert_eq!(status["members"][0]["address"], seeds[0].as_str());
+    }
+}
+
+#[tokio::test]
+async fn without_a_section_there_is_no_group() {
+    let node = node(83, &[], "", FAST).await;
+    assert!(node.running.ready().group.is_none());
+    let (status, answer) = node.try_post("/v1/group/broadcast", "{\"text\": \"x\"}").await;
+    assert_eq!(status, 404);
+    assert!(answer["error"].as_str().unwrap().contains("[ring]"), "{answer}");
+}
