@@ -47,6 +47,9 @@ pub(super) struct Inbound {
     pub(super) room: Arc<Semaphore>,
 }
 
+/// Both ends of a queue.
+type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
+
 /// Everything that a member is.
 pub(super) struct Hub {
     driver: Driver<Ring>,
@@ -61,8 +64,8 @@ pub(super) struct Hub {
     pending: usize,
     connections: u64,
     tasks: JoinSet<()>,
-    attempts: (UnboundedSender<Attempt>, UnboundedReceiver<Attempt>),
-    told: (UnboundedSender<(u64, Told)>, UnboundedReceiver<(u64, Told)>),
+    attempts: Channel<Attempt>,
+    told: Channel<(u64, Told)>,
     inbound: Inbound,
     /// Bytes of the queue's room that messages take.
     taken: usize,
