@@ -112,7 +112,7 @@ impl Job {
             }
             Phase::Reveal if seat.is_last() => Work { powers: 2, products: 12, ..Work::default() },
             Phase::Reveal => Work { powers: 2, ..Work::default() },
-            Phase::Decrypt => Work { products: 4, streams: 4, ..Work::default() },
+            Phase::Decrypt => Work { products: 4, streams: 3, ..Work::default() },
             Phase::Permute if seat.is_last() => Work { products: 6, streams: 1, ..Work::default() },
             Phase::Permute | Phase::Result => Work { products: 2, streams: 1, ..Work::default() },
         };

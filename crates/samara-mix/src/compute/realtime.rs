@@ -6,7 +6,7 @@ use super::cmix::{CMix, Pass};
 use super::vault::{BadElement, Input, Output, Seat, Slots, Voided};
 use crate::content;
 use crate::group::field::{Field, Form, Modulus};
-use crate::sender::{FIELD_BYTES, Half, SenderId, code, credential_bytes, payload_key_stream};
+use crate::sender::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys};
 use crate::{Group, Secret};
 
 /// A slot whose sender is known, and made it for this round.
@@ -105,11 +105,9 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
             let is_kept = admitted.is_some() || (matches!(entry, Entry::WasVoid) && sound.is_some());
             let Some(payloads) = (if is_kept { sound } else { read(&void) }) else { continue };
             let factors = self.factors(Pass::Decrypt, slots.first + index as u32);
-            for ((payload, factor), half) in payloads.iter().zip(factors.iter()).zip([Half::A, Half::B]) {
-                let factor = admitted.map_or(*factor, |Admitted { shared, salt }| {
-                    let mut stream = payload_key_stream(shared, slots.round, salt, half);
-                    factor.mul(&Field::random(&mut stream))
-                });
+            let mut keys = admitted.map(|of| payload_keys(of.shared, slots.round, &of.salt));
+            for (payload, factor) in payloads.iter().zip(factors.iter()) {
+                let factor = keys.as_mut().map_or(*factor, |keys| factor.mul(&Field::random(keys)));
                 Field::<M, LIMBS>::write(&Field::times(payload, &factor), &mut out.elements);
             }
             pop_code(self.seat, credentials, admitted.is_none(), &mut out.credentials);

@@ -70,22 +70,9 @@ impl Keyring {
     }
 }
 
-/// Which of the two elements of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    A,
-    B,
-}
-
-/// The stream that the key of an element comes from, at the sender and at the node.
-pub(crate) fn payload_key_stream(
-    shared: &Secret,
-    round: u64,
-    salt: &[u8; FIELD_BYTES],
-    half: Half,
-) -> Stream {
-    let half: &[u8] = if half == Half::A { b"a" } else { b"b" };
-    shared.stream_of("payload key", &[&round.to_le_bytes(), salt, half])
+/// The stream that the keys of a slot come from, first that of element A, then that of B, at the sender and at the node.
+pub(crate) fn payload_keys(shared: &Secret, round: u64, salt: &[u8; FIELD_BYTES]) -> Stream {
+    shared.stream_of("payload keys", &[&round.to_le_bytes(), salt])
 }
 
 /// The code by which a node knows that a registered sender made a slot for this round. The first node of a team sees the elements as

@@ -10,7 +10,7 @@ pub use agree::KeyPair;
 pub use keyring::{Keyring, RegisterError};
 pub use seal::{Batch, BatchError, SealError, Sealed, Sender};
 
-pub(crate) use keyring::{Half, code, payload_key_stream};
+pub(crate) use keyring::{code, payload_keys};
 
 /// The name of a sender, for example the hash of its public key. 32 zeros are nobody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

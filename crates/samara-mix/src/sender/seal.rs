@@ -6,9 +6,9 @@ use bytes::Bytes;
 use crypto_bigint::Uint;
 use thiserror::Error;
 
-use super::{FIELD_BYTES, Half, SenderId, code, credential_bytes, payload_key_stream};
+use super::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys};
 use crate::content::to_elements;
-use crate::group::field::{Field, Modulus};
+use crate::group::field::{Field, Form, Modulus};
 use crate::group::with_field;
 use crate::{Group, Secret};
 
@@ -99,14 +99,7 @@ impl Sender {
         let shared = |node: &u32| self.secrets.get(node).ok_or(SealError::Stranger { node: *node });
         let secrets = team.iter().map(shared).collect::<Result<Vec<&Secret>, SealError>>()?;
         let mut elements = to_elements(self.group, content);
-        let (a, b) = elements.split_at_mut(self.group.element_bytes());
-        for (element, half) in [(a, Half::A), (b, Half::B)] {
-            with_field!(
-                self.group,
-                F => F::cover(element, round, &salt, half, &secrets),
-                model => ()
-            );
-        }
+        with_field!(self.group, F => F::cover(&mut elements, round, &salt, &secrets), model => ());
         let mut credentials = Vec::with_capacity(credential_bytes(team.len()));
         credentials.extend_from_slice(&salt);
         credentials.extend_from_slice(&self.id.0);
@@ -119,15 +112,21 @@ impl Sender {
 }
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
-    /// Multiplies an element by the inverse of the keys of all nodes.
-    fn cover(element: &mut [u8], round: u64, salt: &[u8; FIELD_BYTES], half: Half, secrets: &[&Secret]) {
-        let key = |secret: &&Secret| Self::random(&mut payload_key_stream(secret, round, salt, half));
-        let product = secrets.iter().map(key).reduce(|product, key| product.mul(&key));
-        // Keys are not 0, and the modulus is prime: there is an inverse.
-        let Some(inverse) = product.and_then(|product| product.invert().into_option()) else { return };
-        let mut out = Vec::with_capacity(element.len());
-        Self::write(&Self::times(&Uint::from_be_slice(element), &inverse), &mut out);
-        element.copy_from_slice(&out);
+    /// Multiplies both elements by the inverses of the keys of all nodes.
+    fn cover(elements: &mut [u8], round: u64, salt: &[u8; FIELD_BYTES], secrets: &[&Secret]) {
+        let keys = |secret: &&Secret| {
+            let mut stream = payload_keys(secret, round, salt);
+            [Self::random(&mut stream), Self::random(&mut stream)]
+        };
+        let multiply = |[a, b]: [_; 2], [c, d]: [_; 2]| [Form::<M, LIMBS>::mul(&a, &c), Form::mul(&b, &d)];
+        let Some(products) = secrets.iter().map(keys).reduce(multiply) else { return };
+        for (element, product) in elements.chunks_exact_mut(Self::BYTES).zip(products) {
+            // Keys are not 0, and the modulus is prime: there is an inverse.
+            let Some(inverse) = product.invert().into_option() else { return };
+            let mut out = Vec::with_capacity(Self::BYTES);
+            Self::write(&Self::times(&Uint::from_be_slice(element), &inverse), &mut out);
+            element.copy_from_slice(&out);
+        }
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Net {
     pub rate: u64,
     /// What a slot costs to be worked on.
     pub slot_cost: Duration,
+    /// How long senders take for a batch.
+    pub pause: Duration,
     /// Precomputation costs nothing.
     pub is_precomputation_free: bool,
     /// Pairs that cannot reach each other.
@@ -126,6 +128,7 @@ impl Net {
             latency: Duration::from_millis(5),
             rate: 0,
             slot_cost: Duration::from_micros(20),
+            pause: Duration::from_millis(5),
             is_precomputation_free: false,
             cut: BTreeSet::new(),
             is_idle: false,
@@ -384,7 +387,7 @@ impl Net {
                         tamper(&plan, &mut sealed);
                     }
                     let batch = Batch::new(&sealed).unwrap();
-                    self.schedule(self.now + self.latency, host, What::Mix(plan.round, batch, life));
+                    self.schedule(self.now + self.pause, host, What::Mix(plan.round, batch, life));
                 }
                 self.record.take(self.now, host, Event::Open(plan));
             }

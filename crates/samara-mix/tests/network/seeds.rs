@@ -37,6 +37,8 @@ fn history(seed: u64) {
     let mut net = Net::new(seed, random_config(&mut rng));
     net.slot_cost = Duration::from_micros(10 + rng.below(400));
     net.latency = Duration::from_micros(2_000 + rng.below(30_000));
+    // Of a long history, most is waiting.
+    net.pause = Duration::from_millis(20 + rng.below(500));
     net.rate = [0, 1_000_000][rng.index(2)];
     let hosts = net.scheduler() as u64 + 1;
     let mut dead: BTreeSet<u32> = BTreeSet::new();
