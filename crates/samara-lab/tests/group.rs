@@ -116,6 +116,32 @@ fn whoever_fails_leaves_or_comes_nothing_is_lost_and_the_group_goes_on() {
     }
 }
 
+/// A minute of the hour (`samara run ring-hour`).
+#[test]
+fn full_load_with_jitter_and_loss_makes_nobody_suspect_anybody() {
+    for result in results("ring-hour", &[("group.duration", "1 min")], &["ring", "direct"], 1) {
+        assert_clean(&result);
+        let m = &result.metrics;
+        assert_eq!((m.suspicions, m.views), (0, 1), "{}", result.run.name);
+        assert!(m.packet_drops.random > 0 && m.uplink_utilisation > 0.6, "{:?}", m.packet_drops);
+    }
+}
+
+#[test]
+fn small_buffers_of_a_switch_stop_direct_sending_and_not_the_ring() {
+    let set = [("group.messages", "2000"), ("sweep.axis.0.values", r#"["16 kB", "128 kB"]"#)];
+    let all = results("ring-switch", &set, &["direct", "ring"], 1);
+    let share = |run: &str, buffer: &str| {
+        let is_it = |r: &&GroupResult| {
+            r.run.name == run
+                && r.run.parameters.iter().any(|parameter| format!("{parameter:?}").contains(buffer))
+        };
+        all.iter().find(is_it).unwrap().metrics.share_of_bound
+    };
+    assert!(share("direct", "128 kB") > 0.9 && share("direct", "16 kB") < 0.5);
+    assert!(share("ring", "128 kB") > 0.9 && share("ring", "16 kB") > 0.9);
+}
+
 #[test]
 fn daisychain_waits_for_its_failure_detector() {
     let set = [("group.duration", "3 s")];

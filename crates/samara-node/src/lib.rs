@@ -3,7 +3,7 @@
 //!
 //! [`run()`] is the whole program; [`Running`] is the same node within another one. The configuration is [`NodeConfig`], documented in
 //! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`,
-//! the group in `docs/guides/ring.md`.
+//! the group in `docs/guides/groups.md`.
 
 mod clock;
 pub mod config;

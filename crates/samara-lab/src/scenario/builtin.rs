@@ -57,6 +57,8 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-senders",
         "ring-members",
         "ring-size",
+        "ring-switch",
+        "ring-hour",
         "relay-window",
     )
 }

@@ -7,7 +7,7 @@
 //!
 //! Every member is a process of its own. The shaped network has a namespace for each, with an uplink of 100 Mbit/s; it needs root, and is
 //! left out without. JGroups needs Java and Maven (`interop/java`), and is left out without, but not where `SAMARA_REQUIRE_PEERS` is set.
-//! See docs/guides/ring.md.
+//! See docs/guides/groups.md.
 
 mod cluster;
 #[path = "../throughput/histogram.rs"]

@@ -152,3 +152,9 @@ fn long_labels_are_wrapped_and_then_cut() {
     assert!(lines.len() == 2 && lines[1].ends_with('…'), "{lines:?}");
     assert!(lines.iter().all(|line| text_pixels(line, LABEL_SIZE) <= 90.0), "{lines:?}");
 }
+
+#[test]
+fn numbers_below_one_are_written_as_they_are() {
+    let labels = [0.2, 0.000_5, 1.5, 2e6, 0.0].map(|value| Unit::Number.label(value));
+    assert_eq!(labels, ["0.2", "0.0005", "1.5", "2 M", "0"]);
+}

@@ -34,7 +34,7 @@ impl Unit {
             if value == 0.0 { "0".to_owned() } else { format!("{}{unit}", digits(value / factor)) }
         };
         match self {
-            Self::Number | Self::Count => with(&[(1e9, " G"), (1e6, " M"), (1.0, ""), (1e-9, "")]),
+            Self::Number | Self::Count => with(&[(1e9, " G"), (1e6, " M"), (1.0, "")]),
             Self::Milliseconds => with(&[(1e3, " s"), (1.0, " ms"), (1e-3, " µs")]),
             Self::Bytes => with(&[(1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")]),
             Self::Share => format!("{} %", digits(value * 100.0)),

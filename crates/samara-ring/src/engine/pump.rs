@@ -6,7 +6,7 @@ use samara_engine::Frame;
 use samara_engine::outbox::Lane;
 use samara_engine::{PeerId, Time};
 
-use super::current::Item;
+use super::current::{Current, Item};
 use super::metrics::Ignored;
 use super::stream::weight;
 use super::{Cx, Event, Ring};
@@ -72,7 +72,8 @@ impl Ring {
             return false;
         }
         let mut filling = Filling { others: self.others(index), ..Filling::default() };
-        while !filling.is_full(self.config.batch_bytes) && self.fill_one(index, &mut filling, cx) {}
+        let batch = self.batch_bytes();
+        while !filling.is_full(batch) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
         // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
         // only hold them up.
@@ -94,6 +95,14 @@ impl Ring {
         }
         self.send_data(index, filling, cx);
         has_data
+    }
+
+    /// The most bytes of a frame. Each member receives a frame whole before it passes it on: so that frames at all hops, on two laps, are no
+    /// more than a member may have on the way, those of large groups are smaller.
+    fn batch_bytes(&self) -> usize {
+        let members = self.current.as_ref().map_or(1, Current::len);
+        let share = self.config.window_max(members) / (2 * members as u64);
+        self.config.batch_bytes.min(usize::try_from(share).unwrap_or(usize::MAX)).max(1)
     }
 
     /// How many members, this one apart, have units that may have to go to this successor still.

@@ -33,6 +33,14 @@ fn the_ring_reaches_97_percent_of_the_bound() {
     }
 }
 
+/// Frames of 64 KiB at each of 63 hops would be more than a member of such a group may have on the way: they are smaller.
+#[test]
+fn one_sender_fills_the_link_of_a_large_group() {
+    let bound = formula::delivered_rate(1, formula::rate_max(64, 1, BPS as f64 / 8.0));
+    let reached = rate(&Config::default(), 64, 1, 3);
+    assert!(reached >= 0.9 * bound, "{:.4}", reached / bound);
+}
+
 #[test]
 fn total_order_costs_little_throughput() {
     let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));
