@@ -21,7 +21,7 @@ use tokio::time::sleep_until;
 use self::connections::{Attempt, accept};
 use super::events::Outlet;
 use super::hello::address_of;
-use super::link::{LINGER, LinkOptions, Order, Told};
+use super::link::{FromLink, LINGER, LinkOptions, Order, Told};
 use super::links::Links;
 use super::options::Options;
 use super::receive::PREFIX;
@@ -62,7 +62,7 @@ pub(super) struct Hub {
     connections: u64,
     tasks: JoinSet<()>,
     attempts: (UnboundedSender<Attempt>, UnboundedReceiver<Attempt>),
-    told: (UnboundedSender<(u64, Told)>, UnboundedReceiver<(u64, Told)>),
+    told: (UnboundedSender<FromLink>, UnboundedReceiver<FromLink>),
     inbound: Inbound,
     /// Bytes of the queue's room that messages take.
     taken: usize,
@@ -195,7 +195,7 @@ impl Hub {
 
     // ---- what links tell ----
 
-    fn listen_to(&mut self, first: (u64, Told)) {
+    fn listen_to(&mut self, first: FromLink) {
         let mut next = Some(first);
         for _ in 0..AT_ONCE {
             let Some((connection, told)) = next.take().or_else(|| self.told.1.try_recv().ok()) else { break };
