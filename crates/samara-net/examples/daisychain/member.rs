@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::{BufMut, BytesMut};
 use samara_net::ring::{Event, Events, Group, Options};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::Anyhow;
@@ -152,15 +153,13 @@ impl Member {
         self.halt.store(false, Ordering::Relaxed);
         let (group, index) = (self.group.clone(), self.index as u8);
         let (sent, halt) = (Arc::clone(&self.sent), Arc::clone(&self.halt));
-        let (start, start_ns) = (Instant::now(), unix_ns());
+        let mut pace = (rate > 0.0).then(|| pace(count, rate));
         self.sending = Some(tokio::spawn(async move {
-            for number in 0..count {
-                let mut due = unix_ns();
-                if rate > 0.0 {
-                    let offset = Duration::from_secs_f64(number as f64 / rate);
-                    tokio::time::sleep_until((start + offset).into()).await;
-                    due = start_ns + offset.as_nanos() as u64;
-                }
+            for _ in 0..count {
+                let due = match &mut pace {
+                    None => unix_ns(),
+                    Some(times) => times.recv().await.unwrap_or_else(unix_ns),
+                };
                 if halt.load(Ordering::Relaxed) {
                     return;
                 }
@@ -177,6 +176,22 @@ impl Member {
             }
         }));
     }
+}
+
+/// Tells when messages are due, in nanoseconds since 1970, at that time: from a thread of its own, since tokio's timers count milliseconds.
+fn pace(count: u64, rate: f64) -> mpsc::UnboundedReceiver<u64> {
+    let (sender, times) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let (start, start_ns) = (Instant::now(), unix_ns());
+        for number in 0..count {
+            let offset = Duration::from_secs_f64(number as f64 / rate);
+            std::thread::sleep((start + offset).saturating_duration_since(Instant::now()));
+            if sender.send(start_ns + offset.as_nanos() as u64).is_err() {
+                return;
+            }
+        }
+    });
+    times
 }
 
 /// Nanoseconds since 1970: the same clock in all processes.

@@ -39,6 +39,9 @@ pub(super) enum Told {
     Down(Closed),
 }
 
+/// Which connection tells what.
+pub(super) type FromLink = (u64, Told);
+
 /// How a link is set up.
 #[derive(Clone, Debug)]
 pub(super) struct LinkOptions {
@@ -55,7 +58,7 @@ pub(super) struct Link {
     sending: Sending,
     orders: UnboundedReceiver<Order>,
     /// Not bounded by itself: frames need a share of what may wait, and all else follows from what was handed over.
-    hub: UnboundedSender<(u64, Told)>,
+    hub: UnboundedSender<FromLink>,
     waiting: Arc<Semaphore>,
     /// A frame that waits for its share.
     held: Option<(RingFrame, usize)>,
@@ -68,7 +71,7 @@ impl Link {
         number: u64,
         options: Arc<LinkOptions>,
         orders: UnboundedReceiver<Order>,
-        hub: UnboundedSender<(u64, Told)>,
+        hub: UnboundedSender<FromLink>,
     ) -> Self {
         Self {
             number,

@@ -25,8 +25,9 @@
 //! broadcast -> own queue -> engine -> outbox -> link -> socket -> link -> engine -> deliveries
 //! ```
 //!
-//! A connection begins with `samring`, a byte of version (1), the group (the first 8 bytes of SHA-256 of its name), and the name of the sender with a byte of length in front; both sides send that at once. Then come frames
-//! ([`samara_ring::wire`]), each with its length in front (4 bytes, little endian).
+//! A connection begins with `samring`, a byte of version (1), the group (the first 8 bytes of SHA-256 of its name), and the name of the
+//! sender with a byte of length in front; both sides send that at once. Then come frames ([`samara_ring::wire`]), each with its length
+//! in front (4 bytes, little endian).
 //!
 //! The name of a member is the address at which it is dialled. Of two connections between the same members both ends keep the one
 //! that the member with the smaller address dialled.

@@ -34,7 +34,7 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub(super) fn new(frame_max: usize) -> Self {
-        Self { block: BytesMut::new(), spent: VecDeque::new(), frame_max }
+        Self { block: BytesMut::with_capacity(BLOCK), spent: VecDeque::new(), frame_max }
     }
 
     /// The length of the frame that comes next, if it is here.
@@ -73,10 +73,7 @@ impl Receiving {
             let mut next = self.empty_block(missing + self.block.len());
             next.extend_from_slice(&self.block);
             self.block.clear();
-            let spent = std::mem::replace(&mut self.block, next);
-            if spent.capacity() > 0 || self.spent.len() < SPENT_MAX {
-                self.spent.push_back(spent);
-            }
+            self.spent.push_back(std::mem::replace(&mut self.block, next));
             if self.spent.len() > SPENT_MAX {
                 self.spent.pop_front();
             }

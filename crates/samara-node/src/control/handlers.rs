@@ -119,8 +119,8 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse,
         None => None,
         Some(group) => Some(group.snapshot().await?),
     };
-    let text =
-        metrics::text(*snapshot, pool, group).map_err(|error| Failure::broken(format!("metrics: {error}")))?;
+    let text = metrics::text(*snapshot, pool, group)
+        .map_err(|error| Failure::broken(format!("metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 

@@ -12,7 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::unix_ns;
 use crate::metrics::GroupSnapshot;
-use crate::model::{Broadcast, Deliveries, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport};
+use crate::model::{
+    Broadcast, Deliveries, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
+};
 use crate::node::schedule::{Due, Plan, Planned};
 use crate::pool::Gone;
 use record::Record;

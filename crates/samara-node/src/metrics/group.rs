@@ -27,7 +27,11 @@ impl GroupSnapshot {
             ("group_refused", "Own messages that were not taken", ring.refused),
             ("group_delivered", "Messages that were delivered, own ones included", ring.delivered),
             ("group_delivered_bytes", "Their bytes", ring.delivered_bytes),
-            ("group_received_units", "Messages and chunks that came, duplicates included", ring.received_units),
+            (
+                "group_received_units",
+                "Messages and chunks that came, duplicates included",
+                ring.received_units,
+            ),
             ("group_forwarded_units", "Messages and chunks that were passed on", ring.forwarded_units),
             ("group_resent_units", "Messages and chunks that were sent again", ring.resent_units),
         ];

@@ -21,7 +21,7 @@ use tokio::time::sleep_until;
 use self::connections::{Attempt, accept};
 use super::events::Outlet;
 use super::hello::address_of;
-use super::link::{LINGER, LinkOptions, Order, Told};
+use super::link::{FromLink, LINGER, LinkOptions, Order, Told};
 use super::links::Links;
 use super::options::Options;
 use super::receive::PREFIX;
@@ -47,9 +47,6 @@ pub(super) struct Inbound {
     pub(super) room: Arc<Semaphore>,
 }
 
-/// Both ends of a queue.
-type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
-
 /// Everything that a member is.
 pub(super) struct Hub {
     driver: Driver<Ring>,
@@ -64,8 +61,8 @@ pub(super) struct Hub {
     pending: usize,
     connections: u64,
     tasks: JoinSet<()>,
-    attempts: Channel<Attempt>,
-    told: Channel<(u64, Told)>,
+    attempts: (UnboundedSender<Attempt>, UnboundedReceiver<Attempt>),
+    told: (UnboundedSender<FromLink>, UnboundedReceiver<FromLink>),
     inbound: Inbound,
     /// Bytes of the queue's room that messages take.
     taken: usize,
@@ -198,7 +195,7 @@ impl Hub {
 
     // ---- what links tell ----
 
-    fn listen_to(&mut self, first: (u64, Told)) {
+    fn listen_to(&mut self, first: FromLink) {
         let mut next = Some(first);
         for _ in 0..AT_ONCE {
             let Some((connection, told)) = next.take().or_else(|| self.told.1.try_recv().ok()) else { break };
