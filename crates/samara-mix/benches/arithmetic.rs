@@ -62,6 +62,8 @@ struct Library {
     power: f64,
     product: f64,
     inversion: f64,
+    /// Two elements of a stream of BLAKE3.
+    stream: f64,
 }
 
 /// Seconds that this thread has run: other programs are left out.
@@ -91,6 +93,14 @@ fn library<M: ConstMontyParams<LIMBS>, const LIMBS: usize>(exponent_bits: u32) -
         power: best(20, || black_box(&base).pow_amm_bounded_exp(black_box(&exponent), exponent_bits)),
         product: best(10_000, || black_box(&base).mul(black_box(&other))),
         inversion: best(20, || black_box(&base).invert()),
+        stream: best(1_000, || {
+            let mut elements = vec![0; 2 * LIMBS * 8];
+            blake3::Hasher::new_keyed(black_box(&[7; 32]))
+                .update(&[1; 64])
+                .finalize_xof()
+                .fill(&mut elements);
+            elements
+        }),
     }
 }
 
@@ -100,6 +110,7 @@ impl Library {
         (work.powers + work.table_powers) as f64 * self.power
             + work.products as f64 * self.product
             + work.inversions as f64 * self.inversion
+            + work.streams as f64 * self.stream
     }
 }
 
@@ -306,11 +317,12 @@ fn main() {
         _ => library::<Any2048, { U2048::LIMBS }>(256),
     };
     println!(
-        "{}: power {:.0} us, product {:.2} us, inversion {:.0} us",
+        "{}: power {:.0} us, product {:.2} us, inversion {:.0} us, stream {:.2} us",
         group.name(),
         library.power * 1e6,
         library.product * 1e6,
-        library.inversion * 1e6
+        library.inversion * 1e6,
+        library.stream * 1e6
     );
     let worst = phases(group, &library, size);
     scaling(group, size);

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use blake3::{Hasher, OutputReader};
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing, optimization_barrier};
 
 /// 32 secret bytes. Erased when dropped, never printed, compared in constant time.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -39,7 +39,9 @@ impl Secret {
             hasher.update(part);
         });
         let stream = Stream(hasher.finalize_xof());
-        hasher.zeroize();
+        // The key is overwritten as a whole: byte by byte, the two kilobytes of a hasher cost as much as a multiplication.
+        hasher = Hasher::new();
+        optimization_barrier(&hasher);
         stream
     }
 
