@@ -16,6 +16,8 @@ const NUMBERS_MAX: usize = 16;
 /// More runs are not drawn, and so many beside each other.
 const RUNS_MAX: usize = 8;
 const COLUMNS: usize = 4;
+/// Fields of more members take twice the width.
+const SMALL: usize = 6;
 /// Pixels of a link's cell.
 const CELL_PIXELS: (u32, u32) = (54, 36);
 /// Characters of a title are wider than those of other text.
@@ -57,7 +59,7 @@ pub(super) fn fields(rows: &[Row]) -> Option<Figure> {
     let shown: Vec<&Row> =
         rows.iter().filter(|row| row.first.members.len() <= MEMBERS_MAX).take(RUNS_MAX).collect();
     let most = shown.iter().map(|row| row.first.members.len()).max()?;
-    let columns = shown.len().min(COLUMNS);
+    let columns = shown.len().min(if most > SMALL { COLUMNS / 2 } else { COLUMNS });
     let lines = shown.len().div_ceil(columns);
     let field = (
         LEFT + 2 * MARGIN + CELL_PIXELS.0 * most as u32,
