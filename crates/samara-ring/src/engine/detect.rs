@@ -50,6 +50,7 @@ impl Ring {
         let heartbeat = Heartbeat {
             group: self.config.group,
             incarnation: self.me.incarnation,
+            leader: self.leader_for(peer, now),
             view: view.map(|view| view.id),
             members: view.map_or(0, |view| view.len() as u16),
             promised: self.flush.as_ref().map(|flush| flush.prepare.proposal),
@@ -97,6 +98,11 @@ impl Ring {
         peer.suspects.clone_from(&heartbeat.suspects);
         peer.progress = heartbeat.progress;
         self.install_if_others_have(heartbeat.view, cx);
+        if let Some(leader) = &heartbeat.leader
+            && self.peers.wanted() < self.config.members_max
+        {
+            self.want_link(leader, cx);
+        }
         if is_news {
             self.report_suspects(cx);
             self.evaluate(cx);

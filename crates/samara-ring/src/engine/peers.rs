@@ -198,6 +198,11 @@ impl Peers {
         dial.next = dial.next.min(next);
     }
 
+    /// Nodes that a link is wanted to.
+    pub(super) fn wanted(&self) -> usize {
+        self.dials.len()
+    }
+
     /// Wants no link to this node any more, unless it is a seed.
     pub(super) fn forget(&mut self, identity: &PeerIdentity) {
         if self.dials.get(identity).is_some_and(|dial| dial.until != Time::MAX) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{PeerId, Time};
+use samara_engine::{PeerId, PeerIdentity, Time};
 
 use super::metrics::Ignored;
 use super::{Cx, Ring, SuspectCause};
@@ -71,7 +71,12 @@ impl Ring {
 
     /// Whether this node is the first member of its view that is neither taken for failed nor leaving.
     pub(super) fn is_acting(&self, now: Time) -> bool {
-        let Some(current) = &self.current else { return false };
+        self.current.as_ref().is_some_and(|current| self.acting(now) == Some(current.rank))
+    }
+
+    /// The first member of the view that is neither taken for failed nor leaving.
+    fn acting(&self, now: Time) -> Option<u16> {
+        let current = self.current.as_ref()?;
         let remains = |rank: u16, even_leaving: bool| {
             if rank == current.rank {
                 return even_leaving || !self.is_leaving_now();
@@ -80,7 +85,17 @@ impl Ring {
         };
         let ranks = 0..current.len() as u16;
         let acting = ranks.clone().find(|rank| remains(*rank, false));
-        acting.or_else(|| ranks.clone().find(|rank| remains(*rank, true))) == Some(current.rank)
+        acting.or_else(|| ranks.clone().find(|rank| remains(*rank, true)))
+    }
+
+    /// Who can take in a node that is in another view, or in none: it may be connected with this one only.
+    pub(super) fn leader_for(&self, outsider: PeerId, now: Time) -> Option<PeerIdentity> {
+        let current = self.current.as_ref()?;
+        if current.rank_of(outsider).is_some() {
+            return None;
+        }
+        let leader = self.acting(now).filter(|rank| *rank != current.rank)?;
+        Some(current.view.members[usize::from(leader)].identity.clone())
     }
 
     fn is_rank_leaving(&self, rank: u16) -> bool {

@@ -89,6 +89,7 @@ fn hello(r: &mut Reader<'_>, limits: &Limits) -> Result<Hello, WireError> {
 
 fn heartbeat(r: &mut Reader<'_>, limits: &Limits) -> Result<Heartbeat, WireError> {
     let (group, incarnation) = (r.fixed("heartbeat.group")?, r.fixed("heartbeat.incarnation")?);
+    let leader = r.bytes(limits.identity_bytes, "heartbeat.leader")?;
     let (view, members) = (r.optional("heartbeat.view")?, r.short("heartbeat.members")?);
     let (promised, leaving) = (r.optional("heartbeat.promised")?, r.flag("heartbeat.leaving")?);
     let count = r.count(limits.members, 1, "heartbeat.suspects")?;
@@ -96,6 +97,7 @@ fn heartbeat(r: &mut Reader<'_>, limits: &Limits) -> Result<Heartbeat, WireError
     Ok(Heartbeat {
         group,
         incarnation,
+        leader: (!leader.is_empty()).then(|| PeerIdentity::new(&leader)),
         view,
         members,
         promised,

@@ -1,6 +1,7 @@
 //! Writing frames, and knowing how long they are without writing them: one walk over the fields does both.
 
 use bytes::Bytes;
+use samara_engine::PeerIdentity;
 
 use super::frame::{Ack, Cut, Data, Heartbeat, Hello, Prepare, Resume, RingFrame, State, Unit};
 use super::{VERSION, flag, kind};
@@ -151,6 +152,7 @@ fn write_heartbeat<S: Sink>(heartbeat: &Heartbeat, sink: &mut S) {
     sink.byte(kind::HEARTBEAT);
     sink.fixed(heartbeat.group);
     sink.fixed(heartbeat.incarnation);
+    sink.bytes(heartbeat.leader.as_ref().map_or(&[], PeerIdentity::as_bytes));
     sink.optional(heartbeat.view);
     sink.varint(heartbeat.members.into());
     sink.optional(heartbeat.promised);

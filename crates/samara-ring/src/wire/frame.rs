@@ -79,6 +79,8 @@ pub struct Heartbeat {
     pub group: u64,
     /// Which life of the sender this is.
     pub incarnation: u64,
+    /// To those who are not in its view: who can take them in.
+    pub leader: Option<PeerIdentity>,
     /// Its view, if it has one.
     pub view: Option<ViewId>,
     /// How many members that has.

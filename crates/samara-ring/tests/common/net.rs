@@ -157,8 +157,13 @@ impl Net {
 
     /// A host that knows so many seeds, the first ones.
     pub fn add(&mut self, config: &Config, seeds: u32) -> u32 {
+        self.add_knowing(config, 0..seeds)
+    }
+
+    /// A host that knows these.
+    pub fn add_knowing(&mut self, config: &Config, seeds: impl IntoIterator<Item = u32>) -> u32 {
         let number = self.hosts.len() as u32;
-        let config = Config { seeds: (0..seeds).map(identity).collect(), ..config.clone() };
+        let config = Config { seeds: seeds.into_iter().map(identity).collect(), ..config.clone() };
         let seed = self.rng.next_u64();
         self.hosts.push(Host {
             engine: Box::new(Ring::new(config.clone(), identity(number)).unwrap()),

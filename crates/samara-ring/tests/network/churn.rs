@@ -130,6 +130,21 @@ fn a_joiner_gets_a_clean_cut() {
     }
 }
 
+/// Only one member of a group takes newcomers in. Whichever one a newcomer knows, it is told of that one.
+#[test]
+fn whoever_knows_any_member_comes_in() {
+    for known in 0..4 {
+        let config = Config::default();
+        let mut net = Net::group(1, SHAPED, 4, &config);
+        let joiner = net.add_knowing(&config, [known]);
+        net.run_for(Duration::from_secs(2));
+        net.assert_together(&[0, 1, 2, 3, joiner]);
+        let last = net.add_knowing(&config, [joiner]);
+        net.run_for(Duration::from_secs(2));
+        net.assert_together(&[0, 1, 2, 3, joiner, last]);
+    }
+}
+
 #[test]
 fn both_sides_of_a_partition_go_on_and_merge() {
     for (name, config) in configs() {

@@ -23,6 +23,10 @@ fn content() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..300).prop_map(Bytes::from)
 }
 
+fn name() -> impl Strategy<Value = PeerIdentity> {
+    vec(any::<u8>(), 1..40).prop_map(|bytes| PeerIdentity::new(&bytes))
+}
+
 fn member() -> impl Strategy<Value = Member> {
     let identity = vec(any::<u8>(), 0..40).prop_map(|bytes| PeerIdentity::new(&bytes));
     (identity, any::<u64>()).prop_map(|(identity, incarnation)| Member { identity, incarnation })
@@ -47,11 +51,19 @@ fn ack() -> impl Strategy<Value = Ack> {
 }
 
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let one = (any::<u64>(), any::<u64>(), option::of(view()), any::<u16>(), option::of(view()));
+    let one = (
+        any::<u64>(),
+        any::<u64>(),
+        option::of(view()),
+        any::<u16>(),
+        option::of(view()),
+        option::of(name()),
+    );
     let two = (any::<bool>(), vec(any::<u16>(), 0..8), number(), number(), number(), number());
     (one, two).prop_map(|(one, two)| Heartbeat {
         group: one.0,
         incarnation: one.1,
+        leader: one.5,
         view: one.2,
         members: one.3,
         promised: one.4,
