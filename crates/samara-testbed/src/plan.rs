@@ -152,6 +152,9 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
     if scenario.transport.kind == TransportKind::Ideal {
         return refuse("transport.kind", "found \"ideal\"; on real sockets there are \"tcp\" and \"quic\"");
     }
+    if scenario.transport.kind == TransportKind::Grpc {
+        return refuse("transport.kind", "found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"");
+    }
     if scenario.workload.observer {
         return refuse("workload.observer", "hidden observers exist in the simulator only; set it to false");
     }

@@ -1,7 +1,8 @@
 //! Values of group broadcast that cannot be.
 
 use super::super::{
-    Cat, FaultKind, Gossipsub, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology, Workload,
+    Cat, FaultKind, Gossipsub, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology,
+    TransportKind, Workload,
 };
 use super::Checks;
 use crate::jobs::group::HEADER_BYTES;
@@ -33,6 +34,11 @@ impl Checks<'_> {
         }
         if scenario.transport.links != LinkStart::default() {
             self.wrong("transport.links", "members of a group dial each other; remove it".to_owned());
+        }
+        if scenario.transport.kind == TransportKind::Grpc {
+            let message =
+                "members of a group have frames of their own; use kind = \"tcp\", \"quic\" or \"ideal\"";
+            self.wrong("transport.kind", message.to_owned());
         }
         if scenario.network.validation_time.nanos() > 0 {
             self.wrong(
