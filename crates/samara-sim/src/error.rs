@@ -107,6 +107,37 @@ pub enum ConfigError {
         /// To how many it belongs.
         channels: usize,
     },
+    /// Gateways of some regions only, or without regions.
+    #[error("there are {found} gateways for {regions} regions; every region needs one, or none has one")]
+    GatewayCount {
+        /// How many there are.
+        found: usize,
+        /// How many regions there are; 0 without a latency matrix.
+        regions: usize,
+    },
+    /// A gateway with a rate of zero.
+    #[error("the gateway of region {region}: the rate {direction} is 0 bit/s; it must be positive")]
+    NoGatewayRate {
+        /// Of which region.
+        region: usize,
+        /// `out` or `in`.
+        direction: &'static str,
+    },
+    /// Gateways on a way that is too short for both of them.
+    #[error(
+        "from region {from} to region {to} the latency is {latency:?}; with gateways it must be at least three times the least latency \
+         of the network, {least:?}"
+    )]
+    TooNearForGateways {
+        /// The row of the matrix.
+        from: usize,
+        /// The column.
+        to: usize,
+        /// What it has there.
+        latency: std::time::Duration,
+        /// The least that it has anywhere.
+        least: std::time::Duration,
+    },
     /// A partition that does not say where every host is.
     #[error("a partition names the groups of {found} hosts, but there are {expected}")]
     PartitionSize {
@@ -173,6 +204,7 @@ fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigE
             }
         }
     }
+    crate::gateway::check(network)?;
     if !(0.0..1.0).contains(&network.loss) {
         return Err(ConfigError::Loss(network.loss));
     }

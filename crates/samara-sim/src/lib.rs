@@ -11,6 +11,7 @@ mod config;
 mod digest;
 mod downlink;
 mod error;
+mod gateway;
 mod half;
 mod host;
 mod http2;
@@ -25,10 +26,11 @@ mod tcp;
 mod world;
 
 pub use config::{
-    Control, DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition,
-    RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
+    Control, DownlinkQueue, Framing, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network,
+    NicDiscipline, Partition, RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
+pub use gateway::GateStats;
 pub use http2::{Http2Config, Window};
 pub use mconn::{
     ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,

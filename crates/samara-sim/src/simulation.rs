@@ -8,9 +8,10 @@ use samara_engine::{Engine, Time};
 use crate::config::{HostConfig, SimConfig};
 use crate::digest::Digest;
 use crate::error::ConfigError;
+use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
 use crate::mconn::ConnectionStats;
-use crate::packet::Packet;
+use crate::packet::{Packet, Stop};
 use crate::stats::HostStats;
 use crate::world::{NodeFactory, World};
 
@@ -51,6 +52,8 @@ struct Shard<N: Engine> {
     next_at: Vec<u64>,
     records: Vec<Record<N::Event>>,
     arrivals: Vec<Packet<N::Frame>>,
+    /// Every so many of the network's gates, as there are shards.
+    gates: Vec<Gate<N::Frame>>,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -70,9 +73,10 @@ impl<N: Engine> Simulation<N> {
             let none: Arc<str> = "".into();
             Arc::new(move |_, _| none.clone())
         };
-        let world = World { config, hosts, factory, protocol };
+        let mut world = World { config, hosts, factory, protocol, access: 0 };
+        world.access = world.lookahead();
         let numbers: Vec<u32> = (0..world.hosts.len() as u32).collect();
-        let shards: Vec<Shard<N>> = numbers
+        let mut shards: Vec<Shard<N>> = numbers
             .chunks(shard_len)
             .map(|chunk| Shard {
                 first: chunk[0],
@@ -80,8 +84,14 @@ impl<N: Engine> Simulation<N> {
                 next_at: vec![u64::MAX; chunk.len()],
                 records: Vec::new(),
                 arrivals: Vec::new(),
+                gates: Vec::new(),
             })
             .collect();
+        let count = shards.len();
+        let gateways = &world.config.network.gateways;
+        for gate in 0..2 * gateways.len() {
+            shards[gate % count].gates.push(Gate::new(gate, gateways));
+        }
         if let Some(config) = world.config.transport.connection.channels() {
             for host in shards.iter().flat_map(|shard| &shard.hosts) {
                 crate::mconn::check_outbox(config, host.outbox.config())?;
@@ -173,7 +183,7 @@ impl<N: Engine> Simulation<N> {
             }
             shard.run(start.saturating_add(lookahead).min(until), &self.world, &mut mail);
             for packet in mail.drain(..) {
-                shard.post(packet);
+                shard.post(packet, &self.world, 1);
             }
             self.windows += 1;
             self.hand_over(observer);
@@ -204,7 +214,7 @@ impl<N: Engine> Simulation<N> {
                 }
                 shard.run(start.saturating_add(lookahead).min(until), world, &mut outgoing);
                 for packet in outgoing.drain(..) {
-                    sorted[packet.dst as usize / shard_len].push(packet);
+                    sorted[shard_of(&packet, world, shard_len, count)].push(packet);
                 }
                 for (to, packets) in sorted.iter_mut().enumerate() {
                     std::mem::swap(&mut *lock(&mail[index][to]), packets);
@@ -213,7 +223,7 @@ impl<N: Engine> Simulation<N> {
                 barrier.wait();
                 for from in &mail {
                     for packet in lock(&from[index]).drain(..) {
-                        shard.post(packet);
+                        shard.post(packet, world, count);
                     }
                 }
                 next[index].store(shard.next(), Ordering::SeqCst);
@@ -263,8 +273,10 @@ impl<N: Engine> Simulation<N> {
         for shard in &mut self.shards {
             shard.take_outgoing(&mut mail);
         }
+        let count = self.shards.len();
         for packet in mail {
-            self.shards[packet.dst as usize / self.shard_len].post(packet);
+            let shard = shard_of(&packet, &self.world, self.shard_len, count);
+            self.shards[shard].post(packet, &self.world, count);
         }
     }
 
@@ -319,9 +331,20 @@ impl<N: Engine> Simulation<N> {
         self.host(host).connection_stats.as_deref()
     }
 
-    /// Packets sent and received and timers fired, over all hosts: the work done.
+    /// What passed the gateway of a region so far: out of it, and into it. `None` if there is no such gateway.
+    pub fn gateway_stats(&self, region: u16) -> Option<[GateStats; 2]> {
+        let gate = |stop| {
+            let (number, count) = (gate_of(region, stop), self.shards.len());
+            self.shards[number % count].gates.get(number / count).map(Gate::stats)
+        };
+        Some([gate(Stop::Out)?, gate(Stop::In)?])
+    }
+
+    /// Packets sent, received and passed on by gateways, and timers fired: the work done.
     pub fn steps(&self) -> u64 {
-        self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.stats.steps).sum()
+        let hosts = self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.stats.steps);
+        let gates = self.shards.iter().flat_map(|shard| &shard.gates).map(Gate::steps);
+        hosts.chain(gates).sum()
     }
 
     /// Windows of time simulated so far.
@@ -362,7 +385,8 @@ impl<N: Engine> Shard<N> {
 
     /// The next time at which something happens in this shard.
     fn next(&self) -> u64 {
-        self.next_at.iter().copied().min().unwrap_or(u64::MAX)
+        let gates = self.gates.iter().map(Gate::next_at);
+        self.next_at.iter().copied().chain(gates).min().unwrap_or(u64::MAX)
     }
 
     fn run(&mut self, end: u64, world: &World<N>, mail: &mut Vec<Packet<N::Frame>>) {
@@ -384,6 +408,9 @@ impl<N: Engine> Shard<N> {
                 event,
             }));
         }
+        for gate in &mut self.gates {
+            gate.run(end, world, mail);
+        }
     }
 
     fn collect_records(&mut self) {
@@ -403,12 +430,37 @@ impl<N: Engine> Shard<N> {
         }
     }
 
-    /// Puts a packet into the inbox of its host.
-    fn post(&mut self, packet: Packet<N::Frame>) {
-        let index = (packet.dst - self.first) as usize;
-        self.next_at[index] = self.next_at[index].min(packet.arrive);
-        self.hosts[index].inbox.push(packet);
+    /// Puts a packet into the inbox of its next stop, in one of so many shards.
+    fn post(&mut self, packet: Packet<N::Frame>, world: &World<N>, shards: usize) {
+        match packet.heading.stop() {
+            Stop::Host(host) => {
+                let index = (host - self.first) as usize;
+                self.next_at[index] = self.next_at[index].min(packet.arrive);
+                self.hosts[index].inbox.push(packet);
+            }
+            Stop::Out | Stop::In => self.gates[next_gate(&packet, world) / shards].post(packet),
+        }
     }
+}
+
+/// The shard in which a packet stops next.
+fn shard_of<N: Engine>(
+    packet: &Packet<N::Frame>,
+    world: &World<N>,
+    shard_len: usize,
+    shards: usize,
+) -> usize {
+    match packet.heading.stop() {
+        Stop::Host(host) => host as usize / shard_len,
+        Stop::Out | Stop::In => next_gate(packet, world) % shards,
+    }
+}
+
+/// The number of the gate that a packet comes to next.
+fn next_gate<N: Engine>(packet: &Packet<N::Frame>, world: &World<N>) -> usize {
+    let stop = packet.heading.stop();
+    let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
+    gate_of(world.hosts[host as usize].region, stop)
 }
 
 /// Hands records over by time, then host, then the order in which the host made them.
