@@ -42,5 +42,5 @@ pub use mconn::{
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
 pub use simulation::{Record, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
-pub use together::{Alone, Exchanged, FrameCodec, RankError, Ranks, Reader, Threads, part_of};
+pub use together::{Alone, FrameCodec, RankError, Ranks, Reader, Threads, part_of};
 pub use world::{NodeFactory, host_of, identity_of};

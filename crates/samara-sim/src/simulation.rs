@@ -16,7 +16,6 @@ use crate::mconn::ConnectionStats;
 use crate::packet::{Packet, Stop};
 use crate::shard::{Shard, shard_of};
 use crate::stats::HostStats;
-use crate::together::Exchanged;
 use crate::world::{NodeFactory, World};
 
 /// Something that a node told its application.
@@ -47,7 +46,6 @@ pub struct Simulation<N: Engine> {
     foreign_links: Vec<u32>,
     /// Packets for hosts of other parts.
     away: Vec<Packet<N::Frame>>,
-    exchanged: Exchanged,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -113,7 +111,6 @@ impl<N: Engine> Simulation<N> {
                 crate::mconn::check_outbox(config, host.outbox.config())?;
             }
         }
-        let (away, exchanged) = (Vec::new(), Exchanged::default());
         Ok(Self {
             world,
             shards,
@@ -122,8 +119,7 @@ impl<N: Engine> Simulation<N> {
             now: 0,
             windows: 0,
             foreign_links,
-            away,
-            exchanged,
+            away: Vec::new(),
         })
     }
 
@@ -248,16 +244,6 @@ impl<N: Engine> Simulation<N> {
     /// Takes a packet from another part.
     pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
         self.shards[0].post(packet, &self.world, 1);
-    }
-
-    pub(crate) fn note_exchanged(&mut self, more: Exchanged) {
-        self.exchanged.packets += more.packets;
-        self.exchanged.bytes += more.bytes;
-    }
-
-    /// What was sent to other parts so far.
-    pub fn exchanged(&self) -> Exchanged {
-        self.exchanged
     }
 
     /// The hosts that are simulated here.

@@ -9,9 +9,9 @@ use common::*;
 use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Alone, ConfigError, Control, Count, Exchanged, FrameCodec, GatewayConfig, HostStats, Latency, QuicConfig,
-    RankError, Ranks, Reader, Record, SimConfig, Simulation, StreamOrder, TcpConfig, Threads, Transport,
-    digest_of, part_of,
+    Alone, ConfigError, Control, Count, FrameCodec, GatewayConfig, HostStats, Latency, QuicConfig, RankError,
+    Ranks, Reader, Record, SimConfig, Simulation, StreamOrder, TcpConfig, Threads, Transport, digest_of,
+    part_of,
 };
 
 struct Blobs;
@@ -86,7 +86,7 @@ fn alone(seed: u64, transport: &Transport, dials: bool) -> Seen {
     Seen { digest: sim.digest(), stats, records }
 }
 
-fn together(seed: u64, transport: &Transport, dials: bool, count: usize) -> (Seen, Vec<Exchanged>) {
+fn together(seed: u64, transport: &Transport, dials: bool, count: usize) -> Seen {
     let run = |mut ranks: Threads| {
         let part = part_of(HOSTS, ranks.rank(), ranks.count());
         let mut sim = messy(seed, transport, dials, part.clone());
@@ -101,7 +101,7 @@ fn together(seed: u64, transport: &Transport, dials: bool, count: usize) -> (See
         let mut reader = Reader::new(&bytes);
         let stats: Vec<HostStats> = part.map(|_| HostStats::read(&mut reader).unwrap()).collect();
         assert!(reader.is_empty());
-        (sim.digests().collect::<Vec<_>>(), stats, records, sim.exchanged())
+        (sim.digests().collect::<Vec<_>>(), stats, records)
     };
     let parts: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -112,7 +112,7 @@ fn together(seed: u64, transport: &Transport, dials: bool, count: usize) -> (See
     records.sort_by_key(|record| (record.at, record.host));
     let stats = parts.iter().flat_map(|part| part.1.clone()).collect();
     let digest = digest_of(parts.iter().flat_map(|part| part.0.clone()));
-    (Seen { digest, stats, records }, parts.iter().map(|part| part.3).collect())
+    Seen { digest, stats, records }
 }
 
 #[test]
@@ -124,10 +124,8 @@ fn any_number_of_processes_see_what_one_sees() {
             let one = alone(seed, transport, dials);
             assert!(one.records.len() > 100, "{} records", one.records.len());
             for count in [1, 2, 4, 7] {
-                let (many, exchanged) = together(seed, transport, dials, count);
+                let many = together(seed, transport, dials, count);
                 assert!(many == one, "transport {seed}, dials {dials}, {count} processes");
-                let sent: u64 = exchanged.iter().map(|exchanged| exchanged.packets).sum();
-                assert_eq!(sent > 0, count > 1);
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_lab::reference::{self, Comparison, KnownComparison};
-use samara_lab::results::{ResultsDirectory, RunResult, Summary, combined_digest, relate};
+use samara_lab::results::{ProcessUse, ResultsDirectory, RunResult, Summary, combined_digest, relate};
 use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_report::{Report, terminal};
 
@@ -31,6 +31,8 @@ pub(crate) struct Session {
     format: Format,
     stop: Arc<AtomicBool>,
     start: Instant,
+    /// What each process had to do, where several simulate one network.
+    pub(crate) processes: Vec<ProcessUse>,
 }
 
 impl Session {
@@ -51,7 +53,15 @@ impl Session {
             }
         })
         .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
-        Ok(Self { loaded, directory, expectations, format: output.format, stop, start })
+        Ok(Self {
+            loaded,
+            directory,
+            expectations,
+            format: output.format,
+            stop,
+            start,
+            processes: Vec::new(),
+        })
     }
 
     /// Set when the run is to end.
@@ -68,7 +78,8 @@ impl Session {
         let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
         let known = reference::known(loaded, &finished);
         let outcomes = check(&self.expectations, &finished);
-        let summary = summary(loaded, &finished, self.start);
+        let mut summary = summary(loaded, &finished, self.start);
+        summary.processes.clone_from(&self.processes);
         let report = Report::new(loaded, &summary, &finished, (&comparisons, &known), &outcomes);
         write_report(&self.directory, &report)?;
         self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
@@ -144,6 +155,7 @@ fn summary(loaded: &Loaded, results: &[RunResult], start: Instant) -> Summary {
         cpu_s: usage::cpu_seconds(),
         peak_rss_bytes: usage::peak_rss_bytes(),
         steps: results.iter().map(|result| result.run().steps).sum(),
+        processes: Vec::new(),
         runs: results.iter().map(|result| result.run().clone()).collect(),
     }
 }
@@ -156,6 +168,21 @@ fn write_report(directory: &ResultsDirectory, report: &Report) -> Result<(), Str
         write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
     }
     Ok(())
+}
+
+/// What each of several processes had to do.
+fn processes(processes: &[ProcessUse]) -> String {
+    let lines = processes.iter().enumerate().map(|(rank, process)| {
+        format!(
+            "process {rank}: {} hosts, {:.1} s of processor, waited for {:.1} s, sent {:.1} MB, {} MB of memory\n",
+            process.hosts,
+            process.cpu_s,
+            process.waited_s,
+            process.sent_bytes as f64 / 1e6,
+            process.peak_rss_bytes / 1_000_000
+        )
+    });
+    lines.collect()
 }
 
 fn show(
@@ -185,6 +212,7 @@ fn show(
             summary.peak_rss_bytes / 1_000_000,
             path.join("report.html").display()
         );
+        text += &processes(&summary.processes);
         crate::print(&text)?;
     }
     for run in &summary.runs {

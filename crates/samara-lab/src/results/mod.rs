@@ -16,7 +16,7 @@ pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};
-pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
+pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 

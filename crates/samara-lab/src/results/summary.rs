@@ -32,8 +32,26 @@ pub struct Summary {
     pub peak_rss_bytes: u64,
     /// Steps of all simulations.
     pub steps: u64,
+    /// What each process had to do, where several simulated one network together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessUse>,
     /// Run by run.
     pub runs: Vec<Run>,
+}
+
+/// What one of several processes had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProcessUse {
+    /// Hosts that it simulated.
+    pub hosts: u32,
+    /// Its processor time. Waiting for others takes some, too.
+    pub cpu_s: f64,
+    /// How long it waited for others, and for what they sent.
+    pub waited_s: f64,
+    /// Bytes that it sent to others.
+    pub sent_bytes: u64,
+    /// The most memory that it has had.
+    pub peak_rss_bytes: u64,
 }
 
 /// What is known of a run on real nodes beyond its figures.

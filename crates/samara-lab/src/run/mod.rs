@@ -89,6 +89,19 @@ pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) ->
     }
 }
 
+/// Whether a scenario can be run by [`run_together`].
+///
+/// # Errors
+/// What is in the way.
+pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
+    let others = scenario.handover.is_some()
+        || scenario.group.is_some()
+        || scenario.transactions.is_some()
+        || scenario.messages.is_some();
+    let what = "only blocks of columns are simulated in several processes; run this scenario in one";
+    if others { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
+}
+
 /// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
 ///
 /// # Errors
@@ -99,15 +112,7 @@ pub fn run_together(
     ranks: &mut dyn Ranks,
     progress: impl FnMut(f64),
 ) -> Result<Option<Measured>, RunError> {
-    let scenario = &point.scenario;
-    let others = scenario.handover.is_some()
-        || scenario.group.is_some()
-        || scenario.transactions.is_some()
-        || scenario.messages.is_some();
-    if others {
-        let what = "only blocks of columns are simulated in several processes; run this scenario in one";
-        return Err(RunError::Scenario(what.to_owned()));
-    }
+    check_together(&point.scenario)?;
     let measured = columns::run(point, options, Some(ranks), progress)?;
     Ok(measured.map(|measured| Measured::Columns(Box::new(measured))))
 }

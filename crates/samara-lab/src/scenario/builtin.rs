@@ -31,6 +31,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-bandwidth",
         "peerdas-blobs",
         "peerdas-10k",
+        "peerdas-100k",
         "peerdas-mixed",
         "peerdas-reference",
         "peerdas-small",

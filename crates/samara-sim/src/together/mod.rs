@@ -33,6 +33,9 @@ pub trait Ranks {
     /// # Errors
     /// Another process is gone.
     fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError>;
+
+    /// Ends the other processes, if they would wait for this one, which cannot go on.
+    fn give_up(&mut self) {}
 }
 
 /// Why processes cannot go on together.
@@ -53,15 +56,6 @@ pub enum RankError {
 pub fn part_of(hosts: u32, rank: usize, ranks: usize) -> std::ops::Range<u32> {
     let border = |rank: usize| (u64::from(hosts) * rank as u64 / ranks as u64) as u32;
     border(rank)..border(rank + 1)
-}
-
-/// What a process sent to others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exchanged {
-    /// Packets to hosts of other processes.
-    pub packets: u64,
-    /// Their bytes as exchanged: frames are encoded, payloads that all processes have are not.
-    pub bytes: u64,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -108,15 +102,10 @@ impl<N: Engine> Simulation<N> {
         let (hosts, count) = (self.world_size(), ranks.count());
         let mut outgoing = vec![Vec::new(); count];
         let borders: Vec<u32> = (0..count).map(|rank| part_of(hosts, rank, count).end).collect();
-        let mut exchanged = Exchanged::default();
         for packet in self.away() {
             let to = borders.partition_point(|end| *end <= packet.heading.host());
-            let before = outgoing[to].len();
             write_packet(&packet, codec, &mut outgoing[to]);
-            exchanged.packets += 1;
-            exchanged.bytes += (outgoing[to].len() - before) as u64;
         }
-        self.note_exchanged(exchanged);
         for (from, bytes) in ranks.exchange(&mut outgoing)?.into_iter().enumerate() {
             let mut reader = Reader::new(&bytes);
             while !reader.is_empty() {
