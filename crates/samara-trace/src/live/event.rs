@@ -123,8 +123,9 @@ pub enum Event {
     },
     /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
     Ping {
-        /// Which team.
-        team: u64,
+        /// Which team, if who pings knows its number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        team: Option<u64>,
         /// The nodes that it passed, in order; the first one holds the clock.
         members: Vec<String>,
         /// How long it took. Left out: it did not come back in time.

@@ -26,7 +26,7 @@ fn event() -> impl Strategy<Value = Event> {
                 cause
             }
         ),
-        (any::<u64>(), prop::collection::vec(name, 0..4), prop::option::of(any::<u64>()))
+        (prop::option::of(any::<u64>()), prop::collection::vec(name, 0..4), prop::option::of(any::<u64>()))
             .prop_map(|(team, members, loop_ns)| Event::Ping { team, members, loop_ns }),
         (any::<u64>(), prop::collection::vec((0..1_u64 << 50, 0..1_u64 << 10), 0..20)).prop_map(
             |(round, values)| {
