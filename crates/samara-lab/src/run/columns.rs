@@ -8,7 +8,7 @@ use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{HostStats, SimConfig, Simulation, identity_of};
 
-use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use super::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
 use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
 use crate::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
@@ -50,7 +50,7 @@ pub struct ColumnsMeasured {
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    mut progress: impl FnMut(f64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<ColumnsMeasured, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
@@ -96,14 +96,14 @@ pub(super) fn run(
             Told::Lost => collector.lost(),
         });
         now = until;
-        progress(now as f64 / end as f64);
+        progress(how_far(now as f64 / end as f64, &sim, &collector));
         let all_published = publisher_windows.len() == published.len();
         let quiet = now > collector.last_copy_at() + QUIET_NANOS;
         if all_published && quiet && collector.missing_until(workload.slots) == 0 {
             break;
         }
     }
-    progress(1.0);
+    progress(how_far(1.0, &sim, &collector));
     let traffic = (0..setup.count()).map(|host| since(sim.stats(host), before.get(host as usize))).collect();
     Ok(ColumnsMeasured {
         point: point.clone(),
@@ -279,6 +279,18 @@ impl<'a> Setup<'a> {
             .flat_map(|host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane))))
             .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
             .sum()
+    }
+}
+
+fn how_far(share: f64, sim: &Simulation<ColumnsNode>, collector: &Collector) -> Progress {
+    let expected = collector.deliveries().len();
+    Progress {
+        share,
+        virtual_nanos: Some(sim.now().as_nanos()),
+        deliveries: Some((expected - collector.missing()) as u64),
+        deliveries_expected: Some(expected as u64),
+        copies: Some(collector.copies().len() as u64),
+        steps: Some(sim.steps()),
     }
 }
 
