@@ -318,3 +318,40 @@ fn stream(looker: Looker) -> impl Stream<Item = Result<Event, Infallible>> {
 fn escaped(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::state::View;
+
+    use super::*;
+
+    fn view(n: u64) -> View {
+        [("n".to_owned(), n.into())].into()
+    }
+
+    /// Who reads nothing while much changes is not waited for, and is not left with half a picture either.
+    #[tokio::test]
+    async fn who_is_slow_gets_everything_once_more() {
+        let hub = Arc::new(Hub::new());
+        hub.publish(view(0));
+        let (first, changes) = hub.join(None);
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let name = "run".to_owned();
+        let mut looker = Looker {
+            name,
+            hub: Arc::clone(&hub),
+            first: first.into(),
+            changes,
+            is_greeted: true,
+            _permit: permit,
+        };
+        assert_eq!(&*looker.next().await.unwrap().json, r#"{"n":0}"#);
+        (1..=1000).for_each(|n| hub.publish(view(n)));
+        let message = looker.next().await.unwrap();
+        assert_eq!((message.kind, &*message.json), (Kind::Snapshot, r#"{"n":1000}"#));
+        // It goes on from there, and nothing comes twice.
+        hub.publish(view(1001));
+        let message = looker.next().await.unwrap();
+        assert_eq!((message.kind, &*message.json), (Kind::Delta, r#"{"n":1001}"#));
+    }
+}

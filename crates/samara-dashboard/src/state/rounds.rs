@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use super::flow::Flow;
 use super::{View, ms, ms_or_null, short};
 
-/// Rounds that are remembered.
+/// Rounds of a clock that are remembered: those with the highest numbers.
 const ROUNDS_MAX: usize = 256;
-/// Rounds that are shown, the newest ones.
+/// Rounds that are shown, the newest ones of the clock that came up last.
 const SHOWN_MAX: usize = 16;
+/// Clocks whose rounds are remembered.
+const CLOCKS_MAX: usize = 16;
 /// Phases of all nodes in a round, and sources of a round, that are remembered.
 const SPANS_MAX: usize = 512;
 const FLOWS_MAX: usize = 64;
@@ -25,10 +27,8 @@ const RECENT: usize = 64;
 pub(super) struct Rounds {
     teams: BTreeMap<(String, u64), Vec<String>>,
     rounds: BTreeMap<Key, Round>,
-    /// In the order in which they came up.
-    order: VecDeque<Key>,
-    /// Of the first thing that came of each clock.
-    bases: BTreeMap<String, u64>,
+    /// In the order in which they came up, each with the time of the first thing that came.
+    clocks: Vec<(String, u64)>,
     through_team: Distribution,
     by_senders: Distribution,
     completed: u64,
@@ -88,15 +88,9 @@ impl Rounds {
             _ => return,
         };
         let key = (domain.to_owned(), number);
-        if !self.rounds.contains_key(&key) {
-            self.order.push_back(key.clone());
-            if self.order.len() > ROUNDS_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.rounds.remove(&oldest);
-            }
+        if !self.rounds.contains_key(&key) && !self.make_room(domain, number, at) {
+            return;
         }
-        self.bases.entry(domain.to_owned()).or_insert(at);
         let round = self.rounds.entry(key.clone()).or_default();
         match event {
             Event::Round { state, team, slots, cause, .. } => {
@@ -130,6 +124,28 @@ impl Rounds {
             _ => {}
         }
         self.settle(&key);
+    }
+
+    /// Whether a new round has a place, maybe that of an old one.
+    fn make_room(&mut self, domain: &str, number: u64, at: u64) -> bool {
+        if !self.clocks.iter().any(|(clock, _)| clock == domain) {
+            if self.clocks.len() >= CLOCKS_MAX {
+                let (oldest, _) = self.clocks.remove(0);
+                self.rounds.retain(|(clock, _), _| *clock != oldest);
+            }
+            self.clocks.push((domain.to_owned(), at));
+        }
+        let of_clock = || self.of_clock(domain);
+        let oldest = of_clock().next().filter(|_| of_clock().count() >= ROUNDS_MAX).cloned();
+        match oldest {
+            Some(oldest) if oldest.1 > number => false,
+            Some(oldest) => self.rounds.remove(&oldest).is_some(),
+            None => true,
+        }
+    }
+
+    fn of_clock(&self, domain: &str) -> impl DoubleEndedIterator<Item = &Key> {
+        self.rounds.range((domain.to_owned(), 0)..=(domain.to_owned(), u64::MAX)).map(|(key, _)| key)
     }
 
     /// Takes the latencies of a round, once all its slots are out.
@@ -175,13 +191,14 @@ impl Rounds {
             .map(|((domain, team), members)| json!({ "clock": domain, "team": team, "members": members }))
             .collect();
         view.insert("teams".to_owned(), teams.into());
-        let shown = self.order.iter().rev().take(SHOWN_MAX).collect::<Vec<_>>();
         let mut ids = Vec::new();
-        for key in shown.into_iter().rev() {
-            let id = format!("round/{}/{}", key.0, key.1);
-            let base = self.bases.get(&key.0).copied().unwrap_or(0);
-            view.insert(id.clone(), self.rounds[key].view(key, base));
-            ids.push(id);
+        if let Some((clock, base)) = self.clocks.last() {
+            let shown: Vec<&Key> = self.of_clock(clock).rev().take(SHOWN_MAX).collect();
+            for key in shown.into_iter().rev() {
+                let id = format!("round/{}/{}", key.0, key.1);
+                view.insert(id.clone(), self.rounds[key].view(key, *base));
+                ids.push(id);
+            }
         }
         view.insert("rounds".to_owned(), ids.into());
         view.insert("outcomes".to_owned(), self.outcomes());
