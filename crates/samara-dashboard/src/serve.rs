@@ -34,11 +34,13 @@ use crate::watch::{WatchError, Watches};
 const PAGE: &str = include_str!("page/index.html");
 const LOGIN: &str = include_str!("page/login.html");
 const STYLE: &str = include_str!("page/style.css");
-const SCRIPT: [&str; 5] = [
+const SCRIPT: [&str; 7] = [
     include_str!("page/format.js"),
     include_str!("page/figures.js"),
     include_str!("page/timeline.js"),
-    include_str!("page/sections.js"),
+    include_str!("page/summary.js"),
+    include_str!("page/relay.js"),
+    include_str!("page/network.js"),
     include_str!("page/main.js"),
 ];
 /// Nothing but what this server gives, and nobody may put the page into another one.

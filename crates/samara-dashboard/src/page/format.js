@@ -40,13 +40,18 @@ function rate(value) {
 
 function bytes(value) {
   if (!isKnown(value)) return null;
-  for (const [least, unit] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
+  for (const [least, unit] of [
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+  ]) {
     if (value >= least) return `${(value / least).toPrecision(3)} ${unit}`;
   }
   return `${Math.round(value)} B`;
 }
 
-const percent = (share) => (isKnown(share) ? `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %` : null);
+const percent = (share) =>
+  isKnown(share) ? `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %` : null;
 
 const clip = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 

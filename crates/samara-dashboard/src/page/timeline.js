@@ -19,13 +19,23 @@ function timelineKey(rounds) {
   const used = new Set(rounds.flatMap((round) => round.spans.map((s) => s[1])));
   const known = PHASES.filter(([key]) => used.has(key));
   const others = [...used].filter((name) => phaseOf(name)[1] === "other").map(phaseOf);
-  return el("ul", { class: "key" }, [...known, ...others].map(([, cls, letter, words]) =>
-    el("li", {}, el("i", { class: `ph-${cls}`, "aria-hidden": "true" }, letter), words)));
+  return el(
+    "ul",
+    { class: "key" },
+    [...known, ...others].map(([, cls, letter, words]) =>
+      el("li", {}, el("i", { class: `ph-${cls}`, "aria-hidden": "true" }, letter), words),
+    ),
+  );
 }
 
 // What of a round happened when, at least.
 function extent(round) {
-  const times = [...round.states.map((s) => s[1]), ...round.spans.flatMap((s) => [s[2], s[3]]), round.entered_ms, round.left_ms];
+  const times = [
+    ...round.states.map((s) => s[1]),
+    ...round.spans.flatMap((s) => [s[2], s[3]]),
+    round.entered_ms,
+    round.left_ms,
+  ];
   const known = times.filter(isKnown);
   return known.length ? [Math.min(...known), Math.max(...known)] : null;
 }
@@ -39,10 +49,16 @@ function visible(round, scope) {
 }
 
 function timeline(rounds, members, width, scope) {
-  const rows = rounds.map((round) => visible(round, scope)).filter(extent).slice(-8);
+  const rows = rounds
+    .map((round) => visible(round, scope))
+    .filter(extent)
+    .slice(-8);
   if (!rows.length) return null;
-  const left = width < 520 ? 62 : 150, right = 12, top = 22;
-  const from = Math.min(...rows.map((r) => extent(r)[0])), to = Math.max(...rows.map((r) => extent(r)[1]));
+  const left = width < 520 ? 62 : 150,
+    right = 12,
+    top = 22;
+  const from = Math.min(...rows.map((r) => extent(r)[0])),
+    to = Math.max(...rows.map((r) => extent(r)[1]));
   const x = (at) => left + ((at - from) / (to - from || 1)) * (width - left - right);
   const parts = [];
   let y = top;
@@ -53,18 +69,38 @@ function timeline(rounds, members, width, scope) {
     parts.push(rowLabel(round, y, height, left, width));
     names.forEach((name, i) => {
       const at = y + 2 + i * lane;
-      parts.push(svg("rect", { class: "lane", x: left, y: at, width: width - left - right, height: lane - 1.5 }));
-      for (const s of round.spans.filter((s) => s[0] === name)) parts.push(spanBox(s, round, at, lane - 1.5, x, to));
+      parts.push(
+        svg("rect", { class: "lane", x: left, y: at, width: width - left - right, height: lane - 1.5 }),
+      );
+      for (const s of round.spans.filter((s) => s[0] === name))
+        parts.push(spanBox(s, round, at, lane - 1.5, x, to));
     });
     const failed = round.states.find(([state]) => state === "failed");
-    if (failed) parts.push(svg("rect", { class: "failed", x: x(failed[1]) - 1.5, y, width: 3, height }, svg("title", {}, `failed: ${round.cause || "no cause was told"}`)));
+    if (failed)
+      parts.push(
+        svg(
+          "rect",
+          { class: "failed", x: x(failed[1]) - 1.5, y, width: 3, height },
+          svg("title", {}, `failed: ${round.cause || "no cause was told"}`),
+        ),
+      );
     y += height + 8;
   }
   const axis = ticks(0, to - from, (width - left) / 130).map((at) => [
     svg("line", { class: "grid", x1: x(from + at), x2: x(from + at), y1: top - 6, y2: y }),
-    svg("text", { x: x(from + at), y: top - 10, "text-anchor": at === 0 ? "start" : "middle" }, at === 0 ? "0" : ms(at))]);
+    svg(
+      "text",
+      { x: x(from + at), y: top - 10, "text-anchor": at === 0 ? "start" : "middle" },
+      at === 0 ? "0" : ms(at),
+    ),
+  ]);
   const words = `The last ${rows.length} rounds over ${ms(to - from)}; each also in the table below`;
-  return svg("svg", { viewBox: `0 0 ${width} ${y}`, height: y, role: "img", "aria-label": words }, axis, parts);
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${y}`, height: y, role: "img", "aria-label": words },
+    axis,
+    parts,
+  );
 }
 
 function lanes(round, members) {
@@ -76,10 +112,15 @@ function lanes(round, members) {
 function rowLabel(round, y, height, left, width) {
   const state = round.state || "state not told";
   const short = width < 520;
-  return svg("g", {},
+  return svg(
+    "g",
+    {},
     svg("text", { class: "label", x: 0, y: y + 13 }, short ? `#${round.round}` : `round ${round.round}`),
     svg("text", { x: 0, y: y + 28 }, clip(state, short ? 9 : 22)),
-    !short && isKnown(round.latency_mean_ms) && height > 40 ? svg("text", { x: 0, y: y + 43 }, `slots ${ms(round.latency_mean_ms)}`) : null);
+    !short && isKnown(round.latency_mean_ms) && height > 40
+      ? svg("text", { x: 0, y: y + 43 }, `slots ${ms(round.latency_mean_ms)}`)
+      : null,
+  );
 }
 
 function spanBox([node, phase, begin, end], round, y, height, x, to) {
@@ -89,8 +130,33 @@ function spanBox([node, phase, begin, end], round, y, height, x, to) {
   const until = isKnown(end) ? end : over ? begin : to;
   const width = Math.max(2, x(until) - x(begin));
   const told = isKnown(end) ? ms(end - begin) : "not ended";
-  return svg("g", {},
-    svg("rect", { class: `ph-${cls}${isKnown(end) ? "" : " open"}`, x: x(begin).toFixed(1), y: y.toFixed(1), width: width.toFixed(1), height, rx: 1.5 },
-      svg("title", {}, `${node}: ${words}, ${told}`)),
-    width > 16 && height > 8 ? svg("text", { x: x(begin) + width / 2, y: y + height - 1, "text-anchor": "middle", style: null, class: "letter" }, letter) : null);
+  return svg(
+    "g",
+    {},
+    svg(
+      "rect",
+      {
+        class: `ph-${cls}${isKnown(end) ? "" : " open"}`,
+        x: x(begin).toFixed(1),
+        y: y.toFixed(1),
+        width: width.toFixed(1),
+        height,
+        rx: 1.5,
+      },
+      svg("title", {}, `${node}: ${words}, ${told}`),
+    ),
+    width > 16 && height > 8
+      ? svg(
+          "text",
+          {
+            x: x(begin) + width / 2,
+            y: y + height - 1,
+            "text-anchor": "middle",
+            style: null,
+            class: "letter",
+          },
+          letter,
+        )
+      : null,
+  );
 }

@@ -33,6 +33,8 @@ struct Job {
     deliveries_expected: Option<u64>,
     copies: Option<u64>,
     steps: Option<u64>,
+    /// Who speaks for it has ended.
+    is_over: bool,
     /// Time and share.
     past: VecDeque<(u64, f64)>,
 }
@@ -79,9 +81,15 @@ impl Jobs {
             deliveries_expected: *deliveries_expected,
             copies: *copies,
             steps: *steps,
+            is_over: false,
             past,
         };
         self.0.insert(key, job);
+    }
+
+    /// A source has ended: what it has not said to be done will not be.
+    pub(super) fn finish(&mut self, source: &str) {
+        self.0.iter_mut().filter(|((of, _), _)| of == source).for_each(|(_, job)| job.is_over = true);
     }
 
     pub(super) fn forget(&mut self, source: &str) {
@@ -110,23 +118,29 @@ impl Jobs {
             RunState::Running | RunState::Failed => job.share,
         };
         let shares: Option<Vec<f64>> = self.0.values().map(share).collect();
-        let count = |state| self.0.values().filter(|job| job.state == state).count();
+        let count = |state| self.0.values().filter(|job| job.state == state && !job.is_stopped()).count();
         json!({
             "runs": self.0.len(),
             "waiting": count(RunState::Waiting),
             "running": count(RunState::Running),
             "done": count(RunState::Done),
             "failed": count(RunState::Failed),
+            "stopped": self.0.values().filter(|job| job.is_stopped()).count(),
             "share": shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
         })
     }
 }
 
 impl Job {
+    /// It was never done, and never will be.
+    fn is_stopped(&self) -> bool {
+        self.is_over && matches!(self.state, RunState::Waiting | RunState::Running)
+    }
+
     fn view(&self, name: &str) -> Value {
         json!({
             "run": name,
-            "state": self.state,
+            "state": if self.is_stopped() { json!("stopped") } else { json!(self.state) },
             "doing": self.doing,
             "share": self.share,
             "wall_ms": ms_or_null(self.wall_ns),
@@ -141,7 +155,7 @@ impl Job {
 
     /// How long it will take still, if it goes on as it went last.
     fn left_ns(&self) -> Option<u64> {
-        if self.state != RunState::Running {
+        if self.state != RunState::Running || self.is_over {
             return None;
         }
         let (wall, share) = *self.past.back()?;

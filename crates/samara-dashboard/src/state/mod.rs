@@ -76,7 +76,8 @@ impl State {
                 self.network.take(&source, &who, at, &line.event);
             }
             Event::Progress { .. } => self.jobs.take(&source, &who, &line.event),
-            Event::Started { .. } | Event::Dropped { .. } | Event::Finished { .. } | Event::Unknown => {}
+            Event::Finished { .. } => self.jobs.finish(&source),
+            Event::Started { .. } | Event::Dropped { .. } | Event::Unknown => {}
         }
     }
 

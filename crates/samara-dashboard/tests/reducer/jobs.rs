@@ -82,6 +82,27 @@ fn all_runs_together_are_done_when_each_is() {
 }
 
 #[test]
+fn runs_that_were_interrupted_do_not_go_on_for_ever() {
+    let mut teller = Teller::default();
+    teller.say_of("session", Some("a"), 0, running(0.2, 0));
+    teller.say_of("session", Some("a"), 0, running(0.4, 5_000 * MS));
+    teller.say_of("session", Some("b"), 0, waiting());
+    assert!(!teller.part("job/session/a")["left_ms"].is_null());
+    let outcome = samara_trace::live::Outcome::Interrupted;
+    teller.say("session", 9, Event::Finished { outcome, message: None });
+    for run in ["a", "b"] {
+        let job = teller.part(&format!("job/session/{run}"));
+        assert_eq!(job["state"], "stopped");
+        assert!(job["left_ms"].is_null());
+    }
+    let overall = teller.part("overall");
+    assert_eq!(
+        (&overall["stopped"], &overall["running"], &overall["waiting"]),
+        (&2.into(), &0.into(), &0.into())
+    );
+}
+
+#[test]
 fn a_share_that_is_none_is_not_known() {
     let mut teller = Teller::default();
     for share in [f64::NAN, -0.1, 1.1] {
