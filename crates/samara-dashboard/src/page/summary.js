@@ -37,7 +37,7 @@ function tiles(state) {
     const left =
       running.length && overall.waiting === 0 ? Math.max(...running.map((job) => job.left_ms ?? NaN)) : NaN;
     const rest = Number.isFinite(left)
-      ? `about ${span(left)} left`
+      ? `at most about ${span(left)} left`
       : `${overall.done} of ${overall.runs} runs done`;
     found.push(
       tile(
@@ -194,7 +194,7 @@ function progress(state) {
         ["Simulated", "n"],
         ["Steps", "n"],
         ["For", "n"],
-        ["Left", "n"],
+        ["Left, at most", "n"],
       ],
       rows,
     ),

@@ -153,7 +153,7 @@ impl Job {
         })
     }
 
-    /// How long it will take still, if it goes on as it went last.
+    /// How long it will take still, if it goes on as it went last. Runs end earlier once everything is delivered: this is the most.
     fn left_ns(&self) -> Option<u64> {
         if self.state != RunState::Running || self.is_over {
             return None;
