@@ -85,7 +85,7 @@ fn a_run_says_how_far_it_is_until_it_is_done() {
     assert!(matches!(&lines[0].event, Event::Started { role, .. } if role == "session"));
     assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
     for run in ["batch, seed 1", "node-wide, seed 1"] {
-        let told = lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
+        let mut told = lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
         let states: Vec<_> = told
             .clone()
             .map(|event| match event {
@@ -96,7 +96,7 @@ fn a_run_says_how_far_it_is_until_it_is_done() {
         assert_eq!((states[0], *states.last().unwrap()), (RunState::Waiting, RunState::Done));
         assert!(states.contains(&RunState::Running));
         let Some(Event::Progress { share, deliveries, deliveries_expected, virtual_ns, steps, .. }) =
-            told.last()
+            told.next_back()
         else {
             panic!("nothing was told of {run}")
         };
