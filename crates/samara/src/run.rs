@@ -68,7 +68,7 @@ fn run_all(session: &Session, options: &RunOptions) -> Result<Vec<Option<RunResu
                             }
                         }
                         Err(RunError::Interrupted) => return,
-                        Err(RunError::Scenario(error)) => {
+                        Err(RunError::Scenario(error) | RunError::Together(error)) => {
                             live.end(RunState::Failed);
                             fail(format!("{}: run {}: {error}", loaded.source, point.name()));
                         }

@@ -16,6 +16,7 @@ mod known;
 mod load;
 mod messages;
 mod protocol;
+mod regions;
 mod transactions;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
     SourceKind, Version,
 };
+pub use regions::{Placed, Regions};
 pub use transactions::Transactions;
 
 use crate::units::{Rate, Share, Size, Span};
@@ -295,18 +297,6 @@ pub struct HostClass {
     /// Time that a node takes to validate a message; the network's value if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_time: Option<Span>,
-}
-
-/// Regions and the latency between them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Regions {
-    /// Their names.
-    pub names: Vec<String>,
-    /// How many of the hosts are in each, as weights.
-    pub weights: Vec<f64>,
-    /// One-way latency from region (row) to region (column).
-    pub latency: Vec<Vec<Span>>,
 }
 
 /// How frames travel over a link.
