@@ -29,7 +29,7 @@ pub enum AccessError {
 
 /// Who may look.
 #[derive(Clone)]
-pub struct Access {
+pub(crate) struct Access {
     /// The hash of the token: comparisons take as long whatever is compared, and cookies do not hold the token.
     token: Option<[u8; 32]>,
     is_loopback: bool,
@@ -46,7 +46,7 @@ impl Access {
     ///
     /// # Errors
     /// It needs a token, or a longer one.
-    pub fn new(address: SocketAddr, token: Option<&str>) -> Result<Self, AccessError> {
+    pub(crate) fn new(address: SocketAddr, token: Option<&str>) -> Result<Self, AccessError> {
         let is_loopback = address.ip().is_loopback();
         match token {
             Some(token) if token.chars().count() < TOKEN_MIN => {

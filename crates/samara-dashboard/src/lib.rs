@@ -26,6 +26,5 @@ mod serve;
 pub mod state;
 mod watch;
 
-pub use access::{Access, AccessError, TOKEN_MIN};
-pub use runs::{RunInfo, Runs};
+pub use access::{AccessError, TOKEN_MIN};
 pub use serve::{Dashboard, ServeError};

@@ -15,34 +15,34 @@ const LIVE: &str = "live";
 
 /// A directory of results, or one that holds several.
 #[derive(Clone, Debug)]
-pub struct Runs {
+pub(crate) struct Runs {
     root: PathBuf,
 }
 
 /// A run that can be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RunInfo {
+pub(crate) struct RunInfo {
     /// The name of its directory.
-    pub name: String,
+    pub(crate) name: String,
     /// When a source of it last said something, in milliseconds since 1970.
-    pub heard_unix_ms: u64,
+    pub(crate) heard_unix_ms: u64,
     /// Whether its results are complete.
-    pub complete: bool,
+    pub(crate) complete: bool,
 }
 
 impl Runs {
     /// Of a directory, which need not exist yet.
-    pub fn new(root: &Path) -> Self {
+    pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     /// Where they are.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// All of them, the newest first.
-    pub fn list(&self) -> Vec<RunInfo> {
+    pub(crate) fn list(&self) -> Vec<RunInfo> {
         if let Some(run) = info(&self.root, &self.own_name()) {
             return vec![run];
         }

@@ -28,7 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::{Access, AccessError};
 use crate::hub::{Hub, Kind, Message};
-use crate::runs::Runs;
+use crate::runs::{RunInfo, Runs};
 use crate::watch::{WatchError, Watches};
 
 const PAGE: &str = include_str!("page/index.html");
@@ -219,7 +219,7 @@ async fn runs(State(shared): State<Shared>) -> Response {
 }
 
 /// Files are looked at on a thread that may wait.
-async fn list(shared: &Shared) -> Result<Vec<crate::RunInfo>, Response> {
+async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
     let watches = Arc::clone(&shared.watches);
     let listed = tokio::task::spawn_blocking(move || watches.runs().list()).await;
     listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "the runs cannot be listed"))

@@ -152,8 +152,7 @@ function spanBox([node, phase, begin, end], round, y, height, x, to) {
             x: x(begin) + width / 2,
             y: y + height - 1,
             "text-anchor": "middle",
-            style: null,
-            class: "letter",
+            class: `letter l-${cls}`,
           },
           letter,
         )

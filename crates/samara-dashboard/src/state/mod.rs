@@ -29,9 +29,7 @@ use jobs::Jobs;
 use network::Network;
 use pings::Pings;
 use rounds::Rounds;
-use sources::Sources;
-
-pub use sources::Heard;
+use sources::{Heard, Sources};
 
 /// Names are cut to so many characters.
 const NAME_MAX: usize = 80;

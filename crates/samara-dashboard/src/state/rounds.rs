@@ -159,6 +159,10 @@ impl Rounds {
         let has_all = |flow: &Flow| flow.left() >= first.entered();
         // The clock that saw them in is the best one to see them out. Only if it did not: another one.
         let is_over = round.states.contains_key(&RoundState::Completed);
+        let are_all_in = is_over || round.slots.is_none_or(|slots| first.entered() >= slots);
+        if !are_all_in {
+            return;
+        }
         let other =
             || round.flows.iter().find(|(name, flow)| *name != source && has_all(flow)).map(|(_, flow)| flow);
         let (exit, is_across) = if has_all(first) {

@@ -34,7 +34,7 @@ struct Started {
 
 /// What a line is to who reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub(super) enum Heard {
     /// It was taken before: the file was cut, or begun anew with what still holds.
     Known,
     /// It is new.

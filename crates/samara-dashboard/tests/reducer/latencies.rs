@@ -1,7 +1,7 @@
 //! Latencies of slots, with several rounds in flight: the blog's dashboard failed there.
 
 use proptest::prelude::*;
-use samara_trace::live::{Clock, Latencies, RoundState, Step};
+use samara_trace::live::{Clock, Event, Latencies, RoundState, Step};
 
 use crate::Teller;
 use crate::common::{MS, round, slots, started};
@@ -50,6 +50,21 @@ fn nothing_is_shown_before_all_slots_are_out() {
     assert_eq!(teller.part("latency")["team"]["mean_ms"], 7.0);
 }
 
+/// Slots may leave before the last ones have entered.
+#[test]
+fn whoever_knows_how_many_there_are_waits_for_all() {
+    let mut teller = Teller::default();
+    let known =
+        Event::Round { round: 1, state: RoundState::Queued, team: None, slots: Some(20), cause: None };
+    teller.say("scheduler", 0, known);
+    for (at, step) in [(0, Step::Entered), (4, Step::Left), (6, Step::Entered)] {
+        teller.say("first", at * MS, slots(1, step, 10));
+        assert!(teller.part("latency")["team"].is_null());
+    }
+    teller.say("first", 12 * MS, slots(1, Step::Left, 10));
+    assert_eq!(teller.part("latency")["team"]["mean_ms"], 5.0);
+}
+
 #[test]
 fn rounds_that_fail_have_no_latency() {
     let mut teller = Teller::default();
@@ -84,7 +99,7 @@ fn senders_are_shown_apart_and_each_round_once() {
     let mut latencies = Latencies::default();
     latencies.add(20 * MS, 3);
     for _ in 0..2 {
-        let told = samara_trace::live::Event::Latencies { round: 1, latencies: latencies.clone() };
+        let told = Event::Latencies { round: 1, latencies: latencies.clone() };
         teller.say("client", 30 * MS, told);
     }
     let latency = teller.part("latency");

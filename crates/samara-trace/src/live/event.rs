@@ -89,7 +89,7 @@ pub enum Event {
         /// Whose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
-        /// Slots that it has.
+        /// Slots that it has: whoever knows that waits for all of them before it takes latencies.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slots: Option<u64>,
         /// Why it failed, if it did.
