@@ -195,6 +195,11 @@ impl Collector {
         self.lost
     }
 
+    /// Deliveries that have not happened yet.
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+
     /// Deliveries of slots up to this one that have not happened yet.
     pub fn missing_until(&self, slot: u32) -> usize {
         if self.missing == 0 {

@@ -3,6 +3,8 @@
 
 mod args;
 mod compare;
+mod dashboard;
+mod live;
 mod node;
 mod run;
 mod session;
@@ -58,6 +60,7 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Compare { a, b } => compare::compare(&a, &b),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
+        Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

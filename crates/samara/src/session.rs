@@ -12,8 +12,10 @@ use samara_lab::reference::{self, Comparison, KnownComparison};
 use samara_lab::results::{ProcessUse, ResultsDirectory, RunResult, Summary, combined_digest, relate};
 use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_report::{Report, terminal};
+use samara_trace::live;
 
 use crate::args::{Format, OutputOptions, ScenarioOptions};
+use crate::live::Live;
 use crate::usage;
 
 /// An expectation was not met.
@@ -33,6 +35,7 @@ pub(crate) struct Session {
     start: Instant,
     /// What each process had to do, where several simulate one network.
     pub(crate) processes: Vec<ProcessUse>,
+    pub(crate) live: Live,
 }
 
 impl Session {
@@ -44,6 +47,7 @@ impl Session {
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
         let directory =
             ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
+        let live = Live::start(directory.path(), &loaded.points)?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         ctrlc::set_handler(move || {
@@ -60,6 +64,7 @@ impl Session {
             format: output.format,
             stop,
             start,
+            live,
             processes: Vec::new(),
         })
     }
@@ -67,6 +72,12 @@ impl Session {
     /// Set when the run is to end.
     pub(crate) fn stop(&self) -> &AtomicBool {
         &self.stop
+    }
+
+    /// Says that nothing comes of it.
+    pub(crate) fn fail(self, message: String) -> String {
+        self.live.finish(live::Outcome::Failed, Some(message.clone()));
+        message
     }
 
     /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
@@ -83,6 +94,8 @@ impl Session {
         let report = Report::new(loaded, &summary, &finished, (&comparisons, &known), &outcomes);
         write_report(&self.directory, &report)?;
         self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
+        let outcome = if complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
+        self.live.finish(outcome, None);
         show(self.format, &summary, &report, (&comparisons, &known), &outcomes, self.directory.path())?;
         Ok(if !complete {
             eprintln!(

@@ -155,7 +155,7 @@ fn points(
     for point in &loaded.points {
         let options = Options { threads: 1, directory: &loaded.directory, stop };
         let name = point.name();
-        match run_together(point, options, ranks, |share| progress(&name, share)) {
+        match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
             Ok(Some(measured)) => results.push(Some(keep(&measured)?)),
             Ok(None) => {}
             Err(RunError::Interrupted) => {

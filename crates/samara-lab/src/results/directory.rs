@@ -18,8 +18,17 @@ const COMPLETE: &str = "complete";
 /// The file whose presence says that something is missing.
 const UNFINISHED: &str = "unfinished";
 /// All that a result consists of.
-const PARTS: [&str; 8] =
-    [COMPLETE, UNFINISHED, "scenario.toml", "summary.json", "report.html", "figures", "runs", "nodes"];
+const PARTS: [&str; 9] = [
+    COMPLETE,
+    UNFINISHED,
+    "scenario.toml",
+    "summary.json",
+    "report.html",
+    "figures",
+    "runs",
+    "nodes",
+    "live",
+];
 
 /// Why a results directory cannot be used.
 #[derive(Debug, Error)]

@@ -10,7 +10,7 @@ use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{HostStats, Ranks, SimConfig, Simulation, identity_of, part_of};
 
 use super::parts::{Next, Parts};
-use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use super::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
 use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
 use crate::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
@@ -53,7 +53,7 @@ pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
     mut ranks: Option<&mut dyn Ranks>,
-    mut progress: impl FnMut(f64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
@@ -74,7 +74,7 @@ pub(super) fn run(
     drop(graph);
     let mut parts = Parts::new(sim, ranks.take(), &setup.shared);
     let watched = watch(&setup, &mut parts, &published, options.stop, &mut progress)?;
-    progress(1.0);
+    progress(how_far(1.0, &parts, &watched.collector));
     measured(point, setup, &mut parts, watched, published)
 }
 
@@ -94,7 +94,7 @@ fn watch(
     parts: &mut Parts<'_>,
     published: &[u64],
     stop: &AtomicBool,
-    progress: &mut impl FnMut(f64),
+    progress: &mut impl FnMut(Progress),
 ) -> Result<Watched, RunError> {
     let workload = &setup.scenario.workload;
     let nodes = setup.scenario.network.nodes;
@@ -121,7 +121,7 @@ fn watch(
             Told::Lost => collector.lost(),
         })?;
         now = until;
-        progress(now as f64 / end as f64);
+        progress(how_far(now as f64 / end as f64, parts, &collector));
         let all_published = publisher_windows.len() == published.len();
         let quiet = now > collector.last_copy_at() + QUIET_NANOS;
         let is_over = all_published && quiet && collector.missing_until(workload.slots) == 0;
@@ -336,6 +336,20 @@ impl<'a> Setup<'a> {
         let of_host = |host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane)));
         let copies = |(host, lane)| parts.sim.outbox(host).counters(lane).withdrawn.copies;
         parts.hosts().flat_map(of_host).map(copies).sum()
+    }
+}
+
+/// How far the run is, as the first process knows it.
+fn how_far(share: f64, parts: &Parts<'_>, collector: &Collector) -> Progress {
+    let expected = collector.deliveries().len();
+    Progress {
+        share,
+        virtual_nanos: Some(parts.sim.now().as_nanos()),
+        deliveries: Some((expected - collector.missing()) as u64),
+        deliveries_expected: Some(expected as u64),
+        copies: Some(collector.copies().len() as u64),
+        // Those of other processes are told at the end only.
+        steps: parts.is_alone().then(|| parts.sim.steps()),
     }
 }
 

@@ -48,6 +48,23 @@ pub struct RunOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// How far a run is. What a kind of run does not know is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// How much of it is done: 0 to 1.
+    pub share: f64,
+    /// How much has been simulated, in nanoseconds.
+    pub virtual_nanos: Option<u64>,
+    /// What has reached somebody who was to get it.
+    pub deliveries: Option<u64>,
+    /// How much that is to be.
+    pub deliveries_expected: Option<u64>,
+    /// Copies that have arrived, those included that nobody needed.
+    pub copies: Option<u64>,
+    /// Steps of the simulation.
+    pub steps: Option<u64>,
+}
+
 /// What a run measured.
 #[derive(Debug)]
 pub enum Measured {
@@ -68,11 +85,15 @@ const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
 const QUIET_NANOS: u64 = 1_000_000_000;
 
-/// Runs a point. `progress` is told how much of the run is done (0 to 1).
+/// Runs a point. `progress` is told how far the run is, after each slice of virtual time.
 ///
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
-pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
+pub fn run(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<Measured, RunError> {
     if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {
@@ -110,7 +131,7 @@ pub fn run_together(
     point: &Point,
     options: RunOptions<'_>,
     ranks: &mut dyn Ranks,
-    progress: impl FnMut(f64),
+    progress: impl FnMut(Progress),
 ) -> Result<Option<Measured>, RunError> {
     check_together(&point.scenario)?;
     let measured = columns::run(point, options, Some(ranks), progress)?;

@@ -43,6 +43,11 @@ impl<'a> Parts<'a> {
         self.others.as_ref().is_none_or(|(ranks, _)| ranks.rank() == 0)
     }
 
+    /// Whether this process has all hosts.
+    pub(super) fn is_alone(&self) -> bool {
+        self.others.is_none()
+    }
+
     /// The hosts of this process.
     pub(super) fn hosts(&self) -> Range<u32> {
         self.sim.part()
