@@ -65,7 +65,7 @@ impl Record {
             }
             Event::Drawn { team, nodes } => self.drawn.push((now, team, nodes)),
             Event::Refused { error, .. } => self.refused.push(error.to_string()),
-            Event::Compute(_) => {}
+            Event::Compute(_) | Event::Made { .. } => {}
         }
     }
 
