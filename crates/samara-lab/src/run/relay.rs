@@ -53,7 +53,7 @@ pub struct RelayMeasured {
     pub steps: u64,
 }
 
-/// A fault that hits a node.
+/// A fault that hits a node, and how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Harm {
     /// Which node.
@@ -62,7 +62,8 @@ pub struct Harm {
     pub kind: FaultKind,
     /// From when on, in nanoseconds of the run.
     pub from: u64,
-    /// Until when; `u64::MAX` if for ever.
+    /// Until when others can be without it: whoever looks for it tries again after the longest pause between two attempts at the latest.
+    /// `u64::MAX` if for ever.
     pub until: u64,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn run(
         traffic: watched.traffic,
         begun: watched.begun,
         over: watched.over,
-        harm: harm(scenario, seed),
+        harm: harm(scenario, seed, &config),
         ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
         resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
         refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
@@ -185,10 +186,11 @@ fn step(
 }
 
 /// What each fault does to whom.
-fn harm(scenario: &Scenario, seed: u64) -> Vec<Harm> {
+fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<Harm> {
+    let pause = config.reconnect.max.as_nanos() as u64;
     let faults = scenario.faults.iter().enumerate();
     let of = faults.flat_map(|(index, fault)| {
-        let until = fault.until.map_or(u64::MAX, |until| until.nanos());
+        let until = fault.until.map_or(u64::MAX, |until| until.nanos() + pause);
         let hosts = network::hit(scenario, index, seed).into_iter();
         hosts.map(move |host| Harm { host, kind: fault.kind, from: fault.at.nanos(), until })
     });

@@ -14,6 +14,7 @@ mod group;
 mod handover;
 mod known;
 mod load;
+mod measured;
 mod messages;
 mod protocol;
 mod relay;

@@ -162,6 +162,35 @@ impl PhaseCosts {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// These, and where they say nothing the others.
+    pub(super) fn or(&self, other: &Self) -> Self {
+        Self {
+            generate: self.generate.or(other.generate),
+            share: self.share.or(other.share),
+            precompute_decrypt: self.precompute_decrypt.or(other.precompute_decrypt),
+            precompute_permute: self.precompute_permute.or(other.precompute_permute),
+            reveal: self.reveal.or(other.reveal),
+            decrypt: self.decrypt.or(other.decrypt),
+            permute: self.permute.or(other.permute),
+            permute_last: self.permute_last.or(other.permute_last),
+        }
+    }
+
+    /// Names and times of what is given.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, Span)> {
+        let all = [
+            ("generate", self.generate),
+            ("share", self.share),
+            ("precompute_decrypt", self.precompute_decrypt),
+            ("precompute_permute", self.precompute_permute),
+            ("reveal", self.reveal),
+            ("decrypt", self.decrypt),
+            ("permute", self.permute),
+            ("permute_last", self.permute_last),
+        ];
+        all.into_iter().filter_map(|(name, span)| Some((name, span?)))
+    }
 }
 
 impl Relay {

@@ -10,6 +10,8 @@ pub(super) struct Figure {
     /// What it shows.
     pub(super) caption: String,
     pub(super) svg: String,
+    /// The series that it is about; empty, if there is only one.
+    pub(super) series: String,
 }
 
 /// What is drawn over a sweep: its name, title and unit, what its caption says, and the value.
@@ -69,24 +71,34 @@ pub(super) fn all(report: &RelayReport) -> Vec<Figure> {
     }
     let mut figures = Vec::new();
     for (series, rows) in series(&report.rows) {
-        let suffix = if series.is_empty() { String::new() } else { format!("-{series}") };
+        let first = figures.len();
         if rows.iter().all(|row| row.first.harm.is_empty()) {
             figures.push(Figure {
-                name: format!("throughput{suffix}"),
-                caption: "With as many rounds in flight as there can be; behind it the gain over the first run of the series.".to_owned(),
+                name: slug(&format!("throughput-{series}")),
+                caption:
+                    "With as many rounds in flight as there can be; behind it the gain over the first run."
+                        .to_owned(),
                 svg: bars::throughput("payloads a second", &rows),
+                series: String::new(),
             });
-        }
-        figures.extend(rows.iter().filter(|row| !row.first.harm.is_empty()).map(|row| fates(row)));
-        if rows.iter().all(|row| row.first.harm.is_empty()) {
             figures.extend(timelines(&rows));
+        } else {
+            figures.extend(rows.iter().map(|row| fates(row)));
         }
+        figures[first..].iter_mut().for_each(|figure| figure.series.clone_from(&series));
     }
     figures
 }
 
+/// A name that every file system takes.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let all: String = name.chars().map(plain).collect();
+    all.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
 /// Runs by the series that they are drawn with.
-fn series(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
+pub(super) fn series(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
     let mut all: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
         match all.iter_mut().find(|(series, _)| *series == row.first.series) {
@@ -114,6 +126,7 @@ fn timelines(rows: &[&Row]) -> Vec<Figure> {
                 base.label
             ),
             svg: timeline::drawing(&row.first, &row.label, stretch),
+            series: String::new(),
         })
     };
     rows.iter().filter_map(figure).collect()
@@ -125,6 +138,7 @@ fn fates(row: &Row) -> Figure {
         caption: "Every round, from its making to its end, by team; a team is drawn anew after a failure."
             .to_owned(),
         svg: rounds::drawing(&row.first, &row.label),
+        series: String::new(),
     }
 }
 
@@ -144,8 +158,6 @@ fn over_the_sweep(report: &RelayReport) -> Vec<Figure> {
     for (place, rows) in &groups {
         let fixed = report.axes.iter().zip(place);
         let place: String = fixed.map(|((_, label), value)| format!("{label} {value}, ")).collect();
-        let safe = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-        let suffix: String = place.trim_end_matches([',', ' ']).chars().map(safe).collect();
         let values: Vec<&str> = rows.iter().map(|row| row.point[last].as_str()).collect();
         let (swept, xs) = Swept::new(&values);
         for shown in SHOWN.iter().filter(|shown| rows.iter().any(|row| row.mean(shown.value).is_finite())) {
@@ -158,12 +170,12 @@ fn over_the_sweep(report: &RelayReport) -> Vec<Figure> {
                 rings: Vec::new(),
                 ring: "",
             };
-            let name = format!(
-                "sweep-{}{}",
-                shown.name,
-                if suffix.is_empty() { String::new() } else { format!("-{suffix}") }
-            );
-            figures.push(Figure { name, caption: shown.caption.to_owned(), svg: plot.svg() });
+            figures.push(Figure {
+                name: slug(&format!("sweep-{}-{place}", shown.name)),
+                caption: shown.caption.to_owned(),
+                svg: plot.svg(),
+                series: String::new(),
+            });
         }
     }
     figures

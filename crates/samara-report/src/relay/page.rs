@@ -42,16 +42,26 @@ pub(super) fn page(report: &RelayReport) -> String {
 
 fn drawings(report: &RelayReport, body: &mut String) {
     let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
-    let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
-    for figure in figures::all(report) {
-        let _ = write!(
-            body,
-            "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
-            inline(&figure.svg),
-            text(&figure.caption)
-        );
+    let _ = write!(body, "<section><h2>{heading}</h2>");
+    let all = figures::all(report);
+    for figures in all.chunk_by(|one, other| one.series == other.series) {
+        if let Some(figure) = figures.first().filter(|figure| !figure.series.is_empty()) {
+            let mut name = figure.series.chars();
+            let first = name.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+            let _ = write!(body, "<h3>{}</h3>", text(&format!("{first}{}", name.as_str())));
+        }
+        body.push_str("<div class=\"sweep\">");
+        for figure in figures {
+            let _ = write!(
+                body,
+                "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
+                inline(&figure.svg),
+                text(&figure.caption)
+            );
+        }
+        body.push_str("</div>");
     }
-    body.push_str("</div></section>");
+    body.push_str("</section>");
 }
 
 fn throughput(report: &RelayReport, body: &mut String) {

@@ -14,6 +14,8 @@ const DECRYPT: (f64, f64) = (0.02, 0.38);
 const PERMUTE: (f64, f64) = (-0.38, -0.02);
 /// Gaps that are a smaller part of the window are not drawn.
 const GAP: f64 = 0.002;
+/// More lines than this hide the work.
+const WAYS_MAX: usize = 260;
 /// Precomputation is grey.
 const GREY: RGBColor = RGBColor(190, 190, 190);
 
@@ -43,13 +45,17 @@ pub(super) fn drawing(result: &RelayResult, title: &str, stretch: Stretch) -> St
     let ms = |at: u64| (at.clamp(stretch.from, end) - stretch.from) as f64 / 1e6;
     let x = Axis::linear(0.0..stretch.nanos as f64 / 1e6, Unit::Milliseconds, frame.room());
     let work = merged(result, stretch);
-    let mut key = vec![
-        (
-            Mark::Bar(colour(1)),
-            "decryption (upper half), permutation (lower); a colour for each round".to_owned(),
-        ),
-        (Mark::Line(colour(1)), "slots on their way, the last ones".to_owned()),
-    ];
+    let mut ways = ways(result);
+    ways.retain(|(_, (_, left), (_, came))| *left < end && *came > stretch.from);
+    let mut key = vec![(
+        Mark::Bar(colour(1)),
+        "decryption (upper half), permutation (lower); a colour for each round".to_owned(),
+    )];
+    if ways.len() <= WAYS_MAX {
+        key.push((Mark::Line(colour(1)), "the last slots on their way".to_owned()));
+    } else {
+        ways.clear();
+    }
     let is_ahead = |span: &WorkSpan| span.phase.is_none_or(|phase| phase.half() == Half::Precomputation);
     if work.iter().any(is_ahead) {
         key.push((Mark::Bar(GREY), "precomputation".to_owned()));
@@ -68,13 +74,11 @@ pub(super) fn drawing(result: &RelayResult, title: &str, stretch: Stretch) -> St
             let corners = [(ms(span.from), middle + low), (ms(span.to), middle + high)];
             chart.draw_series([Rectangle::new(corners, fill.filled())])?;
         }
-        for (round, (from, left), (to, came)) in ways(result) {
+        for (round, (from, left), (to, came)) in ways {
             let ends = [place.get(&from), place.get(&to)];
             let [Some(from), Some(to)] = ends else { continue };
-            if left < end && came > stretch.from {
-                let line = clipped(stretch, (left, frame.middle(*from)), (came, frame.middle(*to)));
-                chart.draw_series([PathElement::new(line, colour(round as usize).stroke_width(1))])?;
-            }
+            let line = clipped(stretch, (left, frame.middle(*from)), (came, frame.middle(*to)));
+            chart.draw_series([PathElement::new(line, colour(round as usize).stroke_width(1))])?;
         }
         Ok(())
     })

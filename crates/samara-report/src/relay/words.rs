@@ -1,8 +1,8 @@
 //! What the figures say, in words: what limits.
 
-use super::{RelayReport, Row, wrong};
+use super::{RelayReport, Row, figures, wrong};
 use crate::terminal::number;
-use crate::words::{plural, short_ms};
+use crate::words::{grouped, plural, short_ms};
 
 /// The key sentences.
 pub(super) fn headline(report: &RelayReport) -> Vec<String> {
@@ -24,18 +24,28 @@ pub(super) fn headline(report: &RelayReport) -> Vec<String> {
     sentences
 }
 
-/// What pipelining is worth where it is worth most.
-fn best(report: &RelayReport) -> Option<String> {
-    let gains = report.rows.iter().filter(|row| row.gain().is_finite() && row.gain() > 1.05);
-    let best = gains.max_by(|a, b| a.gain().total_cmp(&b.gain()))?;
-    Some(format!(
-        "{}{}: {} payloads/s, {:.1} times as many as the first run of the series. {}",
-        best.label,
-        best.point.iter().map(|value| format!(", {value}")).collect::<String>(),
-        number(best.mean(|m| m.slots_per_s)),
-        best.gain(),
-        limit(best)
-    ))
+/// What pipelining is worth in each series, where it is worth most.
+fn best(report: &RelayReport) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (_, rows) in figures::series(&report.rows) {
+        let gains = rows.iter().filter(|row| row.gain().is_finite() && row.gain() > 1.05);
+        let Some(best) = gains.max_by(|a, b| a.gain().total_cmp(&b.gain())) else { continue };
+        let point: String = best.point.iter().map(|value| format!(" ({value})")).collect();
+        let by_formula = best.mean(|m| m.gain_by_formula.unwrap_or(f64::NAN));
+        let formula = if by_formula.is_finite() && best.first.metrics.limit == "processor" {
+            format!(", {by_formula:.1} by formula")
+        } else {
+            String::new()
+        };
+        sentences.push(format!(
+            "{}{point}: {} payloads/s, {:.1} times as many as the first run{formula}. {}",
+            best.label,
+            grouped(best.mean(|m| m.slots_per_s)),
+            best.gain(),
+            limit(best)
+        ));
+    }
+    sentences
 }
 
 fn faults(report: &RelayReport) -> Option<String> {

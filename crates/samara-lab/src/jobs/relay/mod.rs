@@ -4,6 +4,8 @@ mod calibrate;
 mod costs;
 mod cpu;
 mod gateway;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

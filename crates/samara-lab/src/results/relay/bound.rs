@@ -32,17 +32,24 @@ impl Window {
         Self::over(exits, together).unwrap_or(none)
     }
 
-    /// Of times at which rounds ended, so many of which may come together: whole turns, without the first one, in which everything is still
-    /// filling up, and without the last fifth, in which it runs dry. `None` if that leaves nothing.
+    /// Of times at which rounds ended, so many of which may come together: whole turns, without the first fifth, in which windows grow and
+    /// everything is filling up, and without the last one, in which it runs dry. `None` if that leaves nothing.
     pub(super) fn over(ends: impl Iterator<Item = u64>, together: usize) -> Option<Self> {
         let mut ends: Vec<u64> = ends.collect();
         ends.sort_unstable();
         let together = together.max(1);
-        let left = ends.len().checked_sub(together)?;
-        let turns = (left.saturating_sub(ends.len() / 5) / together).max(usize::from(left >= together));
-        let first = together - 1;
-        let (from, to) = (ends[first], ends[first + turns * together]);
+        let fifth = ends.len() / 5;
+        let skipped = together * fifth.div_ceil(together).max(1);
+        let left = ends.len().checked_sub(skipped)?;
+        // Of short runs, all that there is.
+        let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= together));
+        let (from, to) = (ends[skipped - 1], ends[skipped - 1 + turns * together]);
         (to > from).then_some(Self { from, to, rounds: turns * together })
+    }
+
+    /// Whether a round came out in it.
+    pub(super) fn has(&self, row: &RoundRow) -> bool {
+        row.exit().is_some_and(|at| self.from < at && at <= self.to)
     }
 
     pub(super) fn rounds_per_s(&self) -> f64 {
@@ -64,8 +71,7 @@ pub(super) struct Loads {
 impl Loads {
     /// Of the rounds that came out in a window. Precomputation counts if it goes on beside.
     pub(super) fn of(measured: &RelayMeasured, window: &Window) -> Self {
-        let exits = |row: &&RoundRow| row.exit().is_some_and(|at| window.from < at && at <= window.to);
-        let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(exits).collect();
+        let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
         let is_stocked = rows.iter().all(|row| row.opened.is_some_and(|at| at <= measured.begun));
         let halves: &[Half] =
             if is_stocked { &[Half::RealTime] } else { &[Half::RealTime, Half::Precomputation] };

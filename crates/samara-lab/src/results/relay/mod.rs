@@ -66,6 +66,8 @@ pub struct RelayMetrics {
     /// The same as `n + (2n-1)/2 L/c` has it, for rounds one after another against a bound of `2c`: `n` nodes, `c` and `L` as that first
     /// run had them.
     pub gain_by_formula: Option<f64>,
+    /// The gain as a share of that.
+    pub gain_over_formula: Option<f64>,
     /// `c`: what a pass of a batch takes one node of the team in real time, all its cores at work, on average.
     pub compute_ms: f64,
     /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
@@ -78,7 +80,7 @@ pub struct RelayMetrics {
     pub upper_bound_slots_per_s: f64,
     /// The throughput as a share of it.
     pub share_of_bound: f64,
-    /// What the bound comes from: "processor" or "uplink"; "latency", if less than 9 in 10 of it is reached: rounds in flight are too few.
+    /// What the bound comes from: "processor" or "uplink"; "latency", if less than 85 % of it is reached: rounds in flight are too few.
     pub limit: &'static str,
     /// The node whose processor or uplink the bound comes from.
     pub slowest_node: u32,
@@ -121,7 +123,7 @@ pub struct RelayMetrics {
 }
 
 /// A reached share of the bound from which on the bound is what limits.
-const REACHED: f64 = 0.9;
+const REACHED: f64 = 0.85;
 
 /// Computes the figures of a run.
 pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
@@ -167,8 +169,9 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
         period_ms: ratio(1e3, window.rounds_per_s()),
         gain: None,
         gain_by_formula: None,
-        compute_ms: compute_ms(measured),
-        transfer_ms: transfer_ms(measured),
+        gain_over_formula: None,
+        compute_ms: compute_ms(measured, &window),
+        transfer_ms: transfer_ms(measured, &window),
         batch_latency_ms: Statistics::of(&latencies),
         unharmed_latency_ms: unharmed.fold(0.0, f64::max),
         upper_bound_slots_per_s: bound,
@@ -244,9 +247,9 @@ pub(super) fn is_harmed(row: &RoundRow, harm: &[Harm]) -> bool {
 }
 
 /// Real-time work of a node on one pass, with all cores, on average.
-fn compute_ms(measured: &RelayMeasured) -> f64 {
+fn compute_ms(measured: &RelayMeasured, window: &Window) -> f64 {
     let is_realtime = |span: &&WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
-    let done = measured.told.rounds.values().filter(|row| row.exit().is_some());
+    let done = measured.told.rounds.values().filter(|row| window.has(row));
     let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
     let rounds: BTreeSet<u64> = done.map(|row| row.round).collect();
     let work = measured.told.work.iter().filter(is_realtime).filter(|span| rounds.contains(&span.round));
@@ -255,10 +258,10 @@ fn compute_ms(measured: &RelayMeasured) -> f64 {
 }
 
 /// From the end of the work on slots at one node until all are at the next one, over all links of real time but those of results, on average.
-fn transfer_ms(measured: &RelayMeasured) -> f64 {
+fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
     let told = &measured.told;
     let mut all = Vec::new();
-    for row in told.rounds.values().filter(|row| row.exit().is_some()) {
+    for row in told.rounds.values().filter(|row| window.has(row)) {
         let times = |seat: usize, phase: Phase| -> PhaseTimes {
             told.phases.get(&(row.round, row.nodes[seat], phase)).copied().unwrap_or_default()
         };
@@ -325,11 +328,16 @@ fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
 impl RelayResult {
     /// Sets the throughput beside that of the first run of the series.
     pub(super) fn relate(&mut self, base: &Self) {
+        // Who was lost when says more about a throughput than how rounds lay.
+        if !base.harm.is_empty() {
+            return;
+        }
         let (own, first) = (&mut self.metrics, &base.metrics);
         own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
         let n = f64::from(first.team);
         let by_formula = n + (2.0 * n - 1.0) / 2.0 * ratio(first.transfer_ms, first.compute_ms);
         own.gain_by_formula = (first.in_flight_max == 1 && first.compute_ms > 0.0).then_some(by_formula);
+        own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
         self.run.metrics = Metrics::Relay(Box::new(self.metrics.clone()));
     }
 }
