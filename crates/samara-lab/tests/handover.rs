@@ -102,3 +102,13 @@ fn what_cannot_be_is_refused() {
         assert!(error.contains(said), "{key}: {error}");
     }
 }
+
+/// HTTP/2 would be lost below what frames for itself.
+#[test]
+fn grpc_carries_no_groups_and_no_channels() {
+    for (scenario, key) in [("ring-rounds", "transport.kind"), ("cat", "transport.connection")] {
+        let set = [("transport.kind".to_owned(), "\"grpc\"".to_owned())];
+        let error = load(scenario, &set, &[], Some(1)).expect_err(scenario).to_string();
+        assert!(error.contains(key), "{scenario}: {error}");
+    }
+}

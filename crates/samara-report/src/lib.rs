@@ -10,6 +10,7 @@ mod latency;
 mod lines;
 mod messages;
 mod page;
+mod parts;
 mod relay;
 mod transactions;
 mod words;

@@ -48,6 +48,9 @@ pub struct Network {
     pub loss: f64,
     /// Times at which groups of hosts cannot reach each other.
     pub partitions: Vec<Partition>,
+    /// What hosts of a region share on the way to and from other regions, for each region of [`Latency::Regions`]; empty if it is as
+    /// wide as all of them need. Latencies between regions are at least three times the least of all.
+    pub gateways: Vec<GatewayConfig>,
 }
 
 impl Network {
@@ -58,8 +61,20 @@ impl Network {
             jitter: Duration::ZERO,
             loss: 0.0,
             partitions: Vec::new(),
+            gateways: Vec::new(),
         }
     }
+}
+
+/// The way between a region and all others: two links with a queue each, which all hosts of the region share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GatewayConfig {
+    /// The rate out of the region in bits per second.
+    pub up_bps: u64,
+    /// The rate into the region in bits per second.
+    pub down_bps: u64,
+    /// What happens to packets that find either of them busy.
+    pub queue: DownlinkQueue,
 }
 
 /// One-way latency between hosts.

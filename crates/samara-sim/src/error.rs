@@ -1,5 +1,7 @@
 //! Configurations that cannot be simulated.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 use crate::config::{Control, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
@@ -107,6 +109,43 @@ pub enum ConfigError {
         /// To how many it belongs.
         channels: usize,
     },
+    /// Gateways of some regions only, or without regions.
+    #[error("there are {found} gateways for {regions} regions; every region needs one, or none has one")]
+    GatewayCount {
+        /// How many there are.
+        found: usize,
+        /// How many regions there are; 0 without a latency matrix.
+        regions: usize,
+    },
+    /// A gateway with a rate of zero.
+    #[error("the gateway of region {region}: the rate {direction} is 0 bit/s; it must be positive")]
+    NoGatewayRate {
+        /// Of which region.
+        region: usize,
+        /// `out` or `in`.
+        direction: &'static str,
+    },
+    /// Gateways on a way that is too short for both of them.
+    #[error(
+        "from region {from} to region {to} the latency is {latency:?}; with gateways it must be at least three times the least latency \
+         of the network, {least:?}"
+    )]
+    TooNearForGateways {
+        /// The row of the matrix.
+        from: usize,
+        /// The column.
+        to: usize,
+        /// What it has there.
+        latency: std::time::Duration,
+        /// The least that it has anywhere.
+        least: std::time::Duration,
+    },
+    /// A part of a network with something that only whole networks have.
+    #[error("{0} cannot be simulated in parts; use one process")]
+    NotInParts(&'static str),
+    /// More parts than hosts.
+    #[error("a part of the network has no hosts; use fewer processes")]
+    EmptyPart,
     /// A partition that does not say where every host is.
     #[error("a partition names the groups of {found} hosts, but there are {expected}")]
     PartitionSize {
@@ -149,6 +188,25 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
     }
 }
 
+/// Whether hosts can be simulated apart from the others.
+pub(crate) fn check_part(
+    config: &SimConfig,
+    hosts: &[HostConfig],
+    part: &Range<u32>,
+) -> Result<(), ConfigError> {
+    if part.is_empty() || part.end as usize > hosts.len() {
+        return Err(ConfigError::EmptyPart);
+    }
+    let connection = &config.transport.connection;
+    if connection.channels().is_some() || connection.http2().is_some() {
+        return Err(ConfigError::NotInParts("connections with channels, or HTTP/2,"));
+    }
+    if !config.network.gateways.is_empty() {
+        return Err(ConfigError::NotInParts("gateways"));
+    }
+    Ok(())
+}
+
 fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
     let network = &config.network;
     match &network.latency {
@@ -173,6 +231,7 @@ fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigE
             }
         }
     }
+    crate::gateway::check(network)?;
     if !(0.0..1.0).contains(&network.loss) {
         return Err(ConfigError::Loss(network.loss));
     }

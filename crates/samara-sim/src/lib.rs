@@ -11,30 +11,36 @@ mod config;
 mod digest;
 mod downlink;
 mod error;
+mod gateway;
 mod half;
 mod host;
 mod http2;
 mod link;
+mod mail;
 mod mconn;
 mod nic;
 mod packet;
 mod quic;
+mod shard;
 mod simulation;
 mod stats;
 mod tcp;
+mod together;
 mod world;
 
 pub use config::{
-    Control, DownlinkQueue, Framing, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, Partition,
-    RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
+    Control, DownlinkQueue, Framing, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network,
+    NicDiscipline, Partition, RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;
+pub use gateway::GateStats;
 pub use http2::{Http2Config, Window};
 pub use mconn::{
     ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
     SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
 };
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
-pub use simulation::{Record, Simulation};
+pub use simulation::{Record, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
+pub use together::{Alone, Exchanged, FrameCodec, RankError, Ranks, Reader, Threads, part_of};
 pub use world::{NodeFactory, host_of, identity_of};

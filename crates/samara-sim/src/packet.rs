@@ -12,8 +12,8 @@ pub(crate) struct Packet<F> {
     pub(crate) arrive: u64,
     /// The sending host.
     pub(crate) src: u32,
-    /// The receiving host.
-    pub(crate) dst: u32,
+    /// The receiving host, and what comes before it.
+    pub(crate) heading: Heading,
     /// Counts the packets of the sending host: orders those that arrive at the same time.
     pub(crate) order: u32,
     /// The receiver's slot for the link, or [`UNKNOWN_SLOT`].
@@ -46,6 +46,55 @@ impl<F> Packet<F> {
         *count -= 1;
         self.len -= first;
         Some(first)
+    }
+}
+
+/// Where a packet goes: the number of a host in the lower 24 bits (there are no more hosts), and how many gateways come before it in
+/// those above, so that packets grow for no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heading(u32);
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The way out of the sender's region.
+    Out,
+    /// The way into the receiver's region.
+    In,
+    /// The receiver.
+    Host(u32),
+}
+
+impl Heading {
+    const HOST_BITS: u32 = 24;
+
+    /// Straight to a host.
+    pub(crate) const fn to(host: u32) -> Self {
+        Self(host)
+    }
+
+    /// Through both gateways to a host.
+    pub(crate) const fn through_gateways(host: u32) -> Self {
+        Self(host | 2 << Self::HOST_BITS)
+    }
+
+    /// The receiving host.
+    pub(crate) const fn host(self) -> u32 {
+        self.0 & ((1 << Self::HOST_BITS) - 1)
+    }
+
+    /// What comes next.
+    pub(crate) const fn stop(self) -> Stop {
+        match self.0 >> Self::HOST_BITS {
+            0 => Stop::Host(self.host()),
+            1 => Stop::In,
+            _ => Stop::Out,
+        }
+    }
+
+    /// The same behind the next gateway.
+    pub(crate) const fn passed(self) -> Self {
+        Self(self.0 - (1 << Self::HOST_BITS))
     }
 }
 

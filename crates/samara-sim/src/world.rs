@@ -1,12 +1,14 @@
 //! What all hosts share and nobody changes while the simulation runs.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
 use crate::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
+use crate::packet::Heading;
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
@@ -28,6 +30,12 @@ pub(crate) struct World<N: Engine> {
     pub(crate) hosts: Vec<HostConfig>,
     pub(crate) factory: NodeFactory<N>,
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
+    /// The hosts that are simulated here; others are in other processes.
+    pub(crate) part: Range<u32>,
+    /// By host: links share them.
+    pub(crate) identities: Vec<PeerIdentity>,
+    /// Nanoseconds from a host to the gateway of its region: the [lookahead](Self::lookahead), the least that leaves windows as they are.
+    pub(crate) access: u64,
 }
 
 impl<N: Engine> World<N> {
@@ -48,6 +56,16 @@ impl<N: Engine> World<N> {
             }
         };
         latency.max(LATENCY_FLOOR.as_nanos() as u64)
+    }
+
+    /// Where a packet from a host to another one goes, and when it is at its first stop: there after `latency`, if nothing is between them.
+    pub(crate) fn way(&self, from: u32, to: u32, latency: u64) -> (Heading, u64) {
+        let region = |host: u32| self.hosts[host as usize].region;
+        if self.config.network.gateways.is_empty() || region(from) == region(to) {
+            (Heading::to(to), latency)
+        } else {
+            (Heading::through_gateways(to), self.access)
+        }
     }
 
     /// The least latency in the network: how far hosts can be simulated alone.

@@ -60,7 +60,7 @@ fn run_all(session: &Session, options: &RunOptions) -> Result<Vec<Option<RunResu
                             }
                         }
                         Err(RunError::Interrupted) => return,
-                        Err(RunError::Scenario(error)) => {
+                        Err(RunError::Scenario(error) | RunError::Together(error)) => {
                             fail(format!("{}: run {}: {error}", loaded.source, point.name()));
                         }
                     }

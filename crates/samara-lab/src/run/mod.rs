@@ -4,6 +4,7 @@ mod columns;
 mod group;
 mod handover;
 mod messages;
+mod parts;
 mod relay;
 mod transactions;
 
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_engine::{Engine, NodeRng, Time};
-use samara_sim::{HostStats, Simulation};
+use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
 use crate::network::{self, Hosts};
@@ -30,6 +31,9 @@ pub enum RunError {
     /// Something in the scenario does not fit; only building the network shows it.
     #[error("{0}")]
     Scenario(String),
+    /// Several processes cannot go on together.
+    #[error("{0}")]
+    Together(String),
     /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -84,8 +88,34 @@ pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) ->
     } else if point.scenario.messages.is_some() {
         messages::run(point, options, progress).map(|measured| Measured::Messages(Box::new(measured)))
     } else {
-        columns::run(point, options, progress).map(|measured| Measured::Columns(Box::new(measured)))
+        match columns::run(point, options, None, progress)? {
+            Some(measured) => Ok(Measured::Columns(Box::new(measured))),
+            None => unreachable!("a process that is alone is the first"),
+        }
     }
+}
+
+/// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
+///
+/// # Errors
+/// As [`run`]; the scenario is not about blocks of columns, or another process is gone.
+pub fn run_together(
+    point: &Point,
+    options: RunOptions<'_>,
+    ranks: &mut dyn Ranks,
+    progress: impl FnMut(f64),
+) -> Result<Option<Measured>, RunError> {
+    let scenario = &point.scenario;
+    let others = scenario.handover.is_some()
+        || scenario.group.is_some()
+        || scenario.transactions.is_some()
+        || scenario.messages.is_some();
+    if others {
+        let what = "only blocks of columns are simulated in several processes; run this scenario in one";
+        return Err(RunError::Scenario(what.to_owned()));
+    }
+    let measured = columns::run(point, options, Some(ranks), progress)?;
+    Ok(measured.map(|measured| Measured::Columns(Box::new(measured))))
 }
 
 /// Dials, or simply makes, all links when the scenario says.

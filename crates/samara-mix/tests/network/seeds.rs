@@ -90,17 +90,12 @@ fn history(seed: u64) {
 
 #[test]
 fn whatever_fails_rounds_are_whole_or_reported_and_the_service_comes_back() {
-    let seeds = std::env::var("SAMARA_MIX_SEEDS").map_or(24, |seeds| seeds.parse().unwrap());
-    for seed in 0..seeds {
+    let number = |name, default| std::env::var(name).map_or(default, |number| number.parse().unwrap());
+    let (from, seeds) = (number("SAMARA_MIX_FROM", 0), number("SAMARA_MIX_SEEDS", 24));
+    for seed in from..from + seeds {
         if let Err(panic) = std::panic::catch_unwind(|| history(seed)) {
-            eprintln!("seed {seed}: replay with SAMARA_MIX_SEED={seed}");
+            eprintln!("seed {seed}: replay with SAMARA_MIX_FROM={seed} SAMARA_MIX_SEEDS=1");
             std::panic::resume_unwind(panic);
         }
     }
-}
-
-#[test]
-#[ignore = "replays the seed in SAMARA_MIX_SEED"]
-fn one_seed() {
-    history(std::env::var("SAMARA_MIX_SEED").unwrap().parse().unwrap());
 }

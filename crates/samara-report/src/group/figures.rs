@@ -4,22 +4,7 @@ use super::{GroupReport, Row, Value, bars, links, price, schedule};
 use crate::draw::{Swept, Unit};
 use crate::latency::{self, Curve};
 use crate::lines::{Line, LinePlot};
-
-/// A figure.
-pub(super) struct Figure {
-    pub(super) name: String,
-    /// What it shows.
-    pub(super) caption: String,
-    pub(super) svg: String,
-    /// Whether it takes the whole width of a page.
-    pub(super) wide: bool,
-}
-
-impl Figure {
-    pub(super) fn new(name: impl Into<String>, caption: impl Into<String>, svg: String) -> Self {
-        Self { name: name.into(), caption: caption.into(), svg, wide: false }
-    }
-}
+use crate::parts::Figure;
 
 /// What is drawn over a sweep: its name, title and unit, what its caption says, and the value.
 struct Shown {

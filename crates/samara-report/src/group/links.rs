@@ -4,11 +4,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::Row;
-use super::figures::Figure;
 use crate::draw::{
     Area, Axis, BELOW, Chart, Drawn, LABEL_SIZE, LEFT, MARGIN, Rows, TITLE_SIZE, chart, colour, drawn_at,
     rooms, shortened,
 };
+use crate::parts::Figure;
 
 /// Larger groups have more links than can be told apart, and more cells than have room for numbers.
 const MEMBERS_MAX: usize = 12;

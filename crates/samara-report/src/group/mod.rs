@@ -12,7 +12,8 @@ use samara_lab::reference::KnownComparison;
 use samara_lab::results::{GroupMetrics, GroupResult};
 
 use crate::about::{About, by_place};
-use crate::terminal::{draw, number};
+use crate::parts::{self, Runs};
+use crate::terminal::number;
 use crate::words::short_ms;
 
 /// A figure of a run.
@@ -75,21 +76,8 @@ impl GroupReport {
     }
 
     pub(crate) fn table(&self) -> String {
-        let mut header: Vec<String> = vec!["run".to_owned()];
-        header.extend(self.axes.iter().map(|(_, label)| label.clone()));
-        header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells()].concat())
-            .collect();
-        format!(
-            "{}\n{}\n{}{}\n",
-            self.about.title,
-            LEGEND,
-            draw(&header, &rows, 1 + self.axes.len()),
-            self.headline().join("\n")
-        )
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
+        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
     }
 
     /// The key sentences.
@@ -130,6 +118,20 @@ impl GroupReport {
 fn faults(metrics: &GroupMetrics) -> f64 {
     let wrong = metrics.duplicates + metrics.order_violations + metrics.disagreements + metrics.garbled;
     (metrics.lost + wrong) as f64
+}
+
+impl Runs for Row {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn point(&self) -> &[String] {
+        &self.point
+    }
 }
 
 impl Row {

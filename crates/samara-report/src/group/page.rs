@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use samara_lab::results::GatewayFigures;
+
 use super::{COLUMNS, GroupReport, LEGEND, Row, Value, figures};
-use crate::page::{self, inline, text};
+use crate::page::{self, text};
+use crate::parts::{self, cell, table};
 use crate::terminal::number;
 use crate::words::short_ms;
 
@@ -38,18 +41,17 @@ const COUNTERS: [(&str, Value); 15] = [
     ("Queue full", |m| m.queue_drops as f64),
 ];
 
-/// Tables of more rows are folded.
-const ROWS_MAX: usize = 24;
-
 pub(super) fn page(report: &GroupReport) -> String {
     let mut body = String::new();
+    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
     if report.axes.is_empty() {
         throughput(report, &mut body);
-        drawings(report, &mut body);
+        parts::drawings(heading, &figures::all(report), &mut body);
     } else {
-        drawings(report, &mut body);
+        parts::drawings(heading, &figures::all(report), &mut body);
         throughput(report, &mut body);
     }
+    gateways(report, &mut body);
     rounds(report, &mut body);
     page::known(&report.known, &mut body);
     page::expectations(&report.about, &mut body);
@@ -61,23 +63,34 @@ pub(super) fn page(report: &GroupReport) -> String {
 
 fn throughput(report: &GroupReport, body: &mut String) {
     let _ = write!(body, "<section><h2>Throughput and its bounds</h2><p>{}</p>", text(LEGEND));
-    table(report, COLUMNS, body);
-    rows(report, body, Row::cells);
+    table(&report.axes, &report.rows, body, COLUMNS, Row::cells);
+    body.push_str("</section>");
 }
 
-fn drawings(report: &GroupReport, body: &mut String) {
-    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
-    let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
-    for figure in figures::all(report) {
-        let wide = if figure.wide { " wide" } else { "" };
-        let _ = write!(
-            body,
-            "<figure class=\"static{wide}\">{}<figcaption>{}</figcaption></figure>",
-            inline(&figure.svg),
-            text(&figure.caption)
-        );
+/// What passed the gateways of regions.
+fn gateways(report: &GroupReport, body: &mut String) {
+    if report.rows.iter().all(|row| row.first.metrics.gateways.is_none()) {
+        return;
     }
-    body.push_str("</div></section>");
+    body.push_str(
+        "<section><h2>Between regions</h2><p>Copies: how often a message left a region, in bytes with all headers; once for each of the others is the \
+         least. Busy: of the time from the first message until the run was over, the busiest direction of any gateway. Dropped: packets, which TCP sends again. \
+         Wait: the longest of a packet in a gateway.</p>",
+    );
+    table(&report.axes, &report.rows, body, ["Copies", "Busy", "Dropped", "Wait"], |row| {
+        let shown = |value: fn(&GatewayFigures) -> f64, show: fn(f64) -> String| {
+            let all = || row.metrics.iter().filter_map(|metrics| metrics.gateways.as_ref());
+            let count = all().count() as f64;
+            if count == 0.0 { "-".to_owned() } else { show(all().map(value).sum::<f64>() / count) }
+        };
+        vec![
+            shown(|gateways| gateways.copies, |copies| format!("{copies:.2}")),
+            shown(|gateways| gateways.utilisation_max, |share| format!("{:.1} %", 100.0 * share)),
+            shown(|gateways| gateways.drops as f64, number),
+            shown(|gateways| gateways.wait_ms_max, short_ms),
+        ]
+    });
+    body.push_str("</section>");
 }
 
 fn rounds(report: &GroupReport, body: &mut String) {
@@ -88,8 +101,7 @@ fn rounds(report: &GroupReport, body: &mut String) {
         "<section><h2>Rounds</h2><p>With one sender: the time until everybody had everything, in times of a message or chunk on a link; and the \
          rounds of the schedule, in which a member sends one and receives one at a time.</p>",
     );
-    table(report, ["Rounds", "Of the schedule"], body);
-    rows(report, body, |row| {
+    table(&report.axes, &report.rows, body, ["Rounds", "Of the schedule"], |row| {
         let shown = |value: Value| {
             let mean = row.mean(value);
             if mean.is_finite() { number(mean) } else { "-".to_owned() }
@@ -99,6 +111,7 @@ fn rounds(report: &GroupReport, body: &mut String) {
             shown(|m| m.rounds_of_schedule.map_or(f64::NAN, |rounds| rounds as f64)),
         ]
     });
+    body.push_str("</section>");
 }
 
 fn bytes(report: &GroupReport, body: &mut String) {
@@ -106,8 +119,10 @@ fn bytes(report: &GroupReport, body: &mut String) {
         "<section><h2>What bytes are</h2><p>Bytes that a member received, for each message of another one that it delivered. Transport: headers \
          of packets, acknowledgements, and what was sent again.</p>",
     );
-    table(report, BYTES.map(|(heading, _)| heading), body);
-    rows(report, body, |row| BYTES.iter().map(|(_, value)| format!("{:.1}", row.mean(*value))).collect());
+    table(&report.axes, &report.rows, body, BYTES.map(|(heading, _)| heading), |row| {
+        BYTES.iter().map(|(_, value)| format!("{:.1}", row.mean(*value))).collect()
+    });
+    body.push_str("</section>");
 }
 
 fn changes(report: &GroupReport, body: &mut String) {
@@ -116,12 +131,12 @@ fn changes(report: &GroupReport, body: &mut String) {
          Disagreements: messages of failed members that some of those who stay have and others lack.</p>",
     );
     let headings = COUNTERS.map(|(heading, _)| heading).into_iter().chain(["Frozen, most"]);
-    table(report, headings, body);
-    rows(report, body, |row| {
+    table(&report.axes, &report.rows, body, headings, |row| {
         let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(*value))).collect();
         cells.push(short_ms(row.mean(|m| m.frozen_ms)));
         cells
     });
+    body.push_str("</section>");
 }
 
 /// Everything that was ignored, by cause.
@@ -148,30 +163,4 @@ fn causes(report: &GroupReport, body: &mut String) {
         body,
         "<th>Cause</th><th class=\"n\">Times</th></tr></thead><tbody>{lines}</tbody></table></div></details></section>"
     );
-}
-
-/// The head of a table with a row for each run; long ones are folded.
-fn table<'a>(report: &GroupReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
-    let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
-    let _ = write!(body, "<details{open}><summary>{} runs</summary>", report.rows.len());
-    body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
-    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
-    headings.into_iter().for_each(|heading| cell("<th class=\"n\">", heading, "</th>", body));
-    body.push_str("</tr></thead><tbody>");
-}
-
-fn rows(report: &GroupReport, body: &mut String, cells: impl Fn(&Row) -> Vec<String>) {
-    for row in &report.rows {
-        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
-        row.point.iter().for_each(|value| cell("<td>", value, "</td>", body));
-        cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
-        body.push_str("</tr>");
-    }
-    body.push_str("</tbody></table></div></details></section>");
-}
-
-fn cell(before: &str, value: &str, after: &str, body: &mut String) {
-    body.push_str(before);
-    body.push_str(&text(value));
-    body.push_str(after);
 }

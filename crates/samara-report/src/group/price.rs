@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 
 use super::Row;
-use super::figures::Figure;
 use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Unit, chart, colour, drawn_with, rooms};
+use crate::parts::Figure;
 
 /// Name and title of a figure, and its value.
 type Price = (&'static str, &'static str, fn(&Row) -> f64);

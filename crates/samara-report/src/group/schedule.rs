@@ -6,8 +6,8 @@ use samara_ring::Shape;
 use samara_ring::shape::{Transfer, rounds};
 
 use super::Row;
-use super::figures::Figure;
 use crate::draw::{Axis, LABEL_SIZE, LEFT, SIZE, Unit, chart, colour, drawn_at, rooms};
+use crate::parts::Figure;
 
 /// Schedules of more rounds, or members, are not drawn.
 const ROUNDS_MAX: usize = 120;

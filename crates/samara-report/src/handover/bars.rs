@@ -5,15 +5,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{HandoverReport, Row, Which};
 use crate::draw::{Axis, BAR, Key, LABEL_SIZE, Mark, Rows, SIZE, Unit, colour, drawn_at_with};
+use crate::parts::Figure;
 use crate::words::short_ms;
-
-/// A figure.
-pub(super) struct Figure {
-    pub(super) name: String,
-    /// What it shows.
-    pub(super) caption: String,
-    pub(super) svg: String,
-}
 
 /// A figure for batches of each size: those of different sizes have no scale in common.
 pub(super) fn all(report: &HandoverReport) -> Vec<Figure> {
@@ -39,7 +32,7 @@ fn figure(report: &HandoverReport, size: u32, which: Which) -> Figure {
          from the moment in which it was ready."
     );
     let title = format!("{size} payloads: {batches}");
-    Figure { name, caption, svg: drawing(report, &rows, &title, which) }
+    Figure::new(name, caption, drawing(report, &rows, &title, which))
 }
 
 fn drawing(report: &HandoverReport, rows: &[&Row], title: &str, which: Which) -> String {

@@ -8,7 +8,7 @@ use samara_lab::reference::KnownComparison;
 use samara_lab::results::{HandoverMetrics, HandoverParts, HandoverResult};
 
 use crate::about::{About, by_place};
-use crate::terminal::draw;
+use crate::parts::{self, Runs};
 use crate::words::short_ms;
 
 /// A report over results of batches.
@@ -111,16 +111,22 @@ impl HandoverReport {
     }
 
     pub(crate) fn table(&self) -> String {
-        let mut header: Vec<String> = vec!["run".to_owned()];
-        header.extend(self.axes.iter().map(|(_, label)| label.clone()));
-        header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells()].concat())
-            .collect();
-        let table = draw(&header, &rows, 1 + self.axes.len());
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
         format!("{}\n{LEGEND}\n{table}{}\n", self.about.title, words::headline(self).join("\n"))
+    }
+}
+
+impl Runs for Row {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn point(&self) -> &[String] {
+        &self.point
     }
 }
 

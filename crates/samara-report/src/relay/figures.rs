@@ -3,15 +3,13 @@
 use super::{RelayReport, Row, Value, bars, rounds, timeline};
 use crate::draw::{Swept, Unit};
 use crate::lines::{Line, LinePlot};
+use crate::parts::Figure;
+use crate::words::short_ms;
 
-/// A figure.
-pub(super) struct Figure {
-    pub(super) name: String,
-    /// What it shows.
-    pub(super) caption: String,
-    pub(super) svg: String,
-    /// The series that it is about; empty, if there is only one.
-    pub(super) series: String,
+/// Figures that belong together.
+pub(super) struct Section {
+    pub(super) heading: String,
+    pub(super) figures: Vec<Figure>,
 }
 
 /// What is drawn over a sweep: its name, title and unit, what its caption says, and the value.
@@ -65,29 +63,32 @@ const SHOWN: [Shown; 5] = [
 const PERIODS: f64 = 1.1;
 
 /// All figures.
-pub(super) fn all(report: &RelayReport) -> Vec<Figure> {
+pub(super) fn all(report: &RelayReport) -> Vec<Section> {
     if !report.axes.is_empty() {
-        return over_the_sweep(report);
+        return vec![Section { heading: "Over the sweep".to_owned(), figures: over_the_sweep(report) }];
     }
-    let mut figures = Vec::new();
-    for (series, rows) in series(&report.rows) {
-        let first = figures.len();
-        if rows.iter().all(|row| row.first.harm.is_empty()) {
-            figures.push(Figure {
-                name: slug(&format!("throughput-{series}")),
-                caption:
-                    "With as many rounds in flight as there can be; behind it the gain over the first run."
-                        .to_owned(),
-                svg: bars::throughput("payloads a second", &rows),
-                series: String::new(),
-            });
-            figures.extend(timelines(&rows));
+    let section = |(series, rows): (String, Vec<&Row>)| {
+        let figures = if rows.iter().all(|row| row.first.harm.is_empty()) {
+            let caption =
+                "With as many rounds in flight as there can be; behind it the gain over the first run.";
+            let svg = bars::throughput("payloads a second", &rows);
+            let name = slug(&format!("throughput-{series}"));
+            [Figure::new(name, caption, svg)].into_iter().chain(timelines(&rows)).collect()
         } else {
-            figures.extend(rows.iter().map(|row| fates(row)));
-        }
-        figures[first..].iter_mut().for_each(|figure| figure.series.clone_from(&series));
-    }
-    figures
+            rows.iter().map(|row| fates(row)).collect()
+        };
+        Section { heading: heading(&series), figures }
+    };
+    series(&report.rows).into_iter().map(section).collect()
+}
+
+/// A series as a heading.
+fn heading(series: &str) -> String {
+    let mut letters = series.chars();
+    letters.next().map_or_else(
+        || "Side by side".to_owned(),
+        |first| format!("{}{}", first.to_uppercase(), letters.as_str()),
+    )
 }
 
 /// A name that every file system takes.
@@ -118,28 +119,20 @@ fn timelines(rows: &[&Row]) -> Vec<Figure> {
     }
     let figure = |row: &&Row| {
         let stretch = timeline::middle(&row.first, nanos)?;
-        Some(Figure {
-            name: format!("timeline-{}", row.run),
-            caption: format!(
-                "Work of each node, and slots on their way to the next one, for {}: a round of \"{}\" and a little more.",
-                crate::words::short_ms(nanos as f64 / 1e6),
-                base.label
-            ),
-            svg: timeline::drawing(&row.first, &row.label, stretch),
-            series: String::new(),
-        })
+        let caption = format!(
+            "Work of each node, and slots on their way to the next one, for {}: a round of \"{}\" and a little more.",
+            short_ms(nanos as f64 / 1e6),
+            base.label
+        );
+        let svg = timeline::drawing(&row.first, &row.label, stretch);
+        Some(Figure::new(format!("timeline-{}", row.run), caption, svg))
     };
     rows.iter().filter_map(figure).collect()
 }
 
 fn fates(row: &Row) -> Figure {
-    Figure {
-        name: format!("rounds-{}", row.run),
-        caption: "Every round, from its making to its end, by team; a team is drawn anew after a failure."
-            .to_owned(),
-        svg: rounds::drawing(&row.first, &row.label),
-        series: String::new(),
-    }
+    let caption = "Every round, from its making to its end, by team; a team is drawn anew after a failure.";
+    Figure::new(format!("rounds-{}", row.run), caption, rounds::drawing(&row.first, &row.label))
 }
 
 /// Lines over the last axis, a figure for each combination of the others.
@@ -170,12 +163,8 @@ fn over_the_sweep(report: &RelayReport) -> Vec<Figure> {
                 rings: Vec::new(),
                 ring: "",
             };
-            figures.push(Figure {
-                name: slug(&format!("sweep-{}-{place}", shown.name)),
-                caption: shown.caption.to_owned(),
-                svg: plot.svg(),
-                series: String::new(),
-            });
+            let name = slug(&format!("sweep-{}-{place}", shown.name));
+            figures.push(Figure::new(name, shown.caption, plot.svg()));
         }
     }
     figures

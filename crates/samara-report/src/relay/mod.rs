@@ -12,7 +12,8 @@ use samara_lab::reference::KnownComparison;
 use samara_lab::results::{RelayMetrics, RelayResult};
 
 use crate::about::{About, by_place};
-use crate::terminal::{draw, number};
+use crate::parts::{self, Runs};
+use crate::terminal::number;
 use crate::words::short_ms;
 
 /// A figure of a run.
@@ -84,25 +85,27 @@ impl RelayReport {
     }
 
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
+        let sections = figures::all(self).into_iter();
+        sections.flat_map(|section| section.figures).map(|figure| (figure.name, figure.svg)).collect()
     }
 
     pub(crate) fn table(&self) -> String {
-        let mut header: Vec<String> = vec!["run".to_owned()];
-        header.extend(self.axes.iter().map(|(_, label)| label.clone()));
-        header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells()].concat())
-            .collect();
-        format!(
-            "{}\n{}\n{}{}\n",
-            self.about.title,
-            LEGEND,
-            draw(&header, &rows, 1 + self.axes.len()),
-            words::headline(self).join("\n")
-        )
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
+        format!("{}\n{LEGEND}\n{table}{}\n", self.about.title, words::headline(self).join("\n"))
+    }
+}
+
+impl Runs for Row {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn point(&self) -> &[String] {
+        &self.point
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{COLUMNS, LEGEND, RelayReport, Row, Value, figures, words};
-use crate::page::{self, inline, text};
+use crate::page::{self, text};
+use crate::parts::{self, cell};
 use crate::terminal::number;
 use crate::words::short_ms;
 
@@ -23,12 +24,11 @@ const COUNTERS: [(&str, Value); 11] = [
     ("Packets sent again", |m| m.retransmissions as f64),
 ];
 
-/// Tables of more rows are folded.
-const ROWS_MAX: usize = 24;
-
 pub(super) fn page(report: &RelayReport) -> String {
     let mut body = String::new();
-    drawings(report, &mut body);
+    for section in figures::all(report) {
+        parts::drawings(&text(&section.heading), &section.figures, &mut body);
+    }
     throughput(report, &mut body);
     limits(report, &mut body);
     precomputation(report, &mut body);
@@ -38,30 +38,6 @@ pub(super) fn page(report: &RelayReport) -> String {
     causes(report, &mut body);
     costs(report, &mut body);
     page::document(&report.about, &words::headline(report), &body, "")
-}
-
-fn drawings(report: &RelayReport, body: &mut String) {
-    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
-    let _ = write!(body, "<section><h2>{heading}</h2>");
-    let all = figures::all(report);
-    for figures in all.chunk_by(|one, other| one.series == other.series) {
-        if let Some(figure) = figures.first().filter(|figure| !figure.series.is_empty()) {
-            let mut name = figure.series.chars();
-            let first = name.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-            let _ = write!(body, "<h3>{}</h3>", text(&format!("{first}{}", name.as_str())));
-        }
-        body.push_str("<div class=\"sweep\">");
-        for figure in figures {
-            let _ = write!(
-                body,
-                "<figure class=\"static\">{}<figcaption>{}</figcaption></figure>",
-                inline(&figure.svg),
-                text(&figure.caption)
-            );
-        }
-        body.push_str("</div>");
-    }
-    body.push_str("</section>");
 }
 
 fn throughput(report: &RelayReport, body: &mut String) {
@@ -169,30 +145,11 @@ fn costs(report: &RelayReport, body: &mut String) {
     body.push_str("</section>");
 }
 
-/// A table with a row for each run; long ones are folded.
 fn table<'a>(
     report: &RelayReport,
     headings: impl IntoIterator<Item = &'a str>,
     body: &mut String,
     cells: impl Fn(&Row) -> Vec<String>,
 ) {
-    let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
-    let _ = write!(body, "<details{open}><summary>{} runs</summary>", report.rows.len());
-    body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
-    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
-    headings.into_iter().for_each(|heading| cell("<th class=\"n\">", heading, "</th>", body));
-    body.push_str("</tr></thead><tbody>");
-    for row in &report.rows {
-        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
-        row.point.iter().for_each(|value| cell("<td>", value, "</td>", body));
-        cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
-        body.push_str("</tr>");
-    }
-    body.push_str("</tbody></table></div></details>");
-}
-
-fn cell(before: &str, value: &str, after: &str, body: &mut String) {
-    body.push_str(before);
-    body.push_str(&text(value));
-    body.push_str(after);
+    parts::table(&report.axes, &report.rows, body, headings, cells);
 }

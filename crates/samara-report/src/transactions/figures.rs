@@ -5,16 +5,7 @@ use super::{TransactionsReport, Value, maps, rows, words};
 use crate::draw::{SIZE, Unit};
 use crate::latency::{self, Curve};
 use crate::lines::{Line, LinePlot};
-
-/// A figure of a report.
-pub(super) struct Figure {
-    pub(super) name: String,
-    /// What it shows.
-    pub(super) caption: String,
-    pub(super) svg: String,
-    /// Whether it takes the whole width of a page.
-    pub(super) wide: bool,
-}
+use crate::parts::Figure;
 
 /// A figure over a sweep: its name, what it shows, its unit, and the value.
 type Swept = (&'static str, &'static str, Unit, Value);

@@ -13,7 +13,8 @@ use samara_lab::results::{TransactionMetrics, TransactionsResult};
 use samara_lab::scenario::{Loaded, Scenario};
 
 use crate::about::{About, by_place};
-use crate::terminal::{draw, number};
+use crate::parts::{self, Runs};
+use crate::terminal::number;
 use crate::words::short_ms;
 
 /// A figure of a run.
@@ -87,26 +88,27 @@ impl TransactionsReport {
     }
 
     pub(crate) fn table(&self) -> String {
-        let mut header: Vec<String> = vec!["run".to_owned()];
-        header.extend(self.axes.iter().map(|(_, label)| label.clone()));
-        header.extend(COLUMNS.map(str::to_owned));
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| [vec![row.run.clone()], row.point.clone(), row.cells.clone()].concat())
-            .collect();
-        format!(
-            "{}\n{}\n{}{}\n",
-            self.about.title,
-            LEGEND,
-            draw(&header, &rows, 1 + self.axes.len()),
-            self.headline().join("\n")
-        )
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, |row| row.cells.clone());
+        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
     }
 
     /// The key sentences.
     fn headline(&self) -> Vec<String> {
         words::headline(self)
+    }
+}
+
+impl Runs for Row {
+    fn run(&self) -> &str {
+        &self.run
+    }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn point(&self) -> &[String] {
+        &self.point
     }
 }
 

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use samara_lab::results::TransactionMetrics;
 
 use super::compare::{BYTES, races};
-use super::{COLUMNS, LEGEND, Row, TransactionsReport, Value, figures, words};
-use crate::page::{self, inline, text};
+use super::{COLUMNS, LEGEND, TransactionsReport, Value, figures, words};
+use crate::page::{self, text};
+use crate::parts::{self, cell, table};
 use crate::terminal::number;
-use crate::words::{grouped, plural, short_ms};
+use crate::words::{grouped, short_ms};
 
 /// Counters: heading and value.
 type Counter = (&'static str, Value);
@@ -44,16 +45,14 @@ type Causes = (&'static str, fn(&TransactionMetrics) -> &BTreeMap<&'static str, 
 const CAUSES: [Causes; 3] =
     [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
 
-/// Tables of more rows are folded.
-const ROWS_MAX: usize = 24;
-
 pub(super) fn page(report: &TransactionsReport) -> String {
     let mut body = String::new();
+    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
     if report.axes.is_empty() {
         costs(report, &mut body);
-        drawings(report, &mut body);
+        parts::drawings(heading, &figures::all(report), &mut body);
     } else {
-        drawings(report, &mut body);
+        parts::drawings(heading, &figures::all(report), &mut body);
         turns(report, &mut body);
         costs(report, &mut body);
     }
@@ -67,24 +66,8 @@ pub(super) fn page(report: &TransactionsReport) -> String {
 
 fn costs(report: &TransactionsReport, body: &mut String) {
     let _ = write!(body, "<section><h2>What each pool costs</h2><p>{}</p>", text(LEGEND));
-    table(report, COLUMNS, body);
-    rows(report, body, |row| row.cells.clone());
+    table(&report.axes, &report.rows, body, COLUMNS, |row| row.cells.clone());
     body.push_str("</section>");
-}
-
-fn drawings(report: &TransactionsReport, body: &mut String) {
-    let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
-    let _ = write!(body, "<section><h2>{heading}</h2><div class=\"sweep\">");
-    for figure in figures::all(report) {
-        let wide = if figure.wide { " wide" } else { "" };
-        let _ = write!(
-            body,
-            "<figure class=\"static{wide}\">{}<figcaption>{}</figcaption></figure>",
-            inline(&figure.svg),
-            text(&figure.caption)
-        );
-    }
-    body.push_str("</div></section>");
 }
 
 /// Where over a sweep each run needs fewer bytes than the first.
@@ -121,8 +104,7 @@ fn blocks(report: &TransactionsReport, body: &mut String) {
     if compact {
         headings.extend(["Compact: hit rate", "Until all is there, p50", "p99", "Given up"]);
     }
-    table(report, headings, body);
-    rows(report, body, |row| {
+    table(&report.axes, &report.rows, body, headings, |row| {
         let time = |value: f64| if value.is_finite() { short_ms(value) } else { "-".to_owned() };
         let mut cells = vec![
             number(row.mean(&|m| m.blocks as f64)),
@@ -148,8 +130,9 @@ fn counters(report: &TransactionsReport, body: &mut String) {
          requests that a node remembered, and the most transactions of a pool, were looked at before each block.</p>",
     );
     for counters in [&SENT[..], &KEPT[..]] {
-        table(report, counters.iter().map(|(heading, _)| *heading), body);
-        rows(report, body, |row| counters.iter().map(|(_, value)| count(row.mean(value))).collect());
+        table(&report.axes, &report.rows, body, counters.iter().map(|(heading, _)| *heading), |row| {
+            counters.iter().map(|(_, value)| count(row.mean(value))).collect()
+        });
     }
     body.push_str("</section>");
 }
@@ -189,44 +172,4 @@ fn causes(report: &TransactionsReport, body: &mut String) {
         body,
         "<th>What</th><th>Cause</th><th class=\"n\">Times</th></tr></thead><tbody>{lines}</tbody></table></div></details></section>"
     );
-}
-
-/// The head of a table with a row for each run; long ones are folded.
-fn table<'a>(report: &TransactionsReport, headings: impl IntoIterator<Item = &'a str>, body: &mut String) {
-    let open = if report.rows.len() > ROWS_MAX { "" } else { " open" };
-    let _ = write!(body, "<details{open}><summary>{}</summary>", plural(report.rows.len() as f64, "run"));
-    body.push_str("<div class=\"scroll\"><table><thead><tr><th>Run</th>");
-    report.axes.iter().for_each(|(_, label)| cell("<th>", label, "</th>", body));
-    for heading in headings {
-        let _ = write!(body, "<th class=\"n\">{}</th>", breakable(heading));
-    }
-    body.push_str("</tr></thead><tbody>");
-}
-
-/// A heading that may be broken before each capital letter: metrics have long names.
-fn breakable(heading: &str) -> String {
-    let mut broken = String::new();
-    for c in heading.chars() {
-        if c.is_ascii_uppercase() && broken.ends_with(|before: char| before.is_ascii_lowercase()) {
-            broken.push_str("<wbr>");
-        }
-        broken.push_str(&text(c.encode_utf8(&mut [0; 4])));
-    }
-    broken
-}
-
-fn rows(report: &TransactionsReport, body: &mut String, cells: impl Fn(&Row) -> Vec<String>) {
-    for row in &report.rows {
-        let _ = write!(body, "<tr><th scope=\"row\">{}</th>", text(&row.label));
-        row.point.iter().for_each(|value| cell("<td>", value, "</td>", body));
-        cells(row).iter().for_each(|value| cell("<td class=\"n\">", value, "</td>", body));
-        body.push_str("</tr>");
-    }
-    body.push_str("</tbody></table></div></details>");
-}
-
-fn cell(before: &str, value: &str, after: &str, body: &mut String) {
-    body.push_str(before);
-    body.push_str(&text(value));
-    body.push_str(after);
 }

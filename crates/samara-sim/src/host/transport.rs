@@ -294,7 +294,8 @@ impl<N: Engine> Host<N> {
             0
         };
         link.ack_by = 0;
-        let mut arrive = self.uplink_free_at + link.latency;
+        let (heading, way) = world.way(self.id, link.peer, link.latency);
+        let mut arrive = self.uplink_free_at + way;
         if !network.jitter.is_zero() {
             arrive += (self.network_rng.unit() * network.jitter.as_nanos() as f64) as u64;
             arrive = arrive.max(link.last_arrival);
@@ -314,7 +315,7 @@ impl<N: Engine> Host<N> {
         self.outgoing.push(Packet {
             arrive,
             src: self.id,
-            dst: link.peer,
+            heading,
             order,
             slot: link.peer_slot,
             epoch: link.epoch,

@@ -3,7 +3,7 @@
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
 use samara_ring::jgroups::{DaisyCommand, DaisyEvent, DaisyFrame, Daisychain, Multicast};
 
-use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, lock};
+use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, for_engine, lock};
 use crate::jobs::messages::Neighbours;
 
 /// A member with DAISYCHAIN of JGroups: broadcasts what its source has, one message after the other, as a thread does that is blocked
@@ -119,33 +119,11 @@ impl Engine for DaisyMember {
     type Event = Told;
 
     fn handle(&mut self, input: Input<DaisyFrame, Act>, cx: &mut Context<'_, DaisyFrame, Told>) {
-        let input = match input {
-            Input::Start => {
-                lock(&self.ledger).start();
-                Some(Input::Start)
-            }
-            Input::Command(Act::Begin) => {
-                self.sender.begin(cx.now());
-                None
-            }
-            Input::Command(Act::Leave) => {
-                self.sender.stop();
-                lock(&self.ledger).is_done = true;
-                Some(Input::Command(DaisyCommand::Leave))
-            }
-            Input::Timer(DUE) => None,
-            Input::Timer(token) => Some(Input::Timer(token)),
-            Input::LinkUp { peer, info } => {
-                self.neighbours.up(peer, &info);
-                Some(Input::LinkUp { peer, info })
-            }
-            Input::LinkDown { peer } => Some(Input::LinkDown { peer }),
-            Input::DialFailed { identity } => Some(Input::DialFailed { identity }),
-            Input::Frame { peer, frame } => {
-                self.note_frame(peer, &frame, cx);
-                Some(Input::Frame { peer, frame })
-            }
-        };
+        if let Input::Frame { peer, frame } = &input {
+            self.note_frame(*peer, frame, cx);
+        }
+        let mine = (&mut self.sender, &self.ledger, &mut self.neighbours);
+        let input = for_engine(input, DaisyCommand::Leave, mine, cx.now());
         let is_due = input.is_none();
         if let Some(input) = input {
             self.daisychain.handle(input, &mut cx.nested(&mut self.events));

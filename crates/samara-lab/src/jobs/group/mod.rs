@@ -7,13 +7,14 @@ mod source;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use samara_engine::{Engine, TimerToken};
+use samara_engine::{Engine, Input, Time, TimerToken};
 
 pub use daisychain::DaisyMember;
 pub use ledger::{Kind, Ledger, Received};
-pub use ring::RingMember;
+pub use ring::{Broadcasts, RingMember, Seen};
 pub use source::{HEADER_BYTES, Header, Source};
 
+use crate::jobs::messages::Neighbours;
 use source::{BURST, Sender};
 
 /// The next message of a sender with a rate is due.
@@ -73,4 +74,37 @@ pub type SharedLedger = Arc<Mutex<Ledger>>;
 
 fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a member's engine is given of an input; `None` if it is the sender's turn only. `leave` is the engine's own command.
+fn for_engine<F, C>(
+    input: Input<F, Act>,
+    leave: C,
+    (sender, ledger, neighbours): (&mut Sender, &SharedLedger, &mut Neighbours),
+    now: Time,
+) -> Option<Input<F, C>> {
+    Some(match input {
+        Input::Start => {
+            lock(ledger).start();
+            Input::Start
+        }
+        Input::Command(Act::Begin) => {
+            sender.begin(now);
+            return None;
+        }
+        Input::Command(Act::Leave) => {
+            sender.stop();
+            lock(ledger).is_done = true;
+            Input::Command(leave)
+        }
+        Input::Timer(DUE) => return None,
+        Input::Timer(token) => Input::Timer(token),
+        Input::LinkUp { peer, info } => {
+            neighbours.up(peer, &info);
+            Input::LinkUp { peer, info }
+        }
+        Input::LinkDown { peer } => Input::LinkDown { peer },
+        Input::DialFailed { identity } => Input::DialFailed { identity },
+        Input::Frame { peer, frame } => Input::Frame { peer, frame },
+    })
 }

@@ -173,7 +173,7 @@ impl Checks<'_> {
 
     fn connection(&mut self, scenario: &Scenario) {
         let Some(spec) = &scenario.transport.connection else { return };
-        if scenario.transport.kind == TransportKind::Quic {
+        if matches!(scenario.transport.kind, TransportKind::Quic | TransportKind::Grpc) {
             self.wrong(
                 "transport.connection",
                 "is a stream of bytes of its own; use kind = \"tcp\" or \"ideal\"".to_owned(),
