@@ -42,7 +42,8 @@ impl Session {
     /// Loads a scenario, starts its results directory, and listens for interrupts.
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
-        let loaded = scenario.load()?;
+        let mut loaded = scenario.load()?;
+        measure(&mut loaded, output.quiet)?;
         let expectations = expectations(&loaded)?;
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
         let directory =
@@ -111,6 +112,16 @@ impl Session {
             ExitCode::SUCCESS
         })
     }
+}
+
+/// Measures on this machine what the scenario wants measured, and says what came out.
+fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
+    let Some(costs) = loaded.measure_costs().map_err(|error| error.to_string())? else { return Ok(()) };
+    if !quiet {
+        let named: Vec<String> = costs.named().map(|(name, span)| format!("{name} {span}")).collect();
+        eprintln!("measured on one core of this machine: {}", named.join(", "));
+    }
+    Ok(())
 }
 
 /// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.

@@ -5,6 +5,7 @@ mod group;
 mod handover;
 mod messages;
 mod parts;
+mod relay;
 mod transactions;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
+pub use relay::{Harm, RelayMeasured};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
@@ -78,6 +80,8 @@ pub enum Measured {
     Group(Box<GroupMeasured>),
     /// Of batches that one node hands to another.
     Handover(Box<HandoverMeasured>),
+    /// Of teams that mix batches.
+    Relay(Box<RelayMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -94,7 +98,9 @@ pub fn run(
     options: RunOptions<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Measured, RunError> {
-    if point.scenario.handover.is_some() {
+    if point.scenario.relay.is_some() {
+        relay::run(point, options, progress).map(|measured| Measured::Relay(Box::new(measured)))
+    } else if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {
         group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))
@@ -115,7 +121,8 @@ pub fn run(
 /// # Errors
 /// What is in the way.
 pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
-    let others = scenario.handover.is_some()
+    let others = scenario.relay.is_some()
+        || scenario.handover.is_some()
         || scenario.group.is_some()
         || scenario.transactions.is_some()
         || scenario.messages.is_some();

@@ -63,6 +63,10 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-federation",
         "ring-federation-churn",
         "relay-window",
+        "relay",
+        "relay-pool",
+        "relay-team",
+        "relay-batch",
     )
 }
 
