@@ -11,6 +11,7 @@ mod tables;
 mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
+pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory};
 pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
@@ -18,6 +19,7 @@ pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};
 pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
+pub(crate) use tables::write_table;
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;

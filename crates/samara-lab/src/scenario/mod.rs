@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use builtin::{Builtin, builtin, builtins};
 pub use cat::{Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec};
 pub use connection::{ConnectionSpec, FlushSpec};
-pub use error::{Problem, ScenarioError};
+pub use error::{Problem, ScenarioError, closest};
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
 pub use fault::{Fault, FaultKind};
@@ -35,7 +35,7 @@ pub use group::{Group, RingPreset, RingSpec, ShapeKind};
 pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
-pub use load::{Loaded, Point, load, schema};
+pub use load::{Loaded, Overrides, Point, load, load_with, parse_axis, schema};
 pub use messages::{Arrivals, Messages};
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
