@@ -6,11 +6,13 @@ mod columns;
 mod draw;
 mod group;
 mod handover;
+mod intervals;
 mod latency;
 mod lines;
 mod messages;
 mod page;
 mod parts;
+mod sweep;
 mod transactions;
 mod words;
 
@@ -28,6 +30,7 @@ use messages::MessagesReport;
 use transactions::TransactionsReport;
 
 pub use draw::png;
+pub use sweep::SweepReport;
 
 /// A report over the results of a scenario.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
 
+use crate::sweep::{PointOptions, SweepOptions};
+
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about)]
@@ -22,6 +24,15 @@ pub(crate) enum Verb {
     /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an expectation of
     /// the scenario is not met, 2 if something is wrong with the input, 130 if the run was interrupted.
     Run(RunOptions),
+    /// Run a scenario many times: over grids of keys and over seeds.
+    ///
+    /// Each point is a process of its own, here or on a Ray cluster. Only metrics are kept: one Parquet table, a summary, and a report with
+    /// confidence bands. A sweep that was stopped goes on where it was when it is started again. The exit status is 0; 1 if an expectation
+    /// of the scenario is not met; 2 if something is wrong with the input; 3 if points failed; 130 if it was interrupted.
+    Sweep(Box<SweepOptions>),
+    /// Run one point of a sweep.
+    #[command(hide = true)]
+    Point(PointOptions),
     /// List the built-in scenarios.
     List,
     /// Print a scenario as it would be run, with all defaults.
@@ -138,7 +149,7 @@ pub(crate) enum Format {
     Json,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(format!("\"{text}\" is not KEY=VALUE; expected for example network.nodes=200")),

@@ -3,8 +3,10 @@
 mod args;
 mod compare;
 mod node;
+mod point;
 mod run;
 mod session;
+mod sweep;
 mod testbed;
 mod usage;
 
@@ -26,6 +28,8 @@ const BAD_INPUT: u8 = 2;
 fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
         Verb::Run(options) => run::run(&options),
+        Verb::Sweep(options) => sweep::run(&options),
+        Verb::Point(options) => point::run(&options),
         Verb::List => list(),
         Verb::Show(options) => show(&options),
         Verb::Schema => {

@@ -56,6 +56,9 @@ pub struct Loaded {
     pub points: Vec<Point>,
 }
 
+/// The key of an axis and its values.
+pub type GridAxis = (String, Vec<toml::Value>);
+
 /// What is to be different from what a scenario says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
@@ -66,7 +69,7 @@ pub struct Overrides {
     /// The seeds; the scenario's, if empty.
     pub seeds: Vec<u64>,
     /// Axes of the sweep, key and values: an axis that the scenario has gets these values, others come behind its own.
-    pub axes: Vec<(String, Vec<toml::Value>)>,
+    pub axes: Vec<GridAxis>,
 }
 
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
@@ -226,7 +229,7 @@ fn at_other(path: &str, key: &str) -> String {
 ///
 /// # Errors
 /// A text that says what is wrong.
-pub fn parse_axis(text: &str) -> Result<(String, Vec<toml::Value>), String> {
+pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
     let wrong =
         || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");
     let (key, list) = text.split_once('=').ok_or_else(wrong)?;

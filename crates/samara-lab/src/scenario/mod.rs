@@ -35,7 +35,7 @@ pub use group::{Group, RingPreset, RingSpec, ShapeKind};
 pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
-pub use load::{Loaded, Overrides, Point, load, load_with, parse_axis, schema};
+pub use load::{GridAxis, Loaded, Overrides, Point, load, load_with, parse_axis, schema};
 pub use messages::{Arrivals, Messages};
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,

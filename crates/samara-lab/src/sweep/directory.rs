@@ -102,9 +102,14 @@ impl SweepDirectory {
         program: &str,
         force: bool,
     ) -> Result<Opened, SweepError> {
-        let is_empty = || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-        if path.exists() && !path.join(ABOUT).exists() && !path.join(LOCK).exists() && !is_empty() {
-            return Err(SweepError::Foreign(path.to_path_buf()));
+        if path.exists() && !path.join(ABOUT).exists() {
+            // Points may have been put there by others, who ran the commands of `samara sweep --list`.
+            for entry in io_at(path, fs::read_dir(path))? {
+                let name = io_at(path, entry)?.file_name();
+                if ![LOCK, "points", "figures"].iter().any(|part| name == *part) {
+                    return Err(SweepError::Foreign(path.to_path_buf()));
+                }
+            }
         }
         for part in ["points", "figures"] {
             let part = path.join(part);
