@@ -3,6 +3,7 @@
 
 mod about;
 mod columns;
+mod compare;
 mod draw;
 mod group;
 mod handover;
@@ -29,6 +30,7 @@ use handover::HandoverReport;
 use messages::MessagesReport;
 use transactions::TransactionsReport;
 
+pub use compare::{Change, Compared, Crossed, Threshold, Verdict, compare};
 pub use draw::png;
 pub use sweep::SweepReport;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
+use samara_report::Threshold;
 
 use crate::sweep::{PointOptions, SweepOptions};
 
@@ -39,13 +40,11 @@ pub(crate) enum Verb {
     Show(ScenarioOptions),
     /// Print the JSON Schema of scenario files.
     Schema,
-    /// Set two results directories side by side.
-    Compare {
-        /// A results directory.
-        a: PathBuf,
-        /// Another one.
-        b: PathBuf,
-    },
+    /// Set two results directories side by side: of runs, testbeds or sweeps.
+    ///
+    /// All metrics that both have, with confidence intervals over seeds and Welch's test of the difference. The exit status is 1 if a threshold
+    /// is crossed, 2 if something is wrong with the input.
+    Compare(CompareOptions),
     /// Run a GossipSub node on real sockets.
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT, or its
@@ -121,6 +120,36 @@ pub(crate) struct TestbedOptions {
     /// Seconds that links and meshes may take to form.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) ready_timeout: u64,
+}
+
+/// What to set side by side.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareOptions {
+    /// A results directory.
+    pub(crate) a: PathBuf,
+    /// Another one.
+    pub(crate) b: PathBuf,
+    /// Write a page with the table, the changes and the distributions of both.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// What a metric may become worse by, for example time_to_custody_ms.p95=5% or incomplete=0; with a run before it (batch:incomplete=0) for
+    /// this run only. A sign says what it may grow or fall by: mesh_size=+5%,-5%. Can be repeated.
+    #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = Threshold::parse)]
+    pub(crate) thresholds: Vec<Threshold>,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    pub(crate) format: CompareFormat,
+}
+
+/// What to print of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    /// A table to read.
+    Table,
+    /// One JSON document.
+    Json,
+    /// Markdown of what has changed, as for a comment.
+    Markdown,
 }
 
 /// What becomes of the results.

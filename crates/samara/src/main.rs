@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
-        Verb::Compare { a, b } => compare::compare(&a, &b),
+        Verb::Compare(options) => compare::compare(&options),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
         Verb::Completions { shell } => {

@@ -13,8 +13,9 @@ use crate::parts::{Figure, Runs, terminal_table};
 use crate::terminal::number;
 use crate::words::short_ms;
 
-/// Columns of tables.
-const COLUMNS_MAX: usize = 9;
+/// Columns of metrics in tables of the page, and of the terminal.
+const COLUMNS_MAX: usize = 6;
+const TERMINAL_COLUMNS_MAX: usize = 4;
 
 /// A report over the points of a sweep.
 #[derive(Debug)]
@@ -92,6 +93,9 @@ impl SweepReport {
         let mut metrics = metric_paths(&summary.aggregates);
         metrics.retain(|path| is_first(path));
         metrics.sort_by_key(|path| rank(path));
+        // Of the mean and the percentiles of one figure, the first says enough here.
+        let name = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
+        metrics.dedup_by_key(|path| name(path));
         Self {
             title: loaded.scenario.scenario.title.clone(),
             description: loaded.scenario.scenario.description.clone(),
@@ -117,7 +121,7 @@ impl SweepReport {
 
     /// The table for the terminal.
     pub fn table(&self) -> String {
-        let metrics = self.columns();
+        let metrics = self.columns(TERMINAL_COLUMNS_MAX);
         let mut headings = vec!["seeds"];
         headings.extend(metrics.iter().map(String::as_str));
         let table = terminal_table(&self.axes, &self.rows, &headings, |row| row.cells(metrics));
@@ -128,9 +132,9 @@ impl SweepReport {
         figures::all(self)
     }
 
-    /// The metrics of tables.
-    fn columns(&self) -> &[String] {
-        &self.metrics[..self.metrics.len().min(COLUMNS_MAX)]
+    /// So many metrics at most, the first of them.
+    fn columns(&self, most: usize) -> &[String] {
+        &self.metrics[..self.metrics.len().min(most)]
     }
 
     /// The most seeds of a row.

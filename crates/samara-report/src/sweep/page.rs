@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::SweepReport;
+use super::{COLUMNS_MAX, SweepReport};
 use crate::page::{self, text};
 use crate::parts::{self, Runs, table};
 use crate::words::plural;
@@ -79,7 +79,7 @@ fn failed(report: &SweepReport, body: &mut String) {
 }
 
 fn figures_of_all(report: &SweepReport, body: &mut String) {
-    let metrics = report.columns();
+    let metrics = report.columns(COLUMNS_MAX);
     body.push_str("<section><h2>Means</h2>");
     let headings = std::iter::once("Seeds").chain(metrics.iter().map(String::as_str));
     table(&report.axes, &report.rows, body, headings, |row| row.cells(metrics));

@@ -43,15 +43,15 @@ pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<News>) -> Resul
                     let place = next.fetch_add(1, Ordering::SeqCst);
                     let Some(planned) = job.todo.get(place) else { return };
                     for attempt in 1..=ATTEMPTS {
-                        tell(News::Started(place));
+                        tell(News::Started);
                         match point(job, program, planned, threads) {
-                            End::Done(record) => tell(News::Done(place, record)),
+                            End::Done(record) => tell(News::Done(record)),
                             End::Failed(why, true) if attempt < ATTEMPTS => {
                                 tell(News::Again(place, why));
                                 continue;
                             }
                             End::Failed(why, _) => tell(News::Failed(place, why)),
-                            End::Dropped => tell(News::Dropped(place)),
+                            End::Dropped => tell(News::Dropped),
                         }
                         break;
                     }

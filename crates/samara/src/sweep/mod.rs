@@ -6,6 +6,7 @@ mod progress;
 mod ray;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,20 +48,20 @@ struct Job<'a> {
     stop: &'a AtomicBool,
 }
 
-/// What is heard of points, by their place in [`Job::todo`].
+/// What is heard of points; numbers are places in [`Job::todo`].
 enum News {
-    /// It has been started.
-    Started(usize),
-    /// It is finished and in the directory.
-    Done(usize, Box<PointRecord>),
+    /// One has been started.
+    Started,
+    /// One is finished and in the directory.
+    Done(Box<PointRecord>),
     /// It failed and is tried again.
     Again(usize, String),
     /// It is lost with who worked on it, and is run again.
     Lost(usize, String),
     /// It failed for good.
     Failed(usize, String),
-    /// It has been given up, since everything is to end.
-    Dropped(usize),
+    /// One has been given up, since everything is to end.
+    Dropped,
     /// Something that is worth saying once.
     Note(String),
 }
@@ -171,7 +172,7 @@ fn listen(job: &Job<'_>, news: Receiver<News>, mut progress: Progress, gathered:
             format!("{}, seed {}", planned.point.name(), planned.point.seed)
         });
         match news {
-            News::Done(_, record) => {
+            News::Done(record) => {
                 gathered.finished.insert(record.id.clone(), *record);
             }
             News::Failed(place, why) => {
@@ -183,7 +184,7 @@ fn listen(job: &Job<'_>, news: Receiver<News>, mut progress: Progress, gathered:
                     why,
                 });
             }
-            News::Started(_) | News::Again(..) | News::Lost(..) | News::Dropped(_) | News::Note(_) => {}
+            News::Started | News::Again(..) | News::Lost(..) | News::Dropped | News::Note(_) => {}
         }
     }
     progress.finish();
@@ -202,8 +203,16 @@ impl Program {
         let running = Path::new("/proc/self/exe");
         let path =
             if running.exists() { running.to_path_buf() } else { std::env::current_exe().map_err(fail)? };
-        let digest = Sha256::digest(std::fs::read(&path).map_err(fail)?);
-        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (mut file, mut hash) = (std::fs::File::open(&path).map_err(fail)?, Sha256::new());
+        let mut block = vec![0; 1 << 16];
+        loop {
+            let count = file.read(&mut block).map_err(fail)?;
+            if count == 0 {
+                break;
+            }
+            hash.update(&block[..count]);
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { path, sha256 })
     }
 }

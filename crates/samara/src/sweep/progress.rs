@@ -30,8 +30,8 @@ impl Progress {
     /// Takes what is heard of a point; `name` names the one at a place.
     pub(crate) fn take(&mut self, news: &News, name: impl Fn(usize) -> String) {
         match news {
-            News::Started(_) => self.running += 1,
-            News::Done(..) => {
+            News::Started => self.running += 1,
+            News::Done(_) => {
                 self.running = self.running.saturating_sub(1);
                 self.bar.inc(1);
             }
@@ -51,7 +51,7 @@ impl Progress {
                 // Without its details, which come at the end.
                 self.say(&format!("{} failed: {}", name(*place), why.lines().next().unwrap_or_default()));
             }
-            News::Dropped(_) => self.running = self.running.saturating_sub(1),
+            News::Dropped => self.running = self.running.saturating_sub(1),
             News::Note(text) => self.say(text),
         }
         let mut parts = vec![format!("{} running", self.running)];

@@ -52,12 +52,12 @@ struct PointOrder {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
     Cluster { version: String, nodes: u64, processors: f64 },
-    Started { place: usize },
+    Started,
     Done { place: usize, record: String },
     Again { place: usize, why: String },
     Lost { place: usize, why: String },
     Failed { place: usize, why: String },
-    Dropped { place: usize },
+    Dropped,
     Error { text: String },
 }
 
@@ -185,17 +185,17 @@ fn heard(job: &Job<'_>, event: Event) -> Option<News> {
         Event::Cluster { version, nodes, processors } => {
             News::Note(format!("Ray {version}, {nodes} nodes with {processors:.0} processors"))
         }
-        Event::Started { place } if is_place(place) => News::Started(place),
+        Event::Started => News::Started,
         Event::Done { place, record } if is_place(place) => {
             match written(job, &job.todo[place].id, &record) {
-                Ok(record) => News::Done(place, Box::new(record)),
+                Ok(record) => News::Done(Box::new(record)),
                 Err(why) => News::Failed(place, why),
             }
         }
         Event::Again { place, why } if is_place(place) => News::Again(place, why),
         Event::Lost { place, why } if is_place(place) => News::Lost(place, why),
         Event::Failed { place, why } if is_place(place) => News::Failed(place, why),
-        Event::Dropped { place } if is_place(place) => News::Dropped(place),
+        Event::Dropped => News::Dropped,
         _ => return None,
     };
     Some(item)

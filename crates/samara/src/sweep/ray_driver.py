@@ -15,6 +15,9 @@ import sys
 import tempfile
 import threading
 
+# A folder "ray" where the sweep was started is not Ray.
+sys.path = [place for place in sys.path if place]
+
 # Ray, and whatever it uses, may print: only events go to standard output.
 EVENTS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
@@ -113,13 +116,13 @@ class Sweep:
                 place = self.waiting.popleft()
                 reference = self.remote.remote([self.shared], self.points[place]["arguments"])
                 self.under_way[reference] = place
-                tell("started", place=place)
+                tell("started")
             ready, _ = self.ray.wait(list(self.under_way), num_returns=1, timeout=0.5)
             for reference in ready:
                 self.ended(reference, self.under_way.pop(reference))
-        for reference, place in self.under_way.items():
+        for reference in self.under_way:
             self.ray.cancel(reference, force=True)
-            tell("dropped", place=place)
+            tell("dropped")
 
     def ended(self, reference, place):
         try:
