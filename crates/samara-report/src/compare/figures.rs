@@ -1,6 +1,5 @@
 //! Figures of a comparison: changes with their intervals, and how soon things happened in both.
 
-use plotters::prelude::*;
 use samara_lab::results::is_first;
 
 use super::{Change, Compared, Verdict};
