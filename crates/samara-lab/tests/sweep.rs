@@ -99,10 +99,16 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
 #[test]
 fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured() {
     let records = [
-        record("a", json!({"seed": 1, "gossipsub.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
-            json!({"count": 1, "mixed": 1, "signed": -1, "flag": true, "lost": 0, "text": "t", "list": [{"x": 1.5}], "maybe": null})),
-        record("b", json!({"seed": 2, "gossipsub.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
-            json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5})),
+        record(
+            "a",
+            json!({"seed": 1, "gossipsub.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
+            json!({"count": 1, "mixed": 1, "signed": -1, "flag": true, "lost": 0, "text": "t", "list": [{"x": 1.5}], "maybe": null}),
+        ),
+        record(
+            "b",
+            json!({"seed": 2, "gossipsub.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
+            json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5}),
+        ),
     ];
     let path = std::env::temp_dir().join(format!("samara-types-{}.parquet", std::process::id()));
     write_points(&path, &records).unwrap();
@@ -143,14 +149,25 @@ fn an_id_is_of_what_changes_results() {
     ] {
         assert_ne!(first, id(&other));
     }
-    let ids: std::collections::BTreeSet<String> =
-        plan(&loaded(&["network.nodes=20,21"], &[], &[], &[1, 2])).unwrap().into_iter().map(|planned| planned.id).collect();
+    let ids: std::collections::BTreeSet<String> = plan(&loaded(&["network.nodes=20,21"], &[], &[], &[1, 2]))
+        .unwrap()
+        .into_iter()
+        .map(|planned| planned.id)
+        .collect();
     assert_eq!(ids.len(), 2 * 3 * 2);
 }
 
 #[test]
 fn arguments_lead_back_to_the_point() {
-    let whole = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s", "network.downlink_queue={ kind = \"drop-tail\", size = \"64 KiB\" }"], &[], &[], &[4, 7]);
+    let whole = loaded(
+        &[
+            "network.uplink=10 Mbit/s,20 Mbit/s",
+            "network.downlink_queue={ kind = \"drop-tail\", size = \"64 KiB\" }",
+        ],
+        &[],
+        &[],
+        &[4, 7],
+    );
     let path = std::env::temp_dir().join(format!("samara-arguments-{}.toml", std::process::id()));
     std::fs::write(&path, &whole.text).unwrap();
     for planned in plan(&whole).unwrap() {
@@ -173,7 +190,9 @@ fn arguments_lead_back_to_the_point() {
 
 #[test]
 fn axes_are_read_with_quotes_and_brackets() {
-    let values = |text: &str| parse_axis(text).map(|(_, values)| values.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let values = |text: &str| {
+        parse_axis(text).map(|(_, values)| values.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
     assert_eq!(values("a.b=1,2.5,x").unwrap(), ["1", "2.5", "\"x\""]);
     assert_eq!(values("a.b=10 Mbit/s, 20 Mbit/s").unwrap(), ["\"10 Mbit/s\"", "\"20 Mbit/s\""]);
     assert_eq!(values("a.b=[1, 2],[3]").unwrap(), ["[1, 2]", "[3]"]);
@@ -188,7 +207,14 @@ fn axes_are_read_with_quotes_and_brackets() {
 fn points_are_related_as_results_are() {
     for (name, set) in [
         ("ring", vec![("group.messages", "100")]),
-        ("cat", vec![("network.nodes", "16"), ("transactions.duration", "2 s"), ("transactions.block_interval", "1 s")]),
+        (
+            "cat",
+            vec![
+                ("network.nodes", "16"),
+                ("transactions.duration", "2 s"),
+                ("transactions.block_interval", "1 s"),
+            ],
+        ),
     ] {
         let overrides = Overrides {
             set: set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
@@ -208,7 +234,8 @@ fn points_are_related_as_results_are() {
         for (record, result) in records.iter().zip(&results) {
             assert_eq!(record.metrics, result.run().metrics_value(), "{name} {}", record.name);
         }
-        let related = ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());
+        let related =
+            ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());
         assert!(related, "{name}");
     }
 }

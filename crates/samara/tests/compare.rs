@@ -17,7 +17,10 @@ impl Results {
         let only = ["--only", "batch", "--only", "node-wide", "--quiet"];
         results.make(&[&["run", "peerdas-small", "--out", "fast"], &only[..]].concat());
         // The same parameters, so that runs are matched, over a longer way.
-        results.make(&[&["run", "peerdas-small", "--out", "slow", "--set", "network.latency=80 ms"], &only[..]].concat());
+        results.make(
+            &[&["run", "peerdas-small", "--out", "slow", "--set", "network.latency=80 ms"], &only[..]]
+                .concat(),
+        );
         results
     }
 
@@ -68,7 +71,17 @@ fn changes_have_intervals_and_significance() {
     let back = results.json("slow", "fast");
     assert_eq!(back["changes"][0]["verdict"], "better");
     // A sweep over the same seeds has the same figures.
-    results.make(&["sweep", "peerdas-small", "--only", "batch", "--only", "node-wide", "--out", "sweep", "--quiet"]);
+    results.make(&[
+        "sweep",
+        "peerdas-small",
+        "--only",
+        "batch",
+        "--only",
+        "node-wide",
+        "--out",
+        "sweep",
+        "--quiet",
+    ]);
     let same = results.json("fast", "sweep");
     assert_eq!(same["identical"], true);
     assert!(same["changes"].as_array().unwrap().iter().all(|change| change["verdict"] == "same"));
@@ -115,15 +128,21 @@ fn thresholds_make_the_status() {
 fn the_page_and_the_comment_say_the_same() {
     let results = Results::new("page");
     let threshold = ["--threshold", "time_to_custody_ms.mean=5%"];
-    let args = [&["compare", "fast", "slow", "--html", "c.html", "--format", "markdown"], &threshold[..]].concat();
+    let args =
+        [&["compare", "fast", "slow", "--html", "c.html", "--format", "markdown"], &threshold[..]].concat();
     let output = results.samara(&args);
     assert_eq!(output.status.code(), Some(1));
     let markdown = text(&output.stdout);
     assert!(markdown.starts_with("**Thresholds are crossed:**"), "{markdown}");
-    assert!(markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"), "{markdown}");
+    assert!(
+        markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"),
+        "{markdown}"
+    );
     assert!(!markdown.contains("| `incomplete` |"), "what is the same is left out");
     let page = std::fs::read_to_string(results.0.join("c.html")).unwrap();
-    for part in ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"] {
+    for part in
+        ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
+    {
         assert!(page.contains(part), "{part}");
     }
     // Changes, and for both runs two distributions.
@@ -144,7 +163,17 @@ fn other_scenarios_and_versions_are_told() {
     let told = text(&output.stdout);
     assert!(told.contains("different scenarios: peerdas-small and mine"), "{told}");
     assert!(told.contains("different versions: ") && told.contains("9."), "{told}");
-    results.make(&["run", "peerdas-small", "--only", "sequential", "--seed", "1", "--quiet", "--out", "else"]);
+    results.make(&[
+        "run",
+        "peerdas-small",
+        "--only",
+        "sequential",
+        "--seed",
+        "1",
+        "--quiet",
+        "--out",
+        "else",
+    ]);
     let output = results.samara(&["compare", "fast", "else"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no run in common"));

@@ -81,7 +81,19 @@ fn a_sweep_is_what_run_does_with_the_same_scenario() {
     assert_eq!(summary["seeds"], serde_json::json!([1, 2, 3]));
     let again = samara(
         &scratch,
-        &["run", "s/scenario.toml", "--only", "batch", "--only", "node-wide", "--format", "json", "--quiet", "--out", "r"],
+        &[
+            "run",
+            "s/scenario.toml",
+            "--only",
+            "batch",
+            "--only",
+            "node-wide",
+            "--format",
+            "json",
+            "--quiet",
+            "--out",
+            "r",
+        ],
     );
     let run: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(summary["digest"], run["digest"]);
@@ -107,7 +119,10 @@ fn means_and_intervals_are_those_of_the_seeds() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|run| run["name"] == first["name"] && run["parameters"]["network.uplink"] == first["parameters"]["network.uplink"])
+        .filter(|run| {
+            run["name"] == first["name"]
+                && run["parameters"]["network.uplink"] == first["parameters"]["network.uplink"]
+        })
         .map(|run| run["metrics"]["time_to_custody_ms"]["mean"].as_f64().unwrap())
         .collect();
     assert_eq!(values.len(), 3);
@@ -170,7 +185,8 @@ fn a_changed_scenario_is_noticed() {
     assert!(samara(&scratch, &sweep).status.success());
     let before = points(&scratch.path("s"));
     // Other words change no result.
-    std::fs::write(scratch.path("mine.toml"), scenario.replace("title = \"A block", "title = \"The block")).unwrap();
+    std::fs::write(scratch.path("mine.toml"), scenario.replace("title = \"A block", "title = \"The block"))
+        .unwrap();
     assert!(samara(&scratch, &sweep).status.success());
     assert_eq!(points(&scratch.path("s")), before);
     std::fs::write(scratch.path("mine.toml"), scenario.replace("nodes = 20", "nodes = 21")).unwrap();
@@ -195,7 +211,11 @@ fn a_changed_scenario_is_noticed() {
 fn a_point_that_fails_is_named_and_takes_nothing_with_it() {
     let scratch = Scratch::new("fails");
     // Node 24 is in a network of 30 nodes and in none of 20: only building the network shows it.
-    let edges: String = (0..30).flat_map(|a| (a + 1..30).map(move |b| (a, b))).filter(|(a, b)| b - a < 9).map(|(a, b)| format!("{a},{b}\n")).collect();
+    let edges: String = (0..30)
+        .flat_map(|a| (a + 1..30).map(move |b| (a, b)))
+        .filter(|(a, b)| b - a < 9)
+        .map(|(a, b)| format!("{a},{b}\n"))
+        .collect();
     std::fs::write(scratch.path("edges.csv"), format!("dialer,listener\n{edges}")).unwrap();
     let scenario = text(&samara(&scratch, &["show", "peerdas-small"]).stdout)
         .replace("kind = \"full-mesh\"", "kind = \"file\"\nfile = \"edges.csv\"");
@@ -224,7 +244,8 @@ fn children(parent: u32) -> Vec<u32> {
 
 fn descendants(child: &Child) -> Vec<u32> {
     // Threads start processes, too.
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).map(|tasks| tasks.flatten().collect::<Vec<_>>());
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()))
+        .map(|tasks| tasks.flatten().collect::<Vec<_>>());
     let all = tasks.unwrap_or_default().into_iter().flat_map(|task| {
         let path = task.path().join("children");
         std::fs::read_to_string(path)
@@ -246,7 +267,20 @@ fn a_worker_that_is_killed_is_counted_and_run_again() {
     // Long enough to be hit.
     let child = Command::new(env!("CARGO_BIN_EXE_samara"))
         .current_dir(&scratch.0)
-        .args(["sweep", "peerdas", "--only", "batch", "--set", "network.nodes=150", "--seeds", "2", "--jobs", "1", "--out", "s"])
+        .args([
+            "sweep",
+            "peerdas",
+            "--only",
+            "batch",
+            "--set",
+            "network.nodes=150",
+            "--seeds",
+            "2",
+            "--jobs",
+            "1",
+            "--out",
+            "s",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -293,7 +327,10 @@ fn bad_input_is_told() {
         (vec!["sweep", "peerdas-small", "--grid", "network.uplink=1,2"], "expected a rate"),
         (vec!["sweep", "peerdas-small", "--seeds", "0"], "has no seed"),
         (vec!["sweep", "peerdas-small", "--seeds", "1,1", "--only", "batch"], "there twice"),
-        (vec!["sweep", "peerdas-small", "--engine", "ray", "--python", "no-such-python", "--out", "r"], "pip install"),
+        (
+            vec!["sweep", "peerdas-small", "--engine", "ray", "--python", "no-such-python", "--out", "r"],
+            "pip install",
+        ),
         (vec!["point", "peerdas-small"], "have to choose one of them"),
     ] {
         let output = samara(&scratch, &args);
