@@ -29,7 +29,7 @@ const FILES: &[(&str, &[u8])] = files!(
 );
 
 /// What a path in a scenario starts with that names a data file of Samara.
-const PREFIX: &str = "builtin:";
+pub(crate) const PREFIX: &str = "builtin:";
 
 /// The names of the data files.
 pub fn names() -> impl Iterator<Item = &'static str> {

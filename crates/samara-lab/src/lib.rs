@@ -9,5 +9,6 @@ pub mod reference;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod sweep;
 pub mod topology;
 pub mod units;

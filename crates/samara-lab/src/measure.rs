@@ -2,6 +2,7 @@
 
 pub mod messages;
 pub mod relay;
+pub mod student;
 pub mod transactions;
 
 use serde::Serialize;

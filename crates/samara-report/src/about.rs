@@ -1,5 +1,6 @@
 //! What every report says, whatever was run.
 
+use samara_lab::measure::student::interval;
 use samara_lab::results::{RunResult, Summary};
 use samara_lab::scenario::{Loaded, Outcome};
 
@@ -73,17 +74,7 @@ pub(crate) fn by_place<'a, R>(
     groups
 }
 
-/// Student's t for a two-sided 95 % interval, by degrees of freedom from 1.
-const STUDENT_T: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-
 /// The mean of the values of several seeds, and half the width of its 95 % confidence interval (0 of one value).
 pub(crate) fn mean_and_confidence(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    if values.len() < 2 {
-        return (mean, 0.0);
-    }
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let t = STUDENT_T.get(values.len() - 2).copied().unwrap_or(1.96);
-    (mean, t * (squares / (n - 1.0)).sqrt() / n.sqrt())
+    interval(values).map_or((f64::NAN, 0.0), |interval| (interval.mean, interval.half))
 }

@@ -35,10 +35,14 @@ fn axis(curves: &[Curve<'_>]) -> Axis {
 
 /// A curve for each run over what the name says.
 pub(crate) fn figure(curves: &[Curve<'_>], name: &str) -> String {
+    titled("deliveries that were made by then", curves, name)
+}
+
+/// The same of anything that happens in time.
+pub(crate) fn titled(title: &str, curves: &[Curve<'_>], name: &str) -> String {
     let (x, y) = (axis(curves), Axis::linear(0.0..1.02, Unit::Share, rooms(SIZE, LEFT).1));
     let key = with_points(curves).map(|(i, curve)| (Mark::Line(colour(i)), curve.label.to_owned()));
     drawn_with(&Key::new(key, SIZE.0), |area| {
-        let title = "deliveries that were made by then";
         let mut chart = chart(area, title, (&x, name), (&y, ""))?;
         for (i, curve) in with_points(curves) {
             let colour = colour(i);

@@ -3,15 +3,18 @@
 
 mod about;
 mod columns;
+mod compare;
 mod draw;
 mod group;
 mod handover;
+mod intervals;
 mod latency;
 mod lines;
 mod messages;
 mod page;
 mod parts;
 mod relay;
+mod sweep;
 mod transactions;
 mod words;
 
@@ -29,7 +32,9 @@ use messages::MessagesReport;
 use relay::RelayReport;
 use transactions::TransactionsReport;
 
+pub use compare::{Change, Compared, Crossed, Threshold, Verdict, compare};
 pub use draw::png;
+pub use sweep::SweepReport;
 
 /// A report over the results of a scenario.
 #[derive(Debug)]

@@ -7,6 +7,9 @@ use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Swept, Unit, chart, colour, drawn
 /// What is shown goes by powers of ten where the most is this much more than the least; else it is easier to read from zero on.
 const POWERS_FROM: f64 = 20.0;
 
+/// How much of its line's colour a confidence band has.
+const BAND: f64 = 0.16;
+
 /// Runs over one axis of a sweep.
 pub(crate) struct LinePlot<'a> {
     /// What is shown.
@@ -35,6 +38,23 @@ pub(crate) struct Line {
     pub(crate) bound: bool,
 }
 
+/// The corners of a line's confidence band, no lower than `bottom`; nothing where there is none to see.
+fn band(line: &Line, bottom: f64) -> Option<Vec<(f64, f64)>> {
+    let known: Vec<((f64, f64), f64)> = line
+        .points
+        .iter()
+        .copied()
+        .zip(line.confidence.iter().copied())
+        .filter(|((_, value), half)| value.is_finite() && half.is_finite())
+        .collect();
+    if known.len() < 2 || known.iter().all(|(_, half)| *half <= 0.0) {
+        return None;
+    }
+    let above = known.iter().map(|((x, value), half)| (*x, value + half));
+    let below = known.iter().rev().map(|((x, value), half)| (*x, (value - half).max(bottom)));
+    Some(above.chain(below).collect())
+}
+
 impl LinePlot<'_> {
     /// The figure as SVG.
     pub(crate) fn svg(&self) -> String {
@@ -55,6 +75,9 @@ impl LinePlot<'_> {
                 if line.bound {
                     chart.draw_series(DashedLineSeries::new(points, 6, 5, BLACK.stroke_width(1)))?;
                     continue;
+                }
+                if let Some(band) = band(line, bottom) {
+                    chart.draw_series([Polygon::new(band, colour.mix(BAND))])?;
                 }
                 chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
                 chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;

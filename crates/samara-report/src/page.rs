@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use samara_lab::measure::Statistics;
 use samara_lab::reference::KnownComparison;
+use samara_lab::scenario::Outcome;
 
 use crate::about::About;
 use crate::terminal::number;
@@ -11,14 +12,22 @@ use crate::words::short_ms;
 
 /// A whole page: heading, key sentences, the body of the job, and how to run it again.
 pub(crate) fn document(about: &About, headline: &[String], body: &str, script: &str) -> String {
+    let mut body = body.to_owned();
+    configuration(about, &mut body);
+    shell(&about.summary.scenario, (&about.title, &about.description), headline, &body, script)
+}
+
+/// A whole page of any kind: what it is of, title and description, key sentences, and sections.
+pub(crate) fn shell(
+    kind: &str,
+    (title, description): (&str, &str),
+    headline: &[String],
+    body: &str,
+    script: &str,
+) -> String {
     let mut page = String::new();
-    let _ = write!(
-        page,
-        "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>",
-        text(&about.summary.scenario),
-        text(&about.title)
-    );
-    for paragraph in about.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+    let _ = write!(page, "<header><p class=\"kind\">Samara · {}</p><h1>{}</h1>", text(kind), text(title));
+    for paragraph in description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         let _ = write!(page, "<p class=\"lead\">{}</p>", prose(&paragraph.replace('\n', " ")));
     }
     page.push_str("</header><main>");
@@ -30,12 +39,11 @@ pub(crate) fn document(about: &About, headline: &[String], body: &str, script: &
         page.push_str("</ul></section>");
     }
     page.push_str(body);
-    configuration(about, &mut page);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{} · Samara</title>\
          <style>{}</style></head><body>{page}</main>{script}</body></html>\n",
-        text(&about.title),
+        text(title),
         include_str!("page.css"),
     )
 }
@@ -132,15 +140,20 @@ pub(crate) fn real_nodes(about: &About, body: &mut String) {
 
 /// Which expectations hold.
 pub(crate) fn expectations(about: &About, body: &mut String) {
-    if about.outcomes.is_empty() {
+    outcomes(&about.outcomes, body);
+}
+
+/// The same without a report.
+pub(crate) fn outcomes(outcomes: &[Outcome], body: &mut String) {
+    if outcomes.is_empty() {
         return;
     }
-    let missed: Vec<_> = about.outcomes.iter().filter(|outcome| !outcome.holds).collect();
+    let missed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.holds).collect();
     let _ = write!(
         body,
         "<section><h2>Expectations</h2><p>{} of {} hold.</p>",
-        about.outcomes.len() - missed.len(),
-        about.outcomes.len()
+        outcomes.len() - missed.len(),
+        outcomes.len()
     );
     if !missed.is_empty() {
         body.push_str("<ul class=\"missed\">");

@@ -98,7 +98,7 @@ pub(crate) fn cell(before: &str, value: &str, after: &str, body: &mut String) {
     body.push_str(after);
 }
 
-/// A heading that may be broken before each capital letter: metrics have long names.
+/// A heading that may be broken before each capital letter and after each underscore: metrics have long names.
 fn breakable(heading: &str) -> String {
     let mut broken = String::new();
     for c in heading.chars() {
@@ -106,6 +106,9 @@ fn breakable(heading: &str) -> String {
             broken.push_str("<wbr>");
         }
         broken.push_str(&text(c.encode_utf8(&mut [0; 4])));
+        if c == '_' {
+            broken.push_str("<wbr>");
+        }
     }
     broken
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
+use samara_report::Threshold;
+
+use crate::sweep::{PointOptions, SweepOptions};
 
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
@@ -22,19 +25,26 @@ pub(crate) enum Verb {
     /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an expectation of
     /// the scenario is not met, 2 if something is wrong with the input, 130 if the run was interrupted.
     Run(RunOptions),
+    /// Run a scenario many times: over grids of keys and over seeds.
+    ///
+    /// Each point is a process of its own, here or on a Ray cluster. Only metrics are kept: one Parquet table, a summary, and a report with
+    /// confidence bands. A sweep that was stopped goes on where it was when it is started again. The exit status is 0; 1 if an expectation
+    /// of the scenario is not met; 2 if something is wrong with the input; 3 if points failed; 130 if it was interrupted.
+    Sweep(Box<SweepOptions>),
+    /// Run one point of a sweep.
+    #[command(hide = true)]
+    Point(PointOptions),
     /// List the built-in scenarios.
     List,
     /// Print a scenario as it would be run, with all defaults.
     Show(ScenarioOptions),
     /// Print the JSON Schema of scenario files.
     Schema,
-    /// Set two results directories side by side.
-    Compare {
-        /// A results directory.
-        a: PathBuf,
-        /// Another one.
-        b: PathBuf,
-    },
+    /// Set two results directories side by side: of runs, testbeds or sweeps.
+    ///
+    /// All metrics that both have, with confidence intervals over seeds and Welch's test of the difference. The exit status is 1 if a threshold
+    /// is crossed, 2 if something is wrong with the input.
+    Compare(CompareOptions),
     /// Run a GossipSub node on real sockets.
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT, or its
@@ -146,6 +156,36 @@ pub(crate) enum OpenBrowser {
     No,
 }
 
+/// What to set side by side.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareOptions {
+    /// A results directory.
+    pub(crate) a: PathBuf,
+    /// Another one.
+    pub(crate) b: PathBuf,
+    /// Write a page with the table, the changes and the distributions of both.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// What a metric may become worse by, for example time_to_custody_ms.p95=5% or incomplete=0; with a run before it (batch:incomplete=0) for
+    /// this run only. A sign says what it may grow or fall by: mesh_size=+5%,-5%. Can be repeated.
+    #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = Threshold::parse)]
+    pub(crate) thresholds: Vec<Threshold>,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    pub(crate) format: CompareFormat,
+}
+
+/// What to print of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    /// A table to read.
+    Table,
+    /// One JSON document.
+    Json,
+    /// Markdown of what has changed, as for a comment.
+    Markdown,
+}
+
 /// What becomes of the results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputOptions {
@@ -172,7 +212,7 @@ pub(crate) enum Format {
     Json,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(format!("\"{text}\" is not KEY=VALUE; expected for example network.nodes=200")),

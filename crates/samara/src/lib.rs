@@ -6,8 +6,10 @@ mod compare;
 mod dashboard;
 mod live;
 mod node;
+mod point;
 mod run;
 mod session;
+mod sweep;
 mod testbed;
 mod together;
 mod usage;
@@ -52,12 +54,14 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
             together::not_launched_as_one_of_many()?;
             run::run(&options)
         }
+        Verb::Sweep(options) => sweep::run(&options),
+        Verb::Point(options) => point::run(&options),
         Verb::List => list(),
         Verb::Show(options) => show(&options),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
-        Verb::Compare { a, b } => compare::compare(&a, &b),
+        Verb::Compare(options) => compare::compare(&options),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
         Verb::Dashboard(options) => dashboard::run(&options),

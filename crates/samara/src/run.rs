@@ -12,7 +12,7 @@ use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
 
 /// From so many nodes on, runs are done one after the other, each on all threads: memory counts then.
-const LARGE: u32 = 4000;
+pub(crate) const LARGE: u32 = 4000;
 
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let session = Session::open(&options.scenario, &options.output)?;

@@ -19,9 +19,9 @@ use crate::live::Live;
 use crate::usage;
 
 /// An expectation was not met.
-const NOT_MET: u8 = 1;
+pub(crate) const NOT_MET: u8 = 1;
 /// As shells report an interrupt (128 + SIGINT).
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 /// Steps of the progress bar for each run.
 pub(crate) const BAR_STEPS: u64 = 1000;
 
@@ -49,15 +49,7 @@ impl Session {
         let directory =
             ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
         let live = Live::start(directory.path(), &loaded.points)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
-        ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::SeqCst) {
-                // The second time there is no waiting.
-                std::process::exit(i32::from(INTERRUPTED));
-            }
-        })
-        .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+        let stop = stop_on_interrupt()?;
         Ok(Self {
             loaded,
             directory,
@@ -124,6 +116,20 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// A flag that is set when the process is interrupted.
+pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            // The second time there is no waiting.
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+    Ok(stop)
+}
+
 /// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.
 fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
@@ -134,7 +140,8 @@ fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
     free.unwrap_or_else(|| Path::new("results").join(&name))
 }
 
-fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
+/// The expectations of a scenario.
+pub(crate) fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
     let parse = |(key, text): (&String, &String)| {
         Expectation::parse_all(key, text)
             .map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
@@ -244,7 +251,12 @@ fn show(
             eprintln!("samara: {}: doubtful: {doubt}", run.name);
         }
     }
-    // Which expectations held, without repeating those of every seed and point.
+    tell(outcomes, format);
+    Ok(())
+}
+
+/// Which expectations held, without repeating those of every seed and point.
+pub(crate) fn tell(outcomes: &[Outcome], format: Format) {
     let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
     for outcome in outcomes {
         let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
@@ -260,5 +272,4 @@ fn show(
             eprintln!("{line}{}", if *count > 1 { format!(" ({count} runs)") } else { String::new() });
         }
     }
-    Ok(())
 }

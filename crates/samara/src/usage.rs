@@ -12,6 +12,14 @@ pub(crate) fn cpu_seconds() -> f64 {
 
 /// The most memory that the process has had; 0 if the system does not tell.
 pub(crate) fn peak_rss_bytes() -> u64 {
+    // On Linux what getrusage tells includes what the parent had when it started this process; this does not.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+    if let Some(kibibytes) = peak {
+        let kibibytes: u64 = kibibytes;
+        return kibibytes * 1024;
+    }
     // Kibibytes on Linux and the BSDs, bytes on macOS.
     let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss() as u64 * unit)

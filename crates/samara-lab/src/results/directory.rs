@@ -216,18 +216,21 @@ fn configuration(point: &Point) -> Vec<(String, String)> {
     let text = toml::to_string(&point.scenario).unwrap_or_default();
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
     if let Ok(table) = text.parse::<toml::Table>() {
-        flatten("", &toml::Value::Table(table), &mut rows);
+        flatten_toml("", &toml::Value::Table(table), &mut rows);
     }
     rows
 }
 
-fn flatten(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
+/// The values of a document by their dotted keys.
+pub(crate) fn flatten_toml(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
     let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
     match value {
-        toml::Value::Table(table) => table.iter().for_each(|(key, value)| flatten(&below(key), value, rows)),
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(key, value)| flatten_toml(&below(key), value, rows))
+        }
         toml::Value::Array(array) if array.iter().any(toml::Value::is_table) => {
             for (i, value) in array.iter().enumerate() {
-                flatten(&below(&i.to_string()), value, rows);
+                flatten_toml(&below(&i.to_string()), value, rows);
             }
         }
         other => rows.push((prefix.to_owned(), crate::scenario::plain(other))),

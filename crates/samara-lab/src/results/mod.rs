@@ -6,20 +6,26 @@ mod gateways;
 mod group;
 mod handover;
 mod messages;
+mod metric;
 mod relay;
+mod saved;
 mod summary;
 mod tables;
 mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
+pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory};
 pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};
+pub use metric::{Better, better, is_first, rank};
 pub use relay::{RelayMetrics, relay_metrics};
+pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
+pub(crate) use tables::write_table;
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;

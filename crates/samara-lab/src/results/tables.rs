@@ -1,6 +1,7 @@
 //! Parquet tables. Columns have the names and units of the metrics.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,12 +20,19 @@ use crate::network::Hosts;
 use crate::run::{BatchTimes, ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
 use crate::scenario::Scenario;
 
-/// Why a table could not be written.
+/// Why a table could not be written or read.
 #[derive(Debug, Error)]
 #[error("{path}: {source}")]
 pub struct TableError {
     path: String,
     source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl TableError {
+    /// What went wrong with a file.
+    pub(crate) fn of(path: &Path, source: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self { path: path.display().to_string(), source }
+    }
 }
 
 /// Writes the tables of a run with blocks of columns into its directory.
@@ -339,16 +347,25 @@ pub(super) fn configuration(path: &Path, rows: &[(String, String)]) -> Result<()
 }
 
 pub(super) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
-    let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError {
-        path: path.display().to_string(),
-        source,
-    };
+    let file = File::create(path).map_err(|error| TableError::of(path, error.into()))?;
+    write_table(file, path, columns)
+}
+
+/// Writes a table; errors name `path`.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_table(
+    sink: impl Write + Send,
+    path: &Path,
+    columns: Vec<(&str, ArrayRef)>,
+) -> Result<(), TableError> {
+    let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError::of(path, source);
     let batch = RecordBatch::try_from_iter(columns).map_err(|error| fail(error.into()))?;
-    let file = File::create(path).map_err(|error| fail(error.into()))?;
     let level = ZstdLevel::try_new(3).map_err(|error| fail(error.into()))?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
     let mut writer =
-        ArrowWriter::try_new(file, batch.schema(), Some(properties)).map_err(|error| fail(error.into()))?;
+        ArrowWriter::try_new(sink, batch.schema(), Some(properties)).map_err(|error| fail(error.into()))?;
     writer.write(&batch).map_err(|error| fail(error.into()))?;
     writer.close().map_err(|error| fail(error.into()))?;
     Ok(())

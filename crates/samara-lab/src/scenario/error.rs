@@ -89,7 +89,7 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
 }
 
 /// The candidate that is most like a word, if one is alike at all.
-pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))

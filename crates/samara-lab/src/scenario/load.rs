@@ -56,6 +56,22 @@ pub struct Loaded {
     pub points: Vec<Point>,
 }
 
+/// The key of an axis and its values.
+pub type GridAxis = (String, Vec<toml::Value>);
+
+/// What is to be different from what a scenario says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// Keys and their values, as on the command line.
+    pub set: Vec<(String, String)>,
+    /// The names of the runs to keep; all, if empty.
+    pub only: Vec<String>,
+    /// The seeds; the scenario's, if empty.
+    pub seeds: Vec<u64>,
+    /// Axes of the sweep, key and values: an axis that the scenario has gets these values, others come behind its own.
+    pub axes: Vec<GridAxis>,
+}
+
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
 /// of the runs to keep (all, if empty), `seed` replaces the seeds.
 ///
@@ -67,6 +83,21 @@ pub fn load(
     only: &[String],
     seed: Option<u64>,
 ) -> Result<Loaded, ScenarioError> {
+    let overrides = Overrides {
+        set: set.to_vec(),
+        only: only.to_vec(),
+        seeds: seed.into_iter().collect(),
+        axes: Vec::new(),
+    };
+    load_with(name, &overrides)
+}
+
+/// Loads a scenario with what is to be different: as [`load`], with any number of seeds and with axes of a sweep.
+///
+/// # Errors
+/// Everything that is wrong with it, with key and line.
+pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioError> {
+    let Overrides { set, only, seeds, axes } = overrides;
     let (source, text, directory) = read(name)?;
     // First the file as it is, so that its mistakes are told with their lines.
     parse(&source, &text)?;
@@ -78,9 +109,12 @@ pub fn load(
             flag(&source, key, value, &format!("{message}{}", at_other(&path, key)))
         })?;
     }
-    if let Some(seed) = seed {
-        let seeds = toml::Value::Array(vec![toml::Value::Integer(seed as i64)]);
-        let _ = set_key(&mut table, "scenario.seeds", seeds);
+    if !seeds.is_empty() {
+        let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
+        let _ = set_key(&mut table, "scenario.seeds", toml::Value::Array(seeds));
+    }
+    for (key, values) in axes {
+        set_axis(&mut table, key, values);
     }
     let scenario =
         from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
@@ -188,6 +222,65 @@ fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
 
 fn at_other(path: &str, key: &str) -> String {
     if path == key || path == "." { String::new() } else { format!(" (at {path})") }
+}
+
+/// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
+/// brackets do not separate values.
+///
+/// # Errors
+/// A text that says what is wrong.
+pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
+    let wrong =
+        || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");
+    let (key, list) = text.split_once('=').ok_or_else(wrong)?;
+    parts(key.trim()).map_err(|_| wrong())?;
+    let values: Vec<&str> = split_values(list).into_iter().map(str::trim).collect();
+    if values.iter().any(|value| value.is_empty()) {
+        return Err(wrong());
+    }
+    let values: Vec<toml::Value> = values.into_iter().map(parse_value).collect();
+    match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+        Some((_, twice)) => Err(format!("{}: {} is there twice", key.trim(), plain(twice))),
+        None => Ok((key.trim().to_owned(), values)),
+    }
+}
+
+/// The parts of a list between commas that are in no quotes and brackets.
+fn split_values(list: &str) -> Vec<&str> {
+    let (mut depth, mut quote, mut from, mut parts) = (0_u32, None, 0, Vec::new());
+    for (at, c) in list.char_indices() {
+        match (quote, c) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                parts.push(&list[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[from..]);
+    parts
+}
+
+/// Gives an axis of the sweep its values; adds it if there is none with this key.
+fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
+    let sweep = table.entry("sweep").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    let Some(sweep) = sweep.as_table_mut() else { return };
+    let axes = sweep.entry("axis").or_insert_with(|| toml::Value::Array(Vec::new()));
+    let Some(axes) = axes.as_array_mut() else { return };
+    let values = toml::Value::Array(values.to_vec());
+    let has_key = |axis: &&mut toml::Value| axis.get("key").and_then(toml::Value::as_str) == Some(key);
+    if let Some(axis) = axes.iter_mut().find(has_key).and_then(toml::Value::as_table_mut) {
+        axis.insert("values".to_owned(), values);
+        return;
+    }
+    let mut axis = toml::Table::new();
+    axis.insert("key".to_owned(), toml::Value::String(key.to_owned()));
+    axis.insert("values".to_owned(), values);
+    axes.push(toml::Value::Table(axis));
 }
 
 /// A value from the command line: TOML where it reads as such, a string otherwise.

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use builtin::{Builtin, builtin, builtins};
 pub use cat::{Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec};
 pub use connection::{ConnectionSpec, FlushSpec};
-pub use error::{Problem, ScenarioError};
+pub use error::{Problem, ScenarioError, closest};
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
 pub use fault::{Fault, FaultKind};
@@ -38,7 +38,7 @@ pub use group::{Group, RingPreset, RingSpec, ShapeKind};
 pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
-pub use load::{Loaded, Point, load, schema};
+pub use load::{GridAxis, Loaded, Overrides, Point, load, load_with, parse_axis, schema};
 pub use messages::{Arrivals, Messages};
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,

@@ -1,0 +1,252 @@
+//! Results directories of runs, testbeds and sweeps, read again to be compared.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Points of a curve; more show nothing.
+const CURVE_MAX: usize = 400;
+
+/// A results directory.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The version of Samara that wrote it.
+    pub version: String,
+    /// The digest of all runs.
+    pub digest: String,
+    /// Whether the nodes were real.
+    pub is_real: bool,
+    /// Run by run.
+    pub runs: Vec<SavedRun>,
+    /// The directories of tables, by what identifies a run.
+    tables: BTreeMap<String, Vec<PathBuf>>,
+}
+
+/// One run of a results directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedRun {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What sets it apart, without the seed.
+    pub parameters: Map<String, Value>,
+    /// All figures that are numbers, by their dotted paths; those of lists are left out.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+impl SavedRun {
+    /// What runs that differ in their seeds only have in common.
+    pub fn key(&self) -> String {
+        key(&self.name, &self.parameters)
+    }
+}
+
+/// How soon something happened: milliseconds, and the share that took at most so long.
+pub type Curve = Vec<(f64, f64)>;
+
+#[derive(Deserialize)]
+struct SummaryFile {
+    scenario: String,
+    version: String,
+    digest: String,
+    runs: Vec<RunFile>,
+}
+
+#[derive(Deserialize)]
+struct RunFile {
+    name: String,
+    parameters: Map<String, Value>,
+    metrics: Value,
+    #[serde(default)]
+    real: Option<Value>,
+}
+
+impl Saved {
+    /// Reads the summary of a directory of `samara run`, `testbed` or `sweep`, and looks where its tables are.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read; the message names the file.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let summary: SummaryFile = read_json(&path.join("summary.json")).map_err(|error| {
+            format!("{error}; expected a results directory of samara run, testbed or sweep")
+        })?;
+        let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        let mut directories: Vec<PathBuf> = std::fs::read_dir(path.join("runs"))
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default();
+        directories.sort_unstable();
+        for directory in directories {
+            // A run without an entry was interrupted.
+            if let Ok(run) = read_json::<RunFile>(&directory.join("run.json")) {
+                tables.entry(key(&run.name, &without_seed(run.parameters))).or_default().push(directory);
+            }
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            scenario: summary.scenario,
+            version: summary.version,
+            digest: summary.digest,
+            is_real: summary.runs.iter().any(|run| run.real.is_some()),
+            runs: summary.runs.into_iter().map(SavedRun::of).collect(),
+            tables,
+        })
+    }
+
+    /// How soon messages, columns or transactions came to nodes, over all seeds of a run; `None` where no table says it.
+    ///
+    /// # Errors
+    /// A table cannot be read; the message names it.
+    pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
+        self.pooled(run, |directory| {
+            let (deliveries, shares) =
+                (directory.join("deliveries.parquet"), directory.join("delivery_latency.parquet"));
+            if deliveries.exists() {
+                let mut times = Vec::new();
+                read_columns(&deliveries, &["delivery_latency_ms"], |batch| {
+                    times.extend(floats(batch, "delivery_latency_ms"));
+                })?;
+                Ok(Some(equal_weights(&times)))
+            } else if shares.exists() {
+                let (mut weights, mut before) = (Vec::new(), 0.0);
+                read_columns(&shares, &["delivery_latency_ms", "share"], |batch| {
+                    let pairs = floats(batch, "delivery_latency_ms").into_iter().zip(floats(batch, "share"));
+                    for (time, share) in pairs {
+                        if let (Some(time), Some(share)) = (time, share) {
+                            weights.push((time, share - before));
+                            before = share;
+                        }
+                    }
+                })?;
+                Ok(Some(weights))
+            } else {
+                Ok(None)
+            }
+        })
+    }
+
+    /// How soon nodes had all their columns, over all seeds and slots of a run; `None` where no table says it.
+    ///
+    /// # Errors
+    /// A table cannot be read; the message names it.
+    pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
+        self.pooled(run, |directory| {
+            let deliveries = directory.join("deliveries.parquet");
+            if !deliveries.exists() {
+                return Ok(None);
+            }
+            // The last column of each node and slot; nothing if one never came.
+            let mut last: BTreeMap<(u32, u32), Option<f64>> = BTreeMap::new();
+            read_columns(&deliveries, &["node", "slot", "delivery_latency_ms"], |batch| {
+                let pairs = whole(batch, "node").into_iter().zip(whole(batch, "slot"));
+                for (pair, time) in pairs.zip(floats(batch, "delivery_latency_ms")) {
+                    let slowest = last.entry(pair).or_insert(Some(0.0));
+                    *slowest = slowest.zip(time).map(|(a, b)| a.max(b));
+                }
+            })?;
+            Ok(Some(equal_weights(&last.into_values().collect::<Vec<_>>())))
+        })
+    }
+
+    /// The curve of all seeds together, each of the same weight.
+    fn pooled(
+        &self,
+        run: &SavedRun,
+        weights: impl Fn(&Path) -> Result<Option<Vec<(f64, f64)>>, String>,
+    ) -> Result<Option<Curve>, String> {
+        let directories = self.tables.get(&run.key()).map(Vec::as_slice).unwrap_or_default();
+        let mut all = Vec::new();
+        for directory in directories {
+            let Some(weights) = weights(directory)? else { return Ok(None) };
+            all.extend(weights.into_iter().map(|(time, weight)| (time, weight / directories.len() as f64)));
+        }
+        Ok((!all.is_empty()).then(|| curve(all)))
+    }
+}
+
+impl SavedRun {
+    fn of(run: RunFile) -> Self {
+        let mut figures = Vec::new();
+        crate::sweep::flatten("", &run.metrics, &mut figures);
+        let is_of_list = |path: &str| path.split('.').any(|part| part.parse::<usize>().is_ok());
+        let metrics = figures
+            .into_iter()
+            .filter(|(path, _)| !is_of_list(path))
+            .filter_map(|(path, value)| Some((path, value.as_f64()?)))
+            .collect();
+        Self { name: run.name, parameters: without_seed(run.parameters), metrics }
+    }
+}
+
+fn key(name: &str, parameters: &Map<String, Value>) -> String {
+    format!("{name} {}", Value::Object(parameters.clone()))
+}
+
+fn without_seed(mut parameters: Map<String, Value>) -> Map<String, Value> {
+    parameters.remove("seed");
+    parameters
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Values of which each counts as much; those that are missing count, too, and never come.
+fn equal_weights(times: &[Option<f64>]) -> Vec<(f64, f64)> {
+    let weight = 1.0 / times.len().max(1) as f64;
+    times.iter().flatten().map(|time| (*time, weight)).collect()
+}
+
+/// Adds weights up, and leaves out points that are too close to be seen.
+fn curve(mut weights: Vec<(f64, f64)>) -> Curve {
+    weights.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut points, mut share, mut drawn): (Curve, f64, f64) = (Vec::new(), 0.0, 0.0);
+    let last = weights.len().saturating_sub(1);
+    for (i, (time, weight)) in weights.into_iter().enumerate() {
+        share += weight;
+        if i == last || points.is_empty() || share - drawn >= 1.0 / CURVE_MAX as f64 {
+            points.push((time, share.min(1.0)));
+            drawn = share;
+        }
+    }
+    points
+}
+
+/// Reads columns of a table, batch by batch.
+fn read_columns(path: &Path, names: &[&str], mut take: impl FnMut(&RecordBatch)) -> Result<(), String> {
+    let mut read = || -> Result<(), Box<dyn std::error::Error>> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+        let schema = builder.parquet_schema();
+        if let Some(missing) = names.iter().find(|name| schema.columns().iter().all(|c| c.name() != **name)) {
+            return Err(format!("it has no column {missing}").into());
+        }
+        let mask = ProjectionMask::columns(schema, names.iter().copied());
+        for batch in builder.with_projection(mask).build()? {
+            take(&batch?);
+        }
+        Ok(())
+    };
+    read().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A column of numbers; nothing if it is of another type.
+fn floats(batch: &RecordBatch, name: &str) -> Vec<Option<f64>> {
+    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<Float64Type>());
+    column.map(|column| column.iter().collect()).unwrap_or_default()
+}
+
+fn whole(batch: &RecordBatch, name: &str) -> Vec<u32> {
+    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt32Type>());
+    column.map(|column| (0..column.len()).map(|row| column.value(row)).collect()).unwrap_or_default()
+}

@@ -1,0 +1,313 @@
+//! The directory of a sweep: what is finished stays, whatever happens to those who work on it.
+//!
+//! ```text
+//! scenario.toml   the scenario with all axes and seeds        sweep.parquet   a row for each point
+//! sweep.json      the version and the programs that ran it    summary.json    the same and means over seeds
+//! points/         <id>.json and <id>.parquet of each point    report.html, figures/
+//! failures/       what points that failed had to say          complete        is there if nothing is missing
+//! ```
+//!
+//! A point is finished when its `.json` is there: it is written last, and under another name until it is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Planned, PointRecord, SweepSummary, VERSION, write_points};
+use crate::results::{TableError, flatten_toml};
+use crate::scenario::Loaded;
+
+const ABOUT: &str = "sweep.json";
+const COMPLETE: &str = "complete";
+const LOCK: &str = "lock";
+const SCENARIO: &str = "scenario.toml";
+/// Keys that are named where a scenario has changed.
+const CHANGES_MAX: usize = 5;
+
+/// Why the directory of a sweep cannot be used.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// It holds something else.
+    #[error("{0}: holds something that is no sweep; choose another directory with --out")]
+    Foreign(PathBuf),
+    /// Another process works on it.
+    #[error("{0}: another sweep works on it")]
+    Busy(PathBuf),
+    /// It has finished points that are not of this sweep.
+    #[error(
+        "{path}: {count} finished points are not of this sweep: {why}; choose another directory with --out, or remove them with --force"
+    )]
+    Changed {
+        /// The directory.
+        path: PathBuf,
+        /// How many points there are.
+        count: usize,
+        /// What has changed.
+        why: String,
+    },
+    /// It cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A table cannot be written.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// What the directory says about the sweep.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct About {
+    version: String,
+    /// Digests of the programs that have worked on it.
+    programs: Vec<String>,
+}
+
+/// The directory of a sweep that is being worked on, by one process at a time.
+#[derive(Debug)]
+pub struct SweepDirectory {
+    path: PathBuf,
+    /// Held as long as the directory is.
+    _lock: File,
+}
+
+/// A directory, and what was in it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The directory.
+    pub directory: SweepDirectory,
+    /// The finished points by their id.
+    pub finished: BTreeMap<String, PointRecord>,
+    /// Whether finished points are of another build of the program.
+    pub is_of_another_program: bool,
+}
+
+impl SweepDirectory {
+    /// Makes or opens a directory for the points of a plan. `program` identifies the program that runs them; `force` removes finished points
+    /// that are not in the plan.
+    ///
+    /// # Errors
+    /// It holds something else or points that are not in the plan, another process works on it, or it cannot be written.
+    pub fn open(
+        path: &Path,
+        loaded: &Loaded,
+        plan: &[Planned],
+        program: &str,
+        force: bool,
+    ) -> Result<Opened, SweepError> {
+        if path.exists() && !path.join(ABOUT).exists() {
+            // Points may have been put there by others, who ran the commands of `samara sweep --list`.
+            for entry in io_at(path, fs::read_dir(path))? {
+                let name = io_at(path, entry)?.file_name();
+                if ![LOCK, "points", "figures"].iter().any(|part| name == *part) {
+                    return Err(SweepError::Foreign(path.to_path_buf()));
+                }
+            }
+        }
+        for part in ["points", "figures"] {
+            let part = path.join(part);
+            io_at(&part, fs::create_dir_all(&part))?;
+        }
+        let directory = Self { path: path.to_path_buf(), _lock: lock(path)? };
+        let (finished, strange) = directory.read(plan)?;
+        let before: About = fs::read_to_string(path.join(ABOUT))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        if !strange.is_empty() && !force {
+            let why = what_changed(&before.version, &path.join(SCENARIO), loaded);
+            return Err(SweepError::Changed { path: path.to_path_buf(), count: strange.len(), why });
+        }
+        for id in strange {
+            for path in [directory.point(&id, "json"), directory.point(&id, "parquet")] {
+                let _ = fs::remove_file(path);
+            }
+        }
+        let is_of_another_program =
+            !finished.is_empty() && before.programs.iter().any(|other| other != program);
+        directory.begin(loaded, before, program)?;
+        Ok(Opened { directory, finished, is_of_another_program })
+    }
+
+    /// Writes what the sweep is about; what was made of all points has to be made again.
+    fn begin(&self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), SweepError> {
+        about.version = VERSION.to_owned();
+        if !about.programs.iter().any(|other| other == program) {
+            about.programs.push(program.to_owned());
+        }
+        let _ = fs::remove_file(self.path.join(COMPLETE));
+        let _ = fs::remove_dir_all(self.failures());
+        io_at(&self.failures(), fs::create_dir_all(self.failures()))?;
+        self.write(SCENARIO, loaded.text.as_bytes())?;
+        self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())
+    }
+
+    /// The finished points of a plan, and the ids of others. What a killed process has left half written is removed.
+    fn read(
+        &self,
+        plan: &[Planned],
+    ) -> Result<(BTreeMap<String, PointRecord>, BTreeSet<String>), SweepError> {
+        let wanted: BTreeSet<&str> = plan.iter().map(|planned| planned.id.as_str()).collect();
+        let (mut finished, mut strange) = (BTreeMap::new(), BTreeSet::new());
+        let points = self.points();
+        for entry in io_at(&points, fs::read_dir(&points))? {
+            let path = io_at(&points, entry)?.path();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("tmp") => io_at(&path, fs::remove_file(&path))?,
+                Some("json" | "parquet") if !wanted.contains(stem.as_str()) => {
+                    strange.insert(stem);
+                }
+                Some("json") => {
+                    let text = io_at(&path, fs::read_to_string(&path))?;
+                    // One that cannot be read, as after a power failure, is run again.
+                    if let Ok(record) = serde_json::from_str::<PointRecord>(&text)
+                        && record.id == stem
+                        && self.point(&stem, "parquet").exists()
+                    {
+                        finished.insert(stem, record);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((finished, strange))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The scenario that points are run from.
+    pub fn scenario(&self) -> PathBuf {
+        self.path.join(SCENARIO)
+    }
+
+    /// Where points are.
+    pub fn points(&self) -> PathBuf {
+        self.path.join("points")
+    }
+
+    /// Where there is what points that failed had to say.
+    pub fn failures(&self) -> PathBuf {
+        self.path.join("failures")
+    }
+
+    fn point(&self, id: &str, extension: &str) -> PathBuf {
+        self.points().join(format!("{id}.{extension}"))
+    }
+
+    /// The record of a finished point.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn record(&self, id: &str) -> Result<PointRecord, SweepError> {
+        let path = self.point(id, "json");
+        let text = io_at(&path, fs::read_to_string(&path))?;
+        io_at(&path, serde_json::from_str(&text).map_err(io::Error::from))
+    }
+
+    /// Writes a point into a directory of points: its table, and then its record, each of them whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), SweepError> {
+        io_at(points, fs::create_dir_all(points))?;
+        let own = |extension: &str| points.join(format!("{}.{extension}", record.id));
+        let unfinished = own(&format!("{}.tmp", std::process::id()));
+        write_points(&unfinished, std::slice::from_ref(record))?;
+        io_at(&unfinished, fs::rename(&unfinished, own("parquet")))?;
+        let json = serde_json::to_string(record).unwrap_or_default() + "\n";
+        io_at(&unfinished, fs::write(&unfinished, json))?;
+        io_at(&unfinished, fs::rename(&unfinished, own("json")))
+    }
+
+    /// Writes a file, whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SweepError> {
+        let (path, unfinished) = (self.path.join(name), self.path.join(format!("{name}.tmp")));
+        io_at(&unfinished, fs::write(&unfinished, bytes))?;
+        io_at(&path, fs::rename(&unfinished, &path))
+    }
+
+    /// Writes the table of all points, the summary, and, if nothing is missing, the mark of a finished sweep.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), SweepError> {
+        if !summary.runs.is_empty() {
+            let (table, unfinished) = (self.path.join("sweep.parquet"), self.path.join("sweep.parquet.tmp"));
+            write_points(&unfinished, &summary.runs)?;
+            io_at(&table, fs::rename(&unfinished, &table))?;
+        }
+        let json = serde_json::to_string_pretty(summary).unwrap_or_default();
+        self.write("summary.json", (json + "\n").as_bytes())?;
+        if is_complete {
+            self.write(COMPLETE, format!("{}\n", summary.digest).as_bytes())?;
+        }
+        // It is there only if there was something to say.
+        let _ = fs::remove_dir(self.failures());
+        Ok(())
+    }
+}
+
+fn lock(path: &Path) -> Result<File, SweepError> {
+    let lock = path.join(LOCK);
+    let file = io_at(&lock, File::create(&lock))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SweepError::Busy(path.to_path_buf())),
+        // File systems without locks, as some that are mounted from elsewhere.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+        Err(TryLockError::Error(source)) => Err(SweepError::Io { path: lock, source }),
+    }
+}
+
+/// Why a sweep has points that are not in its plan.
+fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
+    if version != VERSION && !version.is_empty() {
+        return format!("they are of version {version}");
+    }
+    let keys = |text: &str| -> BTreeMap<String, String> {
+        let mut rows = Vec::new();
+        if let Ok(table) = text.parse::<toml::Table>() {
+            flatten_toml("", &toml::Value::Table(table), &mut rows);
+        }
+        rows.into_iter().collect()
+    };
+    let (old, new) = (keys(&fs::read_to_string(before).unwrap_or_default()), keys(&loaded.text));
+    let changed: Vec<&String> = old
+        .keys()
+        .chain(new.keys().filter(|key| !old.contains_key(*key)))
+        .filter(|key| old.get(*key) != new.get(*key))
+        .collect();
+    if changed.is_empty() {
+        return "a file that the scenario names has changed, or fewer runs were asked for".to_owned();
+    }
+    let named: Vec<String> = changed
+        .iter()
+        .take(CHANGES_MAX)
+        .map(|key| {
+            let was =
+                |keys: &BTreeMap<String, String>| keys.get(*key).map_or("nothing".to_owned(), Clone::clone);
+            format!("{key} was {}, is {}", was(&old), was(&new))
+        })
+        .collect();
+    let more = changed.len().saturating_sub(CHANGES_MAX);
+    let more = if more > 0 { format!(", and {more} more keys") } else { String::new() };
+    format!("the scenario has changed ({}{more})", named.join("; "))
+}
+
+fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, SweepError> {
+    result.map_err(|source| SweepError::Io { path: path.to_path_buf(), source })
+}

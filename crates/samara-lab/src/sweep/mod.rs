@@ -1,0 +1,23 @@
+//! Sweeps: many points of a scenario, each run in a process of its own, of which only the metrics are kept.
+//!
+//! A point is one run of a scenario with one seed and one value of every axis. Its [`id`](point_id) is a hash of everything that its result
+//! depends on, so that finished points are recognised, and those of a changed scenario are not. What a point leaves is a [`PointRecord`];
+//! a [`SweepDirectory`] collects them, one file each, and a [`SweepSummary`] with the table [`write_points`] makes one data set of all.
+
+mod columns;
+mod directory;
+mod plan;
+mod record;
+mod relate;
+mod summary;
+
+pub use columns::{write_points, write_points_to};
+pub use directory::{Opened, SweepDirectory, SweepError};
+pub use plan::{Planned, SWEEP_POINTS_MAX, data_files, plan, point_id};
+pub use record::PointRecord;
+pub(crate) use record::flatten;
+pub use relate::relate_points;
+pub use summary::{Aggregate, FailedPoint, Spread, SweepSummary, metric_paths};
+
+/// The version that points are identified with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

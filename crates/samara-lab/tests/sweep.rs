@@ -1,0 +1,241 @@
+//! Points of sweeps: what identifies them, and that tables say what records say.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use samara_lab::results::{Run, RunResult, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::{Loaded, Overrides, load_with, parse_axis};
+use samara_lab::sweep::{PointRecord, plan, point_id, relate_points, write_points};
+use serde_json::{Value, json};
+
+fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> Loaded {
+    let overrides = Overrides {
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        only: only.iter().map(|run| (*run).to_owned()).collect(),
+        seeds: seeds.to_vec(),
+        axes: grid.iter().map(|axis| parse_axis(axis).unwrap()).collect(),
+    };
+    load_with("peerdas-small", &overrides).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn read(path: &Path) -> RecordBatch {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let mut batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    assert_eq!(batches.len(), 1);
+    batches.remove(0)
+}
+
+/// A cell as JSON, so that its type shows.
+fn cell(batch: &RecordBatch, name: &str, row: usize) -> Option<Value> {
+    let column = batch.column_by_name(name)?;
+    if column.is_null(row) {
+        return Some(Value::Null);
+    }
+    if let Some(column) = column.as_primitive_opt::<UInt64Type>() {
+        Some(column.value(row).into())
+    } else if let Some(column) = column.as_primitive_opt::<Int64Type>() {
+        Some(column.value(row).into())
+    } else if let Some(column) = column.as_primitive_opt::<Float64Type>() {
+        Some(column.value(row).into())
+    } else if let Some(column) = column.as_boolean_opt() {
+        Some(column.value(row).into())
+    } else {
+        column.as_string_opt::<i32>().map(|column| column.value(row).into())
+    }
+}
+
+fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
+    PointRecord {
+        id: id.to_owned(),
+        version: "1".to_owned(),
+        name: "batch".to_owned(),
+        parameters: parameters.as_object().unwrap().clone(),
+        digest: "d".to_owned(),
+        steps: 7,
+        wall_s: 0.5,
+        cpu_s: 0.25,
+        peak_rss_bytes: 1000,
+        metrics,
+    }
+}
+
+#[test]
+fn a_table_has_every_metric_of_a_run_to_the_bit() {
+    let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let records: Vec<PointRecord> = plan(&loaded)
+        .unwrap()
+        .into_iter()
+        .map(|planned| PointRecord::of(planned.id, &Run::of(&run(&planned.point, options, |_| {}).unwrap())))
+        .collect();
+    let path = std::env::temp_dir().join(format!("samara-points-{}.parquet", std::process::id()));
+    write_points(&path, &records).unwrap();
+    let table = read(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(table.num_rows(), 2);
+    for (row, record) in records.iter().enumerate() {
+        let figures = record.figures();
+        assert!(figures.len() > 40, "{}", figures.len());
+        for (path, value) in figures {
+            let name = path.replace('.', "_");
+            assert_eq!(cell(&table, &name, row).as_ref(), Some(value), "{name}");
+        }
+        // What was written to a file and read again is the same to the bit.
+        let text = serde_json::to_string(record).unwrap();
+        assert_eq!(serde_json::from_str::<PointRecord>(&text).unwrap(), *record);
+    }
+    assert_eq!(cell(&table, "network_uplink_bps", 0), Some(json!(10e6)));
+    assert_eq!(cell(&table, "network_uplink_bps", 1), Some(json!(20e6)));
+    assert_eq!(cell(&table, "point", 1), Some(json!(records[1].id)));
+}
+
+#[test]
+fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured() {
+    let records = [
+        record(
+            "a",
+            json!({"seed": 1, "gossipsub.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
+            json!({"count": 1, "mixed": 1, "signed": -1, "flag": true, "lost": 0, "text": "t", "list": [{"x": 1.5}], "maybe": null}),
+        ),
+        record(
+            "b",
+            json!({"seed": 2, "gossipsub.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
+            json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5}),
+        ),
+    ];
+    let path = std::env::temp_dir().join(format!("samara-types-{}.parquet", std::process::id()));
+    write_points(&path, &records).unwrap();
+    let table = read(&path);
+    std::fs::remove_file(&path).unwrap();
+    for (name, first, second) in [
+        ("count", json!(1), json!(2)),
+        ("mixed", json!(1.0), json!(0.5)),
+        ("signed", json!(-1), json!(1)),
+        ("flag", json!(true), json!(false)),
+        ("text", json!("t"), json!("u")),
+        ("list_0_x", json!(1.5), Value::Null),
+        ("maybe", Value::Null, json!(2.5)),
+        ("gossipsub_degree", json!(6), json!(8)),
+        ("network_latency_ms", json!(5.0), json!(1000.0)),
+        ("kind", json!("x"), json!("y")),
+        ("lost", json!(0), json!(0)),
+        ("parameter_lost", json!(3), json!(3)),
+        ("seed", json!(1), json!(2)),
+        ("peak_rss_bytes", json!(1000), json!(1000)),
+    ] {
+        assert_eq!(cell(&table, name, 0), Some(first), "{name}");
+        assert_eq!(cell(&table, name, 1), Some(second), "{name}");
+    }
+}
+
+#[test]
+fn an_id_is_of_what_changes_results() {
+    let id = |loaded: &Loaded| point_id(&loaded.points[0], Path::new("")).unwrap();
+    let first = id(&loaded(&[], &[], &["batch"], &[1]));
+    assert_eq!(first, id(&loaded(&[], &[], &["batch"], &[1, 2, 3])), "other seeds are other points");
+    assert_eq!(first, id(&loaded(&[], &[("scenario.title", "x")], &["batch"], &[1])));
+    for other in [
+        loaded(&[], &[], &["batch"], &[2]),
+        loaded(&[], &[], &["node-wide"], &[1]),
+        loaded(&[], &[("network.nodes", "21")], &["batch"], &[1]),
+        loaded(&["network.nodes=20,21"], &[], &["batch"], &[1]),
+    ] {
+        assert_ne!(first, id(&other));
+    }
+    let ids: std::collections::BTreeSet<String> = plan(&loaded(&["network.nodes=20,21"], &[], &[], &[1, 2]))
+        .unwrap()
+        .into_iter()
+        .map(|planned| planned.id)
+        .collect();
+    assert_eq!(ids.len(), 2 * 3 * 2);
+}
+
+#[test]
+fn arguments_lead_back_to_the_point() {
+    let whole = loaded(
+        &[
+            "network.uplink=10 Mbit/s,20 Mbit/s",
+            "network.downlink_queue={ kind = \"drop-tail\", size = \"64 KiB\" }",
+        ],
+        &[],
+        &[],
+        &[4, 7],
+    );
+    let path = std::env::temp_dir().join(format!("samara-arguments-{}.toml", std::process::id()));
+    std::fs::write(&path, &whole.text).unwrap();
+    for planned in plan(&whole).unwrap() {
+        let arguments = planned.arguments();
+        let mut overrides = Overrides::default();
+        for pair in arguments.chunks(2) {
+            match (pair[0].as_str(), pair[1].as_str()) {
+                ("--only", run) => overrides.only.push(run.to_owned()),
+                ("--seed", seed) => overrides.seeds.push(seed.parse().unwrap()),
+                ("--grid", axis) => overrides.axes.push(parse_axis(axis).unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let one = load_with(path.to_str().unwrap(), &overrides).unwrap();
+        assert_eq!(one.points.len(), 1);
+        assert_eq!(point_id(&one.points[0], Path::new("")).unwrap(), planned.id);
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn axes_are_read_with_quotes_and_brackets() {
+    let values = |text: &str| {
+        parse_axis(text).map(|(_, values)| values.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(values("a.b=1,2.5,x").unwrap(), ["1", "2.5", "\"x\""]);
+    assert_eq!(values("a.b=10 Mbit/s, 20 Mbit/s").unwrap(), ["\"10 Mbit/s\"", "\"20 Mbit/s\""]);
+    assert_eq!(values("a.b=[1, 2],[3]").unwrap(), ["[1, 2]", "[3]"]);
+    assert_eq!(values("a.b=\"x,y\",z").unwrap(), ["\"x,y\"", "\"z\""]);
+    for wrong in ["a.b", "a.b=", "a.b=1,,2", "a.b=1,1", "=1", "a b=1"] {
+        assert!(parse_axis(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Points that were run alone are set beside their bases as whole results are.
+#[test]
+fn points_are_related_as_results_are() {
+    for (name, set) in [
+        ("ring", vec![("group.messages", "100")]),
+        (
+            "cat",
+            vec![
+                ("network.nodes", "16"),
+                ("transactions.duration", "2 s"),
+                ("transactions.block_interval", "1 s"),
+            ],
+        ),
+    ] {
+        let overrides = Overrides {
+            set: set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            seeds: vec![1],
+            ..Overrides::default()
+        };
+        let mut loaded = load_with(name, &overrides).unwrap();
+        loaded.points.truncate(3);
+        let stop = AtomicBool::new(false);
+        let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+        let mut results: Vec<RunResult> =
+            loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
+        let mut records: Vec<PointRecord> =
+            results.iter().map(|result| PointRecord::of(String::new(), result.run())).collect();
+        relate(&loaded, &mut results);
+        relate_points(&loaded.scenario.runs[0].name, &mut records);
+        for (record, result) in records.iter().zip(&results) {
+            assert_eq!(record.metrics, result.run().metrics_value(), "{name} {}", record.name);
+        }
+        let related =
+            ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());
+        assert!(related, "{name}");
+    }
+}

@@ -1,0 +1,70 @@
+//! `samara point`: one point of a sweep, for whoever runs many of them.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use samara_lab::results::RunResult;
+use samara_lab::run::{RunOptions, run as run_point};
+use samara_lab::scenario::{Overrides, load_with};
+use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
+
+use crate::sweep::PointOptions;
+use crate::usage;
+
+/// As shells report an interrupt (128 + SIGINT).
+const INTERRUPTED: i32 = 130;
+
+pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
+    let start = Instant::now();
+    if options.end_with_stdin {
+        std::thread::spawn(|| {
+            // Whatever comes is thrown away, up to the end or an error.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            std::process::exit(INTERRUPTED);
+        });
+    }
+    let overrides = Overrides {
+        set: options.set.clone(),
+        only: options.only.iter().cloned().collect(),
+        seeds: options.seed.into_iter().collect(),
+        axes: options.grid.clone(),
+    };
+    let loaded = load_with(&options.scenario, &overrides).map_err(|error| error.to_string())?;
+    let [point] = loaded.points.as_slice() else {
+        return Err(format!(
+            "{}: {} points; --only, --seed and --grid KEY=VALUE have to choose one of them",
+            loaded.source,
+            loaded.points.len()
+        ));
+    };
+    let directory: &Path = options.files.as_deref().unwrap_or(&loaded.directory);
+    let id = point_id(point, directory)?;
+    if let Some(wanted) = options.id.as_ref().filter(|wanted| **wanted != id) {
+        return Err(format!(
+            "{}: the point has the id {id}, not {wanted}: its scenario, its files or the program are not those that the sweep was \
+             planned with",
+            loaded.source
+        ));
+    }
+    let stop = AtomicBool::new(false);
+    let run_options = RunOptions { threads: usize::from(options.threads), directory, stop: &stop };
+    let measured = run_point(point, run_options, |_| {})
+        .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
+    let result = RunResult::of(&measured);
+    let record = PointRecord {
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: usage::cpu_seconds(),
+        peak_rss_bytes: usage::peak_rss_bytes(),
+        ..PointRecord::of(id, result.run())
+    };
+    match &options.out {
+        Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,
+        None => {
+            let json = serde_json::to_string(&record).map_err(|error| error.to_string())?;
+            crate::print(&(json + "\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,160 @@
+//! What the command line understands of sweeps.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use samara_lab::scenario::{GridAxis, Loaded, Overrides, load_with, parse_axis};
+use samara_lab::sweep::SWEEP_POINTS_MAX;
+
+use crate::args::{Format, key_value};
+
+/// Which scenario, and which points of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SweepOptions {
+    /// A built-in scenario (see `samara list`) or the path of a file.
+    pub(crate) scenario: String,
+    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s"; can be repeated: all combinations are run. Adds an
+    /// axis to the scenario's own sweep, or gives the axis with this key other values.
+    #[arg(long, value_name = "KEY=A,B,C", value_parser = parse_axis)]
+    pub(crate) grid: Vec<GridAxis>,
+    /// Seeds: how many (20 is 1 to 20), a range (5..24, both included), or a list (1,4,9). The scenario's, if not given.
+    #[arg(long, value_parser = seeds)]
+    pub(crate) seeds: Option<Seeds>,
+    /// Set a key of the scenario, for example network.nodes=200; can be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Do only this run of the scenario; can be repeated.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) only: Vec<String>,
+    /// Points that are run at once, each in a process of its own; as many as there are processors, if not given, but one after the other, each
+    /// on all processors, if they have more than 4,000 nodes. Of a cluster, the most that are under way; as many as it has room for, if not
+    /// given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) jobs: Option<u16>,
+    /// The directory of the sweep, which is continued if it is there; results/SCENARIO-sweep, if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Remove finished points from the directory that are not of this sweep.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Where points are run.
+    #[arg(long, value_enum, default_value_t = Place::Local)]
+    pub(crate) engine: Place,
+    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that runs on this machine; without it, one is
+    /// started here.
+    #[arg(long)]
+    pub(crate) address: Option<String>,
+    /// The Python that has Ray.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub(crate) python: PathBuf,
+    /// Print the command of each point instead of running any, for schedulers of other kinds.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Do not show progress.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// Where points are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// On this machine.
+    Local,
+    /// On a Ray cluster.
+    Ray,
+}
+
+/// Seeds from the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds(pub(crate) Vec<u64>);
+
+impl SweepOptions {
+    /// Loads the scenario with all points of the sweep.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        let overrides = Overrides {
+            set: self.set.clone(),
+            only: self.only.clone(),
+            seeds: self.seeds.clone().map(|seeds| seeds.0).unwrap_or_default(),
+            axes: self.grid.clone(),
+        };
+        load_with(&self.scenario, &overrides).map_err(|error| error.to_string())
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self, loaded: &Loaded) -> PathBuf {
+        let name = &loaded.scenario.scenario.name;
+        self.out.clone().unwrap_or_else(|| Path::new("results").join(format!("{name}-sweep")))
+    }
+}
+
+/// One point of a scenario.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PointOptions {
+    /// A built-in scenario or the path of a file.
+    pub(crate) scenario: String,
+    /// The run; can be left out if there is one only.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) only: Option<String>,
+    /// The seed; can be left out if there is one only.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// The value of an axis of the sweep; can be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
+    pub(crate) grid: Vec<GridAxis>,
+    /// Set a key of the scenario; can be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Where relative paths of the scenario start; beside it, if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) files: Option<PathBuf>,
+    /// Where to write ID.json and ID.parquet; the record is printed if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Refuse a point with another id.
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Threads to use; results do not depend on it.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), default_value_t = 1)]
+    pub(crate) threads: u16,
+    /// Stop when standard input is closed, as when whoever started the point is gone.
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
+}
+
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let wrong = || format!("\"{text}\" is none of 20, 1..20 and 1,4,9");
+    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
+    let (from, to) = match (text.split_once(".."), text.contains(',')) {
+        (Some((from, to)), false) => (number(from)?, number(to.trim_start_matches('='))?),
+        (None, false) => (1, number(text)?),
+        (None, true) => return Ok(Seeds(text.split(',').map(number).collect::<Result<_, _>>()?)),
+        (Some(_), true) => return Err(wrong()),
+    };
+    if from > to {
+        return Err(format!("\"{text}\" has no seed"));
+    }
+    if to - from >= SWEEP_POINTS_MAX as u64 {
+        return Err(format!("\"{text}\" is more than {SWEEP_POINTS_MAX} seeds"));
+    }
+    Ok(Seeds((from..=to).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_number_a_range_or_a_list() {
+        let of = |text: &str| seeds(text).map(|seeds| seeds.0);
+        assert_eq!(of("3"), Ok(vec![1, 2, 3]));
+        assert_eq!(of("5..7"), Ok(vec![5, 6, 7]));
+        assert_eq!(of("5..=6"), Ok(vec![5, 6]));
+        assert_eq!(of("9,1, 4"), Ok(vec![9, 1, 4]));
+        for wrong in ["0", "x", "", "7..5", "1..2,3", "-1", "1..999999999"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `samara sweep`.
+
+mod args;
+mod local;
+mod progress;
+mod ray;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::sweep::{
+    FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
+};
+use samara_report::SweepReport;
+use sha2::{Digest, Sha256};
+
+pub(crate) use args::{PointOptions, SweepOptions};
+
+use crate::args::Format;
+use crate::run::LARGE;
+use crate::session::{INTERRUPTED, NOT_MET, expectations, stop_on_interrupt, tell};
+use args::Place;
+use progress::Progress;
+
+/// Points failed.
+const FAILED: u8 = 3;
+/// A point that fails is tried so often.
+const ATTEMPTS: u32 = 2;
+
+/// What whoever runs points is to do.
+struct Job<'a> {
+    directory: &'a SweepDirectory,
+    /// Where relative paths of the scenario start.
+    files: &'a Path,
+    /// The points that are missing.
+    todo: Vec<&'a Planned>,
+    /// How many of them at once, if that was said.
+    jobs: Option<usize>,
+    /// Whether they are so large that each is to have a machine for itself.
+    is_large: bool,
+    /// Set when it is to end.
+    stop: &'a AtomicBool,
+}
+
+/// What is heard of points; numbers are places in [`Job::todo`].
+enum News {
+    /// One has been started.
+    Started,
+    /// One is finished and in the directory.
+    Done(Box<PointRecord>),
+    /// It failed and is tried again.
+    Again(usize, String),
+    /// It is lost with who worked on it, and is run again.
+    Lost(usize, String),
+    /// It failed for good.
+    Failed(usize, String),
+    /// One has been given up, since everything is to end.
+    Dropped,
+    /// Something that is worth saying once.
+    Note(String),
+}
+
+/// What has become of all points.
+#[derive(Default)]
+struct Gathered {
+    finished: BTreeMap<String, PointRecord>,
+    failed: Vec<FailedPoint>,
+}
+
+pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
+    let start = Instant::now();
+    let loaded = options.load()?;
+    let expectations = expectations(&loaded)?;
+    let planned = plan(&loaded)?;
+    let path = options.directory(&loaded);
+    if options.list {
+        return list(options, &planned, &path);
+    }
+    let program = Program::own()?;
+    let opened = SweepDirectory::open(&path, &loaded, &planned, &program.sha256, options.force)
+        .map_err(|error| error.to_string())?;
+    let stop = stop_on_interrupt()?;
+    let (directory, gathered) = gather(options, &loaded, &planned, opened, &program, &stop)?;
+    let records = planned.iter().filter_map(|planned| gathered.finished.get(&planned.id).cloned());
+    let mut records: Vec<PointRecord> = records.collect();
+    let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
+    relate_points(first, &mut records);
+    let outcomes: Vec<Outcome> = records
+        .iter()
+        .flat_map(|record| expectations.iter().filter_map(|e| e.check(&record.name, &record.metrics)))
+        .collect();
+    let summary = SweepSummary::new(&loaded, records, gathered.failed, start.elapsed().as_secs_f64());
+    let is_complete = summary.runs.len() == planned.len();
+    let report = SweepReport::new(&loaded, &summary, &outcomes);
+    write_report(&directory, &report)?;
+    directory.finish(&summary, is_complete).map_err(|error| error.to_string())?;
+    show(options.format, &summary, &report, directory.path())?;
+    tell(&outcomes, options.format);
+    let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
+    if !is_complete {
+        eprintln!(
+            "samara: {} of {} points are in {}; the same command goes on from there",
+            summary.runs.len(),
+            planned.len(),
+            directory.path().display()
+        );
+    }
+    Ok(if interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if !is_complete {
+        ExitCode::from(FAILED)
+    } else if outcomes.iter().any(|outcome| !outcome.holds) {
+        ExitCode::from(NOT_MET)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Runs the points that are missing.
+fn gather(
+    options: &SweepOptions,
+    loaded: &Loaded,
+    planned: &[Planned],
+    opened: Opened,
+    program: &Program,
+    stop: &AtomicBool,
+) -> Result<(SweepDirectory, Gathered), String> {
+    let Opened { directory, finished, is_of_another_program } = opened;
+    if is_of_another_program {
+        eprintln!(
+            "samara: finished points are of another build of this version; if it makes other results, begin anew with another --out"
+        );
+    }
+    let todo: Vec<&Planned> = planned.iter().filter(|planned| !finished.contains_key(&planned.id)).collect();
+    if !finished.is_empty() && !options.quiet {
+        eprintln!("samara: {} of {} points are there already", finished.len(), planned.len());
+    }
+    let mut gathered = Gathered { finished, failed: Vec::new() };
+    if !todo.is_empty() {
+        let progress = Progress::new(planned.len(), gathered.finished.len(), options.quiet);
+        let job = Job {
+            directory: &directory,
+            files: &loaded.directory,
+            jobs: options.jobs.map(usize::from),
+            is_large: todo.iter().any(|planned| planned.point.scenario.network.nodes > LARGE),
+            todo,
+            stop,
+        };
+        let (sender, news) = channel();
+        std::thread::scope(|scope| {
+            let worked = scope.spawn(|| match options.engine {
+                Place::Local => local::run(&job, program, sender),
+                Place::Ray => ray::run(&job, program, options, sender),
+            });
+            listen(&job, news, progress, &mut gathered);
+            worked.join().unwrap_or_else(|_| Err("whoever runs points has panicked".to_owned()))
+        })?;
+    }
+    Ok((directory, gathered))
+}
+
+fn listen(job: &Job<'_>, news: Receiver<News>, mut progress: Progress, gathered: &mut Gathered) {
+    for news in news {
+        progress.take(&news, |place| {
+            let planned = job.todo[place];
+            format!("{}, seed {}", planned.point.name(), planned.point.seed)
+        });
+        match news {
+            News::Done(record) => {
+                gathered.finished.insert(record.id.clone(), *record);
+            }
+            News::Failed(place, why) => {
+                let Planned { id, point } = job.todo[place];
+                gathered.failed.push(FailedPoint {
+                    id: id.clone(),
+                    name: point.name(),
+                    seed: point.seed,
+                    why,
+                });
+            }
+            News::Started | News::Again(..) | News::Lost(..) | News::Dropped | News::Note(_) => {}
+        }
+    }
+    progress.finish();
+}
+
+/// This program, for those who run points.
+struct Program {
+    path: std::path::PathBuf,
+    sha256: String,
+}
+
+impl Program {
+    fn own() -> Result<Self, String> {
+        let fail = |error: std::io::Error| format!("cannot read this program: {error}");
+        // Also when it has been replaced by another build in the meantime.
+        let running = Path::new("/proc/self/exe");
+        let path =
+            if running.exists() { running.to_path_buf() } else { std::env::current_exe().map_err(fail)? };
+        let (mut file, mut hash) = (std::fs::File::open(&path).map_err(fail)?, Sha256::new());
+        let mut block = vec![0; 1 << 16];
+        loop {
+            let count = file.read(&mut block).map_err(fail)?;
+            if count == 0 {
+                break;
+            }
+            hash.update(&block[..count]);
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { path, sha256 })
+    }
+}
+
+/// The command of each point.
+fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<ExitCode, String> {
+    let quoted = |text: &str| {
+        let is_plain =
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c));
+        if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    };
+    let points = path.join("points").display().to_string();
+    let lines = planned.iter().map(|planned| {
+        let mut words = vec!["samara".to_owned(), "point".to_owned(), options.scenario.clone()];
+        for (key, value) in &options.set {
+            words.extend(["--set".to_owned(), format!("{key}={value}")]);
+        }
+        words.extend(planned.arguments());
+        words.extend(["--id", &planned.id, "--out", &points].map(str::to_owned));
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ") + "\n"
+    });
+    crate::print(&lines.collect::<String>())
+}
+
+fn write_report(directory: &SweepDirectory, report: &SweepReport) -> Result<(), String> {
+    let write = |name: &str, bytes: &[u8]| directory.write(name, bytes).map_err(|error| error.to_string());
+    write("report.html", report.html().as_bytes())?;
+    for (name, svg) in report.figures() {
+        write(&format!("figures/{name}.svg"), svg.as_bytes())?;
+        write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
+    }
+    Ok(())
+}
+
+fn show(format: Format, summary: &SweepSummary, report: &SweepReport, path: &Path) -> Result<(), String> {
+    if format == Format::Json {
+        let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
+        crate::print(&(json + "\n"))?;
+    } else {
+        let text = report.table()
+            + &format!(
+                "digest {}  {} points, {:.1} s of waiting, {:.1} s of processor, at most {} MB a point\nreport {}\n",
+                summary.digest,
+                summary.runs.len(),
+                summary.wall_s,
+                summary.cpu_s,
+                summary.peak_rss_bytes / 1_000_000,
+                path.join("report.html").display()
+            );
+        crate::print(&text)?;
+    }
+    for failed in &summary.failed {
+        eprintln!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why);
+    }
+    Ok(())
+}
