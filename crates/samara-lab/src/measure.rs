@@ -1,6 +1,7 @@
 //! From what nodes tell to the figures of a result.
 
 pub mod messages;
+pub mod relay;
 pub mod transactions;
 
 use serde::Serialize;

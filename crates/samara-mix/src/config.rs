@@ -44,6 +44,8 @@ pub struct Config {
     pub shape: ResultShape,
     /// Teams are drawn anew after so many rounds.
     pub rounds_per_draw: u64,
+    /// Rounds that the scheduler makes in all teams together; without end, if absent.
+    pub rounds: Option<u64>,
     /// Rounds of a team that are precomputed at the same time: 1 is sequential, the size of the team is pipelined.
     pub precomputing_max: usize,
     /// Rounds of a team that exist at the same time, those included that wait for a batch: bounds memory.
@@ -124,6 +126,7 @@ impl Default for Config {
             realtime_slots: 32,
             shape: ResultShape::Fixed(Shape::Direct),
             rounds_per_draw: 100,
+            rounds: None,
             precomputing_max: 5,
             realtime_max: 5,
             rounds_max: 15,

@@ -110,6 +110,13 @@ pub enum Event {
         /// Its nodes in order.
         nodes: Vec<u32>,
     },
+    /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
+    Made {
+        /// For which of the teams.
+        team: usize,
+        /// What its nodes are told.
+        plan: Arc<Plan>,
+    },
     /// At the scheduler: a round is in a new state.
     Round {
         /// Which.

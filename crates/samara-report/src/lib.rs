@@ -11,6 +11,7 @@ mod lines;
 mod messages;
 mod page;
 mod parts;
+mod relay;
 mod transactions;
 mod words;
 
@@ -25,6 +26,7 @@ use columns::ColumnsReport;
 use group::GroupReport;
 use handover::HandoverReport;
 use messages::MessagesReport;
+use relay::RelayReport;
 use transactions::TransactionsReport;
 
 pub use draw::png;
@@ -40,6 +42,7 @@ enum Kind {
     Transactions(TransactionsReport),
     Group(GroupReport),
     Handover(HandoverReport),
+    Relay(RelayReport),
 }
 
 impl Report {
@@ -54,7 +57,7 @@ impl Report {
         let about = About::new(loaded, summary, results, outcomes);
         let axes = about::axes(loaded);
         let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut group, mut handover) = (Vec::new(), Vec::new());
+        let (mut group, mut handover, mut relay) = (Vec::new(), Vec::new(), Vec::new());
         for result in results.iter().cloned() {
             match result {
                 RunResult::Columns(result) => columns.push(result),
@@ -62,9 +65,12 @@ impl Report {
                 RunResult::Transactions(result) => transactions.push(*result),
                 RunResult::Group(result) => group.push(*result),
                 RunResult::Handover(result) => handover.push(*result),
+                RunResult::Relay(result) => relay.push(*result),
             }
         }
-        Self(if loaded.scenario.handover.is_some() {
+        Self(if loaded.scenario.relay.is_some() {
+            Kind::Relay(RelayReport::new(about, axes, relay, known))
+        } else if loaded.scenario.handover.is_some() {
             Kind::Handover(HandoverReport::new(about, axes, handover, known))
         } else if loaded.scenario.group.is_some() {
             Kind::Group(GroupReport::new(about, axes, group, known))
@@ -85,6 +91,7 @@ impl Report {
             Kind::Transactions(report) => report.html(),
             Kind::Group(report) => report.html(),
             Kind::Handover(report) => report.html(),
+            Kind::Relay(report) => report.html(),
         }
     }
 
@@ -96,6 +103,7 @@ impl Report {
             Kind::Transactions(report) => report.figures(),
             Kind::Group(report) => report.figures(),
             Kind::Handover(report) => report.figures(),
+            Kind::Relay(report) => report.figures(),
         }
     }
 
@@ -106,6 +114,7 @@ impl Report {
             Kind::Transactions(report) => report.table(),
             Kind::Group(report) => report.table(),
             Kind::Handover(report) => report.table(),
+            Kind::Relay(report) => report.table(),
         }
     }
 }

@@ -126,6 +126,7 @@ impl ResultsDirectory {
             Measured::Transactions(measured) => &measured.point,
             Measured::Group(measured) => &measured.point,
             Measured::Handover(measured) => &measured.point,
+            Measured::Relay(measured) => &measured.point,
         };
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
@@ -143,6 +144,9 @@ impl ResultsDirectory {
                 tables::group(&directory, measured, result)?;
             }
             (Measured::Handover(_), RunResult::Handover(result)) => tables::handover(&directory, result)?,
+            (Measured::Relay(measured), RunResult::Relay(result)) => {
+                result.tables(&directory, measured)?;
+            }
             _ => unreachable!("a result is of the kind of its measurement"),
         }
         tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, TransactionMetrics, column_metrics,
-    group_metrics, handover_metrics, message_metrics, transaction_metrics,
+    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, RelayMetrics, TransactionMetrics,
+    column_metrics, group_metrics, handover_metrics, message_metrics, relay_metrics, transaction_metrics,
 };
 use crate::measure::Statistics;
 use crate::run::Measured;
@@ -91,6 +91,8 @@ pub enum Metrics {
     Group(Box<GroupMetrics>),
     /// Batches that one node hands to another.
     Handover(Box<HandoverMetrics>),
+    /// Batches that teams mix.
+    Relay(Box<RelayMetrics>),
 }
 
 impl Run {
@@ -117,6 +119,10 @@ impl Run {
                 let metrics = Metrics::Handover(Box::new(handover_metrics(measured)));
                 Self::new(&measured.point, measured.digest, measured.steps, metrics)
             }
+            Measured::Relay(measured) => {
+                let metrics = Metrics::Relay(Box::new(relay_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
         }
     }
 
@@ -127,6 +133,9 @@ impl Run {
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
         let scenario = &point.scenario;
         match (&scenario.group, &scenario.transactions, &scenario.messages) {
+            _ if let Some(relay) = &scenario.relay => {
+                parameters.insert("batch".to_owned(), relay.batch.into())
+            }
             _ if let Some(handover) = &scenario.handover => {
                 parameters.insert("payloads".to_owned(), handover.payloads.into())
             }

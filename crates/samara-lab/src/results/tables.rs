@@ -212,7 +212,7 @@ pub(super) fn group(
     write(&directory.join("traffic.parquet"), nodes)
 }
 
-fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+pub(super) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
@@ -238,7 +238,7 @@ fn message_rows(path: &Path, result: &MessagesResult) -> Result<(), TableError> 
 }
 
 /// A cumulative distribution.
-fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
+pub(super) fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
     let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
     let (values, shares) = points.iter().copied().unzip();
     write(path, vec![(name, column(values)), ("share", column(shares))])
@@ -284,7 +284,11 @@ fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Res
 }
 
 /// What every host sent and received from the first publication on.
-fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Vec<(&'static str, ArrayRef)> {
+pub(super) fn traffic(
+    stats: &[HostStats],
+    hosts: &Hosts,
+    scenario: &Scenario,
+) -> Vec<(&'static str, ArrayRef)> {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
     let count = |value: fn(&HostStats) -> u64| {
@@ -334,7 +338,7 @@ pub(super) fn configuration(path: &Path, rows: &[(String, String)]) -> Result<()
     )
 }
 
-fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
+pub(super) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
     let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError {
         path: path.display().to_string(),
         source,

@@ -4,6 +4,7 @@ mod columns;
 mod group;
 mod handover;
 mod messages;
+mod relay;
 mod transactions;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
+pub use relay::{Harm, RelayMeasured};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
@@ -57,6 +59,8 @@ pub enum Measured {
     Group(Box<GroupMeasured>),
     /// Of batches that one node hands to another.
     Handover(Box<HandoverMeasured>),
+    /// Of teams that mix batches.
+    Relay(Box<RelayMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -69,7 +73,9 @@ const QUIET_NANOS: u64 = 1_000_000_000;
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
 pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
-    if point.scenario.handover.is_some() {
+    if point.scenario.relay.is_some() {
+        relay::run(point, options, progress).map(|measured| Measured::Relay(Box::new(measured)))
+    } else if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {
         group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))

@@ -60,6 +60,10 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-switch",
         "ring-hour",
         "relay-window",
+        "relay",
+        "relay-pool",
+        "relay-team",
+        "relay-batch",
     )
 }
 
