@@ -72,17 +72,13 @@ impl Record {
             }
             Event::Drawn { team, nodes } => self.drawn.push((now, team, nodes)),
             Event::Refused { error, .. } => self.refused.push(error.to_string()),
-<<<<<<< HEAD
             Event::Entered { round, slots } => {
                 let twice = self.entered.insert(round, (host, now, slots));
                 assert!(twice.is_none(), "round {round} took a batch twice");
             }
             Event::Looped { team, took } => self.loops.push((host, team, took)),
             Event::RoundTrip { node, took } => self.round_trips.entry((host, node)).or_default().push(took),
-            Event::Compute(_) => {}
-=======
             Event::Compute(_) | Event::Made { .. } => {}
->>>>>>> h-ring-lab
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use futures::Stream;
 use http::uri::PathAndQuery;
@@ -16,7 +15,7 @@ use tonic_prost::ProstCodec;
 use super::codec::Sending;
 use super::proto::{Ack, LinkRequest};
 use super::status::Closed;
-use super::team::{PING, POST, STREAM, name_link};
+use super::team::{POST, STREAM, name_link};
 use super::wire::{Driven, Wire};
 
 /// What a link tells.
@@ -26,8 +25,6 @@ pub(super) enum Told {
     Frame(MixFrame, usize, OwnedSemaphorePermit),
     /// HTTP/2 has taken so many bytes.
     Sent(u32),
-    /// A call without content took so long.
-    RoundTrip(Duration),
     /// The end.
     Down(Closed),
 }
@@ -68,7 +65,6 @@ pub(super) struct Link {
     streams: Vec<UnboundedReceiver<Order>>,
     posts: UnboundedReceiver<Order>,
     hub: UnboundedSender<FromLink>,
-    ping: Duration,
 }
 
 /// Frames on their way into a call: each is told when HTTP/2 asks for it, which it does as long as windows allow.
@@ -98,11 +94,10 @@ impl Link {
         (wire, driven): (Wire, Driven),
         lanes: usize,
         hub: UnboundedSender<FromLink>,
-        ping: Duration,
     ) -> (Self, Lanes) {
         let (senders, streams) = (0..lanes).map(|_| unbounded_channel()).unzip();
         let (post_sender, posts) = unbounded_channel();
-        let link = Self { number, wire, driven, streams, posts, hub, ping };
+        let link = Self { number, wire, driven, streams, posts, hub };
         (link, Lanes { streams: senders, posts: post_sender })
     }
 
@@ -113,7 +108,6 @@ impl Link {
             let frames = Handed { queue, link: self.number, hub: self.hub.clone() };
             calls.spawn(call(self.wire.clone(), self.number, STREAM, frames));
         }
-        calls.spawn(ping(self.wire.clone(), self.number, self.hub.clone(), self.ping));
         let why = loop {
             tokio::select! {
                 Some(order) = self.posts.recv() => {
@@ -156,27 +150,6 @@ async fn call(wire: Wire, link: u64, path: &'static str, frames: Handed) -> Resu
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     grpc.client_streaming(request, PathAndQuery::from_static(path), Sending).await?;
     Ok(path)
-}
-
-/// Measures the round trip again and again.
-async fn ping(
-    wire: Wire,
-    link: u64,
-    hub: UnboundedSender<FromLink>,
-    every: Duration,
-) -> Result<&'static str, Status> {
-    let mut ticks = tokio::time::interval(every);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut grpc = wire.grpc();
-    loop {
-        ticks.tick().await;
-        let start = Instant::now();
-        let codec = ProstCodec::<Ack, Ack>::default();
-        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-        grpc.unary(Request::new(Ack {}), PathAndQuery::from_static(PING), codec).await?;
-        // Fails only if nobody is interested any more.
-        let _ = hub.send((link, Told::RoundTrip(start.elapsed())));
-    }
 }
 
 /// A call about a link: [`OPEN`](super::team::OPEN) or [`CONFIRM`](super::team::CONFIRM).

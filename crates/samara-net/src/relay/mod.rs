@@ -1,7 +1,7 @@
 //! A pool of nodes that mixes payloads, over gRPC with mutual TLS; its scheduler; and those who send by it.
 //!
 //! ```no_run
-//! use samara_net::relay::{Contact, Event, GatewayOptions, Identity, Options, Relay};
+//! use samara_net::relay::{Contact, Event, GatewayOptions, Identity, Options, Relay, What};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,8 +14,8 @@
 //! let options = Options::new(identity, "0.0.0.0:7900".parse()?, pool, scheduler)
 //!     .with_gateway(GatewayOptions::new("0.0.0.0:7901".parse()?));
 //! let (relay, mut events) = Relay::start(options).await?;
-//! while let Some(event) = events.next().await {
-//!     if let Event::Delivered { round, outcomes } = event {
+//! while let Some(happened) = events.next().await {
+//!     if let What::Event(Event::Delivered { round, outcomes }) = happened.what {
 //!         println!("{} payloads came out of round {round} at node {}", outcomes.len(), relay.number());
 //!     }
 //! }
@@ -67,9 +67,10 @@ mod status;
 mod team;
 mod tls;
 mod wire;
+mod work;
 
 pub use client::{Client, ClientError, ClientOptions, Round};
-pub use events::Events;
+pub use events::{Events, Happened, What};
 pub use gateway::{Ended, GatewayStatus, RoundTimes};
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use node::{Gone, Relay, StartError};

@@ -117,8 +117,6 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// Connections that are being set up at most; further ones are hung up on.
     pub pending_max: usize,
-    /// How often the round trip of each link is measured.
-    pub ping: Duration,
     /// Events that the application has not taken at most; further ones are dropped, and counted.
     pub events_max: usize,
 }
@@ -140,7 +138,6 @@ impl Options {
             waiting_kib: 1 << 10,
             handshake_timeout: Duration::from_secs(5),
             pending_max: 64,
-            ping: Duration::from_secs(1),
             events_max: 1 << 14,
         }
     }
@@ -209,7 +206,7 @@ impl Options {
         }
         if let Windows::Fixed { stream, connection } = self.windows {
             // What HTTP/2 begins with cannot be taken back; and 2^31 - 1 is its limit.
-            let possible = 1 << 16..1 << 31;
+            let possible = 65_535..1 << 31;
             let fits = (1 << 10..1 << 31).contains(&stream) && possible.contains(&connection);
             check(fits, "windows", &self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
         }
@@ -220,10 +217,10 @@ impl Options {
             &bounds,
             "at least 1",
         )?;
-        let times = [self.handshake_timeout, self.ping, self.sockets.keepalive];
+        let times = [self.handshake_timeout, self.sockets.keepalive];
         check(
             !times.iter().any(Duration::is_zero),
-            "handshake_timeout, ping, keepalive",
+            "handshake_timeout, keepalive",
             &times,
             "more than zero",
         )?;

@@ -94,8 +94,8 @@ pub struct Counters {
     pub lost_copies: u64,
     /// Events that the application did not take in time.
     pub events_lost: u64,
-    /// CPU time of jobs, where the system tells that of a thread.
-    pub computed: Duration,
+    /// Processor time of the work on numbers, all threads together.
+    pub cpu: Duration,
 }
 
 /// A link.
@@ -105,7 +105,7 @@ pub struct LinkStatus {
     pub node: u32,
     /// Whether this one dialled.
     pub outbound: bool,
-    /// The last round trip of a call; none as long as none was measured.
+    /// The last round trip of a ping of the engine; none as long as none was measured.
     pub round_trip: Option<Duration>,
     /// Frames that are owed.
     pub owed: usize,
@@ -130,6 +130,8 @@ pub struct Status {
     pub lanes: Vec<(&'static str, outbox::Counters)>,
     /// Links that are up, by number.
     pub links: Vec<LinkStatus>,
+    /// How long the last ping took around the team that this node is the first of, by the links' one-way latencies.
+    pub looped: Option<Duration>,
     /// Rounds that are not over, by the name of their state.
     pub rounds: BTreeMap<&'static str, usize>,
     /// At the scheduler: the nodes of each team.

@@ -26,7 +26,6 @@ pub(super) const OPEN: &str = "/samara.mix.v1.Team/Open";
 pub(super) const CONFIRM: &str = "/samara.mix.v1.Team/Confirm";
 pub(super) const STREAM: &str = "/samara.mix.v1.Team/Stream";
 pub(super) const POST: &str = "/samara.mix.v1.Team/Post";
-pub(super) const PING: &str = "/samara.mix.v1.Team/Ping";
 /// The metadata that says by which link a call comes.
 const LINK: &str = "samara-link";
 
@@ -183,10 +182,6 @@ impl Service<http::Request<Body>> for Team {
                 let longest = limits.slots_bytes.max(limits.control_bytes);
                 let mut grpc = Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
                 Ok(grpc.client_streaming(method, request).await)
-            }),
-            PING => Box::pin(async move {
-                let method = Method(|_: Request<Ack>| async { Ok(Response::new(Ack {})) });
-                Ok(Grpc::new(ProstCodec::<Ack, Ack>::default()).unary(method, request).await)
             }),
             _ => unimplemented(),
         }

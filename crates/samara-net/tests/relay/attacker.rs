@@ -161,8 +161,12 @@ impl Attacker {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { drop(connection.await) });
         let attacker = Self { wire: Wire(send), _tasks: tasks };
-        attacker.call("Ping", None, Bytes::new()).await?;
-        Ok(attacker)
+        match attacker.post(0, Bytes::new()).await {
+            // There is no such link: the node has heard, and answered.
+            Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(attacker),
+            Err(status) => Err(status.into()),
+            Ok(_) => Err("a frame of nobody was taken".into()),
+        }
     }
 
     /// The same, with a server at the address of the node whose certificate it has, which agrees to everything and answers nothing else.

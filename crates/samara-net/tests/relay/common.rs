@@ -63,6 +63,16 @@ async fn free() -> TcpListener {
 impl Network {
     /// So many nodes, and a scheduler. `change` can set what options should have.
     pub(crate) async fn start(nodes: usize, config: Config, change: impl Fn(&mut Options)) -> Self {
+        Self::start_far(nodes, config, std::future::ready, change).await
+    }
+
+    /// The same, where others find everybody at another address.
+    pub(crate) async fn start_far<F: Future<Output = SocketAddr>>(
+        nodes: usize,
+        config: Config,
+        dialled: impl Fn(SocketAddr) -> F,
+        change: impl Fn(&mut Options),
+    ) -> Self {
         let mut listeners = Vec::new();
         let mut hosts = Vec::new();
         for _ in 0..=nodes {

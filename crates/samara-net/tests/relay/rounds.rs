@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use samara_mix::{Event, Outcome, Phase, Transfer};
-use samara_net::relay::Ended;
+use samara_net::relay::{Ended, What};
 
 use crate::common::{Network, check, config, contents, send, soon};
 
@@ -15,7 +15,8 @@ async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<V
         let (_, events) = host.running.as_mut().expect("it runs");
         let mut missing = rounds.to_vec();
         while !missing.is_empty() {
-            match soon(events.next()).await.expect("it runs") {
+            let What::Event(event) = soon(events.next()).await.expect("it runs").what else { continue };
+            match event {
                 Event::Delivered { round, outcomes } => {
                     missing.retain(|other| *other != round);
                     all.entry(round).or_default().push(outcomes);

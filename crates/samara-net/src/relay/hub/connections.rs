@@ -219,7 +219,7 @@ impl Hub {
     fn bring_up(&mut self, number: u32, link: u64, outbound: bool, way: (Wire, Driven)) {
         // Whoever asks again has lost the link that this one believes in.
         self.take_down(number, &Closed::Duplicate);
-        let (task, lanes) = Link::new(link, way, LANES, self.inbound.told.0.clone(), self.options.ping);
+        let (task, lanes) = Link::new(link, way, LANES, self.inbound.told.0.clone());
         let task = self.tasks.spawn(task.run());
         self.of_link.insert(link, number);
         self.links.insert(

@@ -10,19 +10,22 @@ use std::time::{Duration, Instant};
 
 use samara_engine::outbox::Lane;
 use samara_engine::{Input, LinkRequest, PeerId};
-use samara_mix::{Batch, Command, Config, Done, Event, Mix, MixFrame, Pool, Secret, SenderId, Transfer};
+use samara_mix::{
+    Batch, Command, Config, Event, Mark, Mix, MixFrame, Phase, Pool, Secret, SenderId, Transfer,
+};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::doors::Doors;
-use super::events::Outlet;
+use super::events::{Outlet, What};
 use super::gateway::{Board, Ended, Request as GatewayRequest};
 use super::identity::Fingerprint;
 use super::link::{FromLink, Told};
 use super::options::Options;
 use super::status::{Closed, Counters, LinkStatus, Status, Tally};
+use super::work::{self, Ledger, Worked};
 use crate::driver::Driver;
 pub(super) use connections::Attempt;
 pub(super) use connections::Party;
@@ -64,12 +67,14 @@ pub(super) struct Hub {
     pending: BTreeMap<u32, Pending>,
     tasks: JoinSet<()>,
     inbound: Inbound,
-    done: (UnboundedSender<Done>, UnboundedReceiver<Done>),
+    done: (UnboundedSender<Worked>, UnboundedReceiver<Worked>),
+    ledger: Ledger,
     pool: Arc<Pool>,
     jobs_out: usize,
     board: Option<Board>,
     outlet: Outlet,
     ready: Vec<PeerId>,
+    looped: Option<Duration>,
     counters: Counters,
     tally: Tally,
     stopping: Option<oneshot::Sender<()>>,
@@ -102,11 +107,13 @@ impl Hub {
             tasks: JoinSet::new(),
             inbound,
             done: unbounded_channel(),
+            ledger: Ledger::default(),
             pool: Arc::new(pool),
             jobs_out: 0,
             board,
             outlet,
             ready: Vec::new(),
+            looped: None,
             counters: Counters::default(),
             tally,
             stopping: None,
@@ -236,6 +243,7 @@ impl Hub {
             transport: counters,
             lanes,
             links,
+            looped: self.looped,
             rounds,
             teams: teams.map(<[u32]>::to_vec).collect(),
             jobs_out: self.jobs_out,
@@ -270,17 +278,21 @@ impl Hub {
                     link.in_flight -= u64::from(len);
                     self.ready.push(peer);
                 }
-                Told::RoundTrip(time) => link.round_trip = Some(time),
                 Told::Down(why) => self.take_down(node, &why),
             }
         }
     }
 
-    fn computed(&mut self, first: Done) {
+    fn computed(&mut self, first: Worked) {
         let mut next = Some(first);
         for _ in 0..AT_ONCE {
-            let Some(done) = next.take().or_else(|| self.done.1.try_recv().ok()) else { break };
+            let Some(Worked { done, phase, cpu }) = next.take().or_else(|| self.done.1.try_recv().ok())
+            else {
+                break;
+            };
             self.jobs_out -= 1;
+            self.counters.cpu += cpu;
+            self.ledger.add(done.round(), phase, cpu);
             self.driver.input(Input::Command(Command::Computed(done)));
         }
     }
@@ -310,8 +322,17 @@ impl Hub {
             self.jobs_out += 1;
             let done = self.done.0.clone();
             // Fails only if this node ends.
-            self.pool.run(job, move |answer| drop(done.send(answer)));
+            self.pool.spawn(move || drop(done.send(work::run(job))));
             return;
+        }
+        match &event {
+            Event::RoundTrip { node, took: Some(took) } => {
+                if let Some(link) = self.links.get_mut(node) {
+                    link.round_trip = Some(*took);
+                }
+            }
+            Event::Looped { took: Some(took), .. } => self.looped = Some(*took),
+            _ => {}
         }
         if let Some(board) = &mut self.board {
             match &event {
@@ -333,7 +354,24 @@ impl Hub {
                 _ => {}
             }
         }
-        self.outlet.tell(event);
+        self.note_work(&event);
+        self.outlet.tell(What::Event(event));
+    }
+
+    /// Tells what processors did for a phase that is through, and forgets what they did for rounds that are over.
+    fn note_work(&mut self, event: &Event) {
+        let (round, phase) = match event {
+            Event::Mark { round, phase, mark: Mark::LastFinished } => (*round, Some(*phase)),
+            Event::Mark { round, phase: Phase::PrecomputeDecrypt, mark: Mark::FirstReceived } => {
+                (*round, None)
+            }
+            Event::Delivered { round, .. } | Event::Failed { round, .. } => {
+                return self.ledger.forget(*round);
+            }
+            _ => return,
+        };
+        let cpu = self.ledger.take(round, phase);
+        self.outlet.tell(What::Worked { round, phase, cpu });
     }
 
     fn drain(&mut self) {
