@@ -85,9 +85,11 @@ impl Network {
             });
             listeners.push((listener, gateway));
         }
-        let contact =
-            |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.address };
-        let contacts: Vec<Contact> = hosts.iter().map(contact).collect();
+        let mut contacts = Vec::new();
+        for host in &hosts {
+            let address = dialled(host.address).await;
+            contacts.push(Contact { fingerprint: host.identity.fingerprint(), address });
+        }
         let mut all = Vec::new();
         for (number, host) in hosts.iter().enumerate() {
             let (pool, scheduler) = (contacts[..nodes].to_vec(), contacts[nodes]);

@@ -189,11 +189,14 @@ impl Relay {
     pub(super) fn checked(&self) -> Result<CheckedRelay, Wrong> {
         let contact = |key: String, peer: &Peer| {
             let fingerprint = peer.fingerprint.parse();
-            let fingerprint = fingerprint.map_err(|error| (format!("{key}.fingerprint"), format!("{error}")))?;
+            let fingerprint =
+                fingerprint.map_err(|error| (format!("{key}.fingerprint"), format!("{error}")))?;
             Ok(Contact { fingerprint, address: peer.address })
         };
         let pool = self.nodes.iter().enumerate();
-        let pool = pool.map(|(at, peer)| contact(format!("relay.nodes.{at}"), peer)).collect::<Result<_, Wrong>>()?;
+        let pool = pool
+            .map(|(at, peer)| contact(format!("relay.nodes.{at}"), peer))
+            .collect::<Result<_, Wrong>>()?;
         let scheduler = contact("relay.scheduler".to_owned(), &self.scheduler)?;
         let is_scheduler = self.role == Role::Scheduler;
         check(!is_scheduler || self.gateway.is_none(), "relay.gateway", || {
@@ -227,7 +230,8 @@ impl Relay {
                 ShapeKind::BinaryTree => Shape::BinaryTree,
                 ShapeKind::DoubleTree => Shape::DoubleTree,
                 ShapeKind::ByFormula => {
-                    let message = "found by-formula, which needs the rates of links; expected a shape".to_owned();
+                    let message =
+                        "found by-formula, which needs the rates of links; expected a shape".to_owned();
                     return Err(("relay.rounds.shape".to_owned(), message));
                 }
             }),
@@ -242,7 +246,11 @@ impl Relay {
             node_rounds_max: default.node_rounds_max.max(teams * self.rounds.rounds_max),
             batch_max: default.batch_max.max(batch),
             ping: (self.ping.nanos() > 0).then(|| self.ping.duration()),
-            reconnect: Reconnect { limit: reconnect, max: default.reconnect.max.min(reconnect), ..default.reconnect },
+            reconnect: Reconnect {
+                limit: reconnect,
+                max: default.reconnect.max.min(reconnect),
+                ..default.reconnect
+            },
             precomputation_timeout: limits.precomputation.duration(),
             realtime_timeout: limits.realtime.duration(),
             queue_timeout: limits.queue.duration(),
@@ -262,14 +270,16 @@ impl CheckedRelay {
     /// # Errors
     /// A text that names the key.
     pub fn options(&self) -> Result<Options, String> {
-        let Relay { role, identity: path, listen, gateway, threads, window, fill, rounds, .. } = &self.written;
+        let Relay { role, identity: path, listen, gateway, threads, window, fill, rounds, .. } =
+            &self.written;
         let identity = Identity::load_or_generate(path)
             .map_err(|error| format!("relay.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
         if *role == Role::Scheduler && rounds.first.is_none() {
             config.first_round = crate::clock::unix_ns() / 1_000_000;
         }
-        let gateway = gateway.map(|listen| GatewayOptions { fill: fill.duration(), ..GatewayOptions::new(listen) });
+        let gateway =
+            gateway.map(|listen| GatewayOptions { fill: fill.duration(), ..GatewayOptions::new(listen) });
         let window = u32::try_from(window.bytes()).unwrap_or(u32::MAX);
         let options = Options {
             gateway,

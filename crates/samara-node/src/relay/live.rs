@@ -72,7 +72,9 @@ impl Live {
                 let edge = match mark {
                     Mark::FirstReceived => Edge::Begin,
                     Mark::LastFinished => Edge::End,
-                    Mark::LastReceived if phase.half() == Half::RealTime && phase.next().is_none() => Edge::End,
+                    Mark::LastReceived if phase.half() == Half::RealTime && phase.next().is_none() => {
+                        Edge::End
+                    }
                     Mark::LastReceived | Mark::FirstFinished => return,
                 };
                 self.say(at, Line::Phase { round: *round, phase: phase.name().to_owned(), edge });

@@ -90,7 +90,9 @@ fn what(what: &What) -> Option<RelayWhat> {
         Event::Mark { round, phase, mark } => {
             RelayWhat::Mark { round: *round, phase: phase.name(), mark: mark_name(*mark) }
         }
-        Event::Made { team, plan } => RelayWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() },
+        Event::Made { team, plan } => {
+            RelayWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() }
+        }
         Event::Drawn { team, nodes } => RelayWhat::Drawn { team: *team, nodes: nodes.clone() },
         Event::Round { round, state } => RelayWhat::Round { round: *round, state: state.name() },
         Event::Refused { round, .. } => RelayWhat::Refused { round: *round },
