@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, HostConfig, Http2Config, Latency,
-    MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig,
-    Transport, UDP_PAYLOAD, Window,
+    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, GatewayConfig, HostConfig,
+    Http2Config, Latency, MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
+    StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use crate::scenario::{
-    Cat, FaultKind, FlushSpec, Interface, Queue, RingPreset, Scenario, Stack, Streams, TransportKind,
+    Cat, FaultKind, FlushSpec, Interface, Placed, Queue, Regions, RingPreset, Scenario, Stack, Streams,
+    TransportKind,
 };
 use crate::units::{Size, Span};
 
@@ -63,6 +64,20 @@ pub fn hosts(scenario: &Scenario, count: u32, seed: u64) -> Hosts {
 fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
     let Some(regions) = &scenario.network.regions else { return vec![0; count as usize] };
     let total: f64 = regions.weights.iter().sum();
+    if regions.placed == Placed::InOrder {
+        let mut sum = 0.0;
+        let ends: Vec<u32> = regions
+            .weights
+            .iter()
+            .map(|weight| {
+                sum += weight;
+                (sum / total * f64::from(scenario.network.nodes)).round() as u32
+            })
+            .collect();
+        let last = ends.len() - 1;
+        let of = |host: u32| ends.iter().position(|end| host < *end).unwrap_or(last) as u16;
+        return (0..count).map(of).collect();
+    }
     (0..count)
         .map(|_| {
             let mut drawn = rng.unit() * total;
@@ -99,7 +114,16 @@ pub fn network(scenario: &Scenario, count: u32, seed: u64) -> Network {
             Partition { from: Time::from_nanos(fault.at.nanos()), until, group_of }
         })
         .collect();
-    Network { latency, jitter: spec.jitter.duration(), loss: spec.loss.fraction(), partitions }
+    let gateways = gateways(spec.regions.as_ref());
+    Network { latency, jitter: spec.jitter.duration(), loss: spec.loss.fraction(), partitions, gateways }
+}
+
+fn gateways(regions: Option<&Regions>) -> Vec<GatewayConfig> {
+    let Some((regions, rate)) = regions.and_then(|regions| Some((regions, regions.gateway?))) else {
+        return Vec::new();
+    };
+    let queue = queue(regions.gateway_queue);
+    vec![GatewayConfig { up_bps: rate.bps(), down_bps: rate.bps(), queue }; regions.names.len()]
 }
 
 /// The least latency of any pair of hosts, in nanoseconds.
@@ -272,7 +296,11 @@ pub fn nic(scenario: &Scenario) -> NicDiscipline {
 
 /// The downlink's queue.
 pub fn downlink_queue(scenario: &Scenario) -> DownlinkQueue {
-    match scenario.network.downlink_queue {
+    queue(scenario.network.downlink_queue)
+}
+
+fn queue(spec: Queue) -> DownlinkQueue {
+    match spec {
         Queue::DropTail { size } => DownlinkQueue::DropTail { bytes: size.bytes() },
         Queue::Codel { target, interval } => {
             DownlinkQueue::CoDel { target: target.duration(), interval: interval.duration() }

@@ -205,3 +205,62 @@ fn what_does_not_fit_is_told() {
         assert!(error.contains("[group]"), "{error}");
     }
 }
+
+#[test]
+fn a_federation_crosses_between_sites_once_and_survives_its_leaders() {
+    let only = ["direct", "ring-mixed", "federation", "federation-1", "federation-1-direct"];
+    let results = results("ring-federation", &[("group.duration", "3 s")], &only, 2);
+    results.iter().for_each(assert_clean);
+    let copies = |result: &GroupResult| result.metrics.gateways.unwrap().copies;
+    let [direct, mixed, federation, one, one_direct] = &results[..] else { panic!("five runs") };
+    // Two other sites of four members each.
+    assert!((8.0..9.2).contains(&copies(direct)), "{}", copies(direct));
+    assert!(copies(mixed) > 5.0, "{}", copies(mixed));
+    for result in [federation, one, one_direct] {
+        assert!((2.0..2.2).contains(&copies(result)), "{}: {}", result.run.name, copies(result));
+    }
+    // Each site can take what the two others broadcast, and must: 3/2 of 100 Mbit/s, less headers.
+    let content = 1448.0 / 1514.0;
+    assert!((federation.metrics.upper_bound_mb_per_s - 18.75 * content).abs() < 0.01);
+    assert!((one.metrics.upper_bound_mb_per_s - 12.5 * content).abs() < 0.01);
+    assert!((one_direct.metrics.shape_bound_mb_per_s - 6.25 * content).abs() < 0.01);
+    for result in [federation, one] {
+        assert!(result.metrics.share_of_bound > 0.85, "{}: {:?}", result.run.name, result.metrics);
+    }
+    assert!(one_direct.metrics.share_of_shape_bound > 0.85, "{:?}", one_direct.metrics);
+}
+
+#[test]
+fn whoever_fails_in_a_federation_others_get_everything() {
+    for result in results("ring-federation-churn", &[], &[], 1) {
+        assert_clean(&result);
+        let (name, m) = (&result.run.name, &result.metrics);
+        assert_eq!(m.false_suspicions, 0, "{name}");
+        let steady = result.members.iter().filter(|member| member.is_steady).count();
+        let expected = if matches!(name.as_str(), "quiet" | "site" | "other-site") { 9 } else { 8 };
+        assert_eq!(steady, expected, "{name}: members of a site that is cut off are to get everything, too");
+        let latest = m.delivery_latency_ms.as_ref().unwrap().max;
+        let most = match name.as_str() {
+            "quiet" | "member" => 500.0,
+            "site" | "other-site" => 10_000.0,
+            _ => 2_500.0,
+        };
+        assert!(latest < most, "{name}: {latest} ms");
+        assert!(m.gateways.unwrap().copies < 2.0 * 1.6, "{name}: {:?}", m.gateways);
+    }
+}
+
+#[test]
+fn federations_that_cannot_be_are_refused_with_their_key() {
+    let refused = |scenario: &str, key: &str, value: &str, told: &str| {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load(scenario, &set, &[], None).unwrap_err().to_string();
+        assert!(error.contains(told), "{key} = {value}: {error}");
+    };
+    refused("ring", "ring.federated", "true", "there are no [network.regions]");
+    refused("ring", "ring.bridge_shape", "direct", "add ring.federated");
+    refused("ring-federation-churn", "ring.preset", "ring-total", "a federation orders by sender");
+    refused("ring-federation-churn", "network.regions.gateway", "0 bit/s", "must be positive");
+    let near = r#"[["10 ms", "20 ms", "40 ms"], ["20 ms", "10 ms", "40 ms"], ["40 ms", "40 ms", "10 ms"]]"#;
+    refused("ring-federation-churn", "network.regions.latency", near, "is 20ms from Paris to London");
+}

@@ -161,6 +161,12 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
     if scenario.workload.observer {
         return refuse("workload.observer", "hidden observers exist in the simulator only; set it to false");
     }
+    if scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()) {
+        return refuse(
+            "network.regions.gateway",
+            "gateways exist in the simulator only; remove it for the testbed",
+        );
+    }
     let classes = scenario.network.classes.iter().any(|class| class.validation_time.is_some());
     if scenario.network.validation_time.nanos() > 0 || classes {
         return refuse(

@@ -10,6 +10,7 @@ use samara_sim::HostStats;
 use serde::Serialize;
 
 use super::columns::{PacketDrops, packet_drops, ratio};
+use super::gateways::{Behind, GatewayFigures};
 use super::{GroupResult, Metrics, Run};
 use crate::jobs::group::{Kind, Ledger};
 use crate::measure::Statistics;
@@ -79,6 +80,9 @@ pub struct GroupMetrics {
     pub repaired: u64,
     /// What was ignored, by cause; causes that there were.
     pub ignored: BTreeMap<&'static str, u64>,
+    /// What passed the gateways of regions, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateways: Option<GatewayFigures>,
     /// What bytes a member received for each message that it delivered.
     pub bytes: GroupBytes,
     /// The part of the received bytes that was content of messages.
@@ -133,6 +137,9 @@ struct Bounds {
     round_s: f64,
     /// Bytes/s that all senders together want to broadcast at most.
     wanted: f64,
+    behind: Option<Behind>,
+    /// How leaders of regions send to each other, in a federation.
+    bridge: Option<Shape>,
 }
 
 impl Bounds {
@@ -144,6 +151,8 @@ impl Bounds {
         let size = group.size.bytes();
         let chunk = config.as_ref().map_or(size, |config| config.chunk_bytes as u64).clamp(1, size);
         let transport = network::transport(scenario);
+        // A packet is never all content.
+        let content = f64::from(transport.mss) / f64::from(transport.mss + transport.header);
         let rates = measured.hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps));
         let bytes_per_s = rates.max().unwrap_or(0) as f64 / 8.0;
         let senders = group.senders(scenario.network.nodes) as usize;
@@ -152,9 +161,7 @@ impl Bounds {
             senders,
             message_bytes: size,
             chunk_bytes: chunk,
-            // A packet is never all content.
-            link_bytes_per_s: bytes_per_s * f64::from(transport.mss)
-                / f64::from(transport.mss + transport.header),
+            link_bytes_per_s: bytes_per_s * content,
             hop_s: scenario.network.latency.duration().as_secs_f64(),
         };
         let unit = Unit {
@@ -181,6 +188,8 @@ impl Bounds {
             units: size.div_ceil(chunk),
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),
+            behind: Behind::of(measured, senders, content),
+            bridge: scenario.ring.bridge(&group, &scenario.network),
         }
     }
 
@@ -191,14 +200,23 @@ impl Bounds {
             let (members, senders) = (workload.members as u64, workload.senders as u64);
             formula::delivered_rate(senders, formula::rate_max(members, senders, workload.link_bytes_per_s))
         };
-        of(&self.workload).max(of(&self.steady)).min(self.wanted)
+        let gateways = self.behind.as_ref().map_or(f64::INFINITY, Behind::upper);
+        of(&self.workload).max(of(&self.steady)).min(self.wanted).min(gateways)
     }
 
     fn of_shape(&self) -> f64 {
         let of = |workload: &Workload| {
             formula::delivered_rate(workload.senders as u64, estimate(self.shape, workload).rate)
         };
-        of(&self.workload).max(of(&self.steady)).min(self.wanted)
+        let Some(behind) = &self.behind else {
+            return of(&self.workload).max(of(&self.steady)).min(self.wanted);
+        };
+        match (self.bridge, self.shape) {
+            // Within sites there is nothing to be compared with what is between them.
+            (Some(bridge), _) => self.upper().min(behind.of_bridge(bridge)),
+            (None, Shape::Direct) => self.upper().min(of(&self.workload)).min(behind.direct()),
+            (None, _) => self.upper().min(of(&self.workload)),
+        }
     }
 
     /// Rounds by the schedule, for so many messages of one sender.
@@ -280,6 +298,7 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         repaired: measured.counts.iter().map(|counts| counts.repaired).sum(),
         ignored: ignored(measured),
         payload_share: ratio(bytes.content, bytes.total),
+        gateways: GatewayFigures::of(measured),
         bytes,
         uplink_utilisation: ratio(uplinks.iter().sum(), uplinks.len() as f64),
         uplink_utilisation_max: uplinks.iter().copied().fold(0.0, f64::max),

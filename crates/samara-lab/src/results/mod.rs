@@ -2,6 +2,7 @@
 
 mod columns;
 mod directory;
+mod gateways;
 mod group;
 mod handover;
 mod messages;
@@ -12,6 +13,7 @@ mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub use directory::{DirectoryError, ResultsDirectory};
+pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};

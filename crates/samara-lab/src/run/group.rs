@@ -1,13 +1,14 @@
 //! Members of a group that broadcast to each other.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use samara_engine::{Engine, Outbox, Time};
+use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::jgroups::{DaisyConfig, Daisychain};
-use samara_ring::{Config, Ring};
-use samara_sim::{HostStats, NodeFactory, SimConfig, Simulation, identity_of};
+use samara_ring::{Config, Federation, FederationConfig, Ring};
+use samara_sim::{GateStats, HostStats, NodeFactory, SimConfig, Simulation, identity_of};
 
 use super::{RunError, RunOptions, since};
 use crate::jobs::group::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
@@ -33,6 +34,8 @@ pub struct GroupMeasured {
     pub counts: Vec<Counts>,
     /// What each host did from the first message to the last delivery.
     pub traffic: Vec<HostStats>,
+    /// By region: what passed its gateway in that time, out of it and into it; empty if there are no gateways.
+    pub gateways: Vec<[GateStats; 2]>,
     /// The hosts.
     pub hosts: Hosts,
     /// What is in store for each host.
@@ -71,24 +74,32 @@ pub struct Fates {
     pub leaves: Vec<bool>,
     /// Those that are not there when the run begins.
     pub is_late: Vec<bool>,
+    /// From when on a host's site is, or was, cut off as a whole from others of its federation, which wait for it; `u64::MAX` if it never is.
+    pub cut_from: Vec<u64>,
     /// When the last fault begins or ends.
     pub last_at: u64,
 }
 
 impl Fates {
     /// What the faults of a scenario make of its hosts.
-    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+    pub fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Self {
         let nodes = scenario.network.nodes as usize;
         let mut fates = Self {
             wrong_from: vec![u64::MAX; nodes],
             leaves: vec![false; nodes],
             is_late: vec![false; nodes],
+            cut_from: vec![u64::MAX; nodes],
             last_at: 0,
         };
         let mut fails = vec![false; nodes];
         for (index, fault) in scenario.faults.iter().enumerate() {
             fates.last_at = fates.last_at.max(fault.until.unwrap_or(fault.at).nanos());
-            for host in network::hit(scenario, index, seed).into_iter().map(|host| host as usize) {
+            let hit = network::hit(scenario, index, seed);
+            if fault.kind == FaultKind::Partition && scenario.ring.federated && are_sites(hosts, &hit) {
+                hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
+                continue;
+            }
+            for host in hit.into_iter().map(|host| host as usize) {
                 let at = fault.at.nanos();
                 match fault.kind {
                     FaultKind::Slow => continue,
@@ -103,7 +114,13 @@ impl Fates {
         fates
     }
 
-    /// Whether a host is a member all the time, and can reach all others that are.
+    /// Whether nothing is, or was, wrong with a host at a time.
+    fn is_well(&self, host: u32, at: u64) -> bool {
+        let before = |from: &[u64]| from.get(host as usize).is_some_and(|from| at < *from);
+        before(&self.wrong_from) && before(&self.cut_from)
+    }
+
+    /// Whether a host is a member all the time, and can reach all others that are, or its site can again.
     pub fn is_steady(&self, host: usize) -> bool {
         self.wrong_from[host] == u64::MAX
     }
@@ -112,6 +129,14 @@ impl Fates {
     pub fn must_arrive(&self, host: usize) -> bool {
         self.is_steady(host) || self.leaves[host]
     }
+}
+
+/// Whether hosts are all those of one or several regions.
+fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
+    let region = |host: &u32| hosts.configs[*host as usize].region;
+    let hit_regions: Vec<u16> = hit.iter().map(region).collect();
+    let others = (0..hosts.configs.len() as u32).filter(|host| !hit.contains(host));
+    others.map(|host| region(&host)).all(|other| !hit_regions.contains(&other))
 }
 
 /// Runs a point.
@@ -135,9 +160,10 @@ pub(super) fn run(
     };
     let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-    let fates = Fates::new(scenario, point.seed);
+    let fates = Fates::new(scenario, &hosts, point.seed);
     let world = World { point, options, group: &group, ledgers, fates, hosts };
     match scenario.ring.build(&group, &scenario.network) {
+        Some(config) if scenario.ring.federated => world.federation(config, source, progress),
         Some(config) => world.ring(config, source, progress),
         None => world.daisychain(source, progress),
     }
@@ -159,6 +185,8 @@ struct Watched {
     suspicions: Vec<Suspicion>,
     /// What hosts had done when the stream began, when it was over, and when the idle group was watched.
     looks: [Vec<HostStats>; 4],
+    /// What had passed gateways when the stream began, and when it was over.
+    gateways: [Vec<[GateStats; 2]>; 2],
     over_at: u64,
 }
 
@@ -178,6 +206,42 @@ impl World<'_> {
             };
             let ledger = Arc::clone(&ledgers[host as usize]);
             (RingMember::new(ring, host, source, ledger), Outbox::new(config.outbox()))
+        };
+        self.run(Arc::new(node), progress)
+    }
+
+    /// Each region is a site; leaders ask everybody in other sites who leads there.
+    fn federation(
+        self,
+        config: Config,
+        source: Source,
+        progress: impl FnMut(f64),
+    ) -> Result<GroupMeasured, RunError> {
+        let scenario = &self.point.scenario;
+        let regions = self.hosts.configs.iter().map(|host| host.region);
+        let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
+        for (host, region) in regions.clone().enumerate() {
+            sites.entry(region).or_default().push(identity_of(host as u32));
+        }
+        let of_site = |site: &u16| {
+            let others = sites.iter().filter(|(other, _)| *other != site);
+            let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
+            let local = Config { seeds: sites[site].clone(), ..config.clone() };
+            let federated = scenario.ring.federate(*site, others, local, (self.group, &scenario.network));
+            (*site, Arc::new(federated))
+        };
+        let configs: BTreeMap<u16, Arc<FederationConfig>> = sites.keys().map(of_site).collect();
+        let of_host: Vec<u16> = regions.collect();
+        let ledgers = self.ledgers.clone();
+        let node = move |host: u32| {
+            let config = Arc::clone(&configs[&of_host[host as usize]]);
+            let outbox = Outbox::new(config.outbox());
+            let federation = match Federation::new(config, identity_of(host)) {
+                Ok(federation) => federation,
+                Err(error) => unreachable!("the configuration was checked: {error}"),
+            };
+            let ledger = Arc::clone(&ledgers[host as usize]);
+            (RingMember::new(federation, host, source, ledger), outbox)
         };
         self.run(Arc::new(node), progress)
     }
@@ -225,6 +289,11 @@ impl World<'_> {
             ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
             counts: (0..nodes).map(|host| sim.node(host).counts()).collect(),
             traffic: over.iter().zip(before).map(|(over, before)| since(over, Some(before))).collect(),
+            gateways: watched.gateways[1]
+                .iter()
+                .zip(&watched.gateways[0])
+                .map(|(over, before)| [over[0].since(&before[0]), over[1].since(&before[1])])
+                .collect(),
             measured_nanos: watched.over_at - self.group.warm_up.nanos(),
             idle_bytes: idle.iter().zip(drained).map(sent).collect(),
             suspicions: watched.suspicions,
@@ -264,6 +333,7 @@ impl World<'_> {
         let mut watched = Watched::default();
         self.until(sim, begin, &mut watched)?;
         watched.looks[0] = look(sim, self.point.scenario.network.nodes);
+        watched.gateways[0] = gateways(sim);
         let least = match self.fates.last_at {
             0 => begin,
             last => last.max(begin) + AFTERMATH_NANOS,
@@ -281,6 +351,7 @@ impl World<'_> {
         }
         watched.over_at = now;
         watched.looks[1] = look(sim, self.point.scenario.network.nodes);
+        watched.gateways[1] = gateways(sim);
         self.until(sim, now + DRAIN_NANOS, &mut watched)?;
         watched.looks[2] = look(sim, self.point.scenario.network.nodes);
         self.until(sim, now + DRAIN_NANOS + IDLE_NANOS, &mut watched)?;
@@ -304,9 +375,7 @@ impl World<'_> {
             sim.run_until(Time::from_nanos(now), |record| {
                 if let Told::Suspected { host } = record.event {
                     let (at, by) = (record.at.as_nanos(), record.host);
-                    let is_well =
-                        |host: u32| self.fates.wrong_from.get(host as usize).is_some_and(|from| at < *from);
-                    let is_false = is_well(host) && is_well(by);
+                    let is_false = self.fates.is_well(host, at) && self.fates.is_well(by, at);
                     watched.suspicions.push(Suspicion { at, by, host, is_false });
                 }
             });
@@ -355,6 +424,10 @@ impl World<'_> {
 
 fn look<N: Engine>(sim: &Simulation<N>, hosts: u32) -> Vec<HostStats> {
     (0..hosts).map(|host| *sim.stats(host)).collect()
+}
+
+fn gateways<N: Engine>(sim: &Simulation<N>) -> Vec<[GateStats; 2]> {
+    (0..).map_while(|region| sim.gateway_stats(region)).collect()
 }
 
 fn lock(ledger: &SharedLedger) -> std::sync::MutexGuard<'_, Ledger> {

@@ -59,6 +59,8 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-size",
         "ring-switch",
         "ring-hour",
+        "ring-federation",
+        "ring-federation-churn",
         "relay-window",
         "relay",
         "relay-pool",

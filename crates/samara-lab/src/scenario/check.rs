@@ -3,6 +3,7 @@
 mod group;
 mod handover;
 mod relay;
+mod regions;
 mod transactions;
 
 use super::error::{Problem, line_of};
@@ -111,28 +112,7 @@ impl Checks<'_> {
             }
         }
         if let Some(regions) = &network.regions {
-            let count = regions.names.len();
-            let square =
-                regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
-            if count == 0 || regions.weights.len() != count || !square {
-                let rows = regions.latency.len();
-                self.wrong(
-                    "network.regions",
-                    format!(
-                        "{count} names, {} weights and {rows} rows of latency; each region needs a name, a weight, and a \
-                         row with a latency to every region",
-                        regions.weights.len()
-                    ),
-                );
-            }
-            if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
-                || regions.weights.iter().sum::<f64>() <= 0.0
-            {
-                self.wrong(
-                    "network.regions.weights",
-                    "weights are positive numbers, and one is not zero".to_owned(),
-                );
-            }
+            self.regions(regions);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Group broadcast as a scenario states it.
 
+use samara_engine::PeerIdentity;
 use samara_ring::shape::Workload;
-use samara_ring::{Config, ConfigError, Preset, Shape, ShapeChoice, Slow};
+use samara_ring::{Config, ConfigError, FederationConfig, Preset, Shape, ShapeChoice, Slow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,14 @@ pub struct RingSpec {
     /// How messages travel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeKind>,
+    /// Each region of the network is a site with a group of its own, and the first members of these groups are one, too: a federation.
+    pub federated: bool,
+    /// How messages travel between sites.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bridge_shape: Option<ShapeKind>,
+    /// So long after its leader is gone, others keep messages for a site.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_after: Option<Span>,
     /// Longer messages travel in chunks of this size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Size>,
@@ -210,9 +219,49 @@ impl RingSpec {
         Some(config)
     }
 
+    /// The configuration of a member of a federation with so many sites, as this site has it; `local` is that of its ring, with seeds. The
+    /// other sites come with whom a leader can ask who leads there.
+    pub fn federate(
+        &self,
+        site: u16,
+        sites: Vec<(u16, Vec<PeerIdentity>)>,
+        local: Config,
+        (group, network): (&Group, &Network),
+    ) -> FederationConfig {
+        let mut config = FederationConfig { local, ..FederationConfig::new(site, sites) };
+        set(&mut config.absent_after, self.absent_after.map(Span::duration));
+        let regions = network.regions.as_ref();
+        let gateway = regions.and_then(|regions| regions.gateway).unwrap_or(network.uplink);
+        let latencies = regions.into_iter().flat_map(|regions| regions.latency.iter().flatten());
+        let far = latencies.map(|latency| latency.duration()).max();
+        let members = config.sites.len() + 1;
+        let workload = Workload {
+            members,
+            senders: members.min(group.senders(network.nodes) as usize),
+            message_bytes: group.size.bytes(),
+            chunk_bytes: config.bridge.chunk_bytes as u64,
+            link_bytes_per_s: gateway.bps().min(network.uplink.bps()) as f64 / 8.0,
+            hop_s: far.unwrap_or(network.latency.duration()).as_secs_f64(),
+        };
+        set(&mut config.bridge.shape, self.bridge_shape.map(|shape| shape.choice(workload)));
+        config
+    }
+
+    /// How leaders of sites send to each other, in a federation.
+    pub fn bridge(&self, group: &Group, network: &Network) -> Option<Shape> {
+        let sites = network.regions.as_ref()?.names.len();
+        let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
+        let local = self.build(group, network).filter(|_| self.federated)?;
+        Some(self.federate(0, others, local, (group, network)).bridge.shape.shape(sites))
+    }
+
     /// What is wrong with the engine's configuration.
     pub(super) fn error(&self, group: &Group, network: &Network) -> Option<ConfigError> {
         let config = self.build(group, network)?;
+        if self.federated {
+            let config = self.federate(0, Vec::new(), config, (group, network));
+            return samara_ring::Federation::new(config, samara_sim::identity_of(0)).err();
+        }
         samara_ring::Ring::new(config, samara_sim::identity_of(0)).err()
     }
 }

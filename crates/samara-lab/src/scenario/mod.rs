@@ -17,6 +17,7 @@ mod load;
 mod messages;
 mod protocol;
 mod relay;
+mod regions;
 mod transactions;
 mod workload;
 
@@ -43,6 +44,7 @@ pub use protocol::{
     SourceKind, Version,
 };
 pub use relay::{CostsKind, MixGroup, PhaseCosts, Relay};
+pub use regions::{Placed, Regions};
 pub use transactions::Transactions;
 pub use workload::Workload;
 
@@ -302,18 +304,6 @@ pub struct HostClass {
     /// Time that a node takes to validate a message; the network's value if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_time: Option<Span>,
-}
-
-/// Regions and the latency between them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Regions {
-    /// Their names.
-    pub names: Vec<String>,
-    /// How many of the hosts are in each, as weights.
-    pub weights: Vec<f64>,
-    /// One-way latency from region (row) to region (column).
-    pub latency: Vec<Vec<Span>>,
 }
 
 /// How frames travel over a link.

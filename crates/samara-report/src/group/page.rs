@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use samara_lab::results::GatewayFigures;
+
 use super::{COLUMNS, GroupReport, LEGEND, Row, Value, figures};
 use crate::page::{self, text};
 use crate::parts::{self, cell, table};
@@ -49,6 +51,7 @@ pub(super) fn page(report: &GroupReport) -> String {
         parts::drawings(heading, &figures::all(report), &mut body);
         throughput(report, &mut body);
     }
+    gateways(report, &mut body);
     rounds(report, &mut body);
     page::known(&report.known, &mut body);
     page::expectations(&report.about, &mut body);
@@ -61,6 +64,32 @@ pub(super) fn page(report: &GroupReport) -> String {
 fn throughput(report: &GroupReport, body: &mut String) {
     let _ = write!(body, "<section><h2>Throughput and its bounds</h2><p>{}</p>", text(LEGEND));
     table(&report.axes, &report.rows, body, COLUMNS, Row::cells);
+    body.push_str("</section>");
+}
+
+/// What passed the gateways of regions.
+fn gateways(report: &GroupReport, body: &mut String) {
+    if report.rows.iter().all(|row| row.first.metrics.gateways.is_none()) {
+        return;
+    }
+    body.push_str(
+        "<section><h2>Between regions</h2><p>Copies: how often a message left a region, in bytes with all headers; once for each of the others is the \
+         least. Busy: of the time from the first message until the run was over, the busiest direction of any gateway. Dropped: packets, which TCP sends again. \
+         Wait: the longest of a packet in a gateway.</p>",
+    );
+    table(&report.axes, &report.rows, body, ["Copies", "Busy", "Dropped", "Wait"], |row| {
+        let shown = |value: fn(&GatewayFigures) -> f64, show: fn(f64) -> String| {
+            let all = || row.metrics.iter().filter_map(|metrics| metrics.gateways.as_ref());
+            let count = all().count() as f64;
+            if count == 0.0 { "-".to_owned() } else { show(all().map(value).sum::<f64>() / count) }
+        };
+        vec![
+            shown(|gateways| gateways.copies, |copies| format!("{copies:.2}")),
+            shown(|gateways| gateways.utilisation_max, |share| format!("{:.1} %", 100.0 * share)),
+            shown(|gateways| gateways.drops as f64, number),
+            shown(|gateways| gateways.wait_ms_max, short_ms),
+        ]
+    });
     body.push_str("</section>");
 }
 

@@ -11,7 +11,7 @@ use samara_engine::{Engine, Input, Time, TimerToken};
 
 pub use daisychain::DaisyMember;
 pub use ledger::{Kind, Ledger, Received};
-pub use ring::RingMember;
+pub use ring::{Broadcasts, RingMember, Seen};
 pub use source::{HEADER_BYTES, Header, Source};
 
 use crate::jobs::messages::Neighbours;

@@ -1,27 +1,141 @@
-//! A member of the ring, with an application.
+//! A member of the ring, or of a federation of rings, with an application.
 
+use bytes::Bytes;
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
-use samara_ring::{Command, Event, Ring, RingFrame};
+use samara_ring::{BroadcastError, Command, Event, Federation, FederationEvent, Ring, RingFrame, Unused};
 use samara_sim::host_of;
 
 use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, for_engine, lock};
 use crate::jobs::messages::Neighbours;
 
-/// A member of the ring: broadcasts what its source has as fast as it is taken, or at a rate.
+/// What an engine told its application.
 #[derive(Debug)]
-pub struct RingMember {
-    ring: Ring,
+pub enum Seen {
+    /// A message: its first chunk, and its length.
+    Delivered(Bytes, usize),
+    /// A view of so many members of the group; of a federation, of the site.
+    View(usize),
+    /// This host is taken for failed.
+    Suspected(u32),
+    /// There is room again.
+    Room,
+    /// The node has left.
+    Left,
+    /// Nothing that is measured.
+    Other,
+}
+
+/// An engine whose members broadcast.
+pub trait Broadcasts: Engine<Frame = RingFrame, Command = Command> {
+    /// Takes a message to be broadcast.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    fn broadcast(
+        &mut self,
+        message: Bytes,
+        cx: &mut Context<'_, RingFrame, Self::Event>,
+    ) -> Result<(), BroadcastError>;
+
+    /// What it told.
+    fn seen(event: Self::Event) -> Seen;
+
+    /// What it has counted.
+    fn counts(&self) -> Counts;
+}
+
+impl Broadcasts for Ring {
+    fn broadcast(
+        &mut self,
+        message: Bytes,
+        cx: &mut Context<'_, RingFrame, Event>,
+    ) -> Result<(), BroadcastError> {
+        Self::broadcast(self, message, cx)
+    }
+
+    fn seen(event: Event) -> Seen {
+        match event {
+            Event::Delivered { payload, .. } => {
+                Seen::Delivered(payload.chunks().first().cloned().unwrap_or_default(), payload.len())
+            }
+            Event::View(view) => Seen::View(view.len()),
+            Event::Suspected { member, .. } => Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX)),
+            Event::Room => Seen::Room,
+            Event::Left => Seen::Left,
+            Event::Slow { .. } | Event::Refused(_) => Seen::Other,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let metrics = self.metrics();
+        Counts {
+            forwarded: metrics.forwarded_units,
+            repaired: metrics.resent_units,
+            views: metrics.views,
+            frozen_ns: metrics.frozen_ns,
+            queue_drops: metrics.refused_frames,
+            ignored: metrics.ignored_by_cause().map(|(cause, count)| (cause.name(), count)).collect(),
+        }
+    }
+}
+
+impl Broadcasts for Federation {
+    fn broadcast(
+        &mut self,
+        message: Bytes,
+        cx: &mut Context<'_, RingFrame, FederationEvent>,
+    ) -> Result<(), BroadcastError> {
+        Self::broadcast(self, message, cx)
+    }
+
+    fn seen(event: FederationEvent) -> Seen {
+        match event {
+            FederationEvent::Delivered { content, .. } => {
+                let length = content.len();
+                Seen::Delivered(content, length)
+            }
+            FederationEvent::View(view) => Seen::View(view.len()),
+            FederationEvent::Suspected { member, .. } => {
+                Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX))
+            }
+            FederationEvent::Room => Seen::Room,
+            FederationEvent::Left => Seen::Left,
+            FederationEvent::Leaders(_)
+            | FederationEvent::Slow { .. }
+            | FederationEvent::Absent { .. }
+            | FederationEvent::Refused(_) => Seen::Other,
+        }
+    }
+
+    /// Those of the ring of the site; of the leaders' ring what a leader counts now.
+    fn counts(&self) -> Counts {
+        let mut counts = Broadcasts::counts(self.local());
+        if let Some(bridge) = self.bridge().map(Broadcasts::counts) {
+            counts.forwarded += bridge.forwarded;
+            counts.repaired += bridge.repaired;
+            counts.queue_drops += bridge.queue_drops;
+        }
+        let unused = Unused::ALL.iter().map(|cause| (cause.name(), self.metrics().unused(*cause)));
+        counts.ignored.extend(unused);
+        counts
+    }
+}
+
+/// A member: broadcasts what its source has as fast as it is taken, or at a rate.
+#[derive(Debug)]
+pub struct RingMember<B: Broadcasts> {
+    ring: B,
     sender: Sender,
     ledger: SharedLedger,
     neighbours: Neighbours,
     /// A message was refused: it is tried again when there is room.
     is_full: bool,
-    events: Vec<Event>,
+    events: Vec<B::Event>,
 }
 
-impl RingMember {
+impl<B: Broadcasts> RingMember<B> {
     /// The member of a host.
-    pub fn new(ring: Ring, host: u32, source: Source, ledger: SharedLedger) -> Self {
+    pub fn new(ring: B, host: u32, source: Source, ledger: SharedLedger) -> Self {
         let (neighbours, events) = (Neighbours::default(), Vec::new());
         Self { ring, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
     }
@@ -57,28 +171,27 @@ impl RingMember {
         let now = cx.now();
         let mut ledger = lock(&self.ledger);
         for event in self.events.drain(..) {
-            match event {
-                Event::Delivered { payload, .. } => {
-                    let content = payload.chunks().first().map_or(&[][..], |chunk| chunk);
-                    ledger.deliver(content, payload.len(), now);
-                }
-                Event::View(view) => cx.emit(Told::View { members: view.len() as u32 }),
-                Event::Suspected { member, .. } => {
-                    cx.emit(Told::Suspected { host: host_of(&member.identity).unwrap_or(u32::MAX) });
-                }
-                Event::Room => self.is_full = false,
-                Event::Left => {
+            match B::seen(event) {
+                Seen::Delivered(head, length) => ledger.deliver(&head, length, now),
+                Seen::View(members) => cx.emit(Told::View { members: members as u32 }),
+                Seen::Suspected(host) => cx.emit(Told::Suspected { host }),
+                Seen::Room => self.is_full = false,
+                Seen::Left => {
                     ledger.has_left = true;
                     cx.emit(Told::Left);
                 }
-                Event::Slow { .. } | Event::Refused(_) => {}
+                Seen::Other => {}
             }
         }
     }
 
     fn note_frame(&self, peer: PeerId, frame: &RingFrame, cx: &Context<'_, RingFrame, Told>) {
         let (all, content) = (frame.encoded_len(), frame.payload_len());
-        let parts = match frame {
+        let within = match frame {
+            RingFrame::Bridge(inner) => inner,
+            frame => frame,
+        };
+        let parts = match within {
             RingFrame::Data(data) if !data.units.is_empty() => {
                 [(Kind::Content, content), (Kind::Headers, all - content)]
             }
@@ -91,21 +204,13 @@ impl RingMember {
     }
 }
 
-impl Member for RingMember {
+impl<B: Broadcasts> Member for RingMember<B> {
     fn counts(&self) -> Counts {
-        let metrics = self.ring.metrics();
-        Counts {
-            forwarded: metrics.forwarded_units,
-            repaired: metrics.resent_units,
-            views: metrics.views,
-            frozen_ns: metrics.frozen_ns,
-            queue_drops: metrics.refused_frames,
-            ignored: metrics.ignored_by_cause().map(|(cause, count)| (cause.name(), count)).collect(),
-        }
+        self.ring.counts()
     }
 }
 
-impl Engine for RingMember {
+impl<B: Broadcasts> Engine for RingMember<B> {
     type Frame = RingFrame;
     type Command = Act;
     type Event = Told;
@@ -128,7 +233,7 @@ impl Engine for RingMember {
     }
 }
 
-impl RingMember {
+impl<B: Broadcasts> RingMember<B> {
     /// Broadcasts until nothing is left, or there is no room; then waits for what is due next.
     fn go_on(&mut self, cx: &mut Context<'_, RingFrame, Told>) {
         let mut left = BURST;

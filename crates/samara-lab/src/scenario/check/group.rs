@@ -91,6 +91,7 @@ impl Checks<'_> {
             self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
             return;
         }
+        self.federation(scenario);
         if let Some(chunk) = ring.chunk {
             self.range("ring.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
         }
@@ -104,6 +105,34 @@ impl Checks<'_> {
                 HEADER_BYTES as u64,
                 config.message_bytes_max as u64,
             );
+        }
+    }
+
+    fn federation(&mut self, scenario: &Scenario) {
+        let ring = &scenario.ring;
+        let only =
+            [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
+        for (key, _) in only.into_iter().filter(|(_, given)| *given && !ring.federated) {
+            self.wrong(
+                &format!("ring.{key}"),
+                "belongs to federations; add ring.federated = true".to_owned(),
+            );
+        }
+        if !ring.federated {
+            return;
+        }
+        let Some(regions) = &scenario.network.regions else {
+            self.wrong(
+                "ring.federated",
+                "regions are its sites, and there are no [network.regions]".to_owned(),
+            );
+            return;
+        };
+        if regions.names.len() < 2 {
+            self.wrong("network.regions", "a federation has two sites or more".to_owned());
+        }
+        if ring.preset == RingPreset::RingTotal {
+            self.wrong("ring.preset", "a federation orders by sender, not totally; use \"ring\"".to_owned());
         }
     }
 
