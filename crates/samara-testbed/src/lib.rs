@@ -21,6 +21,7 @@ mod process;
 mod readiness;
 mod resources;
 mod run;
+mod teams;
 
 pub use error::TestbedError;
 pub use launch::NodeProgram;

@@ -22,7 +22,7 @@ use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, nodefile, pools, readiness};
+use crate::{NodeProgram, TestbedError, kernel, nodefile, pools, readiness, teams};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,12 @@ pub struct Options<'a> {
 /// Whether the run was interrupted.
 pub(crate) struct Stop<'a>(&'a AtomicBool);
 
+impl<'a> Stop<'a> {
+    pub(crate) const fn new(stop: &'a AtomicBool) -> Self {
+        Self(stop)
+    }
+}
+
 impl Stop<'_> {
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         if self.0.load(Ordering::Relaxed) { Err(TestbedError::Interrupted) } else { Ok(()) }
@@ -51,9 +57,9 @@ impl Stop<'_> {
 }
 
 /// How long a process may take to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a process may take to end once it was asked to.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the moment when publications are handed out to the first of them: every node must have its own by then.
 pub(crate) const LEAD: Duration = Duration::from_secs(2);
 /// Between two looks at how much has been delivered.
@@ -70,6 +76,9 @@ pub fn run(
     options: Options<'_>,
     mut progress: impl FnMut(&str, f64),
 ) -> Result<(Measured, RealRun), TestbedError> {
+    if point.scenario.relay.is_some() {
+        return teams::run(point, options, &mut progress);
+    }
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
     let scenario = &point.scenario;
@@ -116,6 +125,8 @@ pub fn run(
         node_cpu_s: usage(|node| node.usage.cpu_s),
         node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
         node_open_fds: usage(|node| node.usage.fds_max as f64),
+        busiest_node_cpu_share: None,
+        machine_cpu_share: None,
         relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
         relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
         doubts,
@@ -287,11 +298,11 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
 pub(crate) struct Looks {
     /// By node.
     pub(crate) metrics: Vec<Metrics>,
-    relay: Option<RelayReport>,
+    pub(crate) relay: Option<RelayReport>,
 }
 
 impl Looks {
-    fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
+    pub(crate) fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
         let metrics = nodes.iter_mut().map(|node| node.ask("measurement", |client| client.metrics()));
         let metrics = metrics.collect::<Result<_, _>>()?;
         let relay = match wire {

@@ -162,7 +162,7 @@ pub(crate) fn contents(round: u64, count: u32) -> Vec<Vec<u8>> {
 }
 
 /// Sends a whole batch by the next round that has room for it.
-pub(crate) async fn send(client: &mut Client) -> (Round, Vec<Vec<u8>>) {
+pub(crate) async fn send(client: &Client) -> (Round, Vec<Vec<u8>>) {
     loop {
         let round = soon(client.next_round()).await;
         let sent = contents(round.round, round.batch);

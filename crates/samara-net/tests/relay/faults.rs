@@ -11,11 +11,11 @@ use crate::common::{LIMIT, Network, check, config, send, soon};
 async fn a_crash_in_the_middle_of_a_hundred_rounds() {
     const ROUNDS: usize = 100;
     let mut network = Network::start(6, config(8), |_| {}).await;
-    let mut client = network.client().await;
+    let client = network.client().await;
     let (mut complete, mut failed, mut pending) = (0, 0, std::collections::VecDeque::new());
     let (mut crashed_at, mut resumed) = (None, None);
     for number in 0..ROUNDS {
-        let (round, sent) = send(&mut client).await;
+        let (round, sent) = send(&client).await;
         pending.push_back((round, sent));
         if number == ROUNDS / 3 {
             // The second node of the team of the last round.
@@ -71,15 +71,15 @@ async fn a_team_without_replacement_waits_for_its_node() {
         |_| {},
     )
     .await;
-    let mut client = network.client().await;
-    let (round, sent) = send(&mut client).await;
+    let client = network.client().await;
+    let (round, sent) = send(&client).await;
     check(&soon(client.result(&round)).await.expect("a result"), &sent);
     network.crash(1);
     network.restart(1).await;
     // Rounds of its old life have failed, at the latest now; it makes new ones.
     let complete = async {
         loop {
-            let (round, sent) = send(&mut client).await;
+            let (round, sent) = send(&client).await;
             if let Ok(ended @ Ended::Delivered(_)) = client.result(&round).await {
                 return check(&ended, &sent);
             }

@@ -12,8 +12,8 @@ use crate::attacker::Attacker;
 use crate::common::{Network, check, config, contents, send, soon};
 
 async fn still_mixes(network: &Network) {
-    let mut client = network.client().await;
-    let (round, sent) = send(&mut client).await;
+    let client = network.client().await;
+    let (round, sent) = send(&client).await;
     check(&soon(client.result(&round)).await.expect("a result"), &sent);
 }
 
@@ -117,7 +117,7 @@ async fn frames_that_are_none_or_too_long_cost_their_link_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_of_others_and_of_the_wrong_form_are_refused() {
     let network = Network::start(3, three(), |_| {}).await;
-    let (mut one, other) = (network.client().await, network.client().await);
+    let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sealed = one.seal(&round, contents(round.round, 1)).await.expect("sealed");
     let error = other.submit(&round, sealed.clone()).await.expect_err("it is not its own").to_string();

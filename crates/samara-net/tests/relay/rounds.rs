@@ -33,10 +33,10 @@ async fn several_in_flight(transfer: Transfer) {
     let mut config = config(24);
     config.transfer = transfer;
     let mut network = Network::start(5, config, |_| {}).await;
-    let mut client = network.client().await;
+    let client = network.client().await;
     let mut sent = BTreeMap::new();
     for _ in 0..6 {
-        let (round, contents) = send(&mut client).await;
+        let (round, contents) = send(&client).await;
         sent.insert(round.round, (round, contents));
     }
     for (round, contents) in sent.values() {
@@ -81,7 +81,7 @@ async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
         |_| {},
     )
     .await;
-    let (mut one, other) = (network.client().await, network.client().await);
+    let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sent = contents(round.round, 7);
     for (client, part) in [(&one, &sent[..4]), (&other, &sent[4..])] {

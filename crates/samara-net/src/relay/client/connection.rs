@@ -41,6 +41,10 @@ pub(super) async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
                 }
             }
         }
+        // It may come back in another life, with another key.
+        shared.registered.send_modify(|registered| {
+            registered.remove(&node);
+        });
         if let Some(known) = shared.wires.get(node as usize) {
             known.send_replace(None);
         }

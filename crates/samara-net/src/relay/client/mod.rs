@@ -112,11 +112,25 @@ struct Shared {
     wires: Vec<watch::Sender<Option<Wire>>>,
     /// By number.
     open: watch::Sender<BTreeMap<u64, Round>>,
+    /// Rounds with lower numbers were handed out.
+    unused: Mutex<u64>,
 }
 
 impl Shared {
     fn sender(&self) -> MutexGuard<'_, Sender> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first round that can be used, and was not.
+    fn take_unused(&self) -> Option<Round> {
+        let registered = self.registered.borrow();
+        let open = self.open.borrow();
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_usable =
+            |round: &&Round| round.room > 0 && round.team.iter().all(|node| registered.contains(node));
+        let round = open.range(*unused..).map(|(_, round)| round).find(is_usable)?.clone();
+        *unused = round.round + 1;
+        Some(round)
     }
 
     fn wire(&self, node: u32) -> Result<Wire, ClientError> {
@@ -125,12 +139,11 @@ impl Shared {
     }
 }
 
-/// A sender. Its connections end when it is dropped.
+/// A sender. Cheap to clone; its connections end when all of these are dropped.
+#[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    /// Rounds that were handed out up to this one.
-    used: u64,
-    _tasks: JoinSet<()>,
+    _tasks: Arc<JoinSet<()>>,
 }
 
 impl Client {
@@ -150,6 +163,7 @@ impl Client {
             registered: watch::Sender::default(),
             wires: options.nodes.iter().map(|_| watch::Sender::new(None)).collect(),
             open: watch::Sender::default(),
+            unused: Mutex::default(),
             options,
         });
         let mut tasks = JoinSet::new();
@@ -160,7 +174,7 @@ impl Client {
                 connection::dial(&shared.options, node)?,
             ));
         }
-        Ok(Self { shared, used: 0, _tasks: tasks })
+        Ok(Self { shared, _tasks: Arc::new(tasks) })
     }
 
     /// Its name.
@@ -176,23 +190,14 @@ impl Client {
     }
 
     /// The next round that takes payloads, that this sender shares secrets with all nodes of, and that it was not told of before.
-    pub async fn next_round(&mut self) -> Round {
+    pub async fn next_round(&self) -> Round {
         let mut open = self.shared.open.subscribe();
         loop {
-            let registered = self.shared.registered.borrow().clone();
-            let next = open
-                .borrow_and_update()
-                .values()
-                .find(|round| {
-                    let is_known = round.team.iter().all(|node| registered.contains(node));
-                    round.round >= self.used && round.room > 0 && is_known
-                })
-                .cloned();
-            if let Some(round) = next {
-                self.used = round.round + 1;
+            open.mark_unchanged();
+            if let Some(round) = self.shared.take_unused() {
                 return round;
             }
-            // Fails only if nobody changes it any more, and this one holds the other end. A registration may make a round usable.
+            // Fails only if nobody changes it any more, and this one holds the other end. A registration may make a round usable, too.
             let _ = tokio::time::timeout(self.shared.options.retry, open.changed()).await;
         }
     }
