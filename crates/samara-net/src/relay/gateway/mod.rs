@@ -5,6 +5,8 @@
 
 mod board;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
