@@ -167,12 +167,12 @@ fn relay(more: &str) -> String {
 
 #[test]
 fn what_is_wrong_with_a_relay_is_told_with_its_key() {
-    let checked = NodeConfig::parse(&relay("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
+    let checked =
+        NodeConfig::parse(&relay("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
     assert!(checked.relay.is_some());
-    for (more, key) in [
-        ("group = \"modp-17\"\n", "relay.group"),
-        ("rounds.shape = \"by-formula\"\n", "relay.rounds.shape"),
-    ] {
+    for (more, key) in
+        [("group = \"modp-17\"\n", "relay.group"), ("rounds.shape = \"by-formula\"\n", "relay.rounds.shape")]
+    {
         let error = NodeConfig::parse(&relay(more), Path::new("node.toml")).expect_err("it is wrong");
         assert_eq!(error.key.as_deref(), Some(key));
     }

@@ -303,7 +303,26 @@ pub(crate) struct Looks {
 
 impl Looks {
     pub(crate) fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
-        let metrics = nodes.iter_mut().map(|node| node.ask("measurement", |client| client.metrics()));
+        Self::with(nodes, wire, |node| node.ask("measurement", |client| client.metrics()))
+    }
+
+    /// The same, where processes may have ended on purpose: they have counted nothing.
+    pub(crate) fn of_those_that_run(
+        nodes: &mut [NodeProcess],
+        wire: &mut Wire,
+    ) -> Result<Self, TestbedError> {
+        Self::with(nodes, wire, |node| match node.check("measurement") {
+            Ok(()) => node.ask("measurement", |client| client.metrics()),
+            Err(_) => Ok(Metrics::default()),
+        })
+    }
+
+    fn with(
+        nodes: &mut [NodeProcess],
+        wire: &mut Wire,
+        metrics: impl FnMut(&mut NodeProcess) -> Result<Metrics, TestbedError>,
+    ) -> Result<Self, TestbedError> {
+        let metrics = nodes.iter_mut().map(metrics);
         let metrics = metrics.collect::<Result<_, _>>()?;
         let relay = match wire {
             Wire::Loopback => None,

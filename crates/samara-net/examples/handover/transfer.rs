@@ -153,7 +153,9 @@ pub(crate) async fn batches(
     let incoming = TcpIncoming::from(TcpListener::bind((listen, PORT)).await?).with_nodelay(Some(true));
     let mut server = match window {
         None => Server::builder().http2_adaptive_window(Some(true)),
-        Some(bytes) => Server::builder().initial_stream_window_size(bytes).initial_connection_window_size(bytes),
+        Some(bytes) => {
+            Server::builder().initial_stream_window_size(bytes).initial_connection_window_size(bytes)
+        }
     };
     let server = tokio::spawn(server.add_service(Receiver(told)).serve_with_incoming(incoming));
     let socket = TcpSocket::new_v4()?;

@@ -61,14 +61,17 @@ async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
     assert_eq!((ready.role, ready.number, ready.gateway), ("scheduler", 2, None));
     let contact = |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.gateway };
     let pool = hosts[..2].iter().map(contact).collect();
-    let client = Client::start(ClientOptions::new(Identity::generate().unwrap(), pool, Group::Model)).unwrap();
+    let client =
+        Client::start(ClientOptions::new(Identity::generate().unwrap(), pool, Group::Model)).unwrap();
     let mixed = async {
         client.ready().await;
         let round = client.next_round().await;
         let contents: Vec<Vec<u8>> = (0..8).map(|slot| vec![slot; Group::Model.content_bytes()]).collect();
         let sealed = client.seal(&round, contents.clone()).await.unwrap();
         client.submit(&round, sealed).await.unwrap();
-        let Ended::Delivered(outcomes) = client.result(&round).await.unwrap() else { panic!("it has failed") };
+        let Ended::Delivered(outcomes) = client.result(&round).await.unwrap() else {
+            panic!("it has failed")
+        };
         let mut came: Vec<Vec<u8>> = outcomes
             .into_iter()
             .map(|outcome| match outcome {

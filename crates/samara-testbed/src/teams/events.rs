@@ -10,7 +10,6 @@ use samara_lab::scenario::Relay;
 use samara_mix::{Cause, Failure, Mark, Phase, Plan, RoundState, Transfer};
 use samara_sim::Record;
 
-use super::Cast;
 use super::client::Went;
 use crate::TestbedError;
 use crate::client::{RelayEvent, RelayWhat};
@@ -28,17 +27,20 @@ pub(super) struct Happened {
     pub(super) doubts: Vec<String>,
 }
 
-/// Asks everybody what happened.
+/// Asks everybody what happened. `told_before` is what those said who were killed since.
 pub(super) fn collect(
     processes: &mut [NodeProcess],
-    cast: &Cast,
+    told_before: Vec<(u32, Vec<RelayEvent>)>,
     relay: &Relay,
     went: &BTreeMap<u64, Went>,
     begun: u64,
 ) -> Result<Happened, TestbedError> {
     let (mut all, mut doubts) = (Vec::new(), Vec::new());
+    for (host, events) in told_before {
+        all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
+    }
     for (host, process) in (0..).zip(processes.iter_mut()) {
-        // Who was killed has nothing to say.
+        // Who was killed has nothing more to say.
         if process.check("collection").is_err() {
             continue;
         }
@@ -68,7 +70,6 @@ pub(super) fn collect(
         (cause.name(), sum("samara_relay_ignored_total", &format!("cause=\"{}\"", cause.name())))
     });
     let over = collector.rounds.values().filter_map(|row| row.ended).max().unwrap_or(0);
-    debug_assert!(cast.nodes as usize + 1 == processes.len());
     Ok(Happened {
         start,
         over,
@@ -80,7 +81,7 @@ pub(super) fn collect(
 }
 
 /// Everything that a host told, and how much of it it does not remember.
-fn events_of(process: &mut NodeProcess) -> Result<(Vec<RelayEvent>, u64), TestbedError> {
+pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<RelayEvent>, u64), TestbedError> {
     let (mut events, mut next, mut forgotten) = (Vec::new(), 0, 0);
     loop {
         let portion = process.ask("collection", |client| client.relay_events(next))?;

@@ -6,8 +6,10 @@ use samara_lab::network;
 use samara_lab::run;
 use samara_lab::scenario::{FaultKind, Scenario};
 
+use super::events::events_of;
 use super::{Cast, files, spawn};
 use crate::TestbedError;
+use crate::client::RelayEvent;
 use crate::process::NodeProcess;
 use crate::run::{Options, START_TIMEOUT, unix_ns};
 
@@ -24,6 +26,8 @@ struct Kill {
 pub(super) struct Harm<'a> {
     begun: Instant,
     kills: Vec<Kill>,
+    /// What processes had told before they were killed.
+    told: Vec<(u32, Vec<RelayEvent>)>,
     options: Options<'a>,
 }
 
@@ -40,7 +44,7 @@ impl<'a> Harm<'a> {
                 restarted_unix_ns: None,
             })
         });
-        Self { begun: Instant::now(), kills: kills.collect(), options }
+        Self { begun: Instant::now(), kills: kills.collect(), told: Vec::new(), options }
     }
 
     /// Whether a process is not there on purpose.
@@ -55,6 +59,8 @@ impl<'a> Harm<'a> {
         for kill in &mut self.kills {
             let process = &mut processes[kill.host as usize];
             if kill.killed_unix_ns.is_none() && now >= kill.at {
+                let (events, _) = events_of(process)?;
+                self.told.push((kill.host, events));
                 process.kill();
                 kill.killed_unix_ns = Some(unix_ns());
             }
@@ -68,6 +74,11 @@ impl<'a> Harm<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What processes had told before they were killed.
+    pub(super) fn take_told(&mut self) -> Vec<(u32, Vec<RelayEvent>)> {
+        std::mem::take(&mut self.told)
     }
 
     /// What was done to whom; times count from `start`.

@@ -80,8 +80,8 @@ pub(crate) fn run(
     let busy = Busy::new(&cpu_before, &processors(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
-    let after = Looks::new(&mut processes, &mut wire)?;
-    let told = events::collect(&mut processes, &cast, &relay, &went, begun)?;
+    let after = Looks::of_those_that_run(&mut processes, &mut wire)?;
+    let told = events::collect(&mut processes, harm.take_told(), &relay, &went, begun)?;
     doubts.extend(told.doubts);
     doubts.extend(went.values().filter_map(|went| went.error.clone()));
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
