@@ -5,8 +5,8 @@
 //! link has room for it, so that the order in which copies leave is the outbox's and not that of buffers on the way.
 //!
 //! `mconn` puts any engine whose frames have a codec on the connections of Tendermint, CometBFT and celestia-core: that of the
-//! transaction pool, for one. `ring` is a member of a group that broadcasts over framed TCP. Each is a feature: `libp2p` (on by
-//! default), `mconnection`, `ring`.
+//! transaction pool, for one. `ring` is a member of a group that broadcasts over framed TCP, `relay` a node of a pool that mixes over gRPC. Each
+//! is a feature: `libp2p` (on by default), `mconnection`, `ring`, `relay`.
 //!
 #![cfg_attr(feature = "libp2p", doc = "```no_run")]
 #![cfg_attr(not(feature = "libp2p"), doc = "```ignore")]
@@ -49,6 +49,8 @@ pub mod mconn;
 mod options;
 #[cfg(feature = "libp2p")]
 mod peer;
+#[cfg(feature = "relay")]
+pub mod relay;
 #[cfg(feature = "ring")]
 pub mod ring;
 #[cfg(feature = "libp2p")]

@@ -24,6 +24,9 @@ pub struct Ready {
     /// The member of a group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupReady>,
+    /// The node of a pool that mixes, or its scheduler, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayReady>,
 }
 
 /// How the transaction pool can be reached.
@@ -58,6 +61,9 @@ pub struct Stopped {
     /// How the member of a group has ended, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupStopped>,
+    /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayStopped>,
     /// What became of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
@@ -386,4 +392,118 @@ pub struct Delivery {
     pub bytes: usize,
     /// When.
     pub at_unix_ns: u64,
+}
+
+/// How the node of a pool that mixes, or its scheduler, can be reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayReady {
+    /// "node" or "scheduler".
+    pub role: &'static str,
+    /// Its number: the place in the pool, or the number after the last.
+    pub number: u32,
+    /// Its name: SHA-256 of its certificate.
+    pub fingerprint: String,
+    /// Where it listens for the others.
+    pub address: SocketAddr,
+    /// Where senders come, if they can.
+    pub gateway: Option<SocketAddr>,
+}
+
+/// How the node of a pool that mixes, or its scheduler, has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayStopped {
+    /// Rounds that it took part in and that were not over.
+    pub left_rounds: usize,
+}
+
+/// `GET /v1/relay`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayStatus {
+    /// "node" or "scheduler".
+    pub role: &'static str,
+    /// Its number.
+    pub number: u32,
+    /// Links that are up.
+    pub links: Vec<RelayLink>,
+    /// Rounds that are not over, by their state.
+    pub rounds: BTreeMap<&'static str, usize>,
+    /// At the scheduler: the nodes of each team.
+    pub teams: Vec<Vec<u32>>,
+    /// Rounds whose payloads came out here; at the scheduler, everywhere.
+    pub completed: u64,
+    /// Rounds that failed.
+    pub failed: u64,
+    /// Rounds that take payloads; null where senders do not come.
+    pub open: Option<usize>,
+    /// Payloads that were taken; null where senders do not come.
+    pub payloads: Option<u64>,
+    /// How long the last ping took around the team whose first node this is; null as long as there was none.
+    pub loop_ms: Option<f64>,
+}
+
+/// A link of a node of a pool that mixes.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayLink {
+    /// Whose: a number of the pool, or that after the last for the scheduler.
+    pub node: u32,
+    /// Whether this node dialled.
+    pub outbound: bool,
+    /// The last ping, there and back; null as long as there was none.
+    pub round_trip_ms: Option<f64>,
+    /// Frames that are owed.
+    pub owed_copies: usize,
+    /// Their bytes.
+    pub owed_bytes: u64,
+}
+
+/// `GET /v1/relay/events/{from}`: what happened, the oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayEvents {
+    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    pub first: u64,
+    /// The number to ask for next.
+    pub next: u64,
+    /// What happened.
+    pub events: Vec<RelayEvent>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayEvent {
+    /// When.
+    pub at_unix_ns: u64,
+    /// What.
+    #[serde(flatten)]
+    pub what: RelayWhat,
+}
+
+/// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are those of samara-mix")]
+pub enum RelayWhat {
+    /// A round takes payloads here.
+    Open { round: u64 },
+    /// It has its batch.
+    Entered { round: u64, slots: u32 },
+    /// Its payloads have come out. Nodes with the same `digest` have the same in the same order.
+    Delivered { round: u64, slots: u32, void: u32, unreadable: u32, digest: String },
+    /// It has failed.
+    Failed { round: u64, cause: &'static str, culprit: Option<u32> },
+    /// This node is in another state with it.
+    State { round: u64, state: &'static str },
+    /// A moment of a phase.
+    Mark { round: u64, phase: &'static str, mark: &'static str },
+    /// A phase is worked on: processor time of all threads. Keys and secrets are no phase.
+    Worked { round: u64, phase: Option<&'static str>, cpu_ns: u64 },
+    /// The scheduler has made a round.
+    Made { round: u64, team: usize, nodes: Vec<u32> },
+    /// It is in another state.
+    Round { round: u64, state: &'static str },
+    /// A team was drawn.
+    Drawn { team: usize, nodes: Vec<u32> },
+    /// A batch or a sender was refused.
+    Refused { round: Option<u64> },
+    /// A ping has gone around the team, or was lost.
+    Looped { took_ns: Option<u64> },
 }

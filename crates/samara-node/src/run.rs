@@ -15,6 +15,7 @@ use crate::group::Group;
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
+use crate::relay::Relay;
 use crate::{identity, log, swarm};
 
 /// Requests of the control API that wait for the node.
@@ -67,6 +68,10 @@ impl Running {
             None => None,
             Some(ring) => Some(Group::start(ring).await?),
         };
+        let relay = match &config.relay {
+            None => None,
+            Some(relay) => Some(Relay::start(relay).await?),
+        };
         node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
@@ -80,12 +85,13 @@ impl Running {
             metrics: None,
             pool: pool.as_ref().map(Pool::ready),
             group: group.as_ref().map(Group::ready),
+            relay: relay.as_ref().map(Relay::ready),
         };
         let mut tasks = JoinSet::new();
         for (at, server) in servers.into_iter().enumerate() {
             let Some(((listener, address), allow_remote)) = server else { continue };
-            let (pool, group) = (pool.clone(), group.clone());
-            let api = Api { commands: commands.clone(), pool, group, topic_bytes, allow_remote };
+            let (pool, group, relay) = (pool.clone(), group.clone(), relay.clone());
+            let api = Api { commands: commands.clone(), pool, group, relay, topic_bytes, allow_remote };
             if at == 0 {
                 ready.control = Some(address);
                 tasks.spawn(control::serve_control(listener, api));
@@ -100,7 +106,7 @@ impl Running {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            end(node, pool, group, drain, stopped).await
+            end(node, Parts { pool, group, relay }, drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -135,11 +141,17 @@ impl Drop for Running {
     }
 }
 
-/// Stops the node, its pool and its group, all at once.
-async fn end(
-    mut node: Node,
+/// What a node may have besides GossipSub.
+struct Parts {
     pool: Option<Pool>,
     group: Option<Group>,
+    relay: Option<Relay>,
+}
+
+/// Stops the node and its parts, all at once.
+async fn end(
+    mut node: Node,
+    Parts { pool, group, relay }: Parts,
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
@@ -159,9 +171,15 @@ async fn end(
             Some(group) => Some(group.stop(drain, group_hurried).await),
         }
     };
-    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group) };
+    let relay = async {
+        match relay {
+            None => None,
+            Some(relay) => Some(relay.stop().await),
+        }
+    };
+    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, relay) };
     tokio::pin!(all);
-    let (mut stopped, pool, group) = loop {
+    let (mut stopped, pool, group, relay) = loop {
         tokio::select! {
             ended = &mut all => break ended,
             Some(()) = stop.recv() => {
@@ -175,7 +193,7 @@ async fn end(
     };
     stopped.drained &= pool.as_ref().is_none_or(|pool| pool.left_copies == 0);
     stopped.drained &= group.as_ref().is_none_or(|group| group.left);
-    (stopped.pool, stopped.group) = (pool, group);
+    (stopped.pool, stopped.group, stopped.relay) = (pool, group, relay);
     stopped
 }
 

@@ -151,3 +151,32 @@ fn mistakes_before_the_first_section_too() {
         "{error}"
     );
 }
+
+/// A section `[relay]` with two nodes.
+fn relay(more: &str) -> String {
+    let peer = |digit: &str, port: u16| {
+        format!("{{ fingerprint = \"{}\", address = \"127.0.0.1:{port}\" }}", digit.repeat(64))
+    };
+    format!(
+        "identity.seed = 7\n[relay]\nrole = \"node\"\nidentity = \"relay.pem\"\nlisten = \"127.0.0.1:0\"\nnodes = [{}, {}]\nscheduler = {}\n{more}",
+        peer("1", 1),
+        peer("2", 2),
+        peer("3", 3)
+    )
+}
+
+#[test]
+fn what_is_wrong_with_a_relay_is_told_with_its_key() {
+    let checked =
+        NodeConfig::parse(&relay("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
+    assert!(checked.relay.is_some());
+    for (more, key) in
+        [("group = \"modp-17\"\n", "relay.group"), ("rounds.shape = \"by-formula\"\n", "relay.rounds.shape")]
+    {
+        let error = NodeConfig::parse(&relay(more), Path::new("node.toml")).expect_err("it is wrong");
+        assert_eq!(error.key.as_deref(), Some(key));
+    }
+    let short = relay("").replace(&"2".repeat(64), "22");
+    let error = NodeConfig::parse(&short, Path::new("node.toml")).expect_err("it is too short");
+    assert_eq!(error.key.as_deref(), Some("relay.nodes.1.fingerprint"));
+}

@@ -83,6 +83,75 @@ pub(crate) struct Arrival {
     pub(crate) at_unix_ns: u64,
 }
 
+/// What the testbed wants to know of `GET /v1/relay`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RelayStatus {
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+}
+
+/// A portion of what happened at a node that mixes, or at its scheduler.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RelayEvents {
+    pub(crate) first: u64,
+    pub(crate) next: u64,
+    pub(crate) events: Vec<RelayEvent>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RelayEvent {
+    pub(crate) at_unix_ns: u64,
+    #[serde(flatten)]
+    pub(crate) what: RelayWhat,
+}
+
+/// What happened, as `samara-node` tells it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum RelayWhat {
+    Open {
+        round: u64,
+    },
+    Entered {
+        round: u64,
+    },
+    Delivered {
+        round: u64,
+        void: u32,
+        unreadable: u32,
+        digest: String,
+    },
+    Failed {
+        round: u64,
+        cause: String,
+        culprit: Option<u32>,
+    },
+    Mark {
+        round: u64,
+        phase: String,
+        mark: String,
+    },
+    Worked {
+        round: u64,
+        phase: Option<String>,
+        cpu_ns: u64,
+    },
+    Made {
+        round: u64,
+        team: usize,
+        nodes: Vec<u32>,
+    },
+    Round {
+        round: u64,
+        state: String,
+    },
+    Drawn,
+    Refused,
+    #[serde(other)]
+    Other,
+}
+
 /// A publication, or a submission, as it was made.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Made {
@@ -167,6 +236,15 @@ impl Client {
     /// What came into the pool, from a number on.
     pub(crate) fn arrivals(&self, from: u64) -> Result<Arrivals, String> {
         self.get(&format!("/v1/pool/arrivals/{from}"))
+    }
+
+    pub(crate) fn relay_status(&self) -> Result<RelayStatus, String> {
+        self.get("/v1/relay")
+    }
+
+    /// What happened, from a number on.
+    pub(crate) fn relay_events(&self, from: u64) -> Result<RelayEvents, String> {
+        self.get(&format!("/v1/relay/events/{from}"))
     }
 
     pub(crate) fn commit(&self, height: u64, keys: &[String]) -> Result<(), String> {

@@ -22,6 +22,7 @@ mod process;
 mod readiness;
 mod resources;
 mod run;
+mod teams;
 
 pub use error::TestbedError;
 pub use launch::NodeProgram;

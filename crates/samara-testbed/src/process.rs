@@ -179,6 +179,13 @@ impl NodeProcess {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
     }
 
+    /// `kill -9`, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        // Either fails only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Waits for the end of the process after [`terminate`](Self::terminate).
     pub(crate) fn wait_stopped(&mut self, timeout: Duration) -> Result<Stopped, TestbedError> {
         let mut last = None;

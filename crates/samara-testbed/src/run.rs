@@ -25,7 +25,7 @@ use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, live, nodefile, pools, readiness};
+use crate::{NodeProgram, TestbedError, kernel, live, nodefile, pools, readiness, teams};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,12 @@ pub struct Options<'a> {
 /// Whether the run was interrupted.
 pub(crate) struct Stop<'a>(&'a AtomicBool);
 
+impl<'a> Stop<'a> {
+    pub(crate) const fn new(stop: &'a AtomicBool) -> Self {
+        Self(stop)
+    }
+}
+
 impl Stop<'_> {
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         if self.0.load(Ordering::Relaxed) { Err(TestbedError::Interrupted) } else { Ok(()) }
@@ -56,9 +62,9 @@ impl Stop<'_> {
 }
 
 /// How long a process may take to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a process may take to end once it was asked to.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the moment when publications are handed out to the first of them: every node must have its own by then.
 pub(crate) const LEAD: Duration = Duration::from_secs(2);
 /// Between two looks at how much has been delivered.
@@ -75,6 +81,9 @@ pub fn run(
     options: Options<'_>,
     mut progress: impl FnMut(&str, Progress),
 ) -> Result<(Measured, RealRun), TestbedError> {
+    if point.scenario.relay.is_some() {
+        return teams::run(point, options, &mut progress);
+    }
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
     let scenario = &point.scenario;
@@ -121,6 +130,8 @@ pub fn run(
         node_cpu_s: usage(|node| node.usage.cpu_s),
         node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
         node_open_fds: usage(|node| node.usage.fds_max as f64),
+        busiest_node_cpu_share: None,
+        machine_cpu_share: None,
         relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
         relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
         doubts,
@@ -293,12 +304,31 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
 pub(crate) struct Looks {
     /// By node.
     pub(crate) metrics: Vec<Metrics>,
-    relay: Option<RelayReport>,
+    pub(crate) relay: Option<RelayReport>,
 }
 
 impl Looks {
-    fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
-        let metrics = nodes.iter_mut().map(|node| node.ask("measurement", |client| client.metrics()));
+    pub(crate) fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
+        Self::with(nodes, wire, |node| node.ask("measurement", |client| client.metrics()))
+    }
+
+    /// The same, where processes may have ended on purpose: they have counted nothing.
+    pub(crate) fn of_those_that_run(
+        nodes: &mut [NodeProcess],
+        wire: &mut Wire,
+    ) -> Result<Self, TestbedError> {
+        Self::with(nodes, wire, |node| match node.check("measurement") {
+            Ok(()) => node.ask("measurement", |client| client.metrics()),
+            Err(_) => Ok(Metrics::default()),
+        })
+    }
+
+    fn with(
+        nodes: &mut [NodeProcess],
+        wire: &mut Wire,
+        metrics: impl FnMut(&mut NodeProcess) -> Result<Metrics, TestbedError>,
+    ) -> Result<Self, TestbedError> {
+        let metrics = nodes.iter_mut().map(metrics);
         let metrics = metrics.collect::<Result<_, _>>()?;
         let relay = match wire {
             Wire::Loopback => None,

@@ -69,6 +69,13 @@ pub struct RealRun {
     pub node_peak_rss_bytes: Option<Statistics>,
     /// The most open files and sockets of a node's process.
     pub node_open_fds: Option<Statistics>,
+    /// Of batches that are mixed: processors that the busiest node took while payloads were on their way. One that has `relay.cores` of its own can
+    /// do no more than that many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest_node_cpu_share: Option<f64>,
+    /// The share of all processors of the machine that nodes, sender and emulated links took together meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_cpu_share: Option<f64>,
     /// The share of one processor that emulating links took.
     pub relay_cpu_share: Option<f64>,
     /// How late emulated links were, of 99 in 100 packets at most.

@@ -67,6 +67,7 @@ pub fn builtins() -> &'static [Builtin] {
         "relay-pool",
         "relay-team",
         "relay-batch",
+        "relay-real",
     )
 }
 

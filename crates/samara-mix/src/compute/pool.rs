@@ -24,6 +24,11 @@ impl Pool {
         self.0.current_num_threads()
     }
 
+    /// Runs anything on some thread: a job with something around it.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.spawn(work);
+    }
+
     /// Runs a job on some thread, and hands over the answer there.
     pub fn run(&self, job: Job, done: impl FnOnce(Done) + Send + 'static) {
         self.0.spawn(move || done(job.run()));

@@ -34,7 +34,7 @@ use crate::config::{Config, ConfigError};
 use crate::event::{Command, Event, RefuseError};
 use crate::metrics::{Ignored, Metrics};
 use crate::peers::Peers;
-use crate::round::{Cause, Failure};
+use crate::round::{Cause, Failure, Plan};
 use crate::sender::Keyring;
 use crate::wire::MixFrame;
 use crate::{NodeState, Secret};
@@ -125,6 +125,11 @@ impl Node {
     /// The rounds that this node takes part in, and how far it is.
     pub fn rounds(&self) -> impl Iterator<Item = (u64, NodeState)> {
         self.rounds.iter().map(|(round, state)| (*round, state.state))
+    }
+
+    /// What the scheduler has decided for a round that this node takes part in.
+    pub fn plan(&self, round: u64) -> Option<&Arc<Plan>> {
+        self.rounds.get(&round).map(|state| &state.plan)
     }
 
     /// Bytes of slots that are held for a round: those that wait for others, for work, or for the next node to have them. Slots that are

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use crypto_bigint::Uint;
 use thiserror::Error;
 
-use super::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys};
-use crate::content::to_elements;
+use super::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys, sender_of};
+use crate::content::{to_elements, void};
 use crate::group::field::{Field, Form, Modulus};
 use crate::group::with_field;
 use crate::{Group, Secret};
@@ -32,6 +32,21 @@ impl Sealed {
     /// The payload as it came over a network: its two elements, and salt, sender and codes.
     pub const fn from_parts(elements: Vec<u8>, credentials: Vec<u8>) -> Self {
         Self { elements, credentials }
+    }
+
+    /// A slot of nobody's, for a batch that has too few payloads: it comes out as [`Outcome::Void`](crate::Outcome::Void).
+    pub fn void(group: Group, team: usize) -> Self {
+        Self { elements: void(group), credentials: vec![0; credential_bytes(team)] }
+    }
+
+    /// Whether it has the lengths that a slot of a team of so many nodes has.
+    pub const fn fits(&self, group: Group, team: usize) -> bool {
+        self.elements.len() == group.slot_bytes() && self.credentials.len() == credential_bytes(team)
+    }
+
+    /// Whom it says that it is from, if it is long enough to say so. Nodes check it by codes.
+    pub fn sender(&self) -> Option<SenderId> {
+        (self.credentials.len() >= 2 * FIELD_BYTES).then(|| sender_of(&self.credentials))
     }
 
     /// What goes over a network.

@@ -7,7 +7,7 @@
 mod frame;
 pub mod proto;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use prost::Message;
 use thiserror::Error;
 
@@ -82,6 +82,9 @@ pub fn decode(bytes: Bytes, limits: &Limits) -> Result<MixFrame, WireError> {
 }
 
 /// Appends an encoded frame.
-pub fn encode(frame: &MixFrame, into: &mut Vec<u8>) {
-    frame.proto().encode(into).expect("a vector has room for everything");
+///
+/// # Panics
+/// If the buffer is of a fixed length that the frame does not fit into: vectors, and the buffers of gRPC, grow.
+pub fn encode(frame: &MixFrame, into: &mut impl BufMut) {
+    frame.proto().encode(into).expect("the buffer grows");
 }

@@ -17,6 +17,7 @@ use samara_net::{KeyVerifier, Options, PROTOCOLS, ring};
 use tracing_subscriber::EnvFilter;
 
 use super::cat::CheckedCat;
+use super::relay::CheckedRelay;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. As much as the other tests of this
@@ -48,6 +49,8 @@ pub struct Checked {
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<ring::Options>,
+    /// That of the node of a pool that mixes, or of its scheduler, if there is one.
+    pub relay: Option<CheckedRelay>,
 }
 
 /// The key that is to blame, and what is wrong.
@@ -93,7 +96,8 @@ impl NodeConfig {
         let dial = addresses("network.dial", &self.network.dial)?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
         let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cat, ring, written: self })
+        let relay = self.relay.as_ref().map(super::relay::Relay::checked).transpose()?;
+        Ok(Checked { engine, options, listen, dial, topics, cat, ring, relay, written: self })
     }
 
     fn check_network(&self) -> Result<(), Wrong> {

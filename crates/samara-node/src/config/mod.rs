@@ -5,6 +5,7 @@
 mod cat;
 mod check;
 mod load;
+mod relay;
 mod ring;
 
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
+pub use relay::{CheckedRelay, Peer, Relay, Role, Rounds, TimeLimits};
 pub use ring::Ring;
 
 /// A node's configuration.
@@ -42,6 +44,8 @@ pub struct NodeConfig {
     pub cat: Option<Cat>,
     /// The member of a group; without this section there is none.
     pub ring: Option<Ring>,
+    /// The node of a pool that mixes, or its scheduler; without this section there is none.
+    pub relay: Option<Relay>,
     /// The control API; without this section there is none.
     pub control: Option<Server>,
     /// A server of its own for `/metrics`, which is also part of the control API.

@@ -119,7 +119,11 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse,
         None => None,
         Some(group) => Some(group.snapshot().await?),
     };
-    let text = metrics::text(*snapshot, pool, group)
+    let relay = match &api.relay {
+        None => None,
+        Some(relay) => Some(relay.snapshot().await?),
+    };
+    let text = metrics::text(*snapshot, pool, group, relay)
         .map_err(|error| Failure::broken(format!("metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

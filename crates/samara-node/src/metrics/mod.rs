@@ -4,6 +4,7 @@
 
 mod group;
 mod pool;
+mod relay;
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -18,6 +19,7 @@ use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::engine::Sizes;
 use samara_net::Traffic;
+use samara_net::relay::Status as RelaySnapshot;
 
 pub(crate) use group::GroupSnapshot;
 pub(crate) use pool::PoolSnapshot;
@@ -57,9 +59,10 @@ pub(crate) fn text(
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
+    relay: Option<RelaySnapshot>,
 ) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, pool, group, usage: Usage::now() }));
+    registry.register_collector(Box::new(Scrape { snapshot, pool, group, relay, usage: Usage::now() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -70,6 +73,7 @@ struct Scrape {
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
+    relay: Option<RelaySnapshot>,
     usage: Usage,
 }
 
@@ -85,6 +89,9 @@ impl Collector for Scrape {
         }
         if let Some(group) = &self.group {
             group.encode(&mut out)?;
+        }
+        if let Some(relay) = &self.relay {
+            relay::encode(relay, &mut out)?;
         }
         self.process(&mut out)
     }

@@ -79,6 +79,7 @@ impl Node {
             cancelled_publications,
             pool: None,
             group: None,
+            relay: None,
             trace: self.finish_trace(),
         }
     }

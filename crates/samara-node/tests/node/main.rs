@@ -5,5 +5,6 @@ mod common;
 mod group;
 mod pool;
 mod publishing;
+mod relay;
 mod stopping;
 mod traces;

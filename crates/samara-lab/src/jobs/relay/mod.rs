@@ -215,6 +215,8 @@ impl Host {
                     self.gateway.opened(plan);
                     Told::Open { round }
                 }
+                // Of the batch the gateway knows; links are not pinged here for anybody to see.
+                Event::Entered { .. } | Event::Looped { .. } | Event::RoundTrip { .. } => continue,
                 Event::Refused { .. } => Told::Refused,
                 Event::Delivered { round, outcomes } => {
                     self.gateway.ended(round);

@@ -1,0 +1,296 @@
+//! A sender: shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and fetches what came out.
+
+mod connection;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream;
+use http::uri::PathAndQuery;
+use samara_mix::{Group, KeyPair, Outcome, SealError, Sealed, Secret, Sender, SenderId};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::gateway::{Ended, RESULT, SUBMIT};
+use super::identity::Identity;
+use super::options::{Contact, Sockets, Windows};
+use super::proto::{ResultPart, ResultRequest, SealedSlot, SubmitReply, SubmitRequest};
+use super::wire::Wire;
+
+/// Slots in a message: some 200 KiB in the larger group.
+const MESSAGE_SLOTS: usize = 128;
+
+/// A round that takes payloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Its number.
+    pub round: u64,
+    /// Its nodes in order; the first one takes payloads.
+    pub team: Vec<u32>,
+    /// How many more it took when this was said.
+    pub room: u32,
+    /// Payloads of a batch.
+    pub batch: u32,
+}
+
+/// How a sender is set up.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Its certificate, and the key of that: the fingerprint is its name.
+    pub identity: Identity,
+    /// The nodes of the pool in order, each with the address for senders.
+    pub nodes: Vec<Contact>,
+    /// The group of all payloads.
+    pub group: Group,
+    /// What this one lets nodes have on their way to it.
+    pub windows: Windows,
+    /// What sockets have.
+    pub sockets: Sockets,
+    /// How long it may take until a connection is there.
+    pub timeout: Duration,
+    /// How long to wait before a node is dialled again.
+    pub retry: Duration,
+}
+
+impl ClientOptions {
+    /// The defaults.
+    pub fn new(identity: Identity, nodes: Vec<Contact>, group: Group) -> Self {
+        Self {
+            identity,
+            nodes,
+            group,
+            windows: Windows::default(),
+            sockets: Sockets::default(),
+            timeout: Duration::from_secs(5),
+            retry: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What can go wrong for a sender.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The certificate or its key cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    /// The system has no random numbers.
+    #[error("there are no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// Content cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// A node is not connected at present.
+    #[error("node {node} is not connected")]
+    NotConnected {
+        /// Its number.
+        node: u32,
+    },
+    /// A node has refused, or the connection broke.
+    #[error("node {node}: {status}")]
+    Node {
+        /// Its number.
+        node: u32,
+        /// What it said.
+        status: Box<Status>,
+    },
+    /// A thread has failed.
+    #[error("sealing has failed: {0}")]
+    Thread(String),
+}
+
+/// What tasks of connections and calls share.
+struct Shared {
+    options: ClientOptions,
+    keys: KeyPair,
+    /// With the secrets of all nodes that it is registered with.
+    sender: Mutex<Sender>,
+    registered: watch::Sender<BTreeSet<u32>>,
+    /// By node: its connection, while there is one.
+    wires: Vec<watch::Sender<Option<Wire>>>,
+    /// By number.
+    open: watch::Sender<BTreeMap<u64, Round>>,
+    /// Rounds with lower numbers were handed out.
+    unused: Mutex<u64>,
+}
+
+impl Shared {
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first round that can be used, and was not.
+    fn take_unused(&self) -> Option<Round> {
+        let registered = self.registered.borrow();
+        let open = self.open.borrow();
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_usable =
+            |round: &&Round| round.room > 0 && round.team.iter().all(|node| registered.contains(node));
+        let round = open.range(*unused..).map(|(_, round)| round).find(is_usable)?.clone();
+        *unused = round.round + 1;
+        Some(round)
+    }
+
+    fn wire(&self, node: u32) -> Result<Wire, ClientError> {
+        let wire = self.wires.get(node as usize).and_then(|wire| wire.borrow().clone());
+        wire.ok_or(ClientError::NotConnected { node })
+    }
+}
+
+/// A sender. Cheap to clone; its connections end when all of these are dropped.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    _tasks: Arc<JoinSet<()>>,
+}
+
+impl Client {
+    /// A sender that connects to all nodes by itself, and again when a connection breaks.
+    ///
+    /// # Errors
+    /// The certificate cannot be used, or there are no random numbers.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and input and output.
+    pub fn start(options: ClientOptions) -> Result<Self, ClientError> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(ClientError::Random)?;
+        let shared = Arc::new(Shared {
+            keys: KeyPair::new(options.group, Secret::new(secret)),
+            sender: Mutex::new(Sender::new(options.group, options.identity.fingerprint().sender())),
+            registered: watch::Sender::default(),
+            wires: options.nodes.iter().map(|_| watch::Sender::new(None)).collect(),
+            open: watch::Sender::default(),
+            unused: Mutex::default(),
+            options,
+        });
+        let mut tasks = JoinSet::new();
+        for node in 0..shared.options.nodes.len() as u32 {
+            tasks.spawn(connection::keep(
+                Arc::clone(&shared),
+                node,
+                connection::dial(&shared.options, node)?,
+            ));
+        }
+        Ok(Self { shared, _tasks: Arc::new(tasks) })
+    }
+
+    /// Its name.
+    pub fn id(&self) -> SenderId {
+        self.shared.sender().id()
+    }
+
+    /// Waits until it shares a secret with each node.
+    pub async fn ready(&self) {
+        let all = self.shared.options.nodes.len();
+        // Fails only if nobody changes it any more, and this one does.
+        let _ = self.shared.registered.subscribe().wait_for(|registered| registered.len() == all).await;
+    }
+
+    /// The next round that takes payloads, that this sender shares secrets with all nodes of, and that it was not told of before.
+    pub async fn next_round(&self) -> Round {
+        let mut open = self.shared.open.subscribe();
+        loop {
+            open.mark_unchanged();
+            if let Some(round) = self.shared.take_unused() {
+                return round;
+            }
+            // Fails only if nobody changes it any more, and this one holds the other end. A registration may make a round usable, too.
+            let _ = tokio::time::timeout(self.shared.options.retry, open.changed()).await;
+        }
+    }
+
+    /// Seals payloads for a round, each with a salt of its own.
+    ///
+    /// # Errors
+    /// A payload is not as long as [`Group::content_bytes`], or no secret is shared with a node.
+    pub async fn seal(&self, round: &Round, contents: Vec<Vec<u8>>) -> Result<Vec<Sealed>, ClientError> {
+        let sender = self.shared.sender().clone();
+        let (number, team) = (round.round, round.team.clone());
+        let sealed = tokio::task::spawn_blocking(move || {
+            let seal = |content: Vec<u8>| {
+                let mut salt = [0; 32];
+                getrandom::fill(&mut salt).map_err(ClientError::Random)?;
+                Ok(sender.seal(number, &team, salt, &content)?)
+            };
+            contents.into_iter().map(seal).collect()
+        });
+        sealed.await.map_err(|error| ClientError::Thread(error.to_string()))?
+    }
+
+    /// Hands sealed payloads to the first node of the team: all are taken, or none. How many more the round takes.
+    ///
+    /// # Errors
+    /// The node is not connected, or has no room for them.
+    pub async fn submit(&self, round: &Round, sealed: Vec<Sealed>) -> Result<u32, ClientError> {
+        let node = round.team.first().copied().unwrap_or_default();
+        let mut grpc = self.shared.wire(node)?.grpc();
+        let number = round.round;
+        let slots = sealed.into_iter().map(|slot| {
+            let (elements, credentials) = slot.into_parts();
+            SealedSlot { elements, credentials }
+        });
+        let slots: Vec<SealedSlot> = slots.collect();
+        let messages: Vec<SubmitRequest> = slots
+            .chunks(MESSAGE_SLOTS)
+            .map(|slots| SubmitRequest { round: number, slots: slots.to_vec() })
+            .collect();
+        let of_node = |status| ClientError::Node { node, status: Box::new(status) };
+        grpc.ready().await.map_err(|error| of_node(Status::unavailable(error.to_string())))?;
+        let codec = ProstCodec::<SubmitRequest, SubmitReply>::default();
+        let call = Request::new(stream::iter(messages));
+        let reply = grpc.client_streaming(call, PathAndQuery::from_static(SUBMIT), codec).await;
+        Ok(reply.map_err(of_node)?.into_inner().room)
+    }
+
+    /// What became of a round, once it is over. Any node of the team can tell.
+    ///
+    /// # Errors
+    /// None of the nodes is connected, or knows it.
+    pub async fn result(&self, round: &Round) -> Result<Ended, ClientError> {
+        let mut last = ClientError::NotConnected { node: round.team.first().copied().unwrap_or_default() };
+        for node in &round.team {
+            match self.result_of(*node, round.round).await {
+                Ok(ended) => return Ok(ended),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn result_of(&self, node: u32, round: u64) -> Result<Ended, ClientError> {
+        let mut grpc = self.shared.wire(node)?.grpc();
+        let of_node = |status| ClientError::Node { node, status: Box::new(status) };
+        grpc.ready().await.map_err(|error| of_node(Status::unavailable(error.to_string())))?;
+        let codec = ProstCodec::<ResultRequest, ResultPart>::default();
+        let call = Request::new(ResultRequest { round });
+        let parts = grpc.server_streaming(call, PathAndQuery::from_static(RESULT), codec).await;
+        let mut parts = parts.map_err(of_node)?.into_inner();
+        let mut outcomes = Vec::new();
+        while let Some(part) = parts.message().await.map_err(of_node)? {
+            if !part.cause.is_empty() {
+                return Ok(Ended::Failed { cause: part.cause, culprit: part.culprit.checked_sub(1) });
+            }
+            for slot in part.slots {
+                outcomes.push(match slot.kind {
+                    0 => Outcome::Content(slot.content),
+                    1 => Outcome::Void,
+                    2 => Outcome::Unreadable,
+                    kind => {
+                        let status = Status::new(Code::Internal, format!("an outcome of kind {kind}"));
+                        return Err(of_node(status));
+                    }
+                });
+            }
+        }
+        Ok(Ended::Delivered(outcomes))
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({:?})", self.id())
+    }
+}

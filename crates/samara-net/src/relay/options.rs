@@ -1,0 +1,229 @@
+//! What can be set.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use samara_mix::{Config, ConfigError};
+
+use super::identity::{Fingerprint, Identity};
+
+/// Somebody else, or this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// The certificate.
+    pub fingerprint: Fingerprint,
+    /// Where the others dial.
+    pub address: SocketAddr,
+}
+
+/// How much a receiver lets others have on their way to it, as HTTP/2 counts it (RFC 9113, 5.2). This is set where it has its effect:
+/// the windows of what a node is sent are those that the node itself announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// Always so many bytes.
+    Fixed {
+        /// Of each call.
+        stream: u32,
+        /// Of all calls of a connection together.
+        connection: u32,
+    },
+    /// 65,535 bytes at first, and then what bandwidth and round trip are found to need: hyper's estimate.
+    Adaptive,
+}
+
+impl Default for Windows {
+    /// 8 MiB: 500 Mbit/s over a round trip of 90 ms are 5.6 MB.
+    fn default() -> Self {
+        Self::Fixed { stream: 8 << 20, connection: 8 << 20 }
+    }
+}
+
+/// What sockets have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sockets {
+    /// Bytes in the kernel that were not sent yet at most, where the platform can bound them (`TCP_NOTSENT_LOWAT`): what is there
+    /// already cannot be overtaken.
+    pub not_sent_bytes: u32,
+    /// How often each side of a connection asks whether the other is there (PING of HTTP/2), also while nothing is said; and how
+    /// long it waits for the answer.
+    pub keepalive: Duration,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        // The original's keepalive is 5 s.
+        Self { not_sent_bytes: 128 << 10, keepalive: Duration::from_secs(5) }
+    }
+}
+
+/// What senders can make of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayOptions {
+    /// Where to listen for senders.
+    pub listen: SocketAddr,
+    /// How long a round waits for more payloads once it has one; it is filled up with void slots then.
+    pub fill: Duration,
+    /// Connections of senders at most.
+    pub connections_max: usize,
+    /// KiB of payloads at most that have come and are in no batch yet, of all senders together.
+    pub waiting_kib: u32,
+    /// Rounds whose results are kept for those who ask: the last ones.
+    pub results_max: usize,
+    /// Requests at most that wait for the end of a round.
+    pub waiters_max: usize,
+}
+
+impl GatewayOptions {
+    /// The defaults, with an address.
+    pub const fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            fill: Duration::from_secs(1),
+            connections_max: 1024,
+            waiting_kib: 64 << 10,
+            results_max: 64,
+            waiters_max: 4096,
+        }
+    }
+}
+
+/// How a node or the scheduler is set up. Which of them it is follows from its certificate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its certificate, and the key of that.
+    pub identity: Identity,
+    /// Where to listen for the others. With port 0 the system chooses one.
+    pub listen: SocketAddr,
+    /// All nodes, in the order in which everybody has them.
+    pub pool: Vec<Contact>,
+    /// Who makes rounds.
+    pub scheduler: Contact,
+    /// Where senders come; nowhere if there is none. The scheduler has none.
+    pub gateway: Option<GatewayOptions>,
+    /// The protocol's. Its `pool` and `scheduler` follow from the other options, and its `jobs_max` from `threads`.
+    pub config: Config,
+    /// Threads that compute; 0 stands for as many as there are cores.
+    pub threads: usize,
+    /// What this one lets others have on their way.
+    pub windows: Windows,
+    /// What sockets have.
+    pub sockets: Sockets,
+    /// Bytes of frames that may be on their way from the outbox into a link, for each. What is owed beyond waits where real time
+    /// overtakes precomputation.
+    pub in_flight_bytes: usize,
+    /// KiB of frames that came by one link and wait for the engine at most; a longer frame waits alone.
+    pub waiting_kib: u32,
+    /// How long it may take until a link is up.
+    pub handshake_timeout: Duration,
+    /// Connections that are being set up at most; further ones are hung up on.
+    pub pending_max: usize,
+    /// Events that the application has not taken at most; further ones are dropped, and counted.
+    pub events_max: usize,
+}
+
+impl Options {
+    /// The defaults of the protocol, and no senders.
+    pub fn new(identity: Identity, listen: SocketAddr, pool: Vec<Contact>, scheduler: Contact) -> Self {
+        Self {
+            identity,
+            listen,
+            pool,
+            scheduler,
+            gateway: None,
+            config: Config::default(),
+            threads: 0,
+            windows: Windows::default(),
+            sockets: Sockets::default(),
+            in_flight_bytes: 256 << 10,
+            waiting_kib: 1 << 10,
+            handshake_timeout: Duration::from_secs(5),
+            pending_max: 64,
+            events_max: 1 << 14,
+        }
+    }
+
+    /// Sets where senders come.
+    #[must_use]
+    pub fn with_gateway(mut self, gateway: GatewayOptions) -> Self {
+        self.gateway = Some(gateway);
+        self
+    }
+
+    /// Sets the protocol's configuration.
+    #[must_use]
+    pub fn with_config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// The number of this one: its place in the pool, or the number after the last for the scheduler. `None` if it is neither.
+    pub fn number(&self) -> Option<u32> {
+        let me = self.identity.fingerprint();
+        let all = self.pool.iter().chain([&self.scheduler]);
+        all.map(|contact| contact.fingerprint).position(|fingerprint| fingerprint == me).map(|at| at as u32)
+    }
+
+    /// Everybody by number.
+    pub(super) fn contact(&self, number: u32) -> Option<&Contact> {
+        let number = number as usize;
+        if number == self.pool.len() { Some(&self.scheduler) } else { self.pool.get(number) }
+    }
+
+    /// The engine's configuration.
+    pub fn engine_config(&self) -> Config {
+        Config {
+            pool: self.pool.iter().map(|node| node.fingerprint.peer()).collect(),
+            scheduler: self.scheduler.fingerprint.peer(),
+            ..self.config.clone()
+        }
+    }
+
+    /// Whether it can be set up so.
+    ///
+    /// # Errors
+    /// A value that is not possible.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let check = |holds: bool, field, found: &dyn std::fmt::Debug, expected| {
+            if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
+        };
+        let me = self.identity.fingerprint();
+        check(
+            self.number().is_some(),
+            "identity",
+            &me,
+            "the certificate of a node of the pool, or of the scheduler",
+        )?;
+        if let Some(gateway) = &self.gateway {
+            let is_node = self.number() != Some(self.pool.len() as u32);
+            check(is_node, "gateway", &gateway.listen, "none: the scheduler takes no payloads")?;
+            let bounds = [gateway.connections_max, gateway.results_max, gateway.waiters_max];
+            check(
+                !bounds.contains(&0) && gateway.waiting_kib > 0,
+                "gateway",
+                &gateway,
+                "bounds of at least 1",
+            )?;
+        }
+        if let Windows::Fixed { stream, connection } = self.windows {
+            // What HTTP/2 begins with cannot be taken back; and 2^31 - 1 is its limit.
+            let possible = 65_535..1 << 31;
+            let fits = (1 << 10..1 << 31).contains(&stream) && possible.contains(&connection);
+            check(fits, "windows", &self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
+        }
+        let bounds = [self.in_flight_bytes, self.waiting_kib as usize, self.pending_max, self.events_max];
+        check(
+            !bounds.contains(&0),
+            "in_flight_bytes, waiting_kib, pending_max, events_max",
+            &bounds,
+            "at least 1",
+        )?;
+        let times = [self.handshake_timeout, self.sockets.keepalive];
+        check(
+            !times.iter().any(Duration::is_zero),
+            "handshake_timeout, keepalive",
+            &times,
+            "more than zero",
+        )?;
+        self.engine_config().validate()
+    }
+}

@@ -1,0 +1,8 @@
+//! Nodes, scheduler and senders over gRPC on loopback.
+
+mod attacker;
+mod common;
+mod faults;
+mod hostile;
+mod rounds;
+mod windows;
