@@ -1,6 +1,7 @@
 //! From what nodes tell to the figures of a result.
 
 pub mod messages;
+pub mod relay;
 pub mod student;
 pub mod transactions;
 
@@ -194,6 +195,11 @@ impl Collector {
     /// Copies that did not fit into queues.
     pub fn queue_drops(&self) -> u64 {
         self.lost
+    }
+
+    /// Deliveries that have not happened yet.
+    pub fn missing(&self) -> usize {
+        self.missing
     }
 
     /// Deliveries of slots up to this one that have not happened yet.

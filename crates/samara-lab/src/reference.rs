@@ -51,7 +51,8 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
             RunResult::Messages(_)
             | RunResult::Transactions(_)
             | RunResult::Group(_)
-            | RunResult::Handover(_) => None,
+            | RunResult::Handover(_)
+            | RunResult::Relay(_) => None,
         });
         let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
         let mut theirs = Vec::new();

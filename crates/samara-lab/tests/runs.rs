@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{ColumnsResult, RunResult};
-use samara_lab::run::{RunOptions, run};
+use samara_lab::run::{Measured, RunError, RunOptions, run, run_together};
 use samara_lab::scenario::load;
+use samara_sim::Threads;
 
 fn results(
     scenario: &str,
@@ -215,4 +216,42 @@ fn reference_runs_are_there_and_are_what_was_published() {
     };
     assert!((mean("builtin:reference/arrivals_n100_bw20_seq_s1.csv") - 5005.0).abs() < 1.0);
     assert!((mean("builtin:reference/arrivals_n100_bw20_batch_s3.csv") - 2527.0).abs() < 1.0);
+}
+
+#[test]
+fn several_processes_measure_what_one_does() {
+    let set = [
+        ("network.nodes".to_owned(), "60".to_owned()),
+        ("network.topology.degree".to_owned(), "12".to_owned()),
+    ];
+    let loaded = load("peerdas-small", &set, &[], Some(3)).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    for point in &loaded.points {
+        let metrics = |measured: &Measured| {
+            let result = RunResult::of(measured);
+            (result.run().digest.clone(), result.run().steps, result.run().metrics_value())
+        };
+        let alone = metrics(&run(point, options, |_| {}).unwrap());
+        for count in [1, 2, 4] {
+            let one = |mut ranks: Threads| run_together(point, options, &mut ranks, |_| {}).unwrap();
+            let mut all: Vec<Option<Measured>> = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    Threads::new(count).into_iter().map(|ranks| scope.spawn(|| one(ranks))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let others = all.split_off(1);
+            assert!(others.iter().all(Option::is_none));
+            assert_eq!(metrics(all[0].as_ref().unwrap()), alone, "{}, {count} processes", point.name());
+        }
+    }
+}
+
+#[test]
+fn only_columns_run_in_several_processes() {
+    let loaded = load("ring", &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let outcome = run_together(&loaded.points[0], options, &mut samara_sim::Alone, |_| {});
+    assert!(matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one")));
 }

@@ -9,6 +9,7 @@ use samara_ring::Shape;
 use samara_ring::shape::{Workload, choose};
 use thiserror::Error;
 
+use crate::node::TICK_EVERY;
 use crate::wire::Limits;
 use crate::{Group, Transfer};
 
@@ -43,6 +44,8 @@ pub struct Config {
     pub shape: ResultShape,
     /// Teams are drawn anew after so many rounds.
     pub rounds_per_draw: u64,
+    /// Rounds that the scheduler makes in all teams together; without end, if absent.
+    pub rounds: Option<u64>,
     /// Rounds of a team that are precomputed at the same time: 1 is sequential, the size of the team is pipelined.
     pub precomputing_max: usize,
     /// Rounds of a team that exist at the same time, those included that wait for a batch: bounds memory.
@@ -61,6 +64,9 @@ pub struct Config {
     pub senders_max: usize,
     /// What is read from links at most.
     pub limits: Limits,
+
+    /// How often pings go around each team, and over each link; `None` for never. A ping that is not back by then is lost.
+    pub ping: Option<Duration>,
 
     // ---- faults ----
     /// How lost links come back.
@@ -120,6 +126,7 @@ impl Default for Config {
             realtime_slots: 32,
             shape: ResultShape::Fixed(Shape::Direct),
             rounds_per_draw: 100,
+            rounds: None,
             precomputing_max: 5,
             realtime_max: 5,
             rounds_max: 15,
@@ -128,6 +135,8 @@ impl Default for Config {
             jobs_max: 4,
             senders_max: 1 << 20,
             limits: Limits::default(),
+            // The original's interval of pings.
+            ping: Some(Duration::from_secs(5)),
             reconnect: Reconnect {
                 first: Duration::from_millis(200),
                 // The longest dial timeout of the original.
@@ -235,6 +244,12 @@ impl Config {
         check((1..=self.batch_max).contains(&self.batch), "batch", self.batch, "1 to batch_max")?;
         let pieces = [self.precomputation_slots, self.realtime_slots];
         check(!pieces.contains(&0), "precomputation_slots, realtime_slots", pieces, "at least 1")?;
+        check(
+            self.ping.is_none_or(|ping| ping >= TICK_EVERY),
+            "ping",
+            self.ping,
+            "none, or at least 100 ms",
+        )?;
         check(self.rounds_per_draw > 0, "rounds_per_draw", 0, "at least 1")?;
         let rounds = [self.precomputing_max, self.realtime_max, self.jobs_max];
         check(!rounds.contains(&0), "precomputing_max, realtime_max, jobs_max", rounds, "at least 1")?;

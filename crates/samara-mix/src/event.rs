@@ -1,6 +1,7 @@
 //! What nodes and the scheduler can be asked for, and what they tell.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -49,6 +50,14 @@ pub enum Event {
         /// Why.
         error: RefuseError,
     },
+    /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
+    /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
+    Entered {
+        /// The round.
+        round: u64,
+        /// How many payloads.
+        slots: u32,
+    },
     /// All payloads of a round, in the order in which they came out: the same at all nodes of the team.
     Delivered {
         /// Which round.
@@ -79,12 +88,34 @@ pub enum Event {
         /// Which moment.
         mark: Mark,
     },
+    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team.
+    Looped {
+        /// The nodes, this one first.
+        team: Vec<u32>,
+        /// The sum of the one-way latencies, of all links from the first node over the others back to it. `None`: it was not back
+        /// when the next one left.
+        took: Option<Duration>,
+    },
+    /// A ping was answered over a link.
+    RoundTrip {
+        /// Who answered: a number of the pool, or that after the last one for the scheduler.
+        node: u32,
+        /// There and back. `None`: there was no answer when the next one left.
+        took: Option<Duration>,
+    },
     /// At the scheduler: a team was drawn. No nodes: there are too few.
     Drawn {
         /// Which of the teams.
         team: usize,
         /// Its nodes in order.
         nodes: Vec<u32>,
+    },
+    /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
+    Made {
+        /// For which of the teams.
+        team: usize,
+        /// What its nodes are told.
+        plan: Arc<Plan>,
     },
     /// At the scheduler: a round is in a new state.
     Round {

@@ -92,6 +92,14 @@ pub struct Metrics {
     pub dials: u64,
     /// Links that were closed because nothing came.
     pub silences: u64,
+    /// Pings that came back around a team, to its first node.
+    pub loops: u64,
+    /// Those that did not come back in time.
+    pub loops_lost: u64,
+    /// Pings that were answered over a link.
+    pub echoes: u64,
+    /// Those that were not answered in time.
+    pub echoes_lost: u64,
     /// Teams that were drawn.
     pub draws: u64,
     /// The most bytes of slots that were held at the same time, of all rounds together.

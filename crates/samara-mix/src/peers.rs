@@ -20,6 +20,8 @@ struct Contact {
     attempts: u32,
     dial_at: Option<Time>,
     incarnation: Option<u64>,
+    /// The name of a ping that was not answered yet, and when it left.
+    echo: Option<(u64, Time)>,
 }
 
 /// Everybody else.
@@ -46,6 +48,7 @@ impl Peers {
                 attempts: 0,
                 dial_at: None,
                 incarnation: None,
+                echo: None,
             })
             .collect();
         let by_identity =
@@ -81,6 +84,22 @@ impl Peers {
         self.contacts.iter().filter_map(|contact| contact.peer)
     }
 
+    /// Everybody's numbers.
+    pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
+        0..self.contacts.len() as u32
+    }
+
+    /// A ping leaves for somebody. Whether the one before was not answered.
+    pub(crate) fn ask_echo(&mut self, number: u32, name: u64, now: Time) -> bool {
+        self.contacts[number as usize].echo.replace((name, now)).is_some()
+    }
+
+    /// A ping was answered. How long that took, if it is the one that is waited for.
+    pub(crate) fn answer_echo(&mut self, number: u32, name: u64, now: Time) -> Option<Duration> {
+        let (_, sent) = self.contacts[number as usize].echo.take_if(|(asked, _)| *asked == name)?;
+        Some(now.since(sent))
+    }
+
     /// A link is up. Whose it is; nobody's in the pool, or this node's own, is `None`.
     pub(crate) fn up(&mut self, identity: &PeerIdentity, peer: PeerId, now: Time) -> Option<u32> {
         let number = self.by_identity.get(identity).copied().filter(|number| *number != self.me)?;
@@ -95,7 +114,7 @@ impl Peers {
     pub(crate) fn down(&mut self, peer: PeerId, now: Time, config: &Config, rng: &mut NodeRng) {
         if let Some(number) = self.by_peer.remove(&peer) {
             let contact = &mut self.contacts[number as usize];
-            (contact.peer, contact.since) = (None, now);
+            (contact.peer, contact.since, contact.echo) = (None, now, None);
             contact.retry(now, config, rng);
         }
     }

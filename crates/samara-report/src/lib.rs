@@ -13,6 +13,7 @@ mod lines;
 mod messages;
 mod page;
 mod parts;
+mod relay;
 mod sweep;
 mod transactions;
 mod words;
@@ -28,6 +29,7 @@ use columns::ColumnsReport;
 use group::GroupReport;
 use handover::HandoverReport;
 use messages::MessagesReport;
+use relay::RelayReport;
 use transactions::TransactionsReport;
 
 pub use compare::{Change, Compared, Crossed, Threshold, Verdict, compare};
@@ -45,6 +47,7 @@ enum Kind {
     Transactions(TransactionsReport),
     Group(GroupReport),
     Handover(HandoverReport),
+    Relay(RelayReport),
 }
 
 impl Report {
@@ -59,7 +62,7 @@ impl Report {
         let about = About::new(loaded, summary, results, outcomes);
         let axes = about::axes(loaded);
         let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut group, mut handover) = (Vec::new(), Vec::new());
+        let (mut group, mut handover, mut relay) = (Vec::new(), Vec::new(), Vec::new());
         for result in results.iter().cloned() {
             match result {
                 RunResult::Columns(result) => columns.push(result),
@@ -67,9 +70,12 @@ impl Report {
                 RunResult::Transactions(result) => transactions.push(*result),
                 RunResult::Group(result) => group.push(*result),
                 RunResult::Handover(result) => handover.push(*result),
+                RunResult::Relay(result) => relay.push(*result),
             }
         }
-        Self(if loaded.scenario.handover.is_some() {
+        Self(if loaded.scenario.relay.is_some() {
+            Kind::Relay(RelayReport::new(about, axes, relay, known))
+        } else if loaded.scenario.handover.is_some() {
             Kind::Handover(HandoverReport::new(about, axes, handover, known))
         } else if loaded.scenario.group.is_some() {
             Kind::Group(GroupReport::new(about, axes, group, known))
@@ -90,6 +96,7 @@ impl Report {
             Kind::Transactions(report) => report.html(),
             Kind::Group(report) => report.html(),
             Kind::Handover(report) => report.html(),
+            Kind::Relay(report) => report.html(),
         }
     }
 
@@ -101,6 +108,7 @@ impl Report {
             Kind::Transactions(report) => report.figures(),
             Kind::Group(report) => report.figures(),
             Kind::Handover(report) => report.figures(),
+            Kind::Relay(report) => report.figures(),
         }
     }
 
@@ -111,6 +119,7 @@ impl Report {
             Kind::Transactions(report) => report.table(),
             Kind::Group(report) => report.table(),
             Kind::Handover(report) => report.table(),
+            Kind::Relay(report) => report.table(),
         }
     }
 }

@@ -164,6 +164,10 @@ impl<F: Clone> Backlog<F> {
             self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
             self.cursor -= 1;
         }
+        if self.written.is_empty() {
+            // Most links of a large network are idle most of the time.
+            self.written = VecDeque::new();
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Configurations that cannot be simulated.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 use crate::config::{Control, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
@@ -138,6 +140,12 @@ pub enum ConfigError {
         /// The least that it has anywhere.
         least: std::time::Duration,
     },
+    /// A part of a network with something that only whole networks have.
+    #[error("{0} cannot be simulated in parts; use one process")]
+    NotInParts(&'static str),
+    /// More parts than hosts.
+    #[error("a part of the network has no hosts; use fewer processes")]
+    EmptyPart,
     /// A partition that does not say where every host is.
     #[error("a partition names the groups of {found} hosts, but there are {expected}")]
     PartitionSize {
@@ -178,6 +186,25 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
         Some((name, _)) => Err(ConfigError::NoWindow(name)),
         None => Ok(()),
     }
+}
+
+/// Whether hosts can be simulated apart from the others.
+pub(crate) fn check_part(
+    config: &SimConfig,
+    hosts: &[HostConfig],
+    part: &Range<u32>,
+) -> Result<(), ConfigError> {
+    if part.is_empty() || part.end as usize > hosts.len() {
+        return Err(ConfigError::EmptyPart);
+    }
+    let connection = &config.transport.connection;
+    if connection.channels().is_some() || connection.http2().is_some() {
+        return Err(ConfigError::NotInParts("connections with channels, or HTTP/2,"));
+    }
+    if !config.network.gateways.is_empty() {
+        return Err(ConfigError::NotInParts("gateways"));
+    }
+    Ok(())
 }
 
 fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {

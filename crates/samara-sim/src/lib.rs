@@ -16,13 +16,16 @@ mod half;
 mod host;
 mod http2;
 mod link;
+mod mail;
 mod mconn;
 mod nic;
 mod packet;
 mod quic;
+mod shard;
 mod simulation;
 mod stats;
 mod tcp;
+mod together;
 mod world;
 
 pub use config::{
@@ -37,6 +40,7 @@ pub use mconn::{
     SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
 };
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
-pub use simulation::{Record, Simulation};
+pub use simulation::{Record, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
+pub use together::{Alone, FrameCodec, RankError, Ranks, Reader, Threads, part_of};
 pub use world::{NodeFactory, host_of, identity_of};

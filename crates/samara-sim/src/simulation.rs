@@ -1,5 +1,6 @@
 //! Hosts through windows of time, on one or more threads.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -10,8 +11,10 @@ use crate::digest::Digest;
 use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
+use crate::mail::{Mail, Mailbox};
 use crate::mconn::ConnectionStats;
 use crate::packet::{Packet, Stop};
+use crate::shard::{Shard, shard_of};
 use crate::stats::HostStats;
 use crate::world::{NodeFactory, World};
 
@@ -39,21 +42,10 @@ pub struct Simulation<N: Engine> {
     started: bool,
     now: u64,
     windows: u64,
-}
-
-/// Packets from one thread to another.
-type Mailbox<F> = Mutex<Vec<Packet<F>>>;
-
-/// The hosts of one thread.
-struct Shard<N: Engine> {
-    first: u32,
-    hosts: Vec<Host<N>>,
-    /// When something happens next at each host.
-    next_at: Vec<u64>,
-    records: Vec<Record<N::Event>>,
-    arrivals: Vec<Packet<N::Frame>>,
-    /// Every so many of the network's gates, as there are shards.
-    gates: Vec<Gate<N::Frame>>,
+    /// Links that hosts of other parts were given with [`establish`](Self::establish), by host; empty if there is one part.
+    foreign_links: Vec<u32>,
+    /// Packets for hosts of other parts.
+    away: Vec<Packet<N::Frame>>,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -66,16 +58,37 @@ impl<N: Engine> Simulation<N> {
         hosts: Vec<HostConfig>,
         factory: NodeFactory<N>,
     ) -> Result<Self, ConfigError> {
+        let all = 0..hosts.len() as u32;
+        Self::part_of_network(config, hosts, factory, all)
+    }
+
+    /// Some hosts of a network, of which other processes simulate the others: see [`run_until_together`](Self::run_until_together). What is scheduled for
+    /// other hosts is none of this part's business; asking for one of them panics.
+    ///
+    /// # Errors
+    /// A value of the configuration that cannot be simulated; of parts also connections with layers of their own, and gateways.
+    pub fn part_of_network(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<N>,
+        part: Range<u32>,
+    ) -> Result<Self, ConfigError> {
         crate::error::check(&config, &hosts)?;
-        let threads = config.threads.clamp(1, hosts.len());
-        let shard_len = hosts.len().div_ceil(threads);
+        let is_whole = part.len() == hosts.len();
+        if !is_whole {
+            crate::error::check_part(&config, &hosts, &part)?;
+        }
+        let threads = if is_whole { config.threads.clamp(1, hosts.len()) } else { 1 };
+        let shard_len = part.len().div_ceil(threads);
         let protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync> = {
             let none: Arc<str> = "".into();
             Arc::new(move |_, _| none.clone())
         };
-        let mut world = World { config, hosts, factory, protocol, access: 0 };
+        let identities = (0..hosts.len() as u32).map(crate::world::identity_of).collect();
+        let foreign_links = if is_whole { Vec::new() } else { vec![0; hosts.len()] };
+        let mut world = World { config, hosts, factory, protocol, part, identities, access: 0 };
         world.access = world.lookahead();
-        let numbers: Vec<u32> = (0..world.hosts.len() as u32).collect();
+        let numbers: Vec<u32> = world.part.clone().collect();
         let mut shards: Vec<Shard<N>> = numbers
             .chunks(shard_len)
             .map(|chunk| Shard {
@@ -84,6 +97,7 @@ impl<N: Engine> Simulation<N> {
                 next_at: vec![u64::MAX; chunk.len()],
                 records: Vec::new(),
                 arrivals: Vec::new(),
+                outgoing: Vec::new(),
                 gates: Vec::new(),
             })
             .collect();
@@ -97,7 +111,16 @@ impl<N: Engine> Simulation<N> {
                 crate::mconn::check_outbox(config, host.outbox.config())?;
             }
         }
-        Ok(Self { world, shards, shard_len, started: false, now: 0, windows: 0 })
+        Ok(Self {
+            world,
+            shards,
+            shard_len,
+            started: false,
+            now: 0,
+            windows: 0,
+            foreign_links,
+            away: Vec::new(),
+        })
     }
 
     /// Sets which protocol a pair of hosts agrees on: the first is the one that is told of the second.
@@ -110,11 +133,16 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, dialler, Action::Dial(listener));
     }
 
-    /// Brings a link up at both ends at a time, without a handshake.
+    /// Brings a link up at both ends at a time, without a handshake. Where there are several parts, a pair gets one such link only, before
+    /// anything runs, in the same order in all parts.
     pub fn establish(&mut self, at: Time, dialler: u32, listener: u32) {
-        let mut slot_at = |host: u32, peer: u32| {
-            let (shard, index) = (host as usize / self.shard_len, host as usize % self.shard_len);
-            self.shards[shard].hosts[index].slot(peer, &self.world)
+        let mut slot_at = |host: u32, peer: u32| match self.place(host) {
+            Some((shard, index)) => self.shards[shard].hosts[index].slot(peer, &self.world),
+            None => {
+                let links = &mut self.foreign_links[host as usize];
+                *links += 1;
+                *links - 1
+            }
         };
         let here = slot_at(dialler, listener);
         let there = slot_at(listener, dialler);
@@ -144,9 +172,18 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
 
+    /// The shard of a host, and its place there; `None` if it is in another part.
+    fn place(&self, host: u32) -> Option<(usize, usize)> {
+        if !self.world.part.contains(&host) {
+            return None;
+        }
+        let place = (host - self.world.part.start) as usize;
+        Some((place / self.shard_len, place % self.shard_len))
+    }
+
     fn schedule(&mut self, at: Time, host: u32, action: Action<N::Command>) {
         let at = at.as_nanos().max(self.now);
-        let (shard, index) = (host as usize / self.shard_len, host as usize % self.shard_len);
+        let Some((shard, index)) = self.place(host) else { return };
         let shard = &mut self.shards[shard];
         shard.hosts[index].schedule(at, action);
         shard.next_at[index] = shard.next_at[index].min(at);
@@ -156,12 +193,7 @@ impl<N: Engine> Simulation<N> {
     /// and then by host.
     pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
         let until = until.as_nanos();
-        if !self.started {
-            self.started = true;
-            for shard in &mut self.shards {
-                shard.start(&self.world);
-            }
-            self.exchange_outgoing();
+        if self.start_part() {
             self.hand_over(&mut observer);
         }
         if self.shards.len() == 1 {
@@ -169,28 +201,78 @@ impl<N: Engine> Simulation<N> {
         } else {
             self.run_threads(until, &mut observer);
         }
+        self.reach(until);
+    }
+
+    pub(crate) fn reach(&mut self, until: u64) {
         self.now = self.now.max(until);
+    }
+
+    /// Starts the hosts, unless they have been started.
+    pub(crate) fn start_part(&mut self) -> bool {
+        if std::mem::replace(&mut self.started, true) {
+            return false;
+        }
+        for shard in &mut self.shards {
+            shard.start(&self.world);
+        }
+        self.exchange_outgoing();
+        true
+    }
+
+    /// When something happens next in this part.
+    pub(crate) fn next(&self) -> u64 {
+        self.shards.iter().map(Shard::next).min().unwrap_or(u64::MAX)
+    }
+
+    /// Simulates the window that begins at `start`, on this thread.
+    pub(crate) fn run_window(&mut self, start: u64, until: u64) {
+        let end = start.saturating_add(self.world.lookahead()).min(until);
+        let boxes = [Mailbox::default()];
+        let mut mail = Mail::new(0, &boxes);
+        mail.away = std::mem::take(&mut self.away);
+        self.shards[0].run(end, &self.world, self.shard_len, &mut mail);
+        self.away = mail.away;
+        self.windows += 1;
+    }
+
+    /// Packets for hosts of other parts.
+    pub(crate) fn away(&mut self) -> Vec<Packet<N::Frame>> {
+        std::mem::take(&mut self.away)
+    }
+
+    /// Takes a packet from another part.
+    pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
+        self.shards[0].post(packet, &self.world, 1);
+    }
+
+    /// The hosts that are simulated here.
+    pub fn part(&self) -> Range<u32> {
+        self.world.part.clone()
+    }
+
+    /// How many hosts the network has.
+    pub(crate) fn world_size(&self) -> u32 {
+        self.world.hosts.len() as u32
     }
 
     fn run_alone(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
         let lookahead = self.world.lookahead();
-        let mut mail = Vec::new();
+        let boxes = [Mailbox::default()];
+        let mut mail = Mail::new(0, &boxes);
         loop {
             let shard = &mut self.shards[0];
             let start = shard.next();
             if start >= until {
                 return;
             }
-            shard.run(start.saturating_add(lookahead).min(until), &self.world, &mut mail);
-            for packet in mail.drain(..) {
-                shard.post(packet, &self.world, 1);
-            }
+            shard.run(start.saturating_add(lookahead).min(until), &self.world, self.shard_len, &mut mail);
             self.windows += 1;
             self.hand_over(observer);
         }
     }
 
-    /// The same on several threads: every thread runs its shard through the window, then takes its mail; the first
+    /// The same on several threads: every thread runs its shard through the window, then takes what others sent; the first
     /// thread hands over the records meanwhile.
     fn run_threads(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
         let lookahead = self.world.lookahead();
@@ -199,33 +281,22 @@ impl<N: Engine> Simulation<N> {
         let world = &self.world;
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
-        let mail: Vec<Vec<Mailbox<N::Frame>>> =
-            (0..count).map(|_| (0..count).map(|_| Mutex::default()).collect()).collect();
+        let boxes: Vec<Mailbox<N::Frame>> = (0..count).map(|_| Mutex::default()).collect();
         let records: Vec<Mutex<Vec<Record<N::Event>>>> = (0..count).map(|_| Mutex::default()).collect();
         let windows = AtomicU64::new(0);
 
         let work = |index: usize, shard: &mut Shard<N>, mut each_window: Box<dyn FnMut() + '_>| {
-            let mut outgoing = Vec::new();
-            let mut sorted: Vec<Vec<Packet<N::Frame>>> = (0..count).map(|_| Vec::new()).collect();
+            let mut mail = Mail::new(index, &boxes);
             loop {
                 let start = next.iter().map(|next| next.load(Ordering::SeqCst)).min().unwrap_or(u64::MAX);
                 if start >= until {
                     return;
                 }
-                shard.run(start.saturating_add(lookahead).min(until), world, &mut outgoing);
-                for packet in outgoing.drain(..) {
-                    sorted[shard_of(&packet, world, shard_len, count)].push(packet);
-                }
-                for (to, packets) in sorted.iter_mut().enumerate() {
-                    std::mem::swap(&mut *lock(&mail[index][to]), packets);
-                }
+                shard.run(start.saturating_add(lookahead).min(until), world, shard_len, &mut mail);
+                mail.flush();
                 lock(&records[index]).append(&mut shard.records);
                 barrier.wait();
-                for from in &mail {
-                    for packet in lock(&from[index]).drain(..) {
-                        shard.post(packet, world, count);
-                    }
-                }
+                shard.take(&mut mail, world);
                 next[index].store(shard.next(), Ordering::SeqCst);
                 each_window();
                 barrier.wait();
@@ -258,7 +329,7 @@ impl<N: Engine> Simulation<N> {
         self.windows += windows.into_inner();
     }
 
-    fn hand_over(&mut self, observer: &mut impl FnMut(Record<N::Event>)) {
+    pub(crate) fn hand_over(&mut self, observer: &mut impl FnMut(Record<N::Event>)) {
         let mut merged = Vec::new();
         for shard in &mut self.shards {
             merged.append(&mut shard.records);
@@ -275,6 +346,10 @@ impl<N: Engine> Simulation<N> {
         }
         let count = self.shards.len();
         for packet in mail {
+            if !self.world.part.contains(&packet.heading.host()) {
+                self.away.push(packet);
+                continue;
+            }
             let shard = shard_of(&packet, &self.world, self.shard_len, count);
             self.shards[shard].post(packet, &self.world, count);
         }
@@ -354,11 +429,12 @@ impl<N: Engine> Simulation<N> {
 
     /// A digest of every packet that every host received: two runs with the same digest were the same run.
     pub fn digest(&self) -> u64 {
-        let mut all = Digest::new();
-        for host in self.shards.iter().flat_map(|shard| &shard.hosts) {
-            all.word(host.digest.value());
-        }
-        all.value()
+        digest_of(self.digests())
+    }
+
+    /// The digests of the hosts of this part, in their order; [`digest_of`] those of all parts is that of the run.
+    pub fn digests(&self) -> impl Iterator<Item = u64> + '_ {
+        self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
 
     /// Whether a latency was raised to [`LATENCY_FLOOR`](crate::LATENCY_FLOOR).
@@ -367,100 +443,18 @@ impl<N: Engine> Simulation<N> {
     }
 
     fn host(&self, host: u32) -> &Host<N> {
-        &self.shards[host as usize / self.shard_len].hosts[host as usize % self.shard_len]
-    }
-}
-
-impl<N: Engine> Shard<N> {
-    fn start(&mut self, world: &World<N>) {
-        for host in &mut self.hosts {
-            host.links.shrink_to_fit();
-            host.start(0, world);
-        }
-        self.collect_records();
-        for (next_at, host) in self.next_at.iter_mut().zip(&self.hosts) {
-            *next_at = host.next_at();
-        }
-    }
-
-    /// The next time at which something happens in this shard.
-    fn next(&self) -> u64 {
-        let gates = self.gates.iter().map(Gate::next_at);
-        self.next_at.iter().copied().chain(gates).min().unwrap_or(u64::MAX)
-    }
-
-    fn run(&mut self, end: u64, world: &World<N>, mail: &mut Vec<Packet<N::Frame>>) {
-        for (index, (host, next_at)) in self.hosts.iter_mut().zip(&mut self.next_at).enumerate() {
-            if *next_at >= end {
-                continue;
-            }
-            // All hosts of a shard share these two buffers: each host would keep those of its busiest window.
-            std::mem::swap(&mut host.outgoing, mail);
-            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
-            host.run(end, world);
-            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
-            std::mem::swap(&mut host.outgoing, mail);
-            *next_at = host.next_at();
-            let id = self.first + index as u32;
-            self.records.extend(host.records.drain(..).map(|(at, event)| Record {
-                at: Time::from_nanos(at),
-                host: id,
-                event,
-            }));
-        }
-        for gate in &mut self.gates {
-            gate.run(end, world, mail);
-        }
-    }
-
-    fn collect_records(&mut self) {
-        for host in &mut self.hosts {
-            let id = host.id;
-            self.records.extend(host.records.drain(..).map(|(at, event)| Record {
-                at: Time::from_nanos(at),
-                host: id,
-                event,
-            }));
-        }
-    }
-
-    fn take_outgoing(&mut self, mail: &mut Vec<Packet<N::Frame>>) {
-        for host in &mut self.hosts {
-            mail.append(&mut host.outgoing);
-        }
-    }
-
-    /// Puts a packet into the inbox of its next stop, in one of so many shards.
-    fn post(&mut self, packet: Packet<N::Frame>, world: &World<N>, shards: usize) {
-        match packet.heading.stop() {
-            Stop::Host(host) => {
-                let index = (host - self.first) as usize;
-                self.next_at[index] = self.next_at[index].min(packet.arrive);
-                self.hosts[index].inbox.push(packet);
-            }
-            Stop::Out | Stop::In => self.gates[next_gate(&packet, world) / shards].post(packet),
+        match self.place(host) {
+            Some((shard, index)) => &self.shards[shard].hosts[index],
+            None => panic!("host {host} is not in this part of the network, {:?}", self.world.part),
         }
     }
 }
 
-/// The shard in which a packet stops next.
-fn shard_of<N: Engine>(
-    packet: &Packet<N::Frame>,
-    world: &World<N>,
-    shard_len: usize,
-    shards: usize,
-) -> usize {
-    match packet.heading.stop() {
-        Stop::Host(host) => host as usize / shard_len,
-        Stop::Out | Stop::In => next_gate(packet, world) % shards,
-    }
-}
-
-/// The number of the gate that a packet comes to next.
-fn next_gate<N: Engine>(packet: &Packet<N::Frame>, world: &World<N>) -> usize {
-    let stop = packet.heading.stop();
-    let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
-    gate_of(world.hosts[host as usize].region, stop)
+/// The digest of a run from those of its hosts.
+pub fn digest_of(hosts: impl IntoIterator<Item = u64>) -> u64 {
+    let mut all = Digest::new();
+    hosts.into_iter().for_each(|host| all.word(host));
+    all.value()
 }
 
 /// Hands records over by time, then host, then the order in which the host made them.

@@ -1,5 +1,7 @@
 //! What a simulation counts for every host.
 
+use crate::together::Reader;
+
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -76,6 +78,24 @@ pub struct HostStats {
     pub steps: u64,
 }
 
+/// Counts that travel between the processes of a simulation.
+trait Travels: Sized {
+    fn write(&self, out: &mut Vec<u8>);
+    fn read(reader: &mut Reader<'_>) -> Option<Self>;
+}
+
+impl HostStats {
+    /// Writes all counts, for another process of the simulation.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        Travels::write(self, out);
+    }
+
+    /// Reads what [`write`](Self::write) wrote; `None` if there is less.
+    pub fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Travels::read(reader)
+    }
+}
+
 macro_rules! difference {
     ($($type:ident { $($field:ident),* ; $($nested:ident),* ; $($kept:ident),* })*) => {
         $(impl $type {
@@ -86,6 +106,22 @@ macro_rules! difference {
                     $($nested: self.$nested.since(&earlier.$nested),)*
                     $($kept: self.$kept,)*
                 }
+            }
+        }
+
+        impl Travels for $type {
+            fn write(&self, out: &mut Vec<u8>) {
+                $(out.extend_from_slice(&self.$field.to_le_bytes());)*
+                $(Travels::write(&self.$nested, out);)*
+                $(out.extend_from_slice(&self.$kept.to_le_bytes());)*
+            }
+
+            fn read(reader: &mut Reader<'_>) -> Option<Self> {
+                Some(Self {
+                    $($field: reader.u64()?,)*
+                    $($nested: Travels::read(reader)?,)*
+                    $($kept: reader.u64()?,)*
+                })
             }
         })*
     };

@@ -1,6 +1,7 @@
 //! What all hosts share and nobody changes while the simulation runs.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
@@ -29,6 +30,10 @@ pub(crate) struct World<N: Engine> {
     pub(crate) hosts: Vec<HostConfig>,
     pub(crate) factory: NodeFactory<N>,
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
+    /// The hosts that are simulated here; others are in other processes.
+    pub(crate) part: Range<u32>,
+    /// By host: links share them.
+    pub(crate) identities: Vec<PeerIdentity>,
     /// Nanoseconds from a host to the gateway of its region: the [lookahead](Self::lookahead), the least that leaves windows as they are.
     pub(crate) access: u64,
 }

@@ -103,6 +103,12 @@ impl Metrics {
         };
         self.0.iter().filter(|(key, _)| named(key)).map(|(_, value)| value).sum()
     }
+
+    /// The same over all labels, unless the node does not count it.
+    pub(crate) fn known(&self, name: &str) -> Option<f64> {
+        let is_named = |(key, _): &(String, f64)| key.split('{').next() == Some(name);
+        self.0.iter().any(is_named).then(|| self.sum(name, ""))
+    }
 }
 
 /// A node's control API.

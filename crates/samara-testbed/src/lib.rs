@@ -14,6 +14,7 @@ mod collect;
 mod error;
 mod kernel;
 mod launch;
+mod live;
 mod nodefile;
 mod plan;
 mod pools;

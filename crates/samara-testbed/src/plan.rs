@@ -140,6 +140,9 @@ impl Wanted {
 /// What only a simulation can do is refused, never left out.
 fn possible(scenario: &Scenario) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
+    if scenario.relay.is_some() {
+        return refuse("relay", "teams that mix run in the simulator; use samara run");
+    }
     if scenario.handover.is_some() {
         return refuse("handover", "batches run in the simulator only; use samara run");
     }

@@ -13,16 +13,19 @@ use samara_lab::measure::messages::MessageCollector;
 use samara_lab::measure::{Collector, Statistics};
 use samara_lab::network;
 use samara_lab::results::RealRun;
-use samara_lab::run::{ColumnsMeasured, Measured, MessagesMeasured, columns_bound_ms, message_bounds_ms};
+use samara_lab::run::{
+    ColumnsMeasured, Measured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms,
+};
 use samara_lab::scenario::Point;
 use samara_sim::HostStats;
+use samara_trace::live::LiveWriter;
 
 use crate::addresses::{self, Wire, multiaddr};
 use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, nodefile, pools, readiness};
+use crate::{NodeProgram, TestbedError, kernel, live, nodefile, pools, readiness};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ pub struct Options<'a> {
     pub ready_timeout: Duration,
     /// Whether this process is in a network namespace of its own, whose settings it may change.
     pub private_network: bool,
+    /// Where to tell what nodes count, while they do.
+    pub live: &'a LiveWriter,
     /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }
@@ -61,40 +66,40 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long after everything was delivered late copies are counted.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
-/// Runs a point on real nodes. `progress` is told what is being done, and how much of it (0 to 1).
+/// Runs a point on real nodes. `progress` is told what is being done, and how far.
 ///
 /// # Errors
 /// The scenario cannot be run for real, links cannot be emulated, or a node ended, hung or misbehaved.
 pub fn run(
     point: &Point,
     options: Options<'_>,
-    mut progress: impl FnMut(&str, f64),
+    mut progress: impl FnMut(&str, Progress),
 ) -> Result<(Measured, RealRun), TestbedError> {
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.directory).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
-    progress("starting nodes", 0.0);
+    progress("starting nodes", live::at(0.0));
     let mut nodes = start(point, options, &wanted, &wire)?;
     dial(&mut nodes, point, &wanted, &wire, &stop)?;
-    progress("waiting for links and meshes", 0.0);
+    progress("waiting for links and meshes", live::at(0.0));
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
     let before = Looks::new(&mut nodes, &mut wire)?;
     let (measured, late_ms, after) = if let Job::Transactions { submissions, .. } = &wanted.job {
-        let mut told = pools::drive(&mut nodes, point, submissions, &stop, &mut progress)?;
-        progress("stopping nodes", 1.0);
+        let mut told = pools::drive(&mut nodes, point, submissions, (&stop, options.live), &mut progress)?;
+        progress("stopping nodes", live::at(1.0));
         let after = Looks::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, submissions, &mut told, (&before, &after));
         doubts.append(&mut told.doubts);
         (Measured::Transactions(Box::new(measured)), told.late_ms, after)
     } else {
-        let publications = publish(&mut nodes, point, &wanted, &stop, &mut progress)?;
-        progress("stopping nodes", 1.0);
+        let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
+        progress("stopping nodes", live::at(1.0));
         let after = Looks::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
-        progress("reading traces", 1.0);
+        progress("reading traces", live::at(1.0));
         let events = collect::events(&nodes)?;
         doubts.extend(missing(&events, &publications.planned));
         let (looks, first) = ((&before, &after), publications.first_unix_ns);
@@ -160,8 +165,8 @@ fn publish(
     nodes: &mut [NodeProcess],
     point: &Point,
     wanted: &Wanted,
-    stop: &Stop<'_>,
-    progress: &mut impl FnMut(&str, f64),
+    (stop, live): (&Stop<'_>, &LiveWriter),
+    progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Publications, TestbedError> {
     let first_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
     let planned = wanted.publications(&point.scenario, first_unix_ns);
@@ -170,7 +175,7 @@ fn publish(
             node.ask("hand-out of publications", |client| client.schedule(publications))?;
         }
     }
-    watch(nodes, point, wanted, first_unix_ns, stop, progress)?;
+    watch(nodes, point, wanted, first_unix_ns, (stop, live), progress)?;
     let mut late_ms = Vec::new();
     for (node, publications) in nodes.iter_mut().zip(&planned).filter(|(_, planned)| !planned.is_empty()) {
         let made = node.ask("collection", |client| client.made())?;
@@ -225,8 +230,8 @@ fn watch(
     point: &Point,
     wanted: &Wanted,
     first_unix_ns: u64,
-    stop: &Stop<'_>,
-    progress: &mut impl FnMut(&str, f64),
+    (stop, live): (&Stop<'_>, &LiveWriter),
+    progress: &mut impl FnMut(&str, Progress),
 ) -> Result<(), TestbedError> {
     let scenario = &point.scenario;
     let expected = wanted.deliveries(scenario);
@@ -241,13 +246,14 @@ fn watch(
         stop.check()?;
         std::thread::sleep(LOOK_EVERY);
         let mut delivered = 0.0;
-        for node in nodes.iter_mut() {
+        for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
             node.sample();
             let metrics = node.ask("run", |client| client.metrics())?;
+            live::tell(live, number, &metrics);
             delivered += metrics.sum("samara_messages_delivered_total", "");
         }
-        progress("publishing", (delivered / expected as f64).min(1.0));
+        progress("publishing", live::delivered(delivered, expected));
         let now = unix_ns();
         if now > last && delivered >= expected as f64 {
             let since = *complete_since.get_or_insert_with(Instant::now);

@@ -1,7 +1,7 @@
 //! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`, `tracer.go` of v0.15).
 //!
 //! What reads traces of go nodes reads these, and the other way round. [`TraceWriter`] writes events of a running node without
-//! ever making it wait; [`TraceReader`] reads files of either [`Format`].
+//! ever making it wait; [`TraceReader`] reads files of either [`Format`]. What goes on right now, of any protocol, is in [`live`].
 //!
 //! ```
 //! use samara_trace::{Body, Format, Join, TraceEvent, TraceReader, TraceWriter, WhenFull};
@@ -24,6 +24,7 @@ mod body;
 mod event;
 mod format;
 mod kind;
+pub mod live;
 mod reader;
 pub mod reason;
 mod writer;

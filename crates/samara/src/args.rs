@@ -64,6 +64,11 @@ pub(crate) enum Verb {
     /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
     /// latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
+    /// Show runs in a browser, while they go on.
+    ///
+    /// Follows what `run`, `testbed` and nodes write into `live/` of their results, and writes nothing itself. Needs a token wherever
+    /// other machines can reach it.
+    Dashboard(DashboardOptions),
     /// Print completions for a shell.
     Completions {
         /// Which.
@@ -150,6 +155,35 @@ pub(crate) enum CompareFormat {
     Json,
     /// Markdown of what has changed, as for a comment.
     Markdown,
+}
+
+/// What to show, and to whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DashboardOptions {
+    /// A results directory, or one that holds several: then the newest is shown first, and the others can be chosen.
+    #[arg(value_name = "DIR", default_value = "results")]
+    pub(crate) directory: PathBuf,
+    /// The address to listen at; port 0 is any that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7117")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// What whoever wants to look has to know, at least 16 characters; the environment variable SAMARA_DASHBOARD_TOKEN does the
+    /// same and does not show in lists of processes.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// Whether to open a browser; `auto` does if standard output is a terminal.
+    #[arg(long, value_enum, default_value_t = OpenBrowser::Auto)]
+    pub(crate) open: OpenBrowser,
+}
+
+/// Whether to open a browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpenBrowser {
+    /// If somebody sits at the terminal.
+    Auto,
+    /// In any case.
+    Yes,
+    /// Never.
+    No,
 }
 
 /// What becomes of the results.

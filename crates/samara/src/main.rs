@@ -1,74 +1,10 @@
-//! The command line: see `samara --help`, or the guides in `docs/`.
+//! The program: see `samara --help`, or the guides in `docs/`.
 
-mod args;
-mod compare;
-mod node;
-mod point;
-mod run;
-mod session;
-mod sweep;
-mod testbed;
-mod usage;
-
-use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
-use args::{Args, Verb};
-
-/// A network of 10,000 nodes makes tens of millions of small allocations: the system's own allocator needs a
-/// fifth more CPU for the same run.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Something is wrong with what was asked for.
-const BAD_INPUT: u8 = 2;
+static ALLOCATOR: samara::Allocator = samara::ALLOCATOR;
 
 fn main() -> ExitCode {
-    let outcome = match Args::parse().verb {
-        Verb::Run(options) => run::run(&options),
-        Verb::Sweep(options) => sweep::run(&options),
-        Verb::Point(options) => point::run(&options),
-        Verb::List => list(),
-        Verb::Show(options) => show(&options),
-        Verb::Schema => {
-            print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
-        }
-        Verb::Compare(options) => compare::compare(&options),
-        Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
-        Verb::Testbed(options) => testbed::run(&options),
-        Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
-        }
-    };
-    outcome.unwrap_or_else(|message| {
-        eprintln!("samara: {message}");
-        ExitCode::from(BAD_INPUT)
-    })
-}
-
-/// Prints a text; a reader that has gone away is no mistake of ours.
-fn print(text: &str) -> Result<ExitCode, String> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}"))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn list() -> Result<ExitCode, String> {
-    let scenarios = samara_lab::scenario::builtins();
-    let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
-    let lines: String = scenarios
-        .iter()
-        .map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title()))
-        .collect();
-    print(&lines)
-}
-
-fn show(options: &args::ScenarioOptions) -> Result<ExitCode, String> {
-    print(&options.load()?.text)
+    samara::command_line(None)
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use samara_lab::results::RunResult;
 use samara_lab::run::{RunError, RunOptions as Options, run as run_point};
+use samara_trace::live::RunState;
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
@@ -15,8 +16,10 @@ pub(crate) const LARGE: u32 = 4000;
 
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let session = Session::open(&options.scenario, &options.output)?;
-    let results = run_all(&session, options)?;
-    session.finish(results)
+    match run_all(&session, options) {
+        Ok(results) => session.finish(results),
+        Err(message) => Err(session.fail(message)),
+    }
 }
 
 /// Runs all points: several at once if they are small, each on all threads if they are large. Those that were interrupted are
@@ -45,22 +48,28 @@ fn run_all(session: &Session, options: &RunOptions) -> Result<Vec<Option<RunResu
                     let run_options =
                         Options { threads: threads / workers, directory: &loaded.directory, stop };
                     bar.set_message(point.name());
+                    let mut live = session.live.run(point);
                     let mut done = 0;
-                    let measured = run_point(point, run_options, |share| {
-                        let now = (share * BAR_STEPS as f64) as u64;
+                    let measured = run_point(point, run_options, |progress| {
+                        let now = (progress.share * BAR_STEPS as f64) as u64;
                         bar.inc(now - done);
                         done = now;
+                        live.progress(None, progress);
                     });
                     match measured {
                         Ok(measured) => {
                             let result = RunResult::of(&measured);
                             match directory.run(&measured, &result) {
-                                Ok(()) => *lock(&results[index]) = Some(result),
+                                Ok(()) => {
+                                    *lock(&results[index]) = Some(result);
+                                    live.end(RunState::Done);
+                                }
                                 Err(error) => fail(error.to_string()),
                             }
                         }
                         Err(RunError::Interrupted) => return,
-                        Err(RunError::Scenario(error)) => {
+                        Err(RunError::Scenario(error) | RunError::Together(error)) => {
+                            live.end(RunState::Failed);
                             fail(format!("{}: run {}: {error}", loaded.source, point.name()));
                         }
                     }

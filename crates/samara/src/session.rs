@@ -9,11 +9,13 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_lab::reference::{self, Comparison, KnownComparison};
-use samara_lab::results::{ResultsDirectory, RunResult, Summary, combined_digest, relate};
+use samara_lab::results::{ProcessUse, ResultsDirectory, RunResult, Summary, combined_digest, relate};
 use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_report::{Report, terminal};
+use samara_trace::live;
 
 use crate::args::{Format, OutputOptions, ScenarioOptions};
+use crate::live::Live;
 use crate::usage;
 
 /// An expectation was not met.
@@ -31,24 +33,44 @@ pub(crate) struct Session {
     format: Format,
     stop: Arc<AtomicBool>,
     start: Instant,
+    /// What each process had to do, where several simulate one network.
+    pub(crate) processes: Vec<ProcessUse>,
+    pub(crate) live: Live,
 }
 
 impl Session {
     /// Loads a scenario, starts its results directory, and listens for interrupts.
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
-        let loaded = scenario.load()?;
+        let mut loaded = scenario.load()?;
+        measure(&mut loaded, output.quiet)?;
         let expectations = expectations(&loaded)?;
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
         let directory =
             ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
+        let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
-        Ok(Self { loaded, directory, expectations, format: output.format, stop, start })
+        Ok(Self {
+            loaded,
+            directory,
+            expectations,
+            format: output.format,
+            stop,
+            start,
+            live,
+            processes: Vec::new(),
+        })
     }
 
     /// Set when the run is to end.
     pub(crate) fn stop(&self) -> &AtomicBool {
         &self.stop
+    }
+
+    /// Says that nothing comes of it.
+    pub(crate) fn fail(self, message: String) -> String {
+        self.live.finish(live::Outcome::Failed, Some(message.clone()));
+        message
     }
 
     /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
@@ -60,10 +82,13 @@ impl Session {
         let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
         let known = reference::known(loaded, &finished);
         let outcomes = check(&self.expectations, &finished);
-        let summary = summary(loaded, &finished, self.start);
+        let mut summary = summary(loaded, &finished, self.start);
+        summary.processes.clone_from(&self.processes);
         let report = Report::new(loaded, &summary, &finished, (&comparisons, &known), &outcomes);
         write_report(&self.directory, &report)?;
         self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
+        let outcome = if complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
+        self.live.finish(outcome, None);
         show(self.format, &summary, &report, (&comparisons, &known), &outcomes, self.directory.path())?;
         Ok(if !complete {
             eprintln!(
@@ -93,6 +118,16 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
     })
     .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
     Ok(stop)
+}
+
+/// Measures on this machine what the scenario wants measured, and says what came out.
+fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
+    let Some(costs) = loaded.measure_costs().map_err(|error| error.to_string())? else { return Ok(()) };
+    if !quiet {
+        let named: Vec<String> = costs.named().map(|(name, span)| format!("{name} {span}")).collect();
+        eprintln!("measured on one core of this machine: {}", named.join(", "));
+    }
+    Ok(())
 }
 
 /// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.
@@ -151,6 +186,7 @@ fn summary(loaded: &Loaded, results: &[RunResult], start: Instant) -> Summary {
         cpu_s: usage::cpu_seconds(),
         peak_rss_bytes: usage::peak_rss_bytes(),
         steps: results.iter().map(|result| result.run().steps).sum(),
+        processes: Vec::new(),
         runs: results.iter().map(|result| result.run().clone()).collect(),
     }
 }
@@ -163,6 +199,21 @@ fn write_report(directory: &ResultsDirectory, report: &Report) -> Result<(), Str
         write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
     }
     Ok(())
+}
+
+/// What each of several processes had to do.
+fn processes(processes: &[ProcessUse]) -> String {
+    let lines = processes.iter().enumerate().map(|(rank, process)| {
+        format!(
+            "process {rank}: {} hosts, {:.1} s of processor, waited for {:.1} s, sent {:.1} MB, {} MB of memory\n",
+            process.hosts,
+            process.cpu_s,
+            process.waited_s,
+            process.sent_bytes as f64 / 1e6,
+            process.peak_rss_bytes / 1_000_000
+        )
+    });
+    lines.collect()
 }
 
 fn show(
@@ -192,6 +243,7 @@ fn show(
             summary.peak_rss_bytes / 1_000_000,
             path.join("report.html").display()
         );
+        text += &processes(&summary.processes);
         crate::print(&text)?;
     }
     for run in &summary.runs {

@@ -14,8 +14,6 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
 
 #[cfg(feature = "net")]
 pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
-    use samara_testbed::TestbedError;
-
     // A network of one's own, where devices can be made, nothing clashes, and TCP can be chosen; only before there are threads.
     // Without one, the machine's own network will do if it is allowed.
     let private = samara_emulation::enter_private_network();
@@ -24,38 +22,72 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
     }
     let programs = programs(&options.nodes)?;
     let session = crate::session::Session::open(&options.scenario, &options.output)?;
+    match run_all(&session, options, &programs, private.is_ok()) {
+        Ok(results) => session.finish(results),
+        Err(message) => Err(session.fail(message)),
+    }
+}
+
+/// Runs all points, one after the other. Those that were interrupted are `None`.
+#[cfg(feature = "net")]
+fn run_all(
+    session: &crate::session::Session,
+    options: &TestbedOptions,
+    programs: &[samara_testbed::NodeProgram],
+    private_network: bool,
+) -> Result<Vec<Option<samara_lab::results::RunResult>>, String> {
+    use samara_testbed::TestbedError;
+    use samara_trace::live::{Event, LiveWriter, Outcome, RunState};
+
     let bar = crate::session::progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
     for point in &session.loaded.points {
         let nodes = session.directory.nodes(point).map_err(|error| error.to_string())?;
+        let name = crate::live::name(point);
+        let writer = LiveWriter::create(session.directory.path(), &format!("testbed-{name}"))
+            .map_err(|error| format!("live file of {name}: {error}"))?;
+        writer.say(crate::live::unix_ns(), crate::live::started("testbed", Some(name)));
         let testbed = samara_testbed::Options {
             directory: &session.loaded.directory,
             nodes: &nodes,
-            programs: &programs,
+            programs,
             ready_timeout: std::time::Duration::from_secs(options.ready_timeout),
-            private_network: private.is_ok(),
+            private_network,
+            live: &writer,
             stop: session.stop(),
         };
         let start = results.len() as u64 * crate::session::BAR_STEPS;
-        let measured = samara_testbed::run(point, testbed, |doing, share| {
+        let mut live = session.live.run(point);
+        let measured = samara_testbed::run(point, testbed, |doing, progress| {
             bar.set_message(format!("{}: {doing}", point.name()));
-            bar.set_position(start + (share * crate::session::BAR_STEPS as f64) as u64);
+            bar.set_position(start + (progress.share * crate::session::BAR_STEPS as f64) as u64);
+            live.progress(Some(doing), progress);
         });
+        let outcome = match &measured {
+            Ok(_) => Outcome::Ok,
+            Err(TestbedError::Interrupted) => Outcome::Interrupted,
+            Err(_) => Outcome::Failed,
+        };
+        writer.say(crate::live::unix_ns(), Event::Finished { outcome, message: None });
         results.push(match measured {
             Ok((measured, real)) => {
                 let result = samara_lab::results::RunResult::of_real(&measured, real);
                 session.directory.run(&measured, &result).map_err(|error| error.to_string())?;
+                live.end(RunState::Done);
                 Some(result)
             }
             Err(TestbedError::Interrupted) => None,
-            Err(error) => return Err(format!("{}: run {}: {error}", session.loaded.source, point.name())),
+            Err(error) => {
+                live.end(RunState::Failed);
+                return Err(format!("{}: run {}: {error}", session.loaded.source, point.name()));
+            }
         });
         if session.stop().load(std::sync::atomic::Ordering::SeqCst) {
             break;
         }
     }
     bar.finish_and_clear();
-    session.finish(results)
+    Ok(results)
 }
 
 /// This program, or those that were given.

@@ -257,6 +257,23 @@ fn messages_of_either_implementation_reach_everybody() {
     }
 }
 
+/// How many transactions each node had at each look, by its live file.
+fn live_totals(path: &Path) -> Vec<(String, u64)> {
+    use samara_trace::live::{Event, LiveReader, Said};
+
+    let mut totals = Vec::new();
+    let take = |said| {
+        if let Said::Line(line) = said
+            && let (Some(node), Event::Throughput { of, total, .. }) = (line.node, line.event)
+        {
+            assert_eq!(of, "transactions");
+            totals.push((node, total));
+        }
+    };
+    LiveReader::new(path).poll(usize::MAX, take).expect("the file can be read");
+    totals
+}
+
 #[test]
 fn transactions_reach_every_pool_about_once() {
     let mut testbed = Testbed::start("pools", POOLS, &[]);
@@ -267,6 +284,12 @@ fn transactions_reach_every_pool_about_once() {
     assert_eq!(metrics["incomplete"], 0, "{run}");
     let copies = metrics["duplication_factor"].as_f64().expect("a number");
     assert!((0.7..=1.02).contains(&copies), "{run}");
+    // What nodes counted was told while they did.
+    let told = live_totals(&testbed.directory.join("out/live/testbed-pools__seed_1.jsonl"));
+    for node in 0..5 {
+        let name = format!("node-{node}");
+        assert!(told.iter().any(|(of, total)| *of == name && *total > 0), "{name}: {told:?}");
+    }
     // Blocks took all of them out, at every node.
     assert_eq!(metrics["successful_txs"], 100, "{run}");
     assert!(metrics["blocks"].as_u64().is_some_and(|blocks| blocks >= 2), "{run}");

@@ -21,7 +21,7 @@ impl GossipSub {
         let chosen = chosen.into_iter().filter_map(|peer| peers.get(peer));
         let recommend = |peer: &super::peers::Peer| ExchangedPeer {
             identity: peer.info.identity.as_bytes().to_vec().into(),
-            signed_record: peer.signed_record.clone(),
+            signed_record: peer.signed_record.clone().map(|record| *record),
         };
         chosen.map(recommend).collect()
     }

@@ -13,7 +13,7 @@ const AGAIN_PENALTY: f64 = 10.0;
 impl GossipSub {
     /// The extensions that a peer has announced: the fields of its `ControlExtensions`. `None` before it has.
     pub fn extensions_of(&self, peer: PeerId) -> Option<&Bytes> {
-        self.peers.get(peer)?.extensions.as_ref()
+        self.peers.get(peer)?.extensions.as_deref()
     }
 
     /// The first frame to a peer that speaks v1.3: extensions must not come later. It leaves ahead of everything else, since an
@@ -29,7 +29,7 @@ impl GossipSub {
             && let Some(peer) = self.peers.get_mut(peer)
         {
             // Without extensions, which can only come first; as after any announcement that did not fit.
-            peer.unannounced = joined.to_vec();
+            peer.unannounced = joined.into();
             return;
         }
         self.announce(peer, joined, others, cx);
@@ -46,7 +46,7 @@ impl GossipSub {
             self.scores.add_penalty(from, AGAIN_PENALTY);
         } else {
             // A copy: a slice would keep the whole frame.
-            peer.extensions = Some(Bytes::copy_from_slice(extensions));
+            peer.extensions = Some(Box::new(Bytes::copy_from_slice(extensions)));
         }
     }
 }

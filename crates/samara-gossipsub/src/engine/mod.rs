@@ -340,7 +340,7 @@ impl GossipSub {
     /// The signed record of a peer, that peer exchange passes on. The driver knows it from the peer itself.
     pub fn set_signed_record(&mut self, peer: PeerId, record: Bytes) {
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.signed_record = Some(record);
+            peer.signed_record = Some(Box::new(record));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The peers that a node is linked to.
 
+use std::hash::BuildHasher;
+
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use samara_engine::{PeerId, PeerIdentity, PeerInfo};
+use thin_vec::ThinVec;
 
 use super::topics::PeerSet;
 use crate::ids::TopicIdx;
@@ -76,13 +79,13 @@ pub(super) struct Peer {
     /// Topics it has joined (and that are remembered), sorted.
     pub(super) topics: Vec<TopicIdx>,
     /// The extensions that it has announced (v1.3).
-    pub(super) extensions: Option<Bytes>,
+    pub(super) extensions: Option<Box<Bytes>>,
     /// Its signed record, for peer exchange.
-    pub(super) signed_record: Option<Bytes>,
+    pub(super) signed_record: Option<Box<Bytes>>,
     /// GRAFT and PRUNE that did not fit into its queue.
     pub(super) retry: Option<Box<Control>>,
     /// Own topics whose announcement did not fit into its queue.
-    pub(super) unannounced: Vec<TopicIdx>,
+    pub(super) unannounced: ThinVec<TopicIdx>,
     /// Ids that it does not want and that are remembered.
     pub(super) unwanted: u32,
     /// Since the last heartbeat:
@@ -107,7 +110,9 @@ pub(super) struct Counts {
 pub(super) struct PeerTable {
     slots: Vec<Option<Box<Peer>>>,
     connected: PeerSet,
-    by_identity: HashMap<PeerIdentity, PeerId, FixedState>,
+    /// By the hashes of their identities, which `slots` have.
+    by_identity: HashTable<PeerId>,
+    hasher: FixedState,
     /// Peers with a link that get an IDONTWANT for every message.
     pub(super) reported_to: PeerSet,
 }
@@ -117,7 +122,8 @@ impl PeerTable {
         Self {
             slots: Vec::new(),
             connected: PeerSet::default(),
-            by_identity: HashMap::with_hasher(FixedState::with_seed(seed)),
+            by_identity: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
             reported_to: PeerSet::default(),
         }
     }
@@ -126,14 +132,21 @@ impl PeerTable {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
         }
-        self.by_identity.insert(peer.info.identity.clone(), id);
+        self.forget(&peer.info.identity);
         self.connected.insert(id);
         self.slots[id.index()] = Some(Box::new(peer));
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let hash =
+            |id: &PeerId| slots[id.index()].as_ref().map_or(0, |peer| hasher.hash_one(&peer.info.identity));
+        self.by_identity.insert_unique(hash(&id), id, hash);
     }
 
     pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {
+        let identity = self.get(id)?.info.identity.clone();
+        if self.find(&identity) == Some(id) {
+            self.forget(&identity);
+        }
         let peer = self.slots.get_mut(id.index())?.take()?;
-        self.by_identity.remove(&peer.info.identity);
         self.connected.remove(id);
         self.reported_to.remove(id);
         Some(peer)
@@ -148,7 +161,18 @@ impl PeerTable {
     }
 
     pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
-        self.by_identity.get(identity).copied()
+        let is_it = |id: &PeerId| self.get(*id).is_some_and(|peer| peer.info.identity == *identity);
+        self.by_identity.find(self.hasher.hash_one(identity), is_it).copied()
+    }
+
+    /// Finds it by its identity no more.
+    fn forget(&mut self, identity: &PeerIdentity) {
+        let slots = &self.slots;
+        let is_it =
+            |id: &PeerId| slots[id.index()].as_ref().is_some_and(|peer| peer.info.identity == *identity);
+        if let Ok(entry) = self.by_identity.find_entry(self.hasher.hash_one(identity), is_it) {
+            entry.remove();
+        }
     }
 
     /// Peers with a link, sorted.

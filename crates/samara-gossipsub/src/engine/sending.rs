@@ -168,7 +168,7 @@ impl GossipSub {
             meshes.filter(|state| state.mesh.contains(peer)).map(|state| state.name.clone()).collect();
         let control = Control { graft, ..Control::default() };
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.unannounced = joined.to_vec();
+            peer.unannounced = joined.into();
         }
         self.keep_for_retry(peer, &control);
     }

@@ -1,6 +1,7 @@
 //! Topics of this node and of its peers, and peers that come and go.
 
 use samara_engine::{PeerId, PeerInfo};
+use thin_vec::ThinVec;
 
 use super::peers::{Counts, Peer, Protocol};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
@@ -93,7 +94,7 @@ impl GossipSub {
             extensions: None,
             signed_record: None,
             retry: None,
-            unannounced: Vec::new(),
+            unannounced: ThinVec::new(),
             unwanted: 0,
             counts: Counts::default(),
             info,

@@ -1,15 +1,19 @@
 //! The topics that a node knows, by number.
 
+use std::hash::BuildHasher;
+
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use samara_engine::{PeerId, Time};
+use thin_vec::ThinVec;
 
 use crate::ids::TopicIdx;
 use crate::rpc::Topic;
 
-/// Peers in the order of their numbers. Small, so that a sorted vector beats any set.
+/// Peers in the order of their numbers. Small, so that a sorted vector beats any set, and thin: a node has four for each topic that it knows, nearly all of
+/// them empty.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PeerSet(Vec<PeerId>);
+pub(super) struct PeerSet(ThinVec<PeerId>);
 
 impl PeerSet {
     pub(super) fn contains(&self, peer: PeerId) -> bool {
@@ -57,7 +61,7 @@ impl PeerSet {
 
 impl FromIterator<PeerId> for PeerSet {
     fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
-        let mut peers: Vec<PeerId> = peers.into_iter().collect();
+        let mut peers: ThinVec<PeerId> = peers.into_iter().collect();
         peers.sort_unstable();
         peers.dedup();
         Self(peers)
@@ -92,7 +96,9 @@ pub(super) struct TopicState {
 /// the topic itself, so that no peer can make the table grow beyond what it may subscribe to at a time.
 #[derive(Debug)]
 pub(super) struct TopicTable {
-    by_name: HashMap<Topic, TopicIdx, FixedState>,
+    /// By the hashes of their names, which `states` has.
+    by_name: HashTable<TopicIdx>,
+    hasher: FixedState,
     states: Vec<TopicState>,
     free: Vec<TopicIdx>,
     /// Joined topics, sorted.
@@ -104,7 +110,8 @@ pub(super) struct TopicTable {
 impl TopicTable {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            by_name: HashMap::with_hasher(FixedState::with_seed(seed)),
+            by_name: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
             states: Vec::new(),
             free: Vec::new(),
             joined: Vec::new(),
@@ -114,13 +121,21 @@ impl TopicTable {
 
     /// Keys the hash anew.
     pub(super) fn reseed(&mut self, seed: u64) {
-        let mut by_name = HashMap::with_hasher(FixedState::with_seed(seed));
-        by_name.extend(self.by_name.drain());
-        self.by_name = by_name;
+        self.hasher = FixedState::with_seed(seed);
+        let topics: Vec<TopicIdx> = self.by_name.drain().collect();
+        topics.into_iter().for_each(|topic| self.enter(topic));
     }
 
     pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
-        self.by_name.get(name).copied()
+        let is_it = |topic: &TopicIdx| self.states[topic.index()].name == *name;
+        self.by_name.find(self.hasher.hash_one(name), is_it).copied()
+    }
+
+    /// Makes a topic be found by its name.
+    fn enter(&mut self, topic: TopicIdx) {
+        let (states, hasher) = (&self.states, &self.hasher);
+        let hash = |topic: &TopicIdx| hasher.hash_one(&states[topic.index()].name);
+        self.by_name.insert_unique(hash(&topic), topic, hash);
     }
 
     /// The number of a topic, made if there is none. `special`: see [`TopicState::special`].
@@ -149,14 +164,19 @@ impl TopicTable {
                 TopicIdx(self.states.len() as u32 - 1)
             }
         };
-        self.by_name.insert(name.clone(), topic);
+        self.enter(topic);
         topic
     }
 
     /// Takes the number back if nobody needs the topic.
     pub(super) fn release(&mut self, topic: TopicIdx) {
         let state = &self.states[topic.index()];
-        if !state.local && state.subscribers.is_empty() && self.by_name.remove(&state.name).is_some() {
+        if state.local || !state.subscribers.is_empty() {
+            return;
+        }
+        let hash = self.hasher.hash_one(&state.name);
+        if let Ok(entry) = self.by_name.find_entry(hash, |known| *known == topic) {
+            entry.remove();
             self.free.push(topic);
         }
     }

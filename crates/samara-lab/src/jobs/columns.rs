@@ -48,6 +48,14 @@ impl Columns {
         Self { topics, index, messages }
     }
 
+    /// Which column a message is: published messages are recognised by their place in memory.
+    pub fn id_of(&self, topic: &Topic, message: &Arc<Message>) -> Option<ColumnId> {
+        let column = *self.index.get(topic)?;
+        let slots = self.messages.iter().skip(column as usize).step_by(self.topics.len());
+        let slot = slots.zip(0..).find(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, slot)| slot)?;
+        Some(slot * self.count() + column)
+    }
+
     /// How many columns a block has.
     pub fn count(&self) -> u32 {
         self.topics.len() as u32
@@ -158,20 +166,12 @@ impl ColumnsNode {
         }
     }
 
-    /// Which column a message is: published messages are recognised by their payload's place in memory.
-    fn column_of(&self, topic: &Topic, message: &Arc<Message>) -> Option<ColumnId> {
-        let column = *self.shared.index.get(topic)?;
-        let slots = self.shared.messages.iter().skip(column as usize).step_by(self.shared.topics.len());
-        let slot = slots.zip(0..).find(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, slot)| slot)?;
-        Some(slot * self.shared.count() + column)
-    }
-
     fn relay(&mut self, cx: &mut Context<'_, RpcFrame, Told>) {
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             match event {
                 Event::Message { key, topic, message, from: None, .. } => {
-                    if let Some(column) = self.column_of(&topic, &message) {
+                    if let Some(column) = self.shared.id_of(&topic, &message) {
                         self.columns.insert(key, column);
                     }
                 }
@@ -205,7 +205,7 @@ impl ColumnsNode {
         from: PeerId,
         cx: &mut Context<'_, RpcFrame, Told>,
     ) {
-        if let Some(column) = self.column_of(topic, message) {
+        if let Some(column) = self.shared.id_of(topic, message) {
             self.columns.insert(key, column);
             cx.emit(Told::Copy { column, from: self.hosts[from.index()], first: true });
         }

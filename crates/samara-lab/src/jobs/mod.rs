@@ -6,4 +6,5 @@ pub mod group;
 pub mod handover;
 pub mod messages;
 mod processor;
+pub mod relay;
 pub mod transactions;

@@ -18,8 +18,17 @@ const COMPLETE: &str = "complete";
 /// The file whose presence says that something is missing.
 const UNFINISHED: &str = "unfinished";
 /// All that a result consists of.
-const PARTS: [&str; 8] =
-    [COMPLETE, UNFINISHED, "scenario.toml", "summary.json", "report.html", "figures", "runs", "nodes"];
+const PARTS: [&str; 9] = [
+    COMPLETE,
+    UNFINISHED,
+    "scenario.toml",
+    "summary.json",
+    "report.html",
+    "figures",
+    "runs",
+    "nodes",
+    "live",
+];
 
 /// Why a results directory cannot be used.
 #[derive(Debug, Error)]
@@ -126,6 +135,7 @@ impl ResultsDirectory {
             Measured::Transactions(measured) => &measured.point,
             Measured::Group(measured) => &measured.point,
             Measured::Handover(measured) => &measured.point,
+            Measured::Relay(measured) => &measured.point,
         };
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
@@ -143,6 +153,9 @@ impl ResultsDirectory {
                 tables::group(&directory, measured, result)?;
             }
             (Measured::Handover(_), RunResult::Handover(result)) => tables::handover(&directory, result)?,
+            (Measured::Relay(measured), RunResult::Relay(result)) => {
+                result.tables(&directory, measured)?;
+            }
             _ => unreachable!("a result is of the kind of its measurement"),
         }
         tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;

@@ -7,6 +7,7 @@ mod group;
 mod handover;
 mod messages;
 mod metric;
+mod relay;
 mod saved;
 mod summary;
 mod tables;
@@ -20,19 +21,24 @@ pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use messages::{MessageMetrics, message_metrics};
 pub use metric::{Better, better, is_first, rank};
+pub use relay::{RelayMetrics, relay_metrics};
 pub use saved::{Curve, Saved, SavedRun};
-pub use summary::{Metrics, RealRun, Run, Summary, combined_digest};
+pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
 pub use tables::TableError;
 pub(crate) use tables::write_table;
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;
 
+use samara_mix::Phase;
+
 use crate::measure::Delivery;
 use crate::measure::messages::MessageRow;
+use crate::measure::relay::{PhaseTimes, RoundRow, WorkSpan};
 use crate::measure::transactions::TxRow;
 use crate::run::{
-    BatchTimes, BlockRow, ColumnsMeasured, HandoverMeasured, Measured, MessagesMeasured, TransactionsMeasured,
+    BatchTimes, BlockRow, ColumnsMeasured, HandoverMeasured, Harm, Measured, MessagesMeasured,
+    TransactionsMeasured,
 };
 use crate::scenario::Loaded;
 
@@ -49,6 +55,8 @@ pub enum RunResult {
     Group(Box<GroupResult>),
     /// Of batches that one node hands to another.
     Handover(Box<HandoverResult>),
+    /// Of teams that mix batches.
+    Relay(Box<RelayResult>),
 }
 
 /// What is kept of a run with blocks of columns.
@@ -160,6 +168,33 @@ pub struct HandoverResult {
     pub description: String,
 }
 
+/// What is kept of a run with a relay. Times are nanoseconds of the run.
+#[derive(Clone, Debug)]
+pub struct RelayResult {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The figures.
+    pub metrics: RelayMetrics,
+    /// Round by round.
+    pub rounds: Vec<RoundRow>,
+    /// By round, node and phase: when things happened.
+    pub phases: Vec<((u64, u32, Phase), PhaseTimes)>,
+    /// What cores worked on.
+    pub work: Vec<WorkSpan>,
+    /// What faults did to nodes.
+    pub harm: Vec<Harm>,
+    /// When payloads began to come.
+    pub begun: u64,
+    /// When the last round was over.
+    pub over: u64,
+    /// What the scenario calls the variant.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// The series that it is drawn with.
+    pub series: String,
+}
+
 impl RunResult {
     /// Takes what is needed out of the measurements of a run.
     pub fn of(measured: &Measured) -> Self {
@@ -172,6 +207,7 @@ impl RunResult {
             }
             Measured::Group(measured) => Self::Group(Box::new(GroupResult::of(run, measured))),
             Measured::Handover(measured) => Self::Handover(Box::new(HandoverResult::of(run, measured))),
+            Measured::Relay(measured) => Self::Relay(Box::new(RelayResult::of(run, measured))),
         }
     }
 
@@ -184,6 +220,7 @@ impl RunResult {
             Self::Transactions(result) => &mut result.run,
             Self::Group(result) => &mut result.run,
             Self::Handover(result) => &mut result.run,
+            Self::Relay(result) => &mut result.run,
         };
         run.real = Some(real);
         result
@@ -197,6 +234,7 @@ impl RunResult {
             Self::Transactions(result) => &result.run,
             Self::Group(result) => &result.run,
             Self::Handover(result) => &result.run,
+            Self::Relay(result) => &result.run,
         }
     }
 }
@@ -275,7 +313,7 @@ impl TransactionsResult {
 }
 
 /// Sets figures of transactions beside those of the scenario's first run, and figures of groups beside those of the first run with as
-/// many senders; in either case with the same values of the sweep and the same seed.
+/// many senders, those of relays beside the first run of their series; in all cases with the same values of the sweep and the same seed.
 pub fn relate(loaded: &Loaded, results: &mut [RunResult]) {
     let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name).clone();
     let all = results.to_vec();
@@ -290,6 +328,16 @@ pub fn relate(loaded: &Loaded, results: &mut [RunResult]) {
             }
             RunResult::Group(result) => {
                 if let Some(RunResult::Group(base)) = same.next() {
+                    result.relate(base);
+                }
+            }
+            RunResult::Relay(result) => {
+                let is_base = |base: &&RelayResult| base.series == result.series;
+                let mut bases = same.filter_map(|other| match other {
+                    RunResult::Relay(base) => Some(&**base),
+                    _ => None,
+                });
+                if let Some(base) = bases.find(is_base) {
                     result.relate(base);
                 }
             }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, TransactionMetrics, column_metrics,
-    group_metrics, handover_metrics, message_metrics, transaction_metrics,
+    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, RelayMetrics, TransactionMetrics,
+    column_metrics, group_metrics, handover_metrics, message_metrics, relay_metrics, transaction_metrics,
 };
 use crate::measure::Statistics;
 use crate::run::Measured;
@@ -32,8 +32,26 @@ pub struct Summary {
     pub peak_rss_bytes: u64,
     /// Steps of all simulations.
     pub steps: u64,
+    /// What each process had to do, where several simulated one network together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessUse>,
     /// Run by run.
     pub runs: Vec<Run>,
+}
+
+/// What one of several processes had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProcessUse {
+    /// Hosts that it simulated.
+    pub hosts: u32,
+    /// Its processor time. Waiting for others takes some, too.
+    pub cpu_s: f64,
+    /// How long it waited for others, and for what they sent.
+    pub waited_s: f64,
+    /// Bytes that it sent to others.
+    pub sent_bytes: u64,
+    /// The most memory that it has had.
+    pub peak_rss_bytes: u64,
 }
 
 /// What is known of a run on real nodes beyond its figures.
@@ -91,6 +109,8 @@ pub enum Metrics {
     Group(Box<GroupMetrics>),
     /// Batches that one node hands to another.
     Handover(Box<HandoverMetrics>),
+    /// Batches that teams mix.
+    Relay(Box<RelayMetrics>),
 }
 
 impl Run {
@@ -117,6 +137,10 @@ impl Run {
                 let metrics = Metrics::Handover(Box::new(handover_metrics(measured)));
                 Self::new(&measured.point, measured.digest, measured.steps, metrics)
             }
+            Measured::Relay(measured) => {
+                let metrics = Metrics::Relay(Box::new(relay_metrics(measured)));
+                Self::new(&measured.point, measured.digest, measured.steps, metrics)
+            }
         }
     }
 
@@ -127,6 +151,9 @@ impl Run {
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
         let scenario = &point.scenario;
         match (&scenario.group, &scenario.transactions, &scenario.messages) {
+            _ if let Some(relay) = &scenario.relay => {
+                parameters.insert("batch".to_owned(), relay.batch.into())
+            }
             _ if let Some(handover) = &scenario.handover => {
                 parameters.insert("payloads".to_owned(), handover.payloads.into())
             }

@@ -220,7 +220,7 @@ pub(super) fn group(
     write(&directory.join("traffic.parquet"), nodes)
 }
 
-fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+pub(super) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
@@ -246,7 +246,7 @@ fn message_rows(path: &Path, result: &MessagesResult) -> Result<(), TableError> 
 }
 
 /// A cumulative distribution.
-fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
+pub(super) fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
     let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
     let (values, shares) = points.iter().copied().unzip();
     write(path, vec![(name, column(values)), ("share", column(shares))])
@@ -292,7 +292,11 @@ fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Res
 }
 
 /// What every host sent and received from the first publication on.
-fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Vec<(&'static str, ArrayRef)> {
+pub(super) fn traffic(
+    stats: &[HostStats],
+    hosts: &Hosts,
+    scenario: &Scenario,
+) -> Vec<(&'static str, ArrayRef)> {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
     let count = |value: fn(&HostStats) -> u64| {
@@ -342,7 +346,7 @@ pub(super) fn configuration(path: &Path, rows: &[(String, String)]) -> Result<()
     )
 }
 
-fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
+pub(super) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
     let file = File::create(path).map_err(|error| TableError::of(path, error.into()))?;
     write_table(file, path, columns)
 }

@@ -1,14 +1,16 @@
 //! Blocks of columns, published by one node and kept by some.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_engine::{NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
-use samara_sim::{HostStats, SimConfig, Simulation, identity_of};
+use samara_sim::{HostStats, Ranks, SimConfig, Simulation, identity_of, part_of};
 
-use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use super::parts::{Next, Parts};
+use super::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
 use crate::jobs::columns::{Columns, ColumnsNode, Command, Told};
 use crate::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
@@ -46,18 +48,20 @@ pub struct ColumnsMeasured {
     pub latency_raised: bool,
 }
 
-/// Runs a point.
+/// Runs a point, in this process or together with others; of these only the first gets a result.
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    mut progress: impl FnMut(f64),
-) -> Result<ColumnsMeasured, RunError> {
+    mut ranks: Option<&mut dyn Ranks>,
+    mut progress: impl FnMut(Progress),
+) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
     let graph =
         topology::build(scenario, &custody, options.directory, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, custody, &graph.edges, options.threads)?;
-    let mut sim = setup.simulation()?;
+    let own = ranks.as_ref().map(|ranks| part_of(setup.count(), ranks.rank(), ranks.count()));
+    let mut sim = setup.simulation(own.unwrap_or(0..setup.count()))?;
     setup.schedule_links(&mut sim, &graph.edges);
     super::schedule_faults(&mut sim, scenario, point.seed, &setup.hosts);
     let workload = &scenario.workload;
@@ -67,65 +71,109 @@ pub(super) fn run(
     for (slot, at) in (0..).zip(&published) {
         sim.command(Time::from_nanos(*at), workload.publisher, setup.publish(slot));
     }
-    let nodes = scenario.network.nodes;
+    drop(graph);
+    let mut parts = Parts::new(sim, ranks.take(), &setup.shared);
+    let watched = watch(&setup, &mut parts, &published, options.stop, &mut progress)?;
+    progress(how_far(1.0, &parts, &watched.collector));
+    measured(point, setup, &mut parts, watched, published)
+}
+
+/// What was seen while a simulation ran.
+struct Watched {
+    collector: Collector,
+    /// What the hosts of this process had done when the first slot was published.
+    before: Vec<HostStats>,
+    mesh_size: f64,
+    publisher_windows: Vec<f64>,
+    end: u64,
+}
+
+/// Simulates until everything has arrived, or the deadline of the last slot is over.
+fn watch(
+    setup: &Setup<'_>,
+    parts: &mut Parts<'_>,
+    published: &[u64],
+    stop: &AtomicBool,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Watched, RunError> {
+    let workload = &setup.scenario.workload;
+    let nodes = setup.scenario.network.nodes;
     let mut collector =
         Collector::new(workload.columns, workload.slots, &setup.custody, workload.publisher, nodes);
     let end = published.last().map_or(0, |last| last + workload.deadline.nanos());
-    let mut now = 0;
-    let mut before = Vec::new();
-    let mut mesh_size = 0.0;
+    let (mut now, mut before, mut mesh_size) = (0, Vec::new(), 0.0);
     let mut publisher_windows = Vec::new();
     while now < end {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
-        }
         let slot = publisher_windows.len();
         if published.get(slot) == Some(&now) {
             if slot == 0 {
-                before = (0..setup.count()).map(|host| *sim.stats(host)).collect();
-                mesh_size = setup.mesh_size(&sim);
+                before = parts.hosts().map(|host| *parts.sim.stats(host)).collect();
+                mesh_size = setup.mesh_size(parts)?;
             }
-            publisher_windows.push(setup.publisher_window(&sim));
+            publisher_windows.push(setup.publisher_window(parts)?);
         }
         let next_slot = published.get(publisher_windows.len()).copied().unwrap_or(end);
         let until = (now + SLICE_NANOS).min(next_slot).min(end);
-        sim.run_until(Time::from_nanos(until), |record| match record.event {
+        parts.run_until(until, |at, host, told| match told {
             Told::Copy { column, from, first } => {
-                collector.copy(CopyRow { at: record.at.as_nanos(), host: record.host, from, column, first });
+                collector.copy(CopyRow { at, host, from, column, first });
             }
             Told::Lost => collector.lost(),
-        });
+        })?;
         now = until;
-        progress(now as f64 / end as f64);
+        progress(how_far(now as f64 / end as f64, parts, &collector));
         let all_published = publisher_windows.len() == published.len();
         let quiet = now > collector.last_copy_at() + QUIET_NANOS;
-        if all_published && quiet && collector.missing_until(workload.slots) == 0 {
-            break;
+        let is_over = all_published && quiet && collector.missing_until(workload.slots) == 0;
+        let own = match stop.load(Ordering::Relaxed) {
+            true => Next::Interrupted,
+            false if is_over => Next::Over,
+            false => Next::On,
+        };
+        match parts.next(own)? {
+            Next::Interrupted => return Err(RunError::Interrupted),
+            Next::Over => break,
+            Next::On => {}
         }
     }
-    progress(1.0);
-    let traffic = (0..setup.count()).map(|host| since(sim.stats(host), before.get(host as usize))).collect();
-    Ok(ColumnsMeasured {
+    Ok(Watched { collector, before, mesh_size, publisher_windows, end: now })
+}
+
+/// What all processes measured, at the first.
+fn measured(
+    point: &Point,
+    setup: Setup<'_>,
+    parts: &mut Parts<'_>,
+    watched: Watched,
+    published: Vec<u64>,
+) -> Result<Option<ColumnsMeasured>, RunError> {
+    let Watched { collector, before, mesh_size, publisher_windows, end } = watched;
+    let hosts = parts.hosts();
+    let own: Vec<HostStats> =
+        hosts.clone().zip(0..).map(|(host, at)| since(parts.sim.stats(host), before.get(at))).collect();
+    let traffic = parts.traffic(&own)?;
+    let [withdrawn, steps] = parts.sum([setup.withdrawn(parts), parts.sim.steps()])?;
+    let digest = parts.digest()?;
+    if !parts.is_first() {
+        return Ok(None);
+    }
+    let everything = collector.missing_until(point.scenario.workload.slots) == 0;
+    let (custody, shared) = (&setup.custody, &setup.shared);
+    Ok(Some(ColumnsMeasured {
         point: point.clone(),
-        measured_nanos: now - published.first().copied().unwrap_or(0).min(now),
+        measured_nanos: end - published.first().copied().unwrap_or(0).min(end),
         traffic,
-        lower_bound_ms: columns_bound_ms(
-            scenario,
-            &setup.custody,
-            &setup.hosts,
-            &setup.shared,
-            collector.missing_until(workload.slots) == 0,
-        ),
-        withdrawn: setup.withdrawn(&sim),
+        lower_bound_ms: columns_bound_ms(setup.scenario, custody, &setup.hosts, shared, everything),
+        withdrawn,
         mesh_size,
         publisher_windows,
-        digest: sim.digest(),
-        steps: sim.steps(),
-        latency_raised: sim.latency_was_raised(),
+        digest,
+        steps,
+        latency_raised: parts.sim.latency_was_raised(),
         hosts: setup.hosts,
         collector,
         published,
-    })
+    }))
 }
 
 /// What a run is made of.
@@ -198,7 +246,8 @@ impl<'a> Setup<'a> {
         self.hosts.configs.len() as u32
     }
 
-    fn simulation(&self) -> Result<Simulation<ColumnsNode>, RunError> {
+    /// The simulation of some of the hosts.
+    fn simulation(&self, part: Range<u32>) -> Result<Simulation<ColumnsNode>, RunError> {
         let config = SimConfig {
             seed: self.seed,
             threads: self.threads,
@@ -222,8 +271,9 @@ impl<'a> Setup<'a> {
             let joins = custody[host as usize].clone();
             (ColumnsNode::new(gossip, Arc::clone(&shared), joins, validation[host as usize]), outbox)
         };
-        let mut sim = Simulation::new(config, self.hosts.configs.clone(), Arc::new(factory))
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
+        let mut sim =
+            Simulation::part_of_network(config, self.hosts.configs.clone(), Arc::new(factory), part)
+                .map_err(|error| RunError::Scenario(error.to_string()))?;
         let protocol: Arc<str> = self.scenario.gossipsub.version.protocol().into();
         sim.set_protocol(move |_, _| Arc::clone(&protocol));
         Ok(sim)
@@ -252,33 +302,54 @@ impl<'a> Setup<'a> {
         }
     }
 
-    fn mesh_size(&self, sim: &Simulation<ColumnsNode>) -> f64 {
+    /// The mean size of meshes, at the first process.
+    fn mesh_size(&self, parts: &mut Parts<'_>) -> Result<f64, RunError> {
         let (mut total, mut meshes) = (0, 0);
-        for host in 0..self.count() {
-            let gossip = sim.node(host).gossip();
+        for host in parts.hosts() {
+            let gossip = parts.sim.node(host).gossip();
             for topic in gossip.subscriptions() {
-                total += gossip.mesh_peers(topic).len();
+                total += gossip.mesh_peers(topic).len() as u64;
                 meshes += 1;
             }
         }
-        f64::from(total as u32) / f64::from(meshes.max(1))
+        let [total, meshes] = parts.sum([total, meshes])?;
+        Ok(total as f64 / meshes.max(1) as f64)
     }
 
-    fn publisher_window(&self, sim: &Simulation<ColumnsNode>) -> f64 {
+    /// The mean congestion window of the publisher's links, at the first process.
+    fn publisher_window(&self, parts: &mut Parts<'_>) -> Result<f64, RunError> {
         let publisher = self.scenario.workload.publisher;
-        let windows: Vec<f64> = (0..self.count())
-            .filter_map(|host| sim.handle_of(publisher, host))
-            .map(|peer| sim.congestion_window(publisher, peer))
-            .collect();
-        windows.iter().sum::<f64>() / windows.len().max(1) as f64
+        let mut windows = Vec::new();
+        if parts.hosts().contains(&publisher) {
+            windows = (0..self.count())
+                .filter_map(|host| parts.sim.handle_of(publisher, host))
+                .map(|peer| parts.sim.congestion_window(publisher, peer))
+                .collect();
+        }
+        let windows = parts.of_one(&windows)?;
+        Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
     }
 
-    fn withdrawn(&self, sim: &Simulation<ColumnsNode>) -> u64 {
+    /// Copies that the hosts of this process withdrew.
+    fn withdrawn(&self, parts: &Parts<'_>) -> u64 {
         let lanes = self.config.outbox_config().lanes.len() as u8;
-        (0..self.count())
-            .flat_map(|host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane))))
-            .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
-            .sum()
+        let of_host = |host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane)));
+        let copies = |(host, lane)| parts.sim.outbox(host).counters(lane).withdrawn.copies;
+        parts.hosts().flat_map(of_host).map(copies).sum()
+    }
+}
+
+/// How far the run is, as the first process knows it.
+fn how_far(share: f64, parts: &Parts<'_>, collector: &Collector) -> Progress {
+    let expected = collector.deliveries().len();
+    Progress {
+        share,
+        virtual_nanos: Some(parts.sim.now().as_nanos()),
+        deliveries: Some((expected - collector.missing()) as u64),
+        deliveries_expected: Some(expected as u64),
+        copies: Some(collector.copies().len() as u64),
+        // Those of other processes are told at the end only.
+        steps: parts.is_alone().then(|| parts.sim.steps()),
     }
 }
 

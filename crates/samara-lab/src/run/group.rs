@@ -10,7 +10,7 @@ use samara_ring::jgroups::{DaisyConfig, Daisychain};
 use samara_ring::{Config, Federation, FederationConfig, Ring};
 use samara_sim::{GateStats, HostStats, NodeFactory, SimConfig, Simulation, identity_of};
 
-use super::{RunError, RunOptions, since};
+use super::{Progress, RunError, RunOptions, since};
 use crate::jobs::group::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
@@ -143,7 +143,7 @@ fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(f64),
+    progress: impl FnMut(Progress),
 ) -> Result<GroupMeasured, RunError> {
     let scenario = &point.scenario;
     let group = scenario.group.clone().unwrap_or_default();
@@ -195,7 +195,7 @@ impl World<'_> {
         self,
         mut config: Config,
         source: Source,
-        progress: impl FnMut(f64),
+        progress: impl FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
         config.seeds = (0..self.point.scenario.network.nodes).map(identity_of).collect();
         let (config, ledgers) = (Arc::new(config), self.ledgers.clone());
@@ -215,7 +215,7 @@ impl World<'_> {
         self,
         config: Config,
         source: Source,
-        progress: impl FnMut(f64),
+        progress: impl FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
         let scenario = &self.point.scenario;
         let regions = self.hosts.configs.iter().map(|host| host.region);
@@ -246,7 +246,7 @@ impl World<'_> {
         self.run(Arc::new(node), progress)
     }
 
-    fn daisychain(self, source: Source, progress: impl FnMut(f64)) -> Result<GroupMeasured, RunError> {
+    fn daisychain(self, source: Source, progress: impl FnMut(Progress)) -> Result<GroupMeasured, RunError> {
         let (fates, ledgers) = (self.fates.clone(), self.ledgers.clone());
         let node = move |host: u32| {
             let ledger = Arc::clone(&ledgers[host as usize]);
@@ -265,7 +265,7 @@ impl World<'_> {
     fn run<M: Member + 'static>(
         self,
         factory: NodeFactory<M>,
-        progress: impl FnMut(f64),
+        progress: impl FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
         let (scenario, seed) = (&self.point.scenario, self.point.seed);
         let config = SimConfig {
@@ -327,7 +327,7 @@ impl World<'_> {
     fn watch<M: Member>(
         &self,
         sim: &mut Simulation<M>,
-        mut progress: impl FnMut(f64),
+        mut progress: impl FnMut(Progress),
     ) -> Result<Watched, RunError> {
         let begin = self.group.warm_up.nanos();
         let mut watched = Watched::default();
@@ -342,7 +342,7 @@ impl World<'_> {
         loop {
             now += SLICE_NANOS;
             self.until(sim, now, &mut watched)?;
-            progress(self.share_done(now));
+            progress(self.how_far(self.share_done(now), sim));
             let last = self.last_delivery();
             let is_given_up = now > last.max(least) + self.group.patience.nanos();
             if is_given_up || now >= least && self.is_complete() {
@@ -356,7 +356,7 @@ impl World<'_> {
         watched.looks[2] = look(sim, self.point.scenario.network.nodes);
         self.until(sim, now + DRAIN_NANOS + IDLE_NANOS, &mut watched)?;
         watched.looks[3] = look(sim, self.point.scenario.network.nodes);
-        progress(1.0);
+        progress(self.how_far(1.0, sim));
         Ok(watched)
     }
 
@@ -408,6 +408,22 @@ impl World<'_> {
             let ledger = lock(&self.ledgers[host]);
             wanted.iter().all(|(origin, count)| ledger.received[*origin].count() >= *count)
         })
+    }
+
+    fn how_far<M: Member>(&self, share: f64, sim: &Simulation<M>) -> Progress {
+        let (steady, senders) = (self.steady().count() as u64, self.group.senders(self.ledgers.len() as u32));
+        let delivered = self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum();
+        Progress {
+            share,
+            virtual_nanos: Some(sim.now().as_nanos()),
+            deliveries: Some(delivered),
+            deliveries_expected: self
+                .group
+                .count()
+                .map(|count| u64::from(count) * u64::from(senders) * steady),
+            copies: None,
+            steps: Some(sim.steps()),
+        }
     }
 
     /// About how much of the run is done.

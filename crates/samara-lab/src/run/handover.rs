@@ -9,7 +9,7 @@ use samara_sim::{
     Connection, Control, HostConfig, Http2Config, NodeFactory, SimConfig, Simulation, Transport, Window,
 };
 
-use super::{RunError, RunOptions};
+use super::{Progress, RunError, RunOptions};
 use crate::jobs::handover::{Act, Node, Told};
 use crate::network;
 use crate::scenario::{Handover, Point};
@@ -92,7 +92,7 @@ impl Mechanism {
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    mut progress: impl FnMut(f64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<HandoverMeasured, RunError> {
     let handover = point.scenario.handover.clone().unwrap_or_default();
     let mut transport = network::transport(&point.scenario);
@@ -100,7 +100,7 @@ pub(super) fn run(
     let runs = Mechanism::ALL.len() as f64 + 1.0;
     let mut run = |number: usize, transport: &Transport, rates: &[HostConfig]| {
         simulate(point, &handover, options, (transport, rates), |done| {
-            progress((number as f64 + done) / runs)
+            progress(Progress { share: (number as f64 + done.share) / runs, ..done })
         })
     };
     let (sim, batches) = run(0, &transport, &rates)?;
@@ -125,7 +125,7 @@ fn simulate(
     handover: &Handover,
     options: RunOptions<'_>,
     (transport, rates): (&Transport, &[HostConfig]),
-    mut progress: impl FnMut(f64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<(Simulation<Node>, Vec<BatchTimes>), RunError> {
     let scenario = &point.scenario;
     let config = SimConfig {
@@ -172,7 +172,14 @@ fn simulate(
             let message = format!("batch {} does not arrive within an hour", whole + 1);
             return Err(RunError::Scenario(message));
         }
-        progress(whole as f64 / f64::from(handover.batches));
+        progress(Progress {
+            share: whole as f64 / f64::from(handover.batches),
+            virtual_nanos: Some(sim.now().as_nanos()),
+            deliveries: Some(whole as u64),
+            deliveries_expected: Some(handover.batches.into()),
+            copies: None,
+            steps: Some(sim.steps()),
+        });
     }
     Ok((sim, batches))
 }

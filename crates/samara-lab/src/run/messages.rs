@@ -17,7 +17,7 @@ use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, SimConfig, Simulation, identity_of};
 
-use super::{QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use super::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
 use crate::jobs::baselines::{BaselineMember, BaselineStream};
 use crate::jobs::messages::{Counts, GossipMember, Member, Publish, Stream, Told};
 use crate::measure::messages::MessageCollector;
@@ -88,7 +88,7 @@ impl Plan {
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(f64),
+    progress: impl FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
     let messages = scenario.messages.clone().unwrap_or_default();
@@ -126,7 +126,7 @@ pub(super) fn run(
     }
 }
 
-fn gossipsub(world: World<'_>, progress: impl FnMut(f64)) -> Result<MessagesMeasured, RunError> {
+fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
     let World { messages, plan, point, .. } = &world;
     let stream = Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
     let mut config = world.scenario().gossipsub.build(None);
@@ -159,7 +159,7 @@ fn gossipsub(world: World<'_>, progress: impl FnMut(f64)) -> Result<MessagesMeas
 /// A baseline, on default parameters. Bounds take the payload as the whole frame.
 fn baseline<B: Baseline + 'static>(
     world: World<'_>,
-    progress: impl FnMut(f64),
+    progress: impl FnMut(Progress),
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
 ) -> Result<MessagesMeasured, RunError> {
     let World { messages, plan, point, .. } = &world;
@@ -196,7 +196,7 @@ impl World<'_> {
         self,
         factory: Factory<M>,
         frame_bytes: u32,
-        progress: impl FnMut(f64),
+        progress: impl FnMut(Progress),
     ) -> Result<MessagesMeasured, RunError> {
         let (scenario, nodes) = (self.scenario(), self.scenario().network.nodes);
         let transport = network::transport(scenario);
@@ -260,7 +260,7 @@ impl World<'_> {
     fn watch<M: Member>(
         &self,
         sim: &mut Simulation<M>,
-        mut progress: impl FnMut(f64),
+        mut progress: impl FnMut(Progress),
     ) -> Result<Watched, RunError> {
         let nodes = self.scenario().network.nodes;
         let mut watched = Watched {
@@ -275,6 +275,15 @@ impl World<'_> {
         for (at, number) in self.plan.times.iter().zip(0..) {
             watched.collector.published(number, *at);
         }
+        let expected = self.plan.publishers.len() as u64 * u64::from(nodes - 1);
+        let how_far = |share, sim: &Simulation<M>, collector: &MessageCollector| Progress {
+            share,
+            virtual_nanos: Some(sim.now().as_nanos()),
+            deliveries: Some(expected - collector.missing()),
+            deliveries_expected: Some(expected),
+            copies: None,
+            steps: Some(sim.steps()),
+        };
         let mut now = 0;
         while now < end {
             if self.options.stop.load(Ordering::Relaxed) {
@@ -294,13 +303,13 @@ impl World<'_> {
                 }
                 Told::Lost { to } => *lost.entry((record.host, to)).or_default() += 1,
             });
-            progress(now as f64 / end as f64);
+            progress(how_far(now as f64 / end as f64, sim, &watched.collector));
             let quiet = now > watched.collector.latest().max(last) + QUIET_NANOS;
             if quiet && watched.collector.missing() == 0 {
                 break;
             }
         }
-        progress(1.0);
+        progress(how_far(1.0, sim, &watched.collector));
         Ok(watched)
     }
 }

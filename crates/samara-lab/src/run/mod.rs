@@ -4,13 +4,15 @@ mod columns;
 mod group;
 mod handover;
 mod messages;
+mod parts;
+mod relay;
 mod transactions;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_engine::{Engine, NodeRng, Time};
-use samara_sim::{HostStats, Simulation};
+use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
 use crate::network::{self, Hosts};
@@ -20,6 +22,7 @@ pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
+pub use relay::{Harm, RelayMeasured};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
@@ -28,6 +31,9 @@ pub enum RunError {
     /// Something in the scenario does not fit; only building the network shows it.
     #[error("{0}")]
     Scenario(String),
+    /// Several processes cannot go on together.
+    #[error("{0}")]
+    Together(String),
     /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -44,6 +50,23 @@ pub struct RunOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// How far a run is. What a kind of run does not know is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// How much of it is done: 0 to 1.
+    pub share: f64,
+    /// How much has been simulated, in nanoseconds.
+    pub virtual_nanos: Option<u64>,
+    /// What has reached somebody who was to get it.
+    pub deliveries: Option<u64>,
+    /// How much that is to be.
+    pub deliveries_expected: Option<u64>,
+    /// Copies that have arrived, those included that nobody needed.
+    pub copies: Option<u64>,
+    /// Steps of the simulation.
+    pub steps: Option<u64>,
+}
+
 /// What a run measured.
 #[derive(Debug)]
 pub enum Measured {
@@ -57,6 +80,8 @@ pub enum Measured {
     Group(Box<GroupMeasured>),
     /// Of batches that one node hands to another.
     Handover(Box<HandoverMeasured>),
+    /// Of teams that mix batches.
+    Relay(Box<RelayMeasured>),
 }
 
 /// How much of the run is simulated between two looks at the results.
@@ -64,12 +89,18 @@ const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
 const QUIET_NANOS: u64 = 1_000_000_000;
 
-/// Runs a point. `progress` is told how much of the run is done (0 to 1).
+/// Runs a point. `progress` is told how far the run is, after each slice of virtual time.
 ///
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
-pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) -> Result<Measured, RunError> {
-    if point.scenario.handover.is_some() {
+pub fn run(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<Measured, RunError> {
+    if point.scenario.relay.is_some() {
+        relay::run(point, options, progress).map(|measured| Measured::Relay(Box::new(measured)))
+    } else if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {
         group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))
@@ -78,8 +109,40 @@ pub fn run(point: &Point, options: RunOptions<'_>, progress: impl FnMut(f64)) ->
     } else if point.scenario.messages.is_some() {
         messages::run(point, options, progress).map(|measured| Measured::Messages(Box::new(measured)))
     } else {
-        columns::run(point, options, progress).map(|measured| Measured::Columns(Box::new(measured)))
+        match columns::run(point, options, None, progress)? {
+            Some(measured) => Ok(Measured::Columns(Box::new(measured))),
+            None => unreachable!("a process that is alone is the first"),
+        }
     }
+}
+
+/// Whether a scenario can be run by [`run_together`].
+///
+/// # Errors
+/// What is in the way.
+pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
+    let others = scenario.relay.is_some()
+        || scenario.handover.is_some()
+        || scenario.group.is_some()
+        || scenario.transactions.is_some()
+        || scenario.messages.is_some();
+    let what = "only blocks of columns are simulated in several processes; run this scenario in one";
+    if others { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
+}
+
+/// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
+///
+/// # Errors
+/// As [`run`]; the scenario is not about blocks of columns, or another process is gone.
+pub fn run_together(
+    point: &Point,
+    options: RunOptions<'_>,
+    ranks: &mut dyn Ranks,
+    progress: impl FnMut(Progress),
+) -> Result<Option<Measured>, RunError> {
+    check_together(&point.scenario)?;
+    let measured = columns::run(point, options, Some(ranks), progress)?;
+    Ok(measured.map(|measured| Measured::Columns(Box::new(measured))))
 }
 
 /// Dials, or simply makes, all links when the scenario says.

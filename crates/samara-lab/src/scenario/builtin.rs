@@ -31,6 +31,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-bandwidth",
         "peerdas-blobs",
         "peerdas-10k",
+        "peerdas-100k",
         "peerdas-mixed",
         "peerdas-reference",
         "peerdas-small",
@@ -62,6 +63,10 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-federation",
         "ring-federation-churn",
         "relay-window",
+        "relay",
+        "relay-pool",
+        "relay-team",
+        "relay-batch",
     )
 }
 

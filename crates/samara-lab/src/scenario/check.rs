@@ -3,6 +3,7 @@
 mod group;
 mod handover;
 mod regions;
+mod relay;
 mod transactions;
 
 use super::error::{Problem, line_of};
@@ -24,18 +25,20 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.network(scenario);
     checks.transport(scenario);
     let handover = scenario.handover.as_ref();
+    let has_own_links = scenario.group.is_some() || handover.is_some() || scenario.relay.is_some();
     match (&scenario.group, &scenario.transactions, &scenario.messages) {
+        _ if let Some(relay) = &scenario.relay => checks.relay(scenario, relay),
         _ if let Some(handover) = handover => checks.handover(scenario, handover),
         (Some(group), ..) => checks.group(scenario, group),
         (None, Some(transactions), _) => checks.transactions(scenario, transactions),
         (None, None, None) => checks.workload(scenario),
         (None, None, Some(messages)) => checks.messages(scenario, messages),
     }
-    if scenario.group.is_none() && handover.is_none() {
+    if !has_own_links {
         checks.topology(scenario);
         checks.no_group(scenario);
     }
-    if scenario.group.is_none() && scenario.transactions.is_none() && handover.is_none() {
+    if !has_own_links && scenario.transactions.is_none() {
         checks.protocol(scenario);
         checks.no_transactions(scenario);
     }

@@ -22,6 +22,8 @@ fuzz_target!(|data: &[u8]| {
         team: 3,
         batch: 8,
         batch_max: 64,
+        // Often enough that some are on their way.
+        ping: Some(Duration::from_millis(100)),
         ..Config::default()
     };
     let limits = config.limits;

@@ -80,6 +80,11 @@ impl Job {
         }
     }
 
+    /// Whether it is slots at the last node of the team, which has more to do in some phases.
+    pub fn is_last(&self) -> bool {
+        matches!(&self.task, Task::Slots { seat, .. } if seat.is_last())
+    }
+
     /// Slots that it works on.
     pub const fn slots(&self) -> u32 {
         match &self.task {

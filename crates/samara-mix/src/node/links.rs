@@ -34,6 +34,7 @@ impl Node {
                 self.metrics.owe(peer, Config::CONTROL, None, hello.clone(), cx);
             });
         }
+        self.send_pings(cx);
         self.look_at_rounds(cx);
         self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
     }

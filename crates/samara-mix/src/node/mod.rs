@@ -9,11 +9,13 @@
 //! | `slots` | slots come, are worked on, and leave |
 //! | `realtime` | batches, and what comes out |
 //! | `jobs` | which work goes first |
+//! | `ping` | how long the way is, around a team and over each link |
 
 mod jobs;
 mod key;
 mod lifecycle;
 mod links;
+mod ping;
 mod realtime;
 mod round;
 mod slots;
@@ -38,6 +40,7 @@ use crate::wire::MixFrame;
 use crate::{NodeState, Secret};
 use jobs::Jobs;
 use key::EarlyShare;
+use ping::Pings;
 use round::Round;
 
 /// The context of the engine.
@@ -75,6 +78,7 @@ pub struct Node {
     floor: u64,
     early: VecDeque<EarlyShare>,
     jobs: Jobs,
+    pings: Pings,
     metrics: Metrics,
 }
 
@@ -102,6 +106,7 @@ impl Node {
             floor: config.first_round,
             early: VecDeque::new(),
             jobs: Jobs::default(),
+            pings: Pings::default(),
             metrics: Metrics::default(),
             config,
         })
@@ -174,6 +179,10 @@ impl Node {
             }
             MixFrame::Slots(piece) if !is_scheduler => self.on_slots(from, piece, cx),
             MixFrame::Received { round, phase } if !is_scheduler => self.on_received(from, round, phase),
+            MixFrame::Ping { round, number, seat } if !is_scheduler => {
+                self.on_ping(from, round, number, seat, cx);
+            }
+            MixFrame::Echo { number, is_answer } => self.on_echo(from, number, is_answer, cx),
             _ => self.metrics.ignore(Ignored::Stranger),
         }
     }
@@ -200,9 +209,11 @@ impl Node {
         match command {
             Command::Computed(done) => self.on_done(done, cx),
             Command::Mix { round, batch } => {
-                if let Err(error) = self.mix(round, batch) {
-                    cx.emit(Event::Refused { round: Some(round), error });
-                }
+                let slots = batch.len() as u32;
+                cx.emit(match self.mix(round, batch) {
+                    Ok(()) => Event::Entered { round, slots },
+                    Err(error) => Event::Refused { round: Some(round), error },
+                });
             }
             Command::Register { sender, secret } => {
                 if let Err(error) = self.keyring.register(sender, secret) {

@@ -123,6 +123,9 @@ impl Scheduler {
                 }
                 self.remind(from, cx);
             }
+            MixFrame::Echo { number, is_answer: false } => {
+                self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
+            }
             MixFrame::Status { round, state } => self.on_status(from, round, state, cx),
             MixFrame::End { round, failure: Some(failure) } => self.on_failure(from, round, failure, cx),
             _ => self.metrics.ignore(Ignored::Stranger),

@@ -74,6 +74,7 @@ impl Scheduler {
         !team.nodes.is_empty()
             && !team.is_stale
             && team.rounds < config.rounds_per_draw
+            && config.rounds.is_none_or(|most| self.metrics.rounds < most)
             && all < config.rounds_max
             && early < config.precomputing_max
     }
@@ -95,6 +96,7 @@ impl Scheduler {
         self.metrics.rounds += 1;
         let seats = plan.team.len();
         let state = RoundState::Pending;
+        cx.emit(Event::Made { team, plan: plan.clone() });
         cx.emit(Event::Round { round: plan.round, state });
         let run = Run {
             team,

@@ -60,6 +60,22 @@ pub enum MixFrame {
         /// Of which phase.
         phase: Phase,
     },
+    /// A ping on its way around a team.
+    Ping {
+        /// A round of the team: who knows it knows the way.
+        round: u64,
+        /// Drawn by the first node, which knows it again.
+        number: u64,
+        /// The seat of the receiver.
+        seat: u16,
+    },
+    /// A ping over a link, or the answer to one.
+    Echo {
+        /// Drawn by who asks.
+        number: u64,
+        /// Which of both.
+        is_answer: bool,
+    },
 }
 
 /// Slots that travel together.
@@ -123,6 +139,12 @@ impl MixFrame {
             Self::Received { round, phase } => {
                 Body::Received(proto::Received { round: *round, phase: phase.number() })
             }
+            Self::Ping { round, number, seat } => {
+                Body::Ping(proto::Ping { round: *round, number: *number, seat: (*seat).into() })
+            }
+            Self::Echo { number, is_answer } => {
+                Body::Echo(proto::Echo { number: *number, is_answer: *is_answer })
+            }
         };
         Envelope { body: Some(body) }
     }
@@ -163,6 +185,12 @@ impl MixFrame {
                 round: received.round,
                 phase: known("received.phase", received.phase, Phase::from_number)?,
             },
+            Body::Ping(ping) => Self::Ping {
+                round: ping.round,
+                number: ping.number,
+                seat: known("ping.seat", ping.seat, |seat| u16::try_from(seat).ok())?,
+            },
+            Body::Echo(echo) => Self::Echo { number: echo.number, is_answer: echo.is_answer },
         })
     }
 }

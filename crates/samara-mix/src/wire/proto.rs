@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Envelope {
     /// What it says.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub body: Option<Body>,
 }
 
@@ -37,6 +37,12 @@ pub enum Body {
     /// A node, to one that it had slots from: it has all of the phase.
     #[prost(message, tag = "8")]
     Received(Received),
+    /// A node, to the next one: a ping around the team.
+    #[prost(message, tag = "9")]
+    Ping(Ping),
+    /// A node, to anybody it has a link to, and back: a ping over the link.
+    #[prost(message, tag = "10")]
+    Echo(Echo),
 }
 
 /// Which life of a node this is.
@@ -152,4 +158,29 @@ pub struct Received {
     /// The phase.
     #[prost(uint32, tag = "2")]
     pub phase: u32,
+}
+
+/// A ping on its way around a team.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Ping {
+    /// A round of the team.
+    #[prost(uint64, tag = "1")]
+    pub round: u64,
+    /// Drawn at random by the first node.
+    #[prost(fixed64, tag = "2")]
+    pub number: u64,
+    /// The seat of the receiver.
+    #[prost(uint32, tag = "3")]
+    pub seat: u32,
+}
+
+/// A ping over a link, or the answer to it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Echo {
+    /// Drawn at random by who asks.
+    #[prost(fixed64, tag = "1")]
+    pub number: u64,
+    /// Whether it is the answer.
+    #[prost(bool, tag = "2")]
+    pub is_answer: bool,
 }

@@ -79,6 +79,8 @@ pub struct Net {
     pub config: Config,
     pub rng: NodeRng,
     pub latency: Duration,
+    /// One way, from one host to another, where it is not `latency`.
+    pub latencies: BTreeMap<(u32, u32), Duration>,
     /// Bytes/s of each uplink; 0 for no limit.
     pub rate: u64,
     /// What a slot costs to be worked on.
@@ -126,6 +128,7 @@ impl Net {
             record: Record::default(),
             rng: NodeRng::new(seed, 0, Purpose::Network),
             latency: Duration::from_millis(5),
+            latencies: BTreeMap::new(),
             rate: 0,
             slot_cost: Duration::from_micros(20),
             pause: Duration::from_millis(5),
@@ -411,7 +414,8 @@ impl Net {
             state.busy_until = left;
             let (to, frame) = (copy.peer.0, copy.frame);
             let link = self.links[&pair(host, to)];
-            self.schedule(left + self.latency, to, What::Frame { from: host, frame, link });
+            let latency = self.latencies.get(&(host, to)).copied().unwrap_or(self.latency);
+            self.schedule(left + latency, to, What::Frame { from: host, frame, link });
             if self.rate > 0 {
                 self.schedule(left, host, What::Free);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::Time;
 use samara_mix::{Cause, Event, Failure, Mark, NodeState, Outcome, Phase, Plan, RoundState};
@@ -22,6 +23,12 @@ pub struct Record {
     pub rounds: BTreeMap<u64, Vec<(Time, RoundState)>>,
     pub marks: BTreeMap<(u64, u32, Phase, Mark), Time>,
     pub drawn: Vec<(Time, usize, Vec<u32>)>,
+    /// By round: at which host, when, and how many slots.
+    pub entered: BTreeMap<u64, (u32, Time, u32)>,
+    /// By host and team.
+    pub loops: Vec<(u32, Vec<u32>, Option<Duration>)>,
+    /// By host and other side.
+    pub round_trips: BTreeMap<(u32, u32), Vec<Option<Duration>>>,
     pub refused: Vec<String>,
     /// Hosts that forgot everything: of rounds before that, nothing need be told.
     pub restarted: BTreeSet<u32>,
@@ -65,7 +72,13 @@ impl Record {
             }
             Event::Drawn { team, nodes } => self.drawn.push((now, team, nodes)),
             Event::Refused { error, .. } => self.refused.push(error.to_string()),
-            Event::Compute(_) => {}
+            Event::Entered { round, slots } => {
+                let twice = self.entered.insert(round, (host, now, slots));
+                assert!(twice.is_none(), "round {round} took a batch twice");
+            }
+            Event::Looped { team, took } => self.loops.push((host, team, took)),
+            Event::RoundTrip { node, took } => self.round_trips.entry((host, node)).or_default().push(took),
+            Event::Compute(_) | Event::Made { .. } => {}
         }
     }
 

@@ -6,6 +6,7 @@ mod common;
 mod faults;
 mod hostile;
 mod memory;
+mod pings;
 mod pipelining;
 mod properties;
 mod replays;

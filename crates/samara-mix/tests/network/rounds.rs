@@ -149,3 +149,14 @@ fn teams_share_a_pool_and_are_drawn_anew() {
         net.record.plans.values().map(|plan| plan.team.clone()).collect();
     assert!(teams.len() > 6);
 }
+
+#[test]
+fn no_more_rounds_are_made_than_are_wanted() {
+    let rounds = Some(7);
+    let mut net =
+        Net::new(6, samara_mix::Config { rounds, rounds_per_draw: 2, ..config(5, 5, Group::Model) });
+    net.run_for(Duration::from_secs(10));
+    net.record.check(&[]);
+    assert_eq!(net.record.complete(), (0..7).collect::<Vec<u64>>());
+    assert_eq!(net.engine(net.scheduler()).metrics().rounds, 7);
+}

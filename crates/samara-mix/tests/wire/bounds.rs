@@ -57,6 +57,7 @@ fn values_that_stand_for_nothing_are_refused() {
         (&[0x42, 2, 0x10, 99], "received.phase"),
         (&[0x2a, 2, 0x10, 6], "status.state"),
         (&[0x22, 2, 0x10, 8], "end.cause"),
+        (&[0x4a, 4, 0x18, 0x80, 0x80, 0x04], "ping.seat"),
         // A culprit of nothing.
         (&[0x22, 2, 0x18, 1], "end.cause"),
         (&[0x12, 2, 0x38, 4], "create.shape"),

@@ -55,6 +55,12 @@ pub(crate) fn frame() -> impl Strategy<Value = MixFrame> {
             }
         ),
         (any::<u64>(), phase()).prop_map(|(round, phase)| MixFrame::Received { round, phase }),
+        (any::<u64>(), any::<u64>(), any::<u16>()).prop_map(|(round, number, seat)| MixFrame::Ping {
+            round,
+            number,
+            seat
+        }),
+        (any::<u64>(), any::<bool>()).prop_map(|(number, is_answer)| MixFrame::Echo { number, is_answer }),
     ]
 }
 

@@ -37,6 +37,8 @@ fn frames_have_these_bytes() {
         (MixFrame::Share { round: 300, origin: 2, is_complete: true, key }, "320b08ac021002180122020708"),
         (MixFrame::Slots(piece), "3a0f08ac02100418052203010203 2a0104"),
         (MixFrame::Received { round: 300, phase: Phase::Result }, "420508ac021005"),
+        (MixFrame::Ping { round: 300, number: 1, seat: 2 }, "4a0e08ac021101000000000000001802"),
+        (MixFrame::Echo { number: 1, is_answer: true }, "520b0901000000000000001001"),
     ];
     for (frame, expected) in frames {
         let mut written = Vec::new();

@@ -189,7 +189,7 @@ impl<N: Engine> Host<N> {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Up;
         let info = PeerInfo {
-            identity: identity_of(link.peer),
+            identity: world.identities[link.peer as usize].clone(),
             outbound: link.outbound,
             address: Some(address_of(link.peer)),
             protocol: (world.protocol)(self.id, link.peer),

@@ -257,6 +257,9 @@ impl<N: Engine> Host<N> {
             if let Some(action) = self.actions[index as usize].take() {
                 self.act(now, action, world);
             }
+            if self.actions.len() as u32 == index + 1 && self.actions.iter().all(Option::is_none) {
+                self.actions = Vec::new();
+            }
             return;
         }
         if incarnation != self.incarnation || !self.running {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use samara_lab::jobs::transactions::TxNumber;
 use samara_lab::measure::transactions::Uptime;
-use samara_lab::run::{BlockRow, Clients, Submission, proposers};
+use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
 use samara_lab::scenario::{Point, Transactions};
+use samara_trace::live::LiveWriter;
 
 use crate::TestbedError;
 use crate::client::{Arrival, Client, Made, PlannedTx};
@@ -69,8 +70,8 @@ pub(crate) fn drive(
     nodes: &mut [NodeProcess],
     point: &Point,
     submissions: &[Submission],
-    stop: &Stop<'_>,
-    progress: &mut impl FnMut(&str, f64),
+    (stop, live): (&Stop<'_>, &LiveWriter),
+    progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Told, TestbedError> {
     let workload = point.scenario.transactions.clone().unwrap_or_default();
     let bytes = workload.size.bytes() * submissions.len() as u64;
@@ -89,7 +90,7 @@ pub(crate) fn drive(
         start,
         workload,
     };
-    driver.watch(nodes, stop, progress)?;
+    driver.watch(nodes, (stop, live), progress)?;
     let end = unix_ns();
     let (submitted, late_ms) = made(nodes, submissions)?;
     let mut doubts = Vec::new();
@@ -188,8 +189,8 @@ impl Driver<'_> {
     fn watch(
         &mut self,
         nodes: &mut [NodeProcess],
-        stop: &Stop<'_>,
-        progress: &mut impl FnMut(&str, f64),
+        (stop, live): (&Stop<'_>, &LiveWriter),
+        progress: &mut impl FnMut(&str, Progress),
     ) -> Result<(), TestbedError> {
         let submitted = self.start + self.workload.end_nanos();
         let end = submitted + self.workload.cool_down.nanos();
@@ -213,8 +214,8 @@ impl Driver<'_> {
                 continue;
             }
             std::thread::sleep(LOOK_EVERY);
-            let added = self.look(nodes)?;
-            progress("submitting", (added / everything).min(1.0));
+            let added = self.look(nodes, live)?;
+            progress("submitting", crate::live::delivered(added, everything as u64));
             let ended =
                 if interval == 0 { added >= everything } else { self.committed >= self.submissions.len() };
             if ended && unix_ns() > submitted {
@@ -227,12 +228,13 @@ impl Driver<'_> {
     }
 
     /// Looks at all nodes. Returns how many transactions have come into pools.
-    fn look(&mut self, nodes: &mut [NodeProcess]) -> Result<f64, TestbedError> {
+    fn look(&mut self, nodes: &mut [NodeProcess], live: &LiveWriter) -> Result<f64, TestbedError> {
         let mut added = 0.0;
-        for node in nodes {
+        for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
             node.sample();
             let metrics = node.ask("run", |client| client.metrics())?;
+            crate::live::tell(live, number, &metrics);
             added += metrics.sum("samara_mempool_added_txs_total", "");
             for (most, name) in [
                 (&mut self.maxima.keys, "samara_mempool_known_keys"),

@@ -12,7 +12,7 @@ use samara_cat::Misbehaviour;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Simulation};
 
-use super::{QUIET_NANOS, RunError, RunOptions, since};
+use super::{Progress, QUIET_NANOS, RunError, RunOptions, since};
 use crate::jobs::transactions::{Act, Block, Header, Node, Told, TxNumber};
 use crate::measure::messages::Durations;
 use crate::measure::transactions::{TxCollector, Uptime};
@@ -87,7 +87,7 @@ pub struct BlockRow {
 pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(f64),
+    progress: impl FnMut(Progress),
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.transactions.clone().unwrap_or_default();
@@ -168,7 +168,7 @@ impl Driver {
         }
     }
 
-    fn run(&mut self, options: RunOptions<'_>, mut progress: impl FnMut(f64)) -> Result<(), RunError> {
+    fn run(&mut self, options: RunOptions<'_>, mut progress: impl FnMut(Progress)) -> Result<(), RunError> {
         let first = self.workload.warm_up.nanos();
         let last = self.workload.end_nanos();
         let end = last + self.workload.cool_down.nanos();
@@ -202,10 +202,22 @@ impl Driver {
             self.submit(next);
             self.advance(next);
             now = next;
-            progress(now as f64 / end as f64);
+            progress(self.how_far(now as f64 / end as f64));
         }
-        progress(1.0);
+        progress(self.how_far(1.0));
         Ok(())
+    }
+
+    fn how_far(&self, share: f64) -> Progress {
+        Progress {
+            share,
+            virtual_nanos: Some(self.sim.now().as_nanos()),
+            deliveries: Some(self.collector.deliveries()),
+            // Clients decide on their way what they submit.
+            deliveries_expected: None,
+            copies: None,
+            steps: Some(self.sim.steps()),
+        }
     }
 
     fn submit(&mut self, until: u64) {

@@ -1,0 +1,159 @@
+//! Who may look.
+//!
+//! At a loopback address everybody on this machine, but no page of another site: a browser may be led here under a foreign name
+//! (DNS rebinding), which shows in the name that it asks for. At any other address, who has the token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+
+/// A token has at least so many characters.
+pub const TOKEN_MIN: usize = 16;
+/// The name of the cookie.
+const COOKIE: &str = "samara_dashboard";
+
+/// Why an address cannot be listened on so.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AccessError {
+    /// Others can reach it.
+    #[error(
+        "{0} can be reached from other machines: give a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
+    )]
+    NeedsToken(SocketAddr),
+    /// It can be guessed.
+    #[error("the token has {0} characters, expected at least {TOKEN_MIN}")]
+    ShortToken(usize),
+}
+
+/// Who may look.
+#[derive(Clone)]
+pub(crate) struct Access {
+    /// The hash of the token: comparisons take as long whatever is compared, and cookies do not hold the token.
+    token: Option<[u8; 32]>,
+    is_loopback: bool,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("needs_token", &self.token.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Access {
+    /// For an address, with a token or without.
+    ///
+    /// # Errors
+    /// It needs a token, or a longer one.
+    pub(crate) fn new(address: SocketAddr, token: Option<&str>) -> Result<Self, AccessError> {
+        let is_loopback = address.ip().is_loopback();
+        match token {
+            Some(token) if token.chars().count() < TOKEN_MIN => {
+                Err(AccessError::ShortToken(token.chars().count()))
+            }
+            None if !is_loopback => Err(AccessError::NeedsToken(address)),
+            token => Ok(Self { token: token.map(hash), is_loopback }),
+        }
+    }
+
+    /// Whether a request under this name is meant for this machine. With a token, names do not matter.
+    pub(crate) fn is_named(&self, host: &str) -> bool {
+        let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((ip, _)) => ip,
+            None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+        };
+        let is_local = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok();
+        is_local || !self.is_loopback || self.token.is_some()
+    }
+
+    /// Whether headers show the token.
+    pub(crate) fn is_allowed(&self, authorization: Option<&str>, cookies: Option<&str>) -> bool {
+        let Some(token) = &self.token else { return true };
+        let bearer = authorization.and_then(|value| value.split_once(' '));
+        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let by_header = bearer.is_some_and(|(_, given)| self.is_token(given.trim()));
+        let cookies = cookies.unwrap_or_default().split(';').filter_map(|pair| pair.trim().split_once('='));
+        let by_cookie = cookies
+            .filter(|(name, _)| *name == COOKIE)
+            .any(|(_, value)| bool::from(hash(value).ct_eq(&hash(&cookie_value(token)))));
+        by_header || by_cookie
+    }
+
+    /// Whether this is the token.
+    pub(crate) fn is_token(&self, given: &str) -> bool {
+        self.token.is_some_and(|token| bool::from(hash(given).ct_eq(&token)))
+    }
+
+    /// Whether there is one.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// The cookie for who has shown the token. It is the same after a restart, and tells nothing of the token.
+    pub(crate) fn cookie(&self) -> String {
+        let value = self.token.as_ref().map(cookie_value).unwrap_or_default();
+        format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000")
+    }
+}
+
+fn hash(text: &str) -> [u8; 32] {
+    Sha256::new().chain_update(b"samara dashboard token").chain_update(text).finalize().into()
+}
+
+fn cookie_value(token: &[u8; 32]) -> String {
+    let value = Sha256::new().chain_update(b"samara dashboard cookie").chain_update(token).finalize();
+    value.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn access(address: &str, token: Option<&str>) -> Result<Access, AccessError> {
+        Access::new(address.parse().unwrap(), token)
+    }
+
+    #[test]
+    fn other_machines_need_a_token() {
+        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[2001:db8::1]:1"] {
+            assert_eq!(access(address, None).unwrap_err(), AccessError::NeedsToken(address.parse().unwrap()));
+            assert!(access(address, Some(TOKEN)).is_ok());
+        }
+        for address in ["127.0.0.1:1", "127.3.0.1:1", "[::1]:1"] {
+            assert!(access(address, None).is_ok());
+        }
+        assert_eq!(access("127.0.0.1:1", Some("short")).unwrap_err(), AccessError::ShortToken(5));
+    }
+
+    #[test]
+    fn the_token_opens_and_nothing_else() {
+        let access = access("0.0.0.0:1", Some(TOKEN)).unwrap();
+        let cookie = access.cookie();
+        let cookie = cookie.split(';').next().unwrap();
+        assert!(!cookie.contains(TOKEN));
+        let bearer = |token: &str| format!("Bearer {token}");
+        assert!(access.is_allowed(Some(&bearer(TOKEN)), None));
+        assert!(access.is_allowed(None, Some(&format!("other=1; {cookie}"))));
+        for wrong in ["", "0123456789abcde", "0123456789abcdef0"] {
+            assert!(!access.is_allowed(Some(&bearer(wrong)), None), "{wrong}");
+        }
+        assert!(!access.is_allowed(Some(&format!("Basic {TOKEN}")), Some(&format!("{cookie}0"))));
+        assert!(!access.is_allowed(None, Some(&format!("samara_dashboard={TOKEN}"))));
+        assert!(!access.is_allowed(None, None));
+    }
+
+    #[test]
+    fn without_a_token_foreign_names_are_refused() {
+        let open = access("127.0.0.1:1", None).unwrap();
+        for host in ["127.0.0.1:7000", "localhost:1", "LOCALHOST", "[::1]:7000", "10.0.0.1"] {
+            assert!(open.is_named(host), "{host}");
+        }
+        for host in ["", "evil.example:7000", "localhost.evil.example", "127.0.0.1.evil.example", "[x]:1"] {
+            assert!(!open.is_named(host), "{host}");
+        }
+        assert!(access("0.0.0.0:1", Some(TOKEN)).unwrap().is_named("samara.example:80"));
+    }
+}

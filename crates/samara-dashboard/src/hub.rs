@@ -1,0 +1,227 @@
+//! What changes, for everybody who looks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::state::View;
+
+/// Changes that are kept for those who come back.
+const KEPT: usize = 256;
+/// Bytes of changes that are kept: beyond, fewer.
+const KEPT_BYTES: usize = 8 << 20;
+/// Changes that wait for somebody who is slow; then there is a snapshot.
+const WAITING: usize = 32;
+
+/// A message to a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// Names the state that a page is in after it.
+    pub(crate) id: String,
+    pub(crate) kind: Kind,
+    /// Parts by name; null if a part is gone.
+    pub(crate) json: Arc<str>,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All parts.
+    Snapshot,
+    /// Those that have changed.
+    Delta,
+}
+
+/// The view of a run, and how it came to be.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    inner: Mutex<Inner>,
+    changes: broadcast::Sender<Message>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Another one after each start: what pages remember of earlier ones means nothing.
+    epoch: u64,
+    seq: u64,
+    parts: BTreeMap<String, Arc<str>>,
+    kept: VecDeque<(u64, Message)>,
+    kept_bytes: usize,
+}
+
+impl Hub {
+    pub(crate) fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let inner = Inner {
+            epoch: since.as_nanos() as u64,
+            seq: 0,
+            parts: BTreeMap::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+        };
+        Self { inner: Mutex::new(inner), changes: broadcast::channel(WAITING).0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody looks.
+    pub(crate) fn has_lookers(&self) -> bool {
+        self.changes.receiver_count() > 0
+    }
+
+    /// Tells everybody what is different in a new view.
+    pub(crate) fn publish(&self, view: View) {
+        let mut inner = self.lock();
+        let mut changed: BTreeMap<String, Arc<str>> = BTreeMap::new();
+        for name in inner.parts.keys().filter(|name| !view.contains_key(*name)) {
+            changed.insert(name.clone(), "null".into());
+        }
+        for name in changed.keys() {
+            inner.parts.remove(name);
+        }
+        for (name, value) in view {
+            let json: Arc<str> = value.to_string().into();
+            if inner.parts.get(&name) != Some(&json) {
+                inner.parts.insert(name.clone(), Arc::clone(&json));
+                changed.insert(name, json);
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        inner.seq += 1;
+        let message = Message { id: inner.id(), kind: Kind::Delta, json: object(&changed) };
+        let seq = inner.seq;
+        inner.kept_bytes += message.json.len();
+        inner.kept.push_back((seq, message.clone()));
+        while inner.kept.len() > KEPT || inner.kept_bytes > KEPT_BYTES {
+            let Some((_, oldest)) = inner.kept.pop_front() else { break };
+            inner.kept_bytes -= oldest.json.len();
+        }
+        // Nobody looks: that is no mistake.
+        let _ = self.changes.send(message);
+    }
+
+    /// What a page needs that last saw `last_id`, and what will come from then on.
+    pub(crate) fn join(&self, last_id: Option<&str>) -> (Vec<Message>, broadcast::Receiver<Message>) {
+        let inner = self.lock();
+        // While the lock is held nothing is published in between.
+        let changes = self.changes.subscribe();
+        let first = last_id.and_then(|id| inner.since(id)).unwrap_or_else(|| vec![inner.snapshot()]);
+        (first, changes)
+    }
+
+    /// Everything, as it is now; with a receiver that goes on from there.
+    pub(crate) fn snapshot(&self) -> Message {
+        self.lock().snapshot()
+    }
+}
+
+impl Inner {
+    fn id(&self) -> String {
+        format!("{}-{}", self.epoch, self.seq)
+    }
+
+    fn snapshot(&self) -> Message {
+        Message { id: self.id(), kind: Kind::Snapshot, json: object(&self.parts) }
+    }
+
+    /// The changes after that of an id, if all of them are kept.
+    fn since(&self, id: &str) -> Option<Vec<Message>> {
+        let (epoch, seq) = id.split_once('-')?;
+        let (epoch, seq): (u64, u64) = (epoch.parse().ok()?, seq.parse().ok()?);
+        if epoch != self.epoch || seq > self.seq {
+            return None;
+        }
+        let first_kept = self.kept.front().map_or(self.seq + 1, |(first, _)| *first);
+        if seq + 1 < first_kept {
+            return None;
+        }
+        let after = self.kept.iter().filter(|(number, _)| *number > seq);
+        Some(after.map(|(_, message)| message.clone()).collect())
+    }
+}
+
+fn object(parts: &BTreeMap<String, Arc<str>>) -> Arc<str> {
+    let parts = parts.iter().map(|(name, json)| format!("{}:{json}", Value::from(name.as_str())));
+    format!("{{{}}}", parts.collect::<Vec<_>>().join(",")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn view(parts: &[(&str, Value)]) -> View {
+        parts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn apply(page: &mut BTreeMap<String, Value>, message: &Message) {
+        let parts: BTreeMap<String, Value> = serde_json::from_str(&message.json).unwrap();
+        if message.kind == Kind::Snapshot {
+            page.clear();
+        }
+        for (name, value) in parts {
+            if value.is_null() && message.kind == Kind::Delta {
+                page.remove(&name)
+            } else {
+                page.insert(name, value)
+            };
+        }
+    }
+
+    #[test]
+    fn only_what_changes_is_told() {
+        let hub = Hub::new();
+        hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
+        let (first, mut changes) = hub.join(None);
+        assert_eq!((first.len(), first[0].kind), (1, Kind::Snapshot));
+        hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
+        assert!(changes.try_recv().is_err(), "nothing has changed");
+        hub.publish(view(&[("a", json!(2))]));
+        assert_eq!(&*changes.try_recv().unwrap().json, r#"{"a":2,"b":null}"#);
+    }
+
+    #[test]
+    fn who_comes_back_gets_what_was_missed_or_everything() {
+        let hub = Hub::new();
+        let mut page = BTreeMap::new();
+        hub.publish(view(&[("n", json!(0)), ("gone", json!(1))]));
+        let (first, _) = hub.join(None);
+        apply(&mut page, &first[0]);
+        let mut id = first[0].id.clone();
+        for (n, missed) in [(1, 3), (4, KEPT), (300, KEPT + 5)] {
+            (0..missed).for_each(|step| hub.publish(view(&[("n", json!(n + step))])));
+            let (came, _) = hub.join(Some(&id));
+            let is_snapshot = came.len() == 1 && came[0].kind == Kind::Snapshot;
+            assert_eq!(is_snapshot, missed > KEPT);
+            came.iter().for_each(|message| apply(&mut page, message));
+            assert_eq!(page, view(&[("n", json!(n + missed - 1))]));
+            id.clone_from(&came.last().unwrap().id);
+            assert!(hub.join(Some(&id)).0.is_empty(), "nothing was missed");
+        }
+    }
+
+    #[test]
+    fn ids_of_others_mean_nothing() {
+        let hub = Hub::new();
+        hub.publish(view(&[("n", json!(0))]));
+        let future = format!("{}-99", hub.snapshot().id.split_once('-').unwrap().0);
+        for id in ["", "x", "1-0", "-", "18446744073709551616-1", &future] {
+            assert_eq!(hub.join(Some(id)).0, [hub.snapshot()], "{id}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let hub = Hub::new();
+        (0..40).for_each(|n| hub.publish(view(&[("big", json!(format!("{n}{}", "x".repeat(1 << 20))))])));
+        assert!(hub.lock().kept_bytes <= KEPT_BYTES && hub.lock().kept.len() < 9);
+    }
+}

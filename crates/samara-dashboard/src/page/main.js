@@ -1,0 +1,220 @@
+// Keeps the page up to date.
+
+const SECTIONS = [
+  ["progress", "Progress", progress],
+  ["rounds", "Rounds and phases", rounds],
+  ["teams", "Around the team", teams],
+  ["latency", "Slot latency", latency],
+  ["links", "Links", links],
+  ["throughput", "Throughput", flows],
+  ["queues", "Queues", queues],
+  ["errors", "Errors", errors],
+  ["sources", "Sources", sources],
+];
+// Nothing for so long, and the connection counts as lost: the server says something every 5 s.
+const SILENCE_MS = 12000;
+const RUNS_EVERY_MS = 3000;
+
+const page = {
+  state: {},
+  run: null,
+  wanted: "",
+  paused: false,
+  source: null,
+  heard: 0,
+  dirty: true,
+  scope: "all",
+  drawn: {},
+  has: false,
+};
+const byId = (id) => document.getElementById(id);
+
+function say(kind, text) {
+  const link = byId("link");
+  if (link.textContent !== text) link.textContent = text;
+  link.className = `link ${kind}`;
+}
+
+function connect() {
+  if (page.source) page.source.close();
+  const query = page.wanted ? `?run=${encodeURIComponent(page.wanted)}` : "";
+  const source = new EventSource(`/v1/events${query}`);
+  page.source = source;
+  page.heard = Date.now();
+  const heard = () => {
+    page.heard = Date.now();
+    say(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+  };
+  source.addEventListener("hello", (event) => {
+    const hello = JSON.parse(event.data);
+    if (page.run !== hello.run) {
+      page.run = hello.run;
+      page.state = {};
+      page.drawn = {};
+      page.dirty = true;
+    }
+    byId("version").textContent = hello.version;
+    heard();
+  });
+  source.addEventListener("alive", heard);
+  source.addEventListener("snapshot", (event) => {
+    page.state = JSON.parse(event.data);
+    page.has = true;
+    page.dirty = true;
+    heard();
+  });
+  source.addEventListener("delta", (event) => {
+    for (const [name, value] of Object.entries(JSON.parse(event.data))) {
+      if (value === null && /^(job|round)\//.test(name)) delete page.state[name];
+      else page.state[name] = value;
+    }
+    page.dirty = true;
+    heard();
+  });
+  source.onerror = () => {
+    say(page.has ? "lost" : "waiting", page.has ? "connection lost, retrying" : "waiting for a run");
+    // A refusal ends the source for good; the rest is tried again by the browser, with the last id.
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => page.source === source && connect(), 1000);
+  };
+}
+
+async function listRuns() {
+  try {
+    const answer = await fetch("/v1/runs", { cache: "no-store" });
+    if (answer.status === 401) {
+      location.href = "/login";
+      return;
+    }
+    const { directory, runs } = await answer.json();
+    const select = byId("run");
+    const names = runs.map((run) => run.name);
+    const key = names.join("\n");
+    if (select.dataset.key !== key && document.activeElement !== select) {
+      select.dataset.key = key;
+      select.replaceChildren(
+        el("option", { value: "" }, names.length ? `newest (${clip(names[0], 30)})` : "newest"),
+        ...runs.map((run) => el("option", { value: run.name }, clip(run.name, 60))),
+      );
+      select.value = page.wanted;
+    }
+    // A newer run has begun.
+    if (!page.wanted && names.length && page.run && names[0] !== page.run) connect();
+    if (!names.length && !page.has) byId("main").dataset.directory = directory;
+  } catch {
+    /* The connection says that it is lost. */
+  }
+}
+
+function draw() {
+  if (!page.dirty || page.paused) return;
+  page.dirty = false;
+  byId("title").textContent = page.run || "No run yet";
+  document.title = page.run ? `${page.run} · Samara dashboard` : "Samara dashboard";
+  byId("json").href = page.run ? `/v1/snapshot?run=${encodeURIComponent(page.run)}` : "/v1/snapshot";
+  const main = byId("main");
+  const width = Math.max(280, main.clientWidth - parseFloat(getComputedStyle(main).paddingLeft) * 2);
+  const view = {
+    scope: page.scope,
+    choose: (scope) => {
+      page.scope = scope;
+      page.dirty = true;
+      draw();
+    },
+  };
+  put("tiles", null, tiles(page.state));
+  for (const [id, title, make] of SECTIONS) put(id, title, make(page.state, width, view));
+  const shown = SECTIONS.filter(([id]) => byId(`s-${id}`));
+  const key = shown.map(([id]) => id).join();
+  if (page.nav !== key) {
+    page.nav = key;
+    byId("nav").replaceChildren(
+      el(
+        "ul",
+        {},
+        shown.map(([id, title]) => el("li", {}, el("a", { href: `#s-${id}` }, title))),
+      ),
+    );
+  }
+  empty(shown.length === 0);
+}
+
+// Replaces a section if it looks different now. What has the focus, is open or was scrolled stays so.
+function put(id, title, parts) {
+  const old = byId(`s-${id}`);
+  if (!parts) {
+    if (old) old.remove();
+    return;
+  }
+  const section = el(
+    "section",
+    { id: `s-${id}`, "aria-labelledby": title ? `h-${id}` : null, "aria-label": title ? null : "Summary" },
+    title ? el("h2", { id: `h-${id}` }, title) : null,
+    parts,
+  );
+  if (!old) {
+    insert(section, id);
+    return;
+  }
+  const open = [...old.querySelectorAll("details")].map((d) => d.open);
+  section.querySelectorAll("details").forEach((d, i) => {
+    d.open = open[i] || false;
+  });
+  if (old.isEqualNode(section)) return;
+  const scrolled = [...old.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
+  const focused = old.contains(document.activeElement) ? focusable(old).indexOf(document.activeElement) : -1;
+  old.replaceWith(section);
+  section.querySelectorAll(".scroll").forEach((s, i) => {
+    s.scrollLeft = scrolled[i] || 0;
+  });
+  if (focused >= 0) focusable(section)[focused]?.focus({ preventScroll: true });
+}
+
+const focusable = (root) => [...root.querySelectorAll("button, summary, a, [tabindex]")];
+
+function insert(section, id) {
+  const order = ["tiles", ...SECTIONS.map(([name]) => name)];
+  const after = order
+    .slice(order.indexOf(id) + 1)
+    .map((name) => byId(`s-${name}`))
+    .find(Boolean);
+  byId("main").insertBefore(section, after || null);
+}
+
+function empty(isEmpty) {
+  const old = byId("empty");
+  if (!isEmpty) {
+    old?.remove();
+    return;
+  }
+  const where = byId("main").dataset.directory;
+  const text = page.has
+    ? "This run has said nothing yet."
+    : `There is no run yet${where ? ` in ${where}` : ""}. Start one, for example samara run peerdas: it appears here by itself.`;
+  if (old) old.textContent = text;
+  else byId("main").append(el("p", { id: "empty", class: "empty" }, text));
+}
+
+byId("run").addEventListener("change", (event) => {
+  page.wanted = event.target.value;
+  connect();
+});
+byId("pause").addEventListener("click", (event) => {
+  page.paused = !page.paused;
+  event.target.setAttribute("aria-pressed", String(page.paused));
+  event.target.textContent = page.paused ? "Continue" : "Pause";
+  say(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+  page.dirty = true;
+});
+new ResizeObserver(() => {
+  page.dirty = true;
+}).observe(byId("main"));
+setInterval(draw, 250);
+setInterval(listRuns, RUNS_EVERY_MS);
+setInterval(() => {
+  if (Date.now() - page.heard < SILENCE_MS) return;
+  if (page.has) say("lost", "connection lost, retrying");
+  connect();
+}, 2000);
+empty(true);
+listRuns();
+connect();

@@ -1,0 +1,134 @@
+// Sections of nodes and their links.
+
+function links(state) {
+  const { rows, all } = state.links || { rows: [], all: 0 };
+  if (!rows.length) return null;
+  const body = rows.map((link) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, `${link.node} → ${link.peer}`),
+      el("td", { class: link.up ? "" : "missed" }, link.up ? "up" : "down"),
+      cell(ms(link.round_trip_ms), "not measured"),
+      el("td", { class: "hide-s" }, spark(link.history_ms, "its last round trips", "least")),
+      cell(
+        isKnown(link.up_bytes_per_s) ? bytes(link.up_bytes_per_s) + "/s" : null,
+        isKnown(link.up_bytes) ? "one count is no rate yet" : "not counted",
+      ),
+      cell(
+        isKnown(link.down_bytes_per_s) ? bytes(link.down_bytes_per_s) + "/s" : null,
+        isKnown(link.down_bytes) ? "one count is no rate yet" : "not counted",
+      ),
+      cell(
+        isKnown(link.queued_frames)
+          ? count(link.queued_frames) + (isKnown(link.queued_bytes) ? ` (${bytes(link.queued_bytes)})` : "")
+          : null,
+        "not counted",
+      ),
+    ),
+  );
+  return [
+    all > rows.length ? el("p", { class: "note" }, `The ${rows.length} slowest of ${all}.`) : null,
+    table(
+      "Links",
+      [["Link"], ["State"], ["Round trip", "n"], ["", "hide-s"], ["Up", "n"], ["Down", "n"], ["Owed", "n"]],
+      body,
+    ),
+  ];
+}
+
+function flows(state) {
+  const rows = (state.throughput || []).map((row) =>
+    el(
+      "tr",
+      {},
+      el(
+        "th",
+        { scope: "row" },
+        row.of,
+        el("small", {}, ` ${count(row.sources)} source${row.sources === 1 ? "" : "s"}`),
+      ),
+      cell(isKnown(row.per_s) ? `${rate(row.per_s)} /s` : null, "two counts are needed for a rate"),
+      cell(isKnown(row.bytes_per_s) ? `${bytes(row.bytes_per_s)}/s` : null, "bytes are not counted"),
+      cell(count(row.total), "not counted"),
+      el("td", {}, spark(row.history, "its last rates")),
+    ),
+  );
+  return rows.length
+    ? [table("Throughput", [["Counted"], ["Rate", "n"], ["Bytes", "n"], ["In all", "n"], [""]], rows)]
+    : null;
+}
+
+function queues(state) {
+  const { rows, all } = state.queues || { rows: [], all: 0 };
+  if (!rows.length) return null;
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, row.node, el("small", {}, ` ${row.queue}`)),
+      cell(count(row.entries)),
+      cell(bytes(row.bytes), "bytes are not counted"),
+      cell(count(row.most)),
+      el("td", {}, spark(row.history, "its last depths")),
+    ),
+  );
+  return [
+    all > rows.length ? el("p", { class: "note" }, `The ${rows.length} longest of ${all}.`) : null,
+    table("Queue depths", [["Queue"], ["Now", "n"], ["Bytes", "n"], ["Most", "n"], [""]], body),
+  ];
+}
+
+function errors(state) {
+  if (!state.errors && !(state.sources || []).length) return null;
+  if (!state.errors)
+    return [el("p", { class: "note" }, "No source counts errors: that is not the same as none.")];
+  if (!state.errors.length) return [el("p", {}, "None of those that are counted.")];
+  const rows = [...state.errors]
+    .sort((a, b) => b.total - a.total)
+    .slice(0, 100)
+    .map((row) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row", class: "wide" }, row.cause),
+        el("td", {}, row.node),
+        cell(count(row.total)),
+      ),
+    );
+  return [table("Errors by cause", [["Cause"], ["Node"], ["Times", "n"]], rows)];
+}
+
+function sources(state) {
+  const rows = (state.sources || []).map((row) => {
+    const how = row.finished
+      ? { ok: "finished", failed: "failed", interrupted: "interrupted" }[row.finished]
+      : row.silent
+        ? "silent"
+        : "speaks";
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row", class: "wide" }, row.name),
+      el("td", {}, row.role || none("its first line has not come")),
+      el("td", {}, row.clock || none("its first line has not come")),
+      el(
+        "td",
+        { class: how === "failed" || how === "silent" ? "missed wide" : "wide" },
+        how,
+        row.message ? el("small", {}, ` ${row.message}`) : null,
+      ),
+      cell(count(row.dropped)),
+      cell(count(row.unreadable)),
+    );
+  });
+  return rows.length
+    ? [
+        table(
+          "Sources",
+          [["Source"], ["Role"], ["Clock"], ["State"], ["Lines missing", "n"], ["Unreadable", "n"]],
+          rows,
+        ),
+      ]
+    : null;
+}

@@ -1,0 +1,202 @@
+// Sections of any run, and what sections are made of. Each section takes the state and gives elements, or null if there is nothing.
+
+function tile(name, value, reason, more, cls) {
+  const shown = value === null || value === undefined ? none(reason) : value;
+  const small = value === null || value === undefined ? reason : more;
+  return el(
+    "div",
+    { class: `tile ${cls || ""}` },
+    el("dt", {}, name),
+    el("dd", {}, shown, small ? el("small", {}, small) : null),
+  );
+}
+
+function table(caption, heads, rows) {
+  const head = heads.map(([text, cls]) => el("th", { scope: "col", class: cls }, text));
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el(
+      "table",
+      {},
+      el("caption", { class: "vh" }, caption),
+      el("thead", {}, el("tr", {}, head)),
+      el("tbody", {}, rows),
+    ),
+  );
+}
+
+const cell = (value, reason, cls) =>
+  el("td", { class: cls || "n" }, value === null || value === undefined ? none(reason) : value);
+
+function tiles(state) {
+  const { outcomes, latency, pings, errors, overall, throughput, jobs } = state;
+  const found = [];
+  if (overall) {
+    const running = (jobs || []).map((id) => state[id]).filter((job) => job && job.state === "running");
+    const left =
+      running.length && overall.waiting === 0 ? Math.max(...running.map((job) => job.left_ms ?? NaN)) : NaN;
+    const rest = Number.isFinite(left)
+      ? `at most about ${span(left)} left`
+      : `${overall.done} of ${overall.runs} runs done`;
+    found.push(
+      tile(
+        "Done",
+        percent(overall.share),
+        "a run does not say how far it is",
+        rest,
+        overall.failed ? "wrong" : "",
+      ),
+    );
+    const told = (jobs || []).map((id) => state[id]).filter((job) => job && isKnown(job.deliveries));
+    const sum = (key) => told.reduce((all, job) => all + (job[key] ?? NaN), 0);
+    const expected = told.length === overall.runs ? count(sum("deliveries_expected")) : null;
+    found.push(
+      tile(
+        "Messages delivered",
+        told.length ? count(sum("deliveries")) : null,
+        "nothing was delivered yet, or it is not counted",
+        expected ? `of ${expected}, over all runs` : `in ${told.length} of ${overall.runs} runs`,
+      ),
+    );
+  }
+  if (outcomes) {
+    const over = isKnown(outcomes.completed)
+      ? `${count(outcomes.realtime)} with payloads on their way`
+      : null;
+    found.push(tile("Rounds completed", count(outcomes.completed), "no scheduler tells of rounds", over));
+    found.push(
+      tile(
+        "Rounds failed",
+        count(outcomes.failed),
+        "no scheduler tells of rounds",
+        null,
+        outcomes.failed > 0 ? "wrong" : "",
+      ),
+    );
+    const slots = outcomes.payloads_per_s;
+    found.push(
+      tile(
+        "Payloads",
+        isKnown(slots) ? `${rate(slots)} /s` : null,
+        "two rounds have to be through first",
+        "through teams, last rounds",
+      ),
+    );
+    const team = latency.team || latency.senders;
+    found.push(
+      tile(
+        "Slot latency",
+        team ? ms(team.p50_ms) : null,
+        "no slot has come out yet",
+        team ? `p99 ${ms(team.p99_ms)}, mean ${ms(team.mean_ms)}` : null,
+      ),
+    );
+  }
+  const loop = (pings || [])[0];
+  if (loop)
+    found.push(
+      tile(
+        "Ping around the team",
+        ms(loop.loop_ms),
+        "none has come back yet",
+        `${loop.members.length} nodes, ${loop.back} back, ${loop.lost} lost`,
+        loop.lost > 0 ? "" : "",
+      ),
+    );
+  for (const row of (throughput || []).slice(0, 2)) {
+    const per = isKnown(row.per_s) ? `${rate(row.per_s)} /s` : null;
+    found.push(tile(row.of, per, "two counts are needed for a rate", `${count(row.total)} in all`));
+  }
+  const all = errors ? errors.reduce((sum, row) => sum + row.total, 0) : null;
+  if (found.length)
+    found.push(
+      tile(
+        "Errors",
+        count(all),
+        "no source counts errors",
+        all > 0 ? "see below" : "of those that are counted",
+        all > 0 ? "wrong" : "",
+      ),
+    );
+  return found.length ? [el("dl", { class: "tiles" }, found)] : null;
+}
+
+function progress(state) {
+  const jobs = (state.jobs || []).map((id) => state[id]).filter(Boolean);
+  if (!jobs.length) return null;
+  const order = { running: 0, failed: 1, stopped: 2, waiting: 3, done: 4 };
+  jobs.sort((a, b) => order[a.state] - order[b.state] || a.run.localeCompare(b.run));
+  const rows = jobs.slice(0, 60).map((job) => {
+    const share = job.state === "done" ? 1 : job.state === "waiting" ? 0 : job.share;
+    const bar = el(
+      "span",
+      {
+        class: `bar ${job.state}`,
+        role: "progressbar",
+        "aria-label": `progress of ${job.run}`,
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+      },
+      el("b", {}),
+    );
+    if (isKnown(share)) {
+      bar.setAttribute("aria-valuenow", Math.round(share * 100));
+      bar.firstChild.style.width = `${share * 100}%`;
+    }
+    const expected = isKnown(job.deliveries_expected) ? ` of ${count(job.deliveries_expected)}` : "";
+    const waits =
+      job.state === "waiting" ? "its turn has not come" : job.state === "stopped" ? "it was stopped" : null;
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row", class: "wide" }, job.run, job.doing ? el("small", {}, ` ${job.doing}`) : null),
+      el("td", {}, job.state),
+      el("td", {}, bar),
+      cell(percent(share), waits || "the run does not say"),
+      cell(
+        isKnown(job.deliveries) ? count(job.deliveries) + expected : null,
+        waits || "this kind of run does not count deliveries",
+      ),
+      cell(
+        isKnown(job.virtual_ms)
+          ? [
+              ms(job.virtual_ms),
+              job.wall_ms > 500
+                ? el("small", {}, ` ×${(job.virtual_ms / job.wall_ms).toPrecision(2)}`)
+                : null,
+            ]
+          : null,
+        waits || "real time, or nothing simulated yet",
+      ),
+      cell(count(job.steps), waits || "no simulator"),
+      cell(span(job.wall_ms), waits || "not told"),
+      cell(
+        job.state === "running" ? span(job.left_ms) : null,
+        job.state === "running" ? "too early to judge" : "not running",
+      ),
+    );
+  });
+  const note =
+    jobs.length > 60
+      ? el("p", { class: "note" }, `The first 60 of ${jobs.length} runs; those that run come first.`)
+      : null;
+  return [
+    note,
+    table(
+      "Runs of the scenario",
+      [
+        ["Run"],
+        ["State"],
+        ["Progress"],
+        ["", "n"],
+        ["Delivered", "n"],
+        ["Simulated", "n"],
+        ["Steps", "n"],
+        ["For", "n"],
+        ["Left, at most", "n"],
+      ],
+      rows,
+    ),
+  ];
+}

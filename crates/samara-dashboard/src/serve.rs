@@ -1,0 +1,359 @@
+//! HTTP: a page, its script and style, and events.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Form, Query, Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderName, LOCATION,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures::Stream;
+use serde::Deserialize;
+use serde_json::json;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::access::{Access, AccessError};
+use crate::hub::{Hub, Kind, Message};
+use crate::runs::{RunInfo, Runs};
+use crate::watch::{WatchError, Watches};
+
+const PAGE: &str = include_str!("page/index.html");
+const LOGIN: &str = include_str!("page/login.html");
+const STYLE: &str = include_str!("page/style.css");
+const SCRIPT: [&str; 7] = [
+    include_str!("page/format.js"),
+    include_str!("page/figures.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/summary.js"),
+    include_str!("page/relay.js"),
+    include_str!("page/network.js"),
+    include_str!("page/main.js"),
+];
+/// Nothing but what this server gives, and nobody may put the page into another one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Pages that are kept up to date at the same time.
+const LOOKERS_MAX: usize = 64;
+/// Bytes of a request: a token is short.
+const BODY_MAX: usize = 4 << 10;
+/// A sign of life, so that pages notice that a server is gone without an end.
+const ALIVE_EVERY: Duration = Duration::from_secs(5);
+/// How long pages wait before they come back.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why the page cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Not so.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The address is taken, or is none of this machine.
+    #[error("{address} cannot be listened on: {error}; expected a free port at an address of this machine")]
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The server has failed.
+    #[error("the server has failed: {0}")]
+    Serve(std::io::Error),
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Dashboard {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Shared,
+}
+
+#[derive(Clone, Debug)]
+struct Shared {
+    watches: Arc<Watches>,
+    access: Access,
+    lookers: Arc<Semaphore>,
+}
+
+impl Dashboard {
+    /// Listens for whoever wants to see the runs in a directory: one of results, or one that holds several.
+    ///
+    /// # Errors
+    /// The address needs a token, or cannot be listened on.
+    pub async fn bind(
+        directory: &Path,
+        address: SocketAddr,
+        token: Option<&str>,
+    ) -> Result<Self, ServeError> {
+        let access = Access::new(address, token)?;
+        let failed = |error| ServeError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let lookers = Arc::new(Semaphore::new(LOOKERS_MAX));
+        let shared = Shared { watches: Watches::new(Runs::new(directory)), access, lookers };
+        Ok(Self { listener, address, shared })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the future is dropped.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub async fn serve(self) -> Result<(), ServeError> {
+        let router = Router::new()
+            .route("/", get(|| async { asset("text/html; charset=utf-8", PAGE) }))
+            .route("/style.css", get(|| async { asset("text/css; charset=utf-8", STYLE) }))
+            .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT.join("\n")) }))
+            .route("/v1/runs", get(runs))
+            .route("/v1/snapshot", get(snapshot))
+            .route("/v1/events", get(events))
+            .route("/login", get(login_page).post(login))
+            .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here") })
+            .method_not_allowed_fallback(|| async {
+                problem(StatusCode::METHOD_NOT_ALLOWED, "this cannot be done here")
+            })
+            .layer(DefaultBodyLimit::max(BODY_MAX))
+            .layer(middleware::from_fn_with_state(self.shared.clone(), guard))
+            .with_state(self.shared);
+        axum::serve(self.listener, router).await.map_err(ServeError::Serve)
+    }
+}
+
+/// Who may not look is told so, and every answer says what a browser may do with it.
+async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let mut response = match refused(&shared.access, &request) {
+        None => next.run(request).await,
+        Some(refused) => refused,
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// What to answer to who may not have what was asked for.
+fn refused(access: &Access, request: &Request) -> Option<Response> {
+    let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = header(HOST).unwrap_or_default();
+    let path = request.uri().path();
+    if !access.is_named(host) {
+        let expected = "expected localhost or an IP address (or start with --token)";
+        return Some(problem(StatusCode::FORBIDDEN, &format!("found the host {host:?}; {expected}")));
+    }
+    // What the page that asks for the token needs.
+    let is_open = matches!(path, "/login" | "/style.css");
+    if is_open || access.is_allowed(header(AUTHORIZATION), header(COOKIE)) {
+        return None;
+    }
+    Some(match path {
+        "/" => (StatusCode::SEE_OTHER, [(LOCATION, "/login")]).into_response(),
+        _ => problem(
+            StatusCode::UNAUTHORIZED,
+            "this needs the token: Authorization: Bearer TOKEN, or sign in at /login",
+        ),
+    })
+}
+
+fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
+    ([(CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn problem(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
+}
+
+/// The token, as the form sends it.
+#[derive(Debug, Deserialize)]
+struct Login {
+    token: String,
+}
+
+async fn login_page() -> Response {
+    asset("text/html; charset=utf-8", LOGIN.replace("{problem}", ""))
+}
+
+async fn login(State(shared): State<Shared>, Form(login): Form<Login>) -> Response {
+    let is_open = !shared.access.needs_token();
+    if is_open || shared.access.is_token(login.token.trim()) {
+        let headers = [(LOCATION, "/".to_owned()), (SET_COOKIE, shared.access.cookie())];
+        return (StatusCode::SEE_OTHER, headers).into_response();
+    }
+    let page = LOGIN.replace("{problem}", "That is not the token.");
+    (StatusCode::UNAUTHORIZED, asset("text/html; charset=utf-8", page)).into_response()
+}
+
+/// Which run; the newest one if none is named.
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    run: Option<String>,
+}
+
+async fn runs(State(shared): State<Shared>) -> Response {
+    match list(&shared).await {
+        Ok(runs) => {
+            Json(json!({ "directory": shared.watches.runs().root().display().to_string(), "runs": runs }))
+                .into_response()
+        }
+        Err(response) => response,
+    }
+}
+
+/// Files are looked at on a thread that may wait.
+async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
+    let watches = Arc::clone(&shared.watches);
+    let listed = tokio::task::spawn_blocking(move || watches.runs().list()).await;
+    listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "the runs cannot be listed"))
+}
+
+async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Response> {
+    let name = match wanted.run {
+        Some(name) => name,
+        None => match list(shared).await?.into_iter().next() {
+            Some(run) => run.name,
+            None => return Err(problem(StatusCode::NOT_FOUND, "there is no run with live files yet")),
+        },
+    };
+    let watches = Arc::clone(&shared.watches);
+    let of_run = name.clone();
+    let found = tokio::task::spawn_blocking(move || watches.hub(&of_run)).await;
+    match found {
+        Ok(Ok(hub)) => Ok((name, hub)),
+        Ok(Err(WatchError::Unknown)) => Err(problem(StatusCode::NOT_FOUND, "there is no such run")),
+        Ok(Err(WatchError::TooMany)) => {
+            Err(problem(StatusCode::SERVICE_UNAVAILABLE, "too many runs are looked at; close some pages"))
+        }
+        Err(_) => Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read")),
+    }
+}
+
+async fn snapshot(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    match hub(&shared, wanted).await {
+        Ok((_, hub)) => asset("application/json", hub.snapshot().json.to_string()),
+        Err(response) => response,
+    }
+}
+
+async fn events(State(shared): State<Shared>, Query(wanted): Query<Wanted>, headers: HeaderMap) -> Response {
+    let Ok(permit) = Arc::clone(&shared.lookers).try_acquire_owned() else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; close some");
+    };
+    let (name, hub) = match hub(&shared, wanted).await {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    // Ids are of a run: those of another one mean nothing here.
+    let last_id = last_id.and_then(|id| id.split_once('@')).filter(|(_, run)| *run == escaped(&name));
+    let (first, changes) = hub.join(last_id.map(|(id, _)| id));
+    let looker = Looker { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
+    Sse::new(stream(looker))
+        .keep_alive(KeepAlive::new().interval(ALIVE_EVERY).event(Event::default().event("alive").data("{}")))
+        .into_response()
+}
+
+/// A page that is kept up to date.
+struct Looker {
+    name: String,
+    hub: Arc<Hub>,
+    first: std::collections::VecDeque<Message>,
+    changes: Receiver<Message>,
+    is_greeted: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Looker {
+    /// What to send next. `None`: there is no more.
+    async fn next(&mut self) -> Option<Message> {
+        if let Some(message) = self.first.pop_front() {
+            return Some(message);
+        }
+        match self.changes.recv().await {
+            Ok(message) => Some(message),
+            // It was too slow: the whole view, and then what comes after it.
+            Err(RecvError::Lagged(_)) => {
+                let (first, changes) = self.hub.join(None);
+                (self.first, self.changes) = (first.into(), changes);
+                self.first.pop_front()
+            }
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+fn stream(looker: Looker) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures::stream::unfold(looker, |mut looker| async {
+        if !std::mem::replace(&mut looker.is_greeted, true) {
+            let hello = json!({ "run": looker.name, "version": env!("CARGO_PKG_VERSION") }).to_string();
+            return Some((Ok(Event::default().event("hello").retry(RETRY).data(hello)), looker));
+        }
+        let message = looker.next().await?;
+        let kind = match message.kind {
+            Kind::Snapshot => "snapshot",
+            Kind::Delta => "delta",
+        };
+        let id = format!("{}@{}", message.id, escaped(&looker.name));
+        Some((Ok(Event::default().event(kind).id(id).data(&*message.json)), looker))
+    })
+}
+
+/// The name of a run as it can stand in a header.
+fn escaped(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::state::View;
+
+    use super::*;
+
+    fn view(n: u64) -> View {
+        [("n".to_owned(), n.into())].into()
+    }
+
+    /// Who reads nothing while much changes is not waited for, and is not left with half a picture either.
+    #[tokio::test]
+    async fn who_is_slow_gets_everything_once_more() {
+        let hub = Arc::new(Hub::new());
+        hub.publish(view(0));
+        let (first, changes) = hub.join(None);
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let name = "run".to_owned();
+        let mut looker = Looker {
+            name,
+            hub: Arc::clone(&hub),
+            first: first.into(),
+            changes,
+            is_greeted: true,
+            _permit: permit,
+        };
+        assert_eq!(&*looker.next().await.unwrap().json, r#"{"n":0}"#);
+        (1..=1000).for_each(|n| hub.publish(view(n)));
+        let message = looker.next().await.unwrap();
+        assert_eq!((message.kind, &*message.json), (Kind::Snapshot, r#"{"n":1000}"#));
+        // It goes on from there, and nothing comes twice.
+        hub.publish(view(1001));
+        let message = looker.next().await.unwrap();
+        assert_eq!((message.kind, &*message.json), (Kind::Delta, r#"{"n":1001}"#));
+    }
+}

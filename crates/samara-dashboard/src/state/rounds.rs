@@ -1,0 +1,298 @@
+//! Teams, rounds, phases, and how long slots took.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use samara_trace::live::{Edge, Event, Latencies, RoundState};
+use serde_json::{Value, json};
+
+use super::flow::Flow;
+use super::{View, ms, ms_or_null, short};
+
+/// Rounds of a clock that are remembered: those with the highest numbers.
+const ROUNDS_MAX: usize = 256;
+/// Rounds that are shown, the newest ones of the clock that came up last.
+const SHOWN_MAX: usize = 16;
+/// Clocks whose rounds are remembered.
+const CLOCKS_MAX: usize = 16;
+/// Phases of all nodes in a round, and sources of a round, that are remembered.
+const SPANS_MAX: usize = 512;
+const FLOWS_MAX: usize = 64;
+/// Teams that are remembered.
+const TEAMS_MAX: usize = 256;
+/// Rounds that rates are made of.
+const RECENT: usize = 64;
+
+/// The rounds of all teams.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    teams: BTreeMap<(String, u64), Vec<String>>,
+    rounds: BTreeMap<Key, Round>,
+    /// In the order in which they came up, each with the time of the first thing that came.
+    clocks: Vec<(String, u64)>,
+    through_team: Distribution,
+    by_senders: Distribution,
+    completed: u64,
+    failed: u64,
+    /// Some latencies are from one clock to another.
+    is_across: bool,
+    /// When slots of a round were out, and how many, by clock.
+    recent: BTreeMap<String, VecDeque<(u64, u64)>>,
+}
+
+type Key = (String, u64);
+
+/// Latencies of all rounds.
+#[derive(Debug, Default)]
+struct Distribution {
+    all: Latencies,
+    rounds: u64,
+}
+
+#[derive(Debug, Default)]
+struct Round {
+    team: Option<u64>,
+    slots: Option<u64>,
+    cause: Option<String>,
+    /// When each state was first heard of.
+    states: BTreeMap<RoundState, u64>,
+    spans: BTreeMap<(String, String), Span>,
+    /// By source.
+    flows: BTreeMap<String, Flow>,
+    /// When slots entered first and left last, once all have left.
+    span: Option<(u64, u64)>,
+    latencies: Option<Latencies>,
+    is_told: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    begin: Option<u64>,
+    end: Option<u64>,
+}
+
+impl Rounds {
+    pub(super) fn team(&mut self, domain: &str, team: u64, members: &[String]) {
+        let members = members.iter().take(64).map(|member| short(member)).collect();
+        self.teams.insert((domain.to_owned(), team), members);
+        if self.teams.len() > TEAMS_MAX {
+            self.teams.pop_first();
+        }
+    }
+
+    pub(super) fn take(&mut self, domain: &str, (source, who): (&str, &str), at: u64, event: &Event) {
+        let number = match event {
+            Event::Round { round, .. }
+            | Event::Phase { round, .. }
+            | Event::Slots { round, .. }
+            | Event::Latencies { round, .. } => *round,
+            _ => return,
+        };
+        let key = (domain.to_owned(), number);
+        if !self.rounds.contains_key(&key) && !self.make_room(domain, number, at) {
+            return;
+        }
+        let round = self.rounds.entry(key.clone()).or_default();
+        match event {
+            Event::Round { state, team, slots, cause, .. } => {
+                let is_new = round.states.insert(*state, at).is_none();
+                round.team = team.or(round.team);
+                round.slots = slots.or(round.slots);
+                round.cause = cause.as_deref().map(short).or(round.cause.take());
+                self.completed += u64::from(is_new && *state == RoundState::Completed);
+                self.failed += u64::from(is_new && *state == RoundState::Failed);
+            }
+            Event::Phase { phase, edge, .. } => {
+                let name = (who.to_owned(), short(phase));
+                if round.spans.len() < SPANS_MAX || round.spans.contains_key(&name) {
+                    let span = round.spans.entry(name).or_default();
+                    match edge {
+                        Edge::Begin => span.begin = Some(at),
+                        Edge::End => span.end = Some(at),
+                    }
+                }
+            }
+            Event::Slots { step, slots, .. }
+                if round.flows.len() < FLOWS_MAX || round.flows.contains_key(source) =>
+            {
+                round.flows.entry(source.to_owned()).or_default().add(*step, at, *slots);
+            }
+            Event::Latencies { latencies, .. } if !round.is_told => {
+                round.is_told = true;
+                self.by_senders.all.merge(latencies);
+                self.by_senders.rounds += 1;
+            }
+            _ => {}
+        }
+        self.settle(&key);
+    }
+
+    /// Whether a new round has a place, maybe that of an old one.
+    fn make_room(&mut self, domain: &str, number: u64, at: u64) -> bool {
+        if !self.clocks.iter().any(|(clock, _)| clock == domain) {
+            if self.clocks.len() >= CLOCKS_MAX {
+                let (oldest, _) = self.clocks.remove(0);
+                self.rounds.retain(|(clock, _), _| *clock != oldest);
+            }
+            self.clocks.push((domain.to_owned(), at));
+        }
+        let of_clock = || self.of_clock(domain);
+        let oldest = of_clock().next().filter(|_| of_clock().count() >= ROUNDS_MAX).cloned();
+        match oldest {
+            Some(oldest) if oldest.1 > number => false,
+            Some(oldest) => self.rounds.remove(&oldest).is_some(),
+            None => true,
+        }
+    }
+
+    fn of_clock(&self, domain: &str) -> impl DoubleEndedIterator<Item = &Key> {
+        self.rounds.range((domain.to_owned(), 0)..=(domain.to_owned(), u64::MAX)).map(|(key, _)| key)
+    }
+
+    /// Takes the latencies of a round, once all its slots are out.
+    fn settle(&mut self, key: &Key) {
+        let Some(round) = self.rounds.get_mut(key) else { return };
+        if round.latencies.is_some() || round.states.contains_key(&RoundState::Failed) {
+            return;
+        }
+        let first = round.flows.iter().find(|(_, flow)| flow.entered() > 0);
+        let Some((source, first)) = first else { return };
+        let has_all = |flow: &Flow| flow.left() >= first.entered();
+        // The clock that saw them in is the best one to see them out. Only if it did not: another one.
+        let is_over = round.states.contains_key(&RoundState::Completed);
+        let are_all_in = is_over || round.slots.is_none_or(|slots| first.entered() >= slots);
+        if !are_all_in {
+            return;
+        }
+        let other =
+            || round.flows.iter().find(|(name, flow)| *name != source && has_all(flow)).map(|(_, flow)| flow);
+        let (exit, is_across) = if has_all(first) {
+            (first, false)
+        } else if let Some(other) = other().filter(|_| is_over) {
+            (other, true)
+        } else {
+            return;
+        };
+        let latencies = first.latencies(exit);
+        round.span = first.span(exit);
+        self.is_across |= is_across;
+        self.through_team.all.merge(&latencies);
+        self.through_team.rounds += 1;
+        if let Some((_, out_at)) = round.span {
+            let recent = self.recent.entry(key.0.clone()).or_default();
+            recent.push_back((out_at, latencies.count()));
+            if recent.len() > RECENT {
+                recent.pop_front();
+            }
+        }
+        round.latencies = Some(latencies);
+        round.flows.clear();
+    }
+
+    pub(super) fn view(&self, view: &mut View) {
+        let teams: Vec<Value> = self
+            .teams
+            .iter()
+            .map(|((domain, team), members)| json!({ "clock": domain, "team": team, "members": members }))
+            .collect();
+        view.insert("teams".to_owned(), teams.into());
+        let mut ids = Vec::new();
+        if let Some((clock, base)) = self.clocks.last() {
+            let shown: Vec<&Key> = self.of_clock(clock).rev().take(SHOWN_MAX).collect();
+            for key in shown.into_iter().rev() {
+                let id = format!("round/{}/{}", key.0, key.1);
+                view.insert(id.clone(), self.rounds[key].view(key, *base));
+                ids.push(id);
+            }
+        }
+        view.insert("rounds".to_owned(), ids.into());
+        view.insert("outcomes".to_owned(), self.outcomes());
+        let latency = json!({
+            "team": self.through_team.view(),
+            "senders": self.by_senders.view(),
+            "across_clocks": self.is_across,
+        });
+        view.insert("latency".to_owned(), latency);
+    }
+
+    fn outcomes(&self) -> Value {
+        if self.rounds.is_empty() {
+            return Value::Null;
+        }
+        let is_over = |round: &&Round| {
+            round.states.contains_key(&RoundState::Completed)
+                || round.states.contains_key(&RoundState::Failed)
+        };
+        let is_realtime =
+            |round: &&Round| round.states.contains_key(&RoundState::Realtime) && !is_over(round);
+        let knows_states = self.rounds.values().any(|round| !round.states.is_empty());
+        let known = |count: u64| if knows_states { Value::from(count) } else { Value::Null };
+        json!({
+            "completed": known(self.completed),
+            "failed": known(self.failed),
+            "realtime": known(self.rounds.values().filter(is_realtime).count() as u64),
+            "payloads_per_s": self.payloads_per_s(),
+        })
+    }
+
+    /// Slots that came out per second, over the last rounds. Of one clock: that of the most rounds.
+    fn payloads_per_s(&self) -> Option<f64> {
+        let recent = self.recent.values().max_by_key(|recent| recent.len())?;
+        let mut recent: Vec<(u64, u64)> = recent.iter().copied().collect();
+        recent.sort_unstable();
+        let (first, last) = (recent.first()?, recent.last()?);
+        let slots: u64 = recent[1..].iter().map(|(_, slots)| slots).sum();
+        let span = last.0 - first.0;
+        (span > 0).then(|| slots as f64 * 1e9 / span as f64)
+    }
+}
+
+impl Round {
+    fn view(&self, (domain, number): &Key, base: u64) -> Value {
+        let at = |ns: u64| ms(ns as f64 - base as f64);
+        let at_or_null = |ns: Option<u64>| ns.map_or(Value::Null, at);
+        // Nodes that say so late do not make a round go back.
+        let state = self.states.keys().next_back();
+        let states: Vec<Value> = self.states.iter().map(|(state, ns)| json!([state, at(*ns)])).collect();
+        let spans: Vec<Value> = self
+            .spans
+            .iter()
+            .map(|((node, phase), span)| json!([node, phase, at_or_null(span.begin), at_or_null(span.end)]))
+            .collect();
+        let latency = self.latencies.as_ref();
+        json!({
+            "clock": domain,
+            "round": number,
+            "team": self.team,
+            "slots": self.slots,
+            "cause": self.cause,
+            "state": state,
+            "states": states,
+            "spans": spans,
+            "entered_ms": self.span.map_or(Value::Null, |(entered, _)| at(entered)),
+            "left_ms": self.span.map_or(Value::Null, |(_, left)| at(left)),
+            "latency_mean_ms": latency.and_then(Latencies::mean_ns).map_or(Value::Null, ms),
+            "latency_max_ms": ms_or_null(latency.and_then(Latencies::max_ns)),
+        })
+    }
+}
+
+impl Distribution {
+    /// Nothing as long as there is nothing.
+    fn view(&self) -> Value {
+        let Some(mean) = self.all.mean_ns() else { return Value::Null };
+        let quantile = |share| ms_or_null(self.all.quantile_ns(share));
+        let buckets: Vec<Value> =
+            self.all.buckets().map(|(value, count)| json!([ms(value as f64), count])).collect();
+        json!({
+            "slots": self.all.count(),
+            "rounds": self.rounds,
+            "mean_ms": ms(mean),
+            "min_ms": ms_or_null(self.all.min_ns()),
+            "p50_ms": quantile(0.5),
+            "p95_ms": quantile(0.95),
+            "p99_ms": quantile(0.99),
+            "max_ms": ms_or_null(self.all.max_ns()),
+            "buckets": buckets,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! What work takes on this machine: a team in memory does it, and is timed. Outside of any simulation.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
+use samara_mix::{
+    Batch, Command, Config, Event, Group, MixFrame, Node, Phase, Plan, Secret, Sender, SenderId, Transfer,
+};
+use samara_ring::Shape;
+use samara_sim::identity_of;
+
+use super::costs::Kind;
+use crate::scenario::PhaseCosts;
+use crate::units::Span;
+
+/// Nodes of the team: a last one, and another.
+const TEAM: u32 = 2;
+/// Slots of a round, and rounds: a second of work or less in the smaller group.
+const BATCH: u32 = 64;
+const ROUNDS: u64 = 2;
+/// Of the times of equal work, the one below which are so many: other programs make times longer, nothing makes them shorter.
+const LOW: f64 = 0.2;
+
+/// Nodes, and what is on its way to them.
+struct Bench {
+    nodes: Vec<(Node, Outbox<MixFrame>, NodeRng)>,
+    inputs: VecDeque<(usize, Input<MixFrame, Command>)>,
+    /// Seconds by kind of work: for each job, of a slot where it has slots.
+    took: BTreeMap<Kind, Vec<f64>>,
+}
+
+/// Measures what work takes on one core of this machine. Takes some seconds at most; on a busy machine times are too long.
+///
+/// # Panics
+/// Never, unless the engine breaks its promises.
+pub fn measure(group: Group) -> PhaseCosts {
+    // The model has the lengths of the smaller group.
+    let group = if group == Group::Model { Group::Modp2048 } else { group };
+    let config = Config {
+        pool: (0..TEAM).map(identity_of).collect(),
+        scheduler: identity_of(TEAM),
+        group,
+        team: TEAM as usize,
+        batch: BATCH,
+        jobs_max: 1,
+        ..Config::default()
+    };
+    let mut bench = Bench::new(&config);
+    let sender = sender(group);
+    for round in 0..ROUNDS {
+        bench.round(&config, &sender, round);
+    }
+    let span = |kind: Kind| {
+        let mut took = bench.took.get(&kind).cloned()?;
+        took.sort_by(f64::total_cmp);
+        let low = took[(took.len() as f64 * LOW) as usize];
+        // Whole nanoseconds, and three digits: more is noise.
+        let nanos = low * 1e9;
+        let digit = 10_f64.powf((nanos.log10().floor() - 2.0).max(0.0));
+        Span::parse(&format!("{} ns", (nanos / digit).round() * digit)).ok()
+    };
+    PhaseCosts {
+        generate: span(Kind::Generate),
+        share: span(Kind::Share),
+        precompute_decrypt: span(Kind::Slot(Phase::PrecomputeDecrypt)),
+        precompute_permute: span(Kind::Slot(Phase::PrecomputePermute)),
+        reveal: span(Kind::Slot(Phase::Reveal)),
+        decrypt: span(Kind::Slot(Phase::Decrypt)),
+        permute: span(Kind::Slot(Phase::Permute)),
+        permute_last: span(Kind::PermuteLast),
+    }
+}
+
+const SENDER: SenderId = SenderId([1; 32]);
+
+fn shared(node: u32) -> Secret {
+    Secret::new([node as u8; 32])
+}
+
+fn sender(group: Group) -> Sender {
+    let mut sender = Sender::new(group, SENDER);
+    (0..TEAM).for_each(|node| sender.register(node, shared(node)));
+    sender
+}
+
+impl Bench {
+    fn new(config: &Config) -> Self {
+        let node = |number: u32| {
+            let Ok(node) = Node::new(config.clone(), number, Secret::new([number as u8; 32])) else {
+                unreachable!("the configuration is possible")
+            };
+            (node, Outbox::new(config.outbox()), NodeRng::new(1, number.into(), Purpose::Engine))
+        };
+        let nodes = (0..TEAM).map(node).collect();
+        let mut bench = Self { nodes, inputs: VecDeque::new(), took: BTreeMap::new() };
+        for host in 0..TEAM {
+            bench.input(host, Input::Start);
+            for other in (0..=TEAM).filter(|other| *other != host) {
+                bench.nodes[host as usize].1.link_up(PeerId(other));
+                let info = PeerInfo {
+                    identity: identity_of(other),
+                    outbound: true,
+                    address: None,
+                    protocol: "".into(),
+                };
+                bench.input(host, Input::LinkUp { peer: PeerId(other), info });
+            }
+            let register = Command::Register { sender: SENDER, secret: shared(host) };
+            bench.input(host, Input::Command(register));
+        }
+        bench
+    }
+
+    fn input(&mut self, host: u32, input: Input<MixFrame, Command>) {
+        self.inputs.push_back((host as usize, input));
+    }
+
+    /// What the scheduler says, to everybody.
+    fn say(&mut self, frame: &MixFrame) {
+        for host in 0..TEAM {
+            self.input(host, Input::Frame { peer: PeerId(TEAM), frame: frame.clone() });
+        }
+    }
+
+    fn round(&mut self, config: &Config, sender: &Sender, round: u64) {
+        let plan = Plan {
+            round,
+            team: (0..TEAM).collect(),
+            batch: BATCH,
+            precomputation_slots: config.precomputation_slots,
+            realtime_slots: config.precomputation_slots,
+            transfer: Transfer::Streamed,
+            shape: Shape::Direct,
+        };
+        let content = vec![7; config.group.content_bytes()];
+        let seal = |slot: u32| {
+            let mut salt = [0; 32];
+            salt[..4].copy_from_slice(&slot.to_be_bytes());
+            sender.seal(round, &plan.team, salt, &content).ok()
+        };
+        let sealed: Vec<_> = (0..BATCH).filter_map(seal).collect();
+        self.say(&MixFrame::Create(plan.into()));
+        self.run();
+        self.say(&MixFrame::Queued { round });
+        if let Ok(batch) = Batch::new(&sealed) {
+            self.input(0, Input::Command(Command::Mix { round, batch }));
+        }
+        self.run();
+        self.say(&MixFrame::End { round, failure: None });
+        self.run();
+    }
+
+    /// Until nothing is left to be done. Frames arrive at once, and work is done on this thread.
+    fn run(&mut self) {
+        while let Some((host, input)) = self.inputs.pop_front() {
+            let mut effects = Effects::default();
+            let (node, outbox, rng) = &mut self.nodes[host];
+            node.handle(input, &mut Context::new(Time::ZERO, rng, outbox, &mut effects));
+            while let Some(copy) = outbox.pop(Time::ZERO, |_| true) {
+                if copy.peer.0 < TEAM {
+                    let input = Input::Frame { peer: PeerId(host as u32), frame: copy.frame };
+                    self.inputs.push_back((copy.peer.index(), input));
+                }
+            }
+            for event in effects.events {
+                if let Event::Compute(job) = event {
+                    let (kind, slots) = (Kind::of(&job), job.slots().max(1));
+                    let start = Instant::now();
+                    let done = job.run();
+                    let took = start.elapsed().as_secs_f64() / f64::from(slots);
+                    self.took.entry(kind).or_default().push(took);
+                    self.inputs.push_back((host, Input::Command(Command::Computed(done))));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What comes out is looked at, and work takes the time it takes.
+
+use std::time::Duration;
+
+use samara_mix::Outcome;
+
+use super::gateway::Checked;
+use super::*;
+use crate::scenario::{MixGroup, Relay};
+use crate::units::Span;
+
+fn payload(round: u64, slot: u32) -> Outcome {
+    let mut content = vec![0; 508];
+    content[..8].copy_from_slice(&round.to_be_bytes());
+    content[8..12].copy_from_slice(&slot.to_be_bytes());
+    Outcome::Content(content.into())
+}
+
+#[test]
+fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
+    let right = [2, 0, 1].map(|slot| payload(7, slot));
+    let whole = Checked::of(7, &right);
+    assert_eq!((whole.wrong, whole.is_unmixed), (0, false));
+    assert!(Checked::of(7, &[0, 1, 2].map(|slot| payload(7, slot))).is_unmixed);
+    assert_ne!(Checked::of(7, &[0, 2, 1].map(|slot| payload(7, slot))).order, whole.order);
+    let mut changed = vec![0; 508];
+    changed[7] = 7;
+    changed[400] = 1;
+    for other in [
+        Outcome::Void,
+        Outcome::Unreadable,
+        payload(7, 0),
+        payload(7, 9),
+        payload(8, 2),
+        Outcome::Content(changed.into()),
+    ] {
+        let outcomes = [other.clone(), payload(7, 0), payload(7, 1)];
+        assert_eq!(Checked::of(7, &outcomes).wrong, 1, "{other:?}");
+    }
+}
+
+#[test]
+fn a_scenario_says_what_work_takes_and_the_rest_is_documented() {
+    let mut relay = Relay::default();
+    relay.cpu.decrypt = Some(Span::parse("210 us").unwrap());
+    let costs = Costs::of(&relay);
+    assert_eq!(costs.slot[Phase::Decrypt as usize], Duration::from_micros(210));
+    assert!(costs.slot[Phase::Reveal as usize] > Duration::from_micros(1_000));
+    assert_eq!(costs.slot[Phase::Result as usize], Duration::ZERO);
+    relay.group = MixGroup::Modp4096;
+    assert!(Costs::of(&relay).slot[Phase::Reveal as usize] > costs.slot[Phase::Reveal as usize]);
+}

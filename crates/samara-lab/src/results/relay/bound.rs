@@ -1,0 +1,146 @@
+//! What a relay can reach at most: no processor and no uplink is busy for longer than there is time.
+
+use std::collections::BTreeSet;
+
+use samara_mix::{Half, Phase, Transfer};
+
+use crate::measure::relay::RoundRow;
+use crate::run::RelayMeasured;
+
+/// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
+/// (`docs/protocols/mix.md`).
+const CREDENTIAL_BYTES: u64 = 64;
+const CODE_BYTES: u64 = 32;
+
+/// The part of a run in which as much was going on as could be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window {
+    /// In nanoseconds of the run.
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// Rounds that ended in it.
+    pub(super) rounds: usize,
+}
+
+impl Window {
+    /// That of real time: from the first turn of rounds that came out to the last one.
+    pub(super) fn of(measured: &RelayMeasured) -> Self {
+        let relay = measured.point.scenario.relay.clone().unwrap_or_default();
+        let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
+        let together = relay.realtime_max as usize * relay.teams as usize;
+        let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
+        Self::over(exits, together).unwrap_or(none)
+    }
+
+    /// Of times at which rounds ended, so many of which may come together: whole turns, without the first fifth, in which windows grow and
+    /// everything is filling up, and without the last one, in which it runs dry. `None` if that leaves nothing.
+    pub(super) fn over(ends: impl Iterator<Item = u64>, together: usize) -> Option<Self> {
+        let mut ends: Vec<u64> = ends.collect();
+        ends.sort_unstable();
+        let together = together.max(1);
+        let fifth = ends.len() / 5;
+        let skipped = together * fifth.div_ceil(together).max(1);
+        let left = ends.len().checked_sub(skipped)?;
+        // Of short runs, all that there is.
+        let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= together));
+        let (from, to) = (ends[skipped - 1], ends[skipped - 1 + turns * together]);
+        (to > from).then_some(Self { from, to, rounds: turns * together })
+    }
+
+    /// Whether a round came out in it.
+    pub(super) fn has(&self, row: &RoundRow) -> bool {
+        row.exit().is_some_and(|at| self.from < at && at <= self.to)
+    }
+
+    pub(super) fn rounds_per_s(&self) -> f64 {
+        if self.rounds == 0 { 0.0 } else { self.rounds as f64 * 1e9 / (self.to - self.from) as f64 }
+    }
+}
+
+/// What rounds ask of the busiest node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Loads {
+    /// Rounds a second that it allows.
+    pub(super) rounds_per_s: f64,
+    /// "processor" or "uplink".
+    pub(super) limit: &'static str,
+    /// Which node it is.
+    pub(super) slowest: u32,
+}
+
+impl Loads {
+    /// Of the rounds that came out in a window. Precomputation counts if it goes on beside.
+    pub(super) fn of(measured: &RelayMeasured, window: &Window) -> Self {
+        let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
+        let is_stocked = rows.iter().all(|row| row.opened.is_some_and(|at| at <= measured.begun));
+        let halves: &[Half] =
+            if is_stocked { &[Half::RealTime] } else { &[Half::RealTime, Half::Precomputation] };
+        Self::over(measured, &rows, halves)
+    }
+
+    /// Of one half of some rounds.
+    pub(super) fn of_half(measured: &RelayMeasured, rows: &[&RoundRow], half: Half) -> Self {
+        Self::over(measured, rows, &[half])
+    }
+
+    fn over(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Self {
+        let hosts = &measured.hosts.configs;
+        let mut work = vec![0_u64; hosts.len()];
+        let mut bytes = vec![0_u64; hosts.len()];
+        let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
+        for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
+            let half = span.phase.map_or(Half::Precomputation, Phase::half);
+            if halves.contains(&half) {
+                work[span.host as usize] += span.to - span.from;
+            }
+        }
+        for row in rows {
+            for (seat, node) in row.nodes.iter().enumerate() {
+                bytes[*node as usize] += halves.iter().map(|half| sent(measured, *half, seat)).sum::<u64>();
+            }
+        }
+        let cores = measured.config.jobs_max as f64;
+        let processor = work.iter().map(|nanos| *nanos as f64 / cores);
+        let uplink =
+            bytes.iter().zip(hosts).map(|(bytes, host)| *bytes as f64 * 8e9 / host.uplink_bps as f64);
+        let all = processor.map(|nanos| (nanos, "processor")).enumerate();
+        let all = all.chain(uplink.map(|nanos| (nanos, "uplink")).enumerate());
+        let busiest = all.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (slowest, (nanos, limit)) = busiest.unwrap_or((0, (0.0, "processor")));
+        let rounds_per_s = if nanos > 0.0 { rows.len() as f64 * 1e9 / nanos } else { 0.0 };
+        Self { rounds_per_s, limit, slowest: slowest as u32 }
+    }
+}
+
+/// Bytes of slots that a seat sends in a half of a round.
+fn sent(measured: &RelayMeasured, half: Half, seat: usize) -> u64 {
+    let config = &measured.config;
+    let (team, slot) = (config.team, config.group.slot_bytes() as u64);
+    let is_last = seat + 1 == team;
+    let of_slot = match half {
+        // Keys and ciphertexts pass twice, and then ciphertexts.
+        Half::Precomputation if is_last => 2 * slot + slot,
+        Half::Precomputation => 2 * slot + 2 * slot + slot,
+        Half::RealTime if is_last => slot,
+        Half::RealTime => slot + CREDENTIAL_BYTES + CODE_BYTES * (team - 1 - seat) as u64 + slot,
+    };
+    let results = if half == Half::RealTime { result_slots(measured, seat) * slot } else { 0 };
+    u64::from(config.batch) * of_slot + results
+}
+
+/// Slots of results that a seat passes on.
+fn result_slots(measured: &RelayMeasured, seat: usize) -> u64 {
+    let config = &measured.config;
+    let (team, shape) = (config.team, config.result_shape());
+    let each = match config.transfer {
+        Transfer::Streamed => config.realtime_slots,
+        Transfer::Unary => config.batch,
+    };
+    let pieces = (0..config.batch).step_by(each as usize);
+    let passed = pieces.map(|first| {
+        let piece = u64::from(first / config.realtime_slots);
+        let children = shape.children(team, (team - 1) as u16, seat as u16, piece).len();
+        u64::from(each.min(config.batch - first)) * children as u64
+    });
+    passed.sum()
+}

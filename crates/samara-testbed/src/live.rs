@@ -1,0 +1,66 @@
+//! What nodes count, told while they do.
+
+use samara_lab::run::Progress;
+use samara_trace::live::{Event, LiveWriter};
+
+use crate::client::Metrics;
+use crate::run::unix_ns;
+
+/// Who is at the other end of what a node counts over all its links together.
+const ALL_PEERS: &str = "all peers";
+
+/// Tells what a node counts. What its implementation does not count is left out.
+pub(crate) fn tell(live: &LiveWriter, node: usize, metrics: &Metrics) {
+    let (at, name) = (unix_ns(), format!("node-{node}"));
+    let say = |event| live.say_of(Some(&name), at, event);
+    let total = |metric: &str| metrics.known(metric).map(|value| value as u64);
+    for (metric, of) in
+        [("samara_messages_delivered_total", "messages"), ("samara_mempool_added_txs_total", "transactions")]
+    {
+        if let Some(total) = total(metric) {
+            say(Event::Throughput { of: of.to_owned(), total, bytes: None });
+        }
+    }
+    for (metric, queue) in [("samara_owed_copies", "owed copies"), ("samara_mempool_size", "pool")] {
+        if let Some(entries) = total(metric) {
+            say(Event::Queue { queue: queue.to_owned(), entries, bytes: total(&format!("{metric}_bytes")) });
+        }
+    }
+    let (bytes_up, bytes_down) = (total("samara_bytes_up_total"), total("samara_bytes_down_total"));
+    if bytes_up.or(bytes_down).is_some() {
+        say(Event::Link {
+            peer: ALL_PEERS.to_owned(),
+            up: true,
+            round_trip_ns: None,
+            bytes_up,
+            bytes_down,
+            queued_frames: total("samara_owed_copies"),
+            queued_bytes: None,
+        });
+    }
+    for (metric, what) in [
+        ("samara_queue_drops_total", "did not fit into a queue"),
+        ("samara_promises_broken_total", "announced and never sent"),
+        ("samara_mempool_rejected_txs_total", "transaction refused"),
+        ("samara_mempool_lost_txs_total", "nobody left to ask"),
+    ] {
+        if let Some(total) = total(metric) {
+            say(Event::Errors { cause: what.to_owned(), total });
+        }
+    }
+}
+
+/// So many of so many deliveries.
+pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
+    Progress {
+        share: (deliveries / expected as f64).min(1.0),
+        deliveries: Some(deliveries as u64),
+        deliveries_expected: Some(expected),
+        ..Progress::default()
+    }
+}
+
+/// Something whose parts are not counted.
+pub(crate) fn at(share: f64) -> Progress {
+    Progress { share, ..Progress::default() }
+}

@@ -1,0 +1,273 @@
+//! The lines of a live file.
+
+use serde::{Deserialize, Serialize};
+
+use super::Latencies;
+
+/// The version of the lines that are written, and the only one that is read. Events and fields that readers do not know are no new
+/// version: they leave them out.
+pub const VERSION: u32 = 1;
+
+/// A line of a live file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// [`VERSION`].
+    pub v: u32,
+    /// The number of the line since its source started: whoever misses one sees that.
+    pub seq: u64,
+    /// When, in nanoseconds on the clock of the source.
+    pub at_ns: u64,
+    /// Who it is about, if not the source itself: a testbed speaks for its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What a source tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The first line, and the first one after a restart.
+    Started {
+        /// What it is, for readers: `simulation`, `testbed`, `node`, `scheduler`, `client`, `session`.
+        role: String,
+        /// What its times mean.
+        clock: Clock,
+        /// When it started, in Unix time; tells files of the same directory apart that are of different runs.
+        started_unix_ns: u64,
+        /// The run of the scenario that it belongs to, if it has several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+    },
+    /// How a link is. What it counts are totals since the start.
+    Link {
+        /// Who is at the other end.
+        peer: String,
+        /// Whether it is there.
+        up: bool,
+        /// The latest round trip over it, of the ping or of the transport.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        round_trip_ns: Option<u64>,
+        /// Bytes that were sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_up: Option<u64>,
+        /// Bytes that came.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_down: Option<u64>,
+        /// Frames that are owed, now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queued_frames: Option<u64>,
+        /// Their bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queued_bytes: Option<u64>,
+    },
+    /// How long something waits: copies in an outbox, jobs for a processor, transactions in a pool.
+    Queue {
+        /// Which one.
+        queue: String,
+        /// How many wait, now.
+        entries: u64,
+        /// Their bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+    },
+    /// A team was drawn. No members: there are too few nodes.
+    Team {
+        /// Which.
+        team: u64,
+        /// Its nodes, in the order in which slots pass them.
+        members: Vec<String>,
+    },
+    /// A round is in a new state.
+    Round {
+        /// Which; no two teams of a run share numbers.
+        round: u64,
+        /// How far.
+        state: RoundState,
+        /// Whose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        team: Option<u64>,
+        /// Slots that it has: whoever knows that waits for all of them before it takes latencies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slots: Option<u64>,
+        /// Why it failed, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+    /// A node begins or ends to work on a phase of a round.
+    Phase {
+        /// Of which round.
+        round: u64,
+        /// Which phase: the protocol's name for it.
+        phase: String,
+        /// Which end of it.
+        edge: Edge,
+    },
+    /// Slots of a round have come in, or gone out.
+    Slots {
+        /// Of which round.
+        round: u64,
+        /// Which way.
+        step: Step,
+        /// How many, at this moment.
+        slots: u64,
+    },
+    /// Slots of a round that were followed one by one, by who sealed them: from when they were handed in to when they came out.
+    Latencies {
+        /// Of which round.
+        round: u64,
+        /// How long they took.
+        latencies: Latencies,
+    },
+    /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
+    Ping {
+        /// Which team, if who pings knows its number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        team: Option<u64>,
+        /// The nodes that it passed, in order; the first one holds the clock.
+        members: Vec<String>,
+        /// How long it took. Left out: it did not come back in time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        loop_ns: Option<u64>,
+    },
+    /// How far a run of a simulator or a testbed is.
+    Progress {
+        /// How it is.
+        state: RunState,
+        /// What is being done, in a word or two.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        doing: Option<String>,
+        /// How much of it is done, 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        share: Option<f64>,
+        /// Time of a wall clock since it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wall_ns: Option<u64>,
+        /// Time of the simulation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        virtual_ns: Option<u64>,
+        /// Messages that have reached somebody who was to get them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deliveries: Option<u64>,
+        /// How many of them there are to be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deliveries_expected: Option<u64>,
+        /// Frames that have arrived, those included that nobody needed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copies: Option<u64>,
+        /// Steps of the simulator.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steps: Option<u64>,
+    },
+    /// What was done since the start, from which readers make rates.
+    Throughput {
+        /// What is counted: `payloads`, `messages`, `transactions`.
+        of: String,
+        /// How many.
+        total: u64,
+        /// Their bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+    },
+    /// How often something has gone wrong since the start.
+    Errors {
+        /// What: a cause of the protocol's metrics.
+        cause: String,
+        /// How often.
+        total: u64,
+    },
+    /// Lines that the writer had no room for, since the start.
+    Dropped {
+        /// How many.
+        lines: u64,
+    },
+    /// The last line: whoever ends without it was stopped.
+    Finished {
+        /// How it ended.
+        outcome: Outcome,
+        /// Why, if it went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// Something that this version does not know; never written.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What the times of a source mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Nanoseconds of Unix time.
+    Wall,
+    /// Nanoseconds since the start of a simulation.
+    Virtual,
+}
+
+/// How far a round is, in the words of the xx network's scheduling server (`current.Activity` and `states.Round`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundState {
+    /// The team was told.
+    Pending,
+    /// The team shares keys and precomputes.
+    Precomputing,
+    /// The precomputation is done.
+    Standby,
+    /// A batch may come.
+    Queued,
+    /// Payloads pass.
+    Realtime,
+    /// All nodes have all payloads.
+    Completed,
+    /// It is dropped.
+    Failed,
+}
+
+/// An end of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edge {
+    /// The first slots are there.
+    Begin,
+    /// The last ones are worked on.
+    End,
+}
+
+/// Which way slots go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// They were handed to the team.
+    Entered,
+    /// They have come out.
+    Left,
+}
+
+/// How a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Its turn has not come.
+    Waiting,
+    /// It is being done.
+    Running,
+    /// It is done.
+    Done,
+    /// It has failed.
+    Failed,
+}
+
+/// How a source ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// As it should.
+    Ok,
+    /// With an error.
+    Failed,
+    /// Somebody stopped it.
+    Interrupted,
+}

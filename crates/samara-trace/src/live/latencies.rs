@@ -1,0 +1,128 @@
+//! Latencies as they travel: counted in buckets, with an exact mean.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The longest latency that is told apart, in nanoseconds: an hour. Longer ones count as this long, but for the mean.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Two significant digits: values in a bucket differ by less than 1 %.
+const DIGITS: u8 = 2;
+/// More buckets than a histogram of this precision has are no histogram.
+const BUCKETS_MAX: usize = 1 << 13;
+
+/// Latencies of many slots, in nanoseconds. Mean, least and most are exact; quantiles are within 1 %.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        // 1 ns to an hour with two digits is always possible.
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds");
+        Self { histogram, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+impl Latencies {
+    /// Adds a latency of so many slots.
+    pub fn add(&mut self, latency_ns: u64, slots: u64) {
+        if slots == 0 {
+            return;
+        }
+        self.histogram.saturating_record_n(latency_ns.max(1), slots);
+        self.sum_ns += u128::from(latency_ns) * u128::from(slots);
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// Adds those of others.
+    pub fn merge(&mut self, other: &Self) {
+        // Both have the same bounds.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean, or nothing if there are none.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
+    }
+
+    /// The least.
+    pub fn min_ns(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.min_ns)
+    }
+
+    /// The most.
+    pub fn max_ns(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.max_ns)
+    }
+
+    /// What a share of them (0 to 1) does not exceed.
+    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
+        (self.count() > 0).then(|| self.histogram.value_at_quantile(share).clamp(self.min_ns, self.max_ns))
+    }
+
+    /// Buckets that are not empty: the highest value that counts into each, and how many do.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+}
+
+/// The form in a file.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    /// Saturates after 584 years of latency.
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+    buckets: Vec<(u64, u64)>,
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let sum_ns = u64::try_from(self.sum_ns).unwrap_or(u64::MAX);
+        let buckets = self.buckets().collect();
+        Told { sum_ns, min_ns: self.min_ns, max_ns: self.max_ns, buckets }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let told = Told::deserialize(deserializer)?;
+        if told.buckets.len() > BUCKETS_MAX {
+            return Err(D::Error::custom("more buckets than a histogram has"));
+        }
+        let total = told.buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
+        if total.is_none() {
+            return Err(D::Error::custom("more slots than can be counted"));
+        }
+        let mut latencies = Self::default();
+        for (value, count) in told.buckets {
+            latencies.histogram.saturating_record_n(value.max(1), count);
+        }
+        if total > Some(0) {
+            let is_ordered = told.min_ns <= told.max_ns;
+            let count = u128::from(latencies.count());
+            let sum_ns = u128::from(told.sum_ns);
+            let is_possible =
+                (u128::from(told.min_ns) * count..=u128::from(told.max_ns) * count).contains(&sum_ns);
+            if !is_ordered || !(is_possible || told.sum_ns == u64::MAX) {
+                return Err(D::Error::custom("sum_ns, min_ns and max_ns contradict each other"));
+            }
+            (latencies.sum_ns, latencies.min_ns, latencies.max_ns) = (sum_ns, told.min_ns, told.max_ns);
+        }
+        Ok(latencies)
+    }
+}

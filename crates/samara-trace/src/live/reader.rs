@@ -1,0 +1,244 @@
+//! Following a live file while it is written.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::{Event, Line, VERSION};
+
+/// The longest line that is read, in bytes: above a histogram with all its buckets. Longer ones are rubbish.
+pub const LINE_BYTES_MAX: usize = 1 << 18;
+/// Bytes that are read at once.
+const PORTION: usize = 1 << 16;
+
+/// What was found besides lines that were understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// Lines that were understood.
+    pub lines: u64,
+    /// Lines that are none: no JSON, fields of the wrong kind, too long.
+    pub garbage: u64,
+    /// Lines of another version.
+    pub other_version: u64,
+    /// Lines with events that this version does not know.
+    pub unknown: u64,
+    /// Numbers in `seq` that never came: dropped by the writer, or lost with the file before.
+    pub missing: u64,
+    /// How often the file was cut or replaced.
+    pub replaced: u64,
+}
+
+/// What a look at a file yields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// A line.
+    Line(Line),
+    /// The file is another one, or begins anew: what was told before may be told again.
+    Replaced,
+}
+
+/// Follows a file. The file need not exist yet.
+///
+/// [`poll`](Self::poll) gives what has come since the last call. A line without its end is kept until the rest comes; a file that
+/// was cut is read from its start; one that was replaced is read to its end, and then the new one from its start.
+#[derive(Debug)]
+pub struct LiveReader {
+    path: PathBuf,
+    file: Option<Open>,
+    /// The start of a line whose end has not come.
+    rest: Vec<u8>,
+    /// The line is too long: everything up to its end is left out.
+    is_skipping: bool,
+    next_seq: Option<u64>,
+    counts: ReadCounts,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    offset: u64,
+    identity: Identity,
+}
+
+impl LiveReader {
+    /// Follows the file at `path`.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            file: None,
+            rest: Vec::new(),
+            is_skipping: false,
+            next_seq: None,
+            counts: ReadCounts::default(),
+        }
+    }
+
+    /// Which file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was found so far.
+    pub fn counts(&self) -> ReadCounts {
+        self.counts
+    }
+
+    /// Gives what has come to `take`, reading at most `bytes_max` bytes. Returns whether there may be more already.
+    ///
+    /// # Errors
+    /// The file is there, but cannot be read. The next call tries again.
+    pub fn poll(&mut self, bytes_max: usize, mut take: impl FnMut(Said)) -> io::Result<bool> {
+        let mut left = bytes_max;
+        let mut buffer = vec![0; PORTION.min(bytes_max.max(1))];
+        loop {
+            if self.file.is_none() && !self.open()? {
+                return Ok(false);
+            }
+            let Some(open) = &mut self.file else { return Ok(false) };
+            let portion = buffer.len().min(left);
+            let read = if portion == 0 { return Ok(true) } else { open.file.read(&mut buffer[..portion])? };
+            open.offset += read as u64;
+            left -= read;
+            if read > 0 {
+                self.split(&buffer[..read], &mut take);
+                continue;
+            }
+            if !self.is_replaced()? {
+                return Ok(false);
+            }
+            self.start_anew(&mut take);
+        }
+    }
+
+    fn open(&mut self) -> io::Result<bool> {
+        match File::open(&self.path) {
+            Ok(file) => {
+                let identity = Identity::of(&file.metadata()?);
+                self.file = Some(Open { file, offset: 0, identity });
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the file was cut, or another one is in its place.
+    fn is_replaced(&self) -> io::Result<bool> {
+        let Some(open) = &self.file else { return Ok(false) };
+        if open.file.metadata()?.len() < open.offset {
+            return Ok(true);
+        }
+        match fs::metadata(&self.path) {
+            Ok(now) => Ok(Identity::of(&now) != open.identity),
+            // It may come back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn start_anew(&mut self, take: &mut impl FnMut(Said)) {
+        self.file = None;
+        // The end of a line that nobody will write any more.
+        if !self.rest.is_empty() && !self.is_skipping {
+            self.counts.garbage += 1;
+        }
+        self.rest.clear();
+        self.is_skipping = false;
+        self.counts.replaced += 1;
+        take(Said::Replaced);
+    }
+
+    fn split(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Said)) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = (&bytes[..end], &bytes[end + 1..]);
+            bytes = after;
+            if std::mem::take(&mut self.is_skipping) {
+                continue;
+            }
+            if self.rest.is_empty() {
+                self.line(line, take);
+            } else {
+                self.rest.extend_from_slice(line);
+                let whole = std::mem::take(&mut self.rest);
+                self.line(&whole, take);
+            }
+        }
+        if self.is_skipping {
+            return;
+        }
+        if self.rest.len() + bytes.len() > LINE_BYTES_MAX {
+            self.counts.garbage += 1;
+            self.is_skipping = true;
+            self.rest = Vec::new();
+        } else {
+            self.rest.extend_from_slice(bytes);
+        }
+    }
+
+    fn line(&mut self, line: &[u8], take: &mut impl FnMut(Said)) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        if line.len() > LINE_BYTES_MAX {
+            self.counts.garbage += 1;
+            return;
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            // Of another version, everything but the version may be different.
+            match serde_json::from_slice::<Versioned>(line) {
+                Ok(Versioned { v }) if v != VERSION => self.counts.other_version += 1,
+                _ => self.counts.garbage += 1,
+            }
+            return;
+        };
+        if line.v != VERSION {
+            self.counts.other_version += 1;
+            return;
+        }
+        self.note_gap(&line);
+        if line.event == Event::Unknown {
+            self.counts.unknown += 1;
+            return;
+        }
+        self.counts.lines += 1;
+        take(Said::Line(line));
+    }
+
+    fn note_gap(&mut self, line: &Line) {
+        // Numbers start anew with their source; what a writer adds has the number of the line after it.
+        if let Some(next) = self.next_seq.filter(|next| line.seq > *next) {
+            self.counts.missing += line.seq - next;
+        }
+        self.next_seq = Some(line.seq.saturating_add(1));
+    }
+}
+
+/// The only thing that lines of all versions have.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+/// What tells a file from another one with the same path.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    inode: u64,
+    #[cfg(not(unix))]
+    created: Option<std::time::SystemTime>,
+}
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+
+    #[cfg(not(unix))]
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self { created: metadata.created().ok() }
+    }
+}

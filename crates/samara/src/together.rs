@@ -1,0 +1,196 @@
+//! `samara run` in several processes that simulate one network.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use samara_lab::results::{ProcessUse, RunResult};
+use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together, run_together};
+use samara_lab::scenario::Loaded;
+use samara_sim::{RankError, Ranks, Reader, part_of};
+
+use crate::args::RunOptions;
+use crate::session::{BAR_STEPS, Session, progress_bar};
+use crate::usage;
+
+/// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
+const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
+
+/// This program would do the same work several times over, into one directory.
+pub(crate) fn not_launched_as_one_of_many() -> Result<(), String> {
+    let launched = |name: &&&str| {
+        std::env::var(name).ok().and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count > 1)
+    };
+    match LAUNCHERS.iter().find(launched) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "started as one of several processes ({name}), but this program has no MPI; build crates/samara-mpi, and start the \
+             `samara` of that (docs/guides/large.md)"
+        )),
+    }
+}
+
+/// Other processes, and what they cost.
+struct Counted<'a> {
+    ranks: &'a mut dyn Ranks,
+    waited: Duration,
+    sent: u64,
+}
+
+impl Ranks for Counted<'_> {
+    fn rank(&self) -> usize {
+        self.ranks.rank()
+    }
+
+    fn count(&self) -> usize {
+        self.ranks.count()
+    }
+
+    fn least(&mut self, value: u64) -> Result<u64, RankError> {
+        let start = Instant::now();
+        let least = self.ranks.least(value);
+        self.waited += start.elapsed();
+        least
+    }
+
+    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
+        let own = self.rank();
+        let others = outgoing.iter().enumerate().filter(|(to, _)| *to != own);
+        self.sent += others.map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        let start = Instant::now();
+        let incoming = self.ranks.exchange(outgoing);
+        self.waited += start.elapsed();
+        incoming
+    }
+
+    fn give_up(&mut self) {
+        self.ranks.give_up();
+    }
+}
+
+/// Runs a scenario; the first process has the results.
+pub(crate) fn run(options: &RunOptions, ranks: &mut dyn Ranks) -> Result<ExitCode, String> {
+    let mut ranks = Counted { ranks, waited: Duration::ZERO, sent: 0 };
+    if ranks.rank() == 0 { first(options, &mut ranks) } else { other(options, &mut ranks) }
+}
+
+/// What processes tell each other before they begin.
+const READY: u64 = 1;
+const FAILED: u64 = 0;
+
+fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let session = load(options).and_then(|_| Session::open(&options.scenario, &options.output));
+    // Others must not wait for a process that has nothing to do.
+    let begun =
+        ranks.least(if session.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
+    let session = session?;
+    if begun == FAILED {
+        return Err("another process cannot read the scenario; is the file there on its machine?".to_owned());
+    }
+    measure(session, options, ranks).or_else(|message| {
+        // Said before others are ended, which may end this one, too.
+        eprintln!("samara: {message}");
+        ranks.give_up();
+        Ok(ExitCode::from(crate::BAD_INPUT))
+    })
+}
+
+/// The scenario, if it can be run in several processes.
+fn load(options: &RunOptions) -> Result<Loaded, String> {
+    let loaded = options.scenario.load()?;
+    let all = loaded.points.iter().map(|point| check_together(&point.scenario));
+    all.collect::<Result<(), _>>().map_err(|error| format!("{}: {error}", loaded.source))?;
+    Ok(loaded)
+}
+
+fn measure(mut session: Session, options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
+    let mut done = 0;
+    let progress = |name: &str, share: f64| {
+        bar.set_message(name.to_owned());
+        let now = (share * BAR_STEPS as f64) as u64;
+        bar.inc(now.saturating_sub(done));
+        done = if share >= 1.0 { 0 } else { now };
+    };
+    let results = points(&session.loaded, session.stop(), ranks, progress, |measured| {
+        let result = RunResult::of(measured);
+        session.directory.run(measured, &result).map_err(|error| error.to_string())?;
+        Ok(result)
+    });
+    bar.finish_and_clear();
+    let results = results?;
+    let hosts = session.loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
+    session.processes = uses(ranks, hosts)?;
+    session.finish(results)
+}
+
+fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let loaded = load(options);
+    let begun =
+        ranks.least(if loaded.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
+    let (Ok(loaded), READY) = (loaded, begun) else {
+        // The first process says what is wrong.
+        return Ok(ExitCode::from(crate::BAD_INPUT));
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))
+        .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+    points(&loaded, &stop, ranks, |_, _| {}, |measured| Ok(RunResult::of(measured)))?;
+    let hosts = loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
+    uses(ranks, hosts)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One point after the other, of which `keep` makes results; those from the first interrupted one on are `None`.
+fn points(
+    loaded: &Loaded,
+    stop: &AtomicBool,
+    ranks: &mut Counted<'_>,
+    mut progress: impl FnMut(&str, f64),
+    keep: impl Fn(&Measured) -> Result<RunResult, String>,
+) -> Result<Vec<Option<RunResult>>, String> {
+    let mut results = Vec::new();
+    for point in &loaded.points {
+        let options = Options { threads: 1, directory: &loaded.directory, stop };
+        let name = point.name();
+        match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
+            Ok(Some(measured)) => results.push(Some(keep(&measured)?)),
+            Ok(None) => {}
+            Err(RunError::Interrupted) => {
+                results.resize_with(loaded.points.len(), || None);
+                break;
+            }
+            Err(error @ (RunError::Scenario(_) | RunError::Together(_))) => {
+                return Err(format!("{}: run {name}: {error}", loaded.source));
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// What each process had to do, at the first.
+fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> {
+    let own = [
+        part_of(hosts, ranks.rank(), ranks.count()).len() as u64,
+        usage::cpu_seconds().to_bits(),
+        ranks.waited.as_secs_f64().to_bits(),
+        ranks.sent,
+        usage::peak_rss_bytes(),
+    ];
+    let mut outgoing = vec![Vec::new(); ranks.count()];
+    outgoing[0] = own.into_iter().flat_map(u64::to_le_bytes).collect();
+    let all = ranks.exchange(&mut outgoing).map_err(|error| error.to_string())?;
+    let read = |bytes: &Vec<u8>| -> Option<ProcessUse> {
+        let mut reader = Reader::new(bytes);
+        Some(ProcessUse {
+            hosts: reader.u64()? as u32,
+            cpu_s: f64::from_bits(reader.u64()?),
+            waited_s: f64::from_bits(reader.u64()?),
+            sent_bytes: reader.u64()?,
+            peak_rss_bytes: reader.u64()?,
+        })
+    };
+    Ok(all.iter().filter_map(read).collect())
+}

@@ -1,0 +1,163 @@
+//! Live files of a run, and the dashboard that shows them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use samara_trace::live::{Event, LiveReader, Outcome, RunState, Said};
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("samara-dashboard-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Ended at the end of the test, whatever comes of it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn samara(directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    command.current_dir(directory).args(args).env_remove("SAMARA_DASHBOARD_TOKEN");
+    command
+}
+
+const SMALL: [&str; 20] = [
+    "run",
+    "peerdas",
+    "--only",
+    "batch",
+    "--only",
+    "node-wide",
+    "--quiet",
+    "--format",
+    "json",
+    "--set",
+    "network.nodes=60",
+    "--set",
+    "network.topology.degree=20",
+    "--set",
+    "workload.columns=16",
+    "--set",
+    "workload.custody=4",
+    "--set",
+    "workload.warm_up=5 s",
+    "--out",
+];
+
+fn lines(path: &Path) -> Vec<samara_trace::live::Line> {
+    let mut reader = LiveReader::new(path);
+    let mut lines = Vec::new();
+    let take = |said| {
+        if let Said::Line(line) = said {
+            lines.push(line)
+        }
+    };
+    assert!(!reader.poll(usize::MAX, take).unwrap());
+    assert_eq!((reader.counts().missing, reader.counts().garbage), (0, 0));
+    lines
+}
+
+#[test]
+fn a_run_says_how_far_it_is_until_it_is_done() {
+    let scratch = Scratch::new("run");
+    let status = samara(&scratch.0, &SMALL).arg("r").stdout(Stdio::null()).status().unwrap();
+    assert!(status.code().is_some_and(|code| code < 2));
+    let lines = lines(&scratch.0.join("r/live/session.jsonl"));
+    assert!(matches!(&lines[0].event, Event::Started { role, .. } if role == "session"));
+    assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
+    for run in ["batch, seed 1", "node-wide, seed 1"] {
+        let mut told = lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
+        let states: Vec<_> = told
+            .clone()
+            .map(|event| match event {
+                Event::Progress { state, .. } => *state,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!((states[0], *states.last().unwrap()), (RunState::Waiting, RunState::Done));
+        assert!(states.contains(&RunState::Running));
+        let Some(Event::Progress { share, deliveries, deliveries_expected, virtual_ns, steps, .. }) =
+            told.next_back()
+        else {
+            panic!("nothing was told of {run}")
+        };
+        // 59 nodes wait for 4 columns each.
+        assert_eq!((*share, *deliveries, *deliveries_expected), (Some(1.0), Some(236), Some(236)));
+        assert!(virtual_ns.unwrap() > 5_000_000_000 && steps.unwrap() > 1000);
+    }
+    // Another run in the same place begins anew, and is not kept from it by what the first one left.
+    let mut again = samara(&scratch.0, &SMALL);
+    assert!(
+        again
+            .args(["r", "--force"])
+            .stdout(Stdio::null())
+            .status()
+            .unwrap()
+            .code()
+            .is_some_and(|code| code < 2)
+    );
+}
+
+#[test]
+fn the_dashboard_shows_runs_of_this_directory() {
+    let scratch = Scratch::new("serve");
+    let status = samara(&scratch.0, &SMALL).arg("results/first").stdout(Stdio::null()).status().unwrap();
+    assert!(status.code().is_some_and(|code| code < 2));
+    let mut command = samara(&scratch.0, &["dashboard", "--listen", "127.0.0.1:0", "--open", "no"]);
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("/v1/runs").contains("\"name\":\"first\""));
+    let snapshot = ask("/v1/snapshot?run=first");
+    assert!(snapshot.contains("node-wide, seed 1") && snapshot.contains("\"deliveries\":236"), "{snapshot}");
+    assert!(ask("/").contains("<title>Samara dashboard</title>"));
+}
+
+#[test]
+fn others_may_look_only_with_a_token() {
+    let scratch = Scratch::new("token");
+    for (args, expected) in [
+        (&["--listen", "0.0.0.0:0"][..], "give a token"),
+        (&["--listen", "0.0.0.0:0", "--token", "short"], "at least 16"),
+    ] {
+        let output = samara(&scratch.0, &["dashboard", "--open", "no"]).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = samara(&scratch.0, &["dashboard", "--open", "no", "--listen", &address]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && said.contains(&address) && said.contains("free port"),
+        "{said}"
+    );
+}
