@@ -36,6 +36,7 @@ fn report(set: &[(&str, &str)]) -> Report {
         cpu_s: 0.0,
         peak_rss_bytes: 0,
         steps: 0,
+        processes: Vec::new(),
         runs: results.iter().map(|result| result.run().clone()).collect(),
     };
     Report::new(&loaded, &summary, &results, (&[], &[]), &[])

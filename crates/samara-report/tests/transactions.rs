@@ -28,6 +28,7 @@ fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Report {
         cpu_s: 0.0,
         peak_rss_bytes: 0,
         steps: 0,
+        processes: Vec::new(),
         runs: results.iter().map(|result| result.run().clone()).collect(),
     };
     Report::new(&loaded, &summary, &results, (&[], &[]), &[])

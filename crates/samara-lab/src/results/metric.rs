@@ -1,7 +1,7 @@
 //! What is known of metrics by their names, for those who show or compare any of them.
 
 /// The metrics that are shown first, in this order.
-const FIRST: [&str; 38] = [
+const FIRST: [&str; 40] = [
     "time_to_custody_ms.mean",
     "time_to_custody_ms.p95",
     "time_to_custody_ms.max",
@@ -14,6 +14,8 @@ const FIRST: [&str; 38] = [
     "delivery_latency_ms.p99",
     "throughput_mb_per_s",
     "throughput_min_mb_per_s",
+    "slots_per_s",
+    "period_ms",
     "later_ms",
     "first_ms",
     "share_of_bound",
@@ -43,7 +45,7 @@ const FIRST: [&str; 38] = [
 ];
 
 /// Metrics of which less is better; a name stands for all that is below it, too.
-const LESS: [&str; 52] = [
+const LESS: [&str; 58] = [
     "already_seen_txs",
     "bytes",
     "bytes_down_per_node",
@@ -51,6 +53,7 @@ const LESS: [&str; 52] = [
     "compact_block_ms",
     "compact_blocks_given_up",
     "connection_bytes",
+    "contradictions",
     "control_share",
     "delivery_latency_ms",
     "disagreements",
@@ -62,6 +65,7 @@ const LESS: [&str; 52] = [
     "evicted_txs",
     "expired_txs",
     "failed_responses",
+    "failed_unharmed",
     "false_suspicions",
     "first_ms",
     "flushes",
@@ -82,6 +86,7 @@ const LESS: [&str; 52] = [
     "not_found",
     "order_violations",
     "packet_drops",
+    "period_ms",
     "publisher_bytes_up",
     "publisher_copies_returned",
     "queue_drops",
@@ -94,12 +99,15 @@ const LESS: [&str; 52] = [
     "time_to_custody_ms",
     "time_to_inclusion_ms",
     "timeouts",
+    "unmixed",
+    "unresolved",
     "want_tx",
     "wire_bytes_per_byte",
+    "wrong",
 ];
 
 /// Metrics of which more is better.
-const MORE: [&str; 12] = [
+const MORE: [&str; 13] = [
     "bytes_saved_factor",
     "compact_block_hit_rate",
     "delivered_share",
@@ -109,6 +117,7 @@ const MORE: [&str; 12] = [
     "payload_share",
     "share_of_bound",
     "share_of_shape_bound",
+    "slots_per_s",
     "successful_txs",
     "throughput_mb_per_s",
     "throughput_min_mb_per_s",

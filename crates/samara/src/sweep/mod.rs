@@ -76,6 +76,12 @@ struct Gathered {
 pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.load()?;
+    if loaded.wants_costs() {
+        return Err(format!(
+            "{}: costs that are measured would be others whenever the sweep goes on; sweep the scenario.toml of a `samara run`, which has them in numbers",
+            loaded.source
+        ));
+    }
     let expectations = expectations(&loaded)?;
     let planned = plan(&loaded)?;
     let path = options.directory(&loaded);

@@ -1,6 +1,7 @@
 //! Points on a Ray cluster, through a small driver in Python, which is part of this program.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -94,13 +95,16 @@ pub(super) fn run(
 fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> Result<Order<'a>, String> {
     let mut files = BTreeMap::new();
     for name in job.todo.iter().flat_map(|planned| data_files(&planned.point.scenario)) {
-        let path = std::path::Path::new(&name);
-        if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
+        if !std::path::Path::new(&name)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)))
+        {
             return Err(format!("{name}: files for a cluster have to be beside the scenario, or below it"));
         }
-        if !files.contains_key(&name) {
-            let bytes = std::fs::read(job.files.join(path)).map_err(|error| format!("{name}: {error}"))?;
-            files.insert(name, STANDARD.encode(bytes));
+        if let Entry::Vacant(place) = files.entry(name) {
+            let path = job.files.join(place.key());
+            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            place.insert(STANDARD.encode(bytes));
         }
     }
     let scenario = std::fs::read_to_string(job.directory.scenario())
