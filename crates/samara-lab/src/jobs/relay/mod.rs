@@ -232,7 +232,6 @@ impl Host {
                 }
                 Event::Mark { round, phase, mark } => Told::Mark { round, phase, mark },
                 Event::Drawn { .. } => Told::Drawn,
-                // Batches are followed from where they are handed in; pings are for those who watch.
                 Event::Made { team, plan } => Told::Made { team, plan },
                 Event::Round { round, state } => {
                     self.shared.saw(self.number, round);
