@@ -82,7 +82,8 @@ pub fn run(
     mut progress: impl FnMut(&str, Progress),
 ) -> Result<(Measured, RealRun), TestbedError> {
     if point.scenario.relay.is_some() {
-        return teams::run(point, options, &mut progress);
+        let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
+        return teams::run(point, options, &mut share);
     }
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);

@@ -62,11 +62,13 @@ impl Live {
             Event::Round { round, state } => self.round(at, *round, *state, None),
             Event::Failed { round, failure } => {
                 // At nodes it is their word; the round is the scheduler's.
-                if self.teams.remove(round).is_some() {
-                    let cause = Some(failure.cause.name().to_owned());
-                    let state = live::RoundState::Failed;
-                    self.say(at, Line::Round { round: *round, state, team: None, slots: None, cause });
+                let known = self.teams.remove(round);
+                if known.is_none() {
+                    return;
                 }
+                let cause = Some(failure.cause.name().to_owned());
+                let state = live::RoundState::Failed;
+                self.say(at, Line::Round { round: *round, state, team: None, slots: None, cause });
             }
             Event::Mark { round, phase, mark } => {
                 let edge = match mark {

@@ -38,6 +38,9 @@ struct Stocked {
     sent: Vec<Vec<u8>>,
 }
 
+/// How what became of rounds gets from the tasks that wait for it.
+type Tidings = (std::sync::mpsc::Sender<(u64, Went)>, Receiver<(u64, Went)>);
+
 /// The sender, with a runtime of its own.
 pub(super) struct Client {
     runtime: tokio::runtime::Runtime,
@@ -46,7 +49,7 @@ pub(super) struct Client {
     content_bytes: usize,
     in_flight: usize,
     batch_rng: NodeRng,
-    went: (std::sync::mpsc::Sender<(u64, Went)>, Receiver<(u64, Went)>),
+    went: Tidings,
     live: Arc<LiveWriter>,
 }
 

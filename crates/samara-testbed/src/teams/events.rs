@@ -56,7 +56,7 @@ pub(super) fn collect(
     let mut collector = Collector::default();
     for (at, host, what) in all {
         let at = Time::from_nanos(at.saturating_sub(start));
-        for (at, event) in told(what, at, relay, went) {
+        if let Some((at, event)) = told(what, at, relay, went) {
             collector.take(Record { at, host, event });
         }
     }

@@ -49,8 +49,8 @@ impl<'a> Harm<'a> {
 
     /// Whether a process is not there on purpose.
     pub(super) fn is_down(&self, host: u32) -> bool {
-        let of_host = self.kills.iter().filter(|kill| kill.host == host);
-        of_host.last().is_some_and(|kill| kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none())
+        let last = self.kills.iter().rfind(|kill| kill.host == host);
+        last.is_some_and(|kill| kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none())
     }
 
     /// Does what is due.
