@@ -1,7 +1,7 @@
 //! What is known of metrics by their names, for those who show or compare any of them.
 
 /// The metrics that are shown first, in this order.
-const FIRST: [&str; 40] = [
+const FIRST: [&str; 45] = [
     "time_to_custody_ms.mean",
     "time_to_custody_ms.p95",
     "time_to_custody_ms.max",
@@ -15,6 +15,11 @@ const FIRST: [&str; 40] = [
     "throughput_mb_per_s",
     "throughput_min_mb_per_s",
     "slots_per_s",
+    "batch_latency_ms.p50",
+    "batch_latency_ms.p99",
+    "completed",
+    "failed",
+    "service_gap_ms",
     "period_ms",
     "later_ms",
     "first_ms",
@@ -45,8 +50,9 @@ const FIRST: [&str; 40] = [
 ];
 
 /// Metrics of which less is better; a name stands for all that is below it, too.
-const LESS: [&str; 58] = [
+const LESS: [&str; 63] = [
     "already_seen_txs",
+    "batch_latency_ms",
     "bytes",
     "bytes_down_per_node",
     "bytes_up_per_node",
@@ -64,6 +70,7 @@ const LESS: [&str; 58] = [
     "early_timeouts",
     "evicted_txs",
     "expired_txs",
+    "failed",
     "failed_responses",
     "failed_unharmed",
     "false_suspicions",
@@ -93,12 +100,15 @@ const LESS: [&str; 58] = [
     "relative_redundancy",
     "requests_max",
     "rerequested_txs",
+    "resent_frames",
     "retransmissions",
     "seen_tx",
+    "service_gap_ms",
     "settled_duplicates",
     "time_to_custody_ms",
     "time_to_inclusion_ms",
     "timeouts",
+    "unharmed_latency_ms",
     "unmixed",
     "unresolved",
     "want_tx",
@@ -107,14 +117,17 @@ const LESS: [&str; 58] = [
 ];
 
 /// Metrics of which more is better.
-const MORE: [&str; 13] = [
+const MORE: [&str; 16] = [
     "bytes_saved_factor",
     "compact_block_hit_rate",
+    "completed",
     "delivered_share",
     "delivery_ratio",
     "gain",
     "message_delivery_ratio",
     "payload_share",
+    "precomputation_share_of_bound",
+    "precomputation_slots_per_s",
     "share_of_bound",
     "share_of_shape_bound",
     "slots_per_s",

@@ -81,15 +81,16 @@ impl<'a> Harm<'a> {
         std::mem::take(&mut self.told)
     }
 
-    /// What was done to whom; times count from `start`.
-    pub(super) fn done(&self, start: u64) -> Vec<run::Harm> {
+    /// What was done to whom; times count from `start`. As in the simulator, it lasts until others must have reached the process again, `pause`
+    /// after it is back.
+    pub(super) fn done(&self, start: u64, pause: Duration) -> Vec<run::Harm> {
         let since = |at: u64| at.saturating_sub(start);
         let done = self.kills.iter().filter_map(|kill| {
             Some(run::Harm {
                 host: kill.host,
                 kind: FaultKind::Crash,
                 from: since(kill.killed_unix_ns?),
-                until: kill.restarted_unix_ns.map_or(u64::MAX, since),
+                until: kill.restarted_unix_ns.map_or(u64::MAX, |at| since(at) + pause.as_nanos() as u64),
             })
         });
         done.collect()

@@ -83,7 +83,13 @@ pub(crate) fn run(
     let after = Looks::of_those_that_run(&mut processes, &mut wire)?;
     let told = events::collect(&mut processes, harm.take_told(), &relay, &went, begun)?;
     doubts.extend(told.doubts);
-    doubts.extend(went.values().filter_map(|went| went.error.clone()));
+    let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
+    if let Some(first) = errors.first() {
+        doubts.push(format!(
+            "{} batches were not taken, or nothing was heard of them; the first one: {first}",
+            errors.len()
+        ));
+    }
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     end(&mut processes, &mut doubts)?;
     let usage = |value: fn(&NodeProcess) -> f64| {
@@ -113,7 +119,7 @@ pub(crate) fn run(
         hosts: cast.hosts,
         begun: begun.saturating_sub(told.start),
         over: told.over,
-        harm: harm.done(told.start),
+        harm: harm.done(told.start, relay.build(&scenario.network).reconnect.max),
         ignored: told.ignored,
         resent_frames: told.resent_frames,
         refused_frames: 0,
