@@ -14,12 +14,11 @@ pub(crate) fn tell(live: &LiveWriter, node: usize, metrics: &Metrics) {
     let (at, name) = (unix_ns(), format!("node-{node}"));
     let say = |event| live.say_of(Some(&name), at, event);
     let total = |metric: &str| metrics.known(metric).map(|value| value as u64);
-    for (metric, of) in
-        [("samara_messages_delivered_total", "messages"), ("samara_mempool_added_txs_total", "transactions")]
-    {
-        if let Some(total) = total(metric) {
-            say(Event::Throughput { of: of.to_owned(), total, bytes: None });
-        }
+    // A pool has no messages, though the node that it is in counts them.
+    let transactions = total("samara_mempool_added_txs_total").map(|total| (total, "transactions"));
+    let messages = || total("samara_messages_delivered_total").map(|total| (total, "messages"));
+    if let Some((total, of)) = transactions.or_else(messages) {
+        say(Event::Throughput { of: of.to_owned(), total, bytes: None });
     }
     for (metric, queue) in [("samara_owed_copies", "owed copies"), ("samara_mempool_size", "pool")] {
         if let Some(entries) = total(metric) {
