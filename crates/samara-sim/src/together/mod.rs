@@ -118,7 +118,7 @@ impl<N: Engine> Simulation<N> {
     }
 }
 
-/// A process that is alone: for tests, and so that one process needs no special case.
+/// A process that is alone: for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
