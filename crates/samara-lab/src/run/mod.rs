@@ -1,5 +1,6 @@
 //! Runs a point of a scenario in the simulator.
 
+mod all;
 mod columns;
 mod group;
 mod handover;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
+pub use all::{LARGE, Watch, WatchRun, run_all};
 pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
@@ -82,6 +84,20 @@ pub enum Measured {
     Handover(Box<HandoverMeasured>),
     /// Of teams that mix batches.
     Relay(Box<RelayMeasured>),
+}
+
+impl Measured {
+    /// What was run.
+    pub fn point(&self) -> &Point {
+        match self {
+            Self::Columns(measured) => &measured.point,
+            Self::Messages(measured) => &measured.point,
+            Self::Transactions(measured) => &measured.point,
+            Self::Group(measured) => &measured.point,
+            Self::Handover(measured) => &measured.point,
+            Self::Relay(measured) => &measured.point,
+        }
+    }
 }
 
 /// How much of the run is simulated between two looks at the results.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::error::{Problem, ScenarioError, closest, line_of};
-use super::{RunSpec, Scenario, builtin, builtins, check};
+use super::{Policies, RunSpec, Scenario, builtin, builtins, check};
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +70,10 @@ pub struct Overrides {
     pub seeds: Vec<u64>,
     /// Axes of the sweep, key and values: an axis that the scenario has gets these values, others come behind its own.
     pub axes: Vec<GridAxis>,
+    /// Variants behind those of the scenario; one without any stays a run of its own beside them.
+    pub runs: Vec<RunSpec>,
+    /// The policies that schedules of the kind custom can name.
+    pub policies: Policies,
 }
 
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
@@ -87,7 +91,7 @@ pub fn load(
         set: set.to_vec(),
         only: only.to_vec(),
         seeds: seed.into_iter().collect(),
-        axes: Vec::new(),
+        ..Overrides::default()
     };
     load_with(name, &overrides)
 }
@@ -97,7 +101,7 @@ pub fn load(
 /// # Errors
 /// Everything that is wrong with it, with key and line.
 pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioError> {
-    let Overrides { set, only, seeds, axes } = overrides;
+    let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
     let (source, text, directory) = read(name)?;
     // First the file as it is, so that its mistakes are told with their lines.
     parse(&source, &text)?;
@@ -116,6 +120,7 @@ pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioEr
     for (key, values) in axes {
         set_axis(&mut table, key, values);
     }
+    add_runs(&source, &mut table, added)?;
     let scenario =
         from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
     let runs = chosen(&source, &scenario, only)?;
@@ -123,7 +128,8 @@ pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioEr
     let mut problems = Vec::new();
     for values in combinations(&scenario) {
         for run in &runs {
-            let built = build(&source, &text, &table, &values, run)?;
+            let mut built = build(&source, &text, &table, &values, run)?;
+            built.gossipsub.policies = policies.clone();
             problems.extend(check::problems(&built, &text));
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
@@ -281,6 +287,31 @@ fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
     axis.insert("key".to_owned(), toml::Value::String(key.to_owned()));
     axis.insert("values".to_owned(), values);
     axes.push(toml::Value::Table(axis));
+}
+
+/// Adds variants.
+fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<(), ScenarioError> {
+    if added.is_empty() {
+        return Ok(());
+    }
+    let name = table.get("scenario").and_then(|about| about.get("name")).cloned();
+    let runs = table.entry("run").or_insert_with(|| toml::Value::Array(Vec::new()));
+    let Some(runs) = runs.as_array_mut() else { return Ok(()) };
+    if runs.is_empty() {
+        runs.extend(name.map(|name| toml::Value::Table([("name".to_owned(), name)].into_iter().collect())));
+    }
+    for run in added {
+        if runs.iter().any(|other| other.get("name").and_then(toml::Value::as_str) == Some(&run.name)) {
+            return Err(ScenarioError::one(
+                source,
+                format!("a run \"{}\" is to be added, but there is one of this name", run.name),
+            ));
+        }
+        let run = toml::Value::try_from(run)
+            .map_err(|error| ScenarioError::one(source, format!("run \"{}\": {error}", run.name)))?;
+        runs.push(run);
+    }
+    Ok(())
 }
 
 /// A value from the command line: TOML where it reads as such, a string otherwise.
