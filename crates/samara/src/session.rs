@@ -79,7 +79,7 @@ impl Session {
         let mut finished: Vec<RunResult> = results.into_iter().flatten().collect();
         relate(loaded, &mut finished);
         let complete = finished.len() == loaded.points.len();
-        let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
+        let comparisons = reference::compare(loaded, &finished)?;
         let known = reference::known(loaded, &finished);
         let outcomes = check(&self.expectations, &finished);
         let mut summary = summary(loaded, &finished, self.start);
