@@ -1,9 +1,9 @@
 //! Teams that mix batches, from the scenario to the figures.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{RelayResult, RunResult, relate};
+use samara_lab::data::Inputs;
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, load};
 use samara_mix::{Cause, Phase};
@@ -17,7 +17,7 @@ fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
 fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<RelayResult> {
     let loaded = loaded(name, set, only);
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     let measured = loaded
         .points
         .iter()

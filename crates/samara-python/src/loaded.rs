@@ -88,6 +88,12 @@ impl Loaded {
         &self.scenario.text
     }
 
+    /// What was done with its files that whoever wrote them may not expect.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.scenario.notes.clone()
+    }
+
     /// What there is to run: name, seed and label of each.
     #[getter]
     fn points(&self) -> Vec<(String, u64, String)> {

@@ -48,7 +48,7 @@ fn run_all(
             .map_err(|error| format!("live file of {name}: {error}"))?;
         writer.say(crate::live::unix_ns(), crate::live::started("testbed", Some(name)));
         let testbed = samara_testbed::Options {
-            directory: &session.loaded.directory,
+            inputs: &session.loaded.inputs,
             nodes: &nodes,
             programs,
             ready_timeout: std::time::Duration::from_secs(options.ready_timeout),

@@ -153,7 +153,7 @@ fn points(
 ) -> Result<Vec<Option<RunResult>>, String> {
     let mut results = Vec::new();
     for point in &loaded.points {
-        let options = Options { threads: 1, directory: &loaded.directory, stop };
+        let options = Options { threads: 1, inputs: &loaded.inputs, stop };
         let name = point.name();
         match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
             Ok(Some(measured)) => results.push(Some(keep(&measured)?)),

@@ -65,7 +65,7 @@ impl Findings {
         });
         Ok(Self {
             outcomes: outcomes.collect(),
-            comparisons: reference::compare(loaded, &results, &loaded.directory)?,
+            comparisons: reference::compare(loaded, &results)?,
             known: reference::known(loaded, &results),
             summary: summary(loaded, &results, used),
             is_complete: results.len() == loaded.points.len(),

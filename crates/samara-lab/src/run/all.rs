@@ -62,7 +62,7 @@ pub fn run_all<W: Watch>(
             let index = next.fetch_add(1, Ordering::SeqCst);
             let Some(point) = points.get(index) else { return };
             let options =
-                RunOptions { threads: (threads / workers).max(1), directory: &loaded.directory, stop };
+                RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
             let mut watched = watch.begin(point);
             match run(point, options, |progress| watched.progress(progress)) {
                 Ok(measured) => {

@@ -9,13 +9,13 @@ mod parts;
 mod relay;
 mod transactions;
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_engine::{Engine, NodeRng, Time};
 use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
+use crate::data::Inputs;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
@@ -46,8 +46,8 @@ pub enum RunError {
 pub struct RunOptions<'a> {
     /// Threads of the simulation.
     pub threads: usize,
-    /// Where relative paths of the scenario start.
-    pub directory: &'a Path,
+    /// Where the files come from that the scenario names.
+    pub inputs: &'a Inputs,
     /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }

@@ -78,11 +78,11 @@ pub(super) fn run(
     let nodes = scenario.network.nodes;
     let config = relay.build(&scenario.network);
     let costs = Costs::of(&relay);
-    let hosts = network::hosts(scenario, nodes + 1, seed);
+    let hosts = network::hosts(scenario, options.inputs, nodes + 1, seed).map_err(RunError::Scenario)?;
     let sim_config = SimConfig {
         seed,
         threads: options.threads,
-        network: network::network(scenario, nodes + 1, seed),
+        network: network::network(scenario, &hosts, seed),
         transport: network::transport(scenario),
         nic: network::nic(scenario),
         downlink_queue: network::downlink_queue(scenario),

@@ -57,7 +57,8 @@ pub(crate) fn run(
     possible(scenario).map_err(TestbedError::Scenario)?;
     let nodes = scenario.network.nodes;
     let cast = Cast {
-        hosts: network::hosts(scenario, nodes + 2, point.seed),
+        hosts: network::hosts(scenario, options.inputs, nodes + 2, point.seed)
+            .map_err(TestbedError::Scenario)?,
         keys: Keys::new(nodes + 2).map_err(TestbedError::Scenario)?,
         nodes,
     };

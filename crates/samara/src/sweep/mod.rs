@@ -152,7 +152,7 @@ fn gather(
         let progress = Progress::new(planned.len(), gathered.finished.len(), options.quiet);
         let job = Job {
             directory: &directory,
-            files: &loaded.directory,
+            files: loaded.inputs.path(),
             jobs: options.jobs.map(usize::from),
             is_large: todo.iter().any(|planned| planned.point.scenario.network.nodes > LARGE),
             todo,
