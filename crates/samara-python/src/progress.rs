@@ -116,8 +116,8 @@ pub(crate) fn run(
     let results = py.detach(|| {
         std::thread::scope(|scope| {
             let (tell, told) = channel();
-            let worker =
-                scope.spawn(|| tell.send(run_all(loaded, threads, &failure.stop, &onlooker)));
+            let (stop, watch) = (&failure.stop, &onlooker);
+            let worker = scope.spawn(move || tell.send(run_all(loaded, threads, stop, watch)));
             loop {
                 match told.recv_timeout(LOOK_EVERY) {
                     Ok(results) => return Ok(results),
