@@ -59,7 +59,7 @@ class Scenario:
         for section, value in sections.items():
             self.set(section, value)
         for run, keys in (runs or {}).items():
-            self.add_run(run, **{"set": keys})
+            self.add_run(run, set=keys)
 
     @classmethod
     def from_toml(

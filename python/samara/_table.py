@@ -50,18 +50,20 @@ class Table:
 
     def to_arrow(self) -> pyarrow.Table:
         """As a table of pyarrow, which shares the memory."""
-        arrow = _import("pyarrow", "to_arrow()")
-        return arrow.table(self)
+        table: pyarrow.Table = _import("pyarrow", "to_arrow()").table(self)
+        return table
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """As a data frame of pandas; `options` are those of pyarrow's `Table.to_pandas`."""
         _import("pandas", "to_pandas()")
         _import("pyarrow", "to_pandas()")
-        return self.to_arrow().to_pandas(**options)
+        frame: pandas.DataFrame = self.to_arrow().to_pandas(**options)
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """As a data frame of polars, which shares the memory."""
-        return _import("polars", "to_polars()").DataFrame(self)
+        frame: polars.DataFrame = _import("polars", "to_polars()").DataFrame(self)
+        return frame
 
     def to_pydict(self, limit: int | None = None) -> dict[str, list[Any]]:
         """Columns as lists of Python values: for small tables, without any library."""
