@@ -495,14 +495,15 @@ impl<F: Frame> Outbox<F> {
 
     // ---- batches ----
 
-    fn open_batch(&mut self, schedule: &Schedule, lane: Lane, plan: &Plan, rng: &mut NodeRng) -> u32 {
+    fn open_batch(&mut self, schedule: &Schedule, lane: Lane, plan: &Plan, rng: &NodeRng) -> u32 {
         let (rounds, messages) = match *schedule {
             Schedule::Sequential => return NONE,
             Schedule::Interleaved { messages, .. } => (Rounds::Copies, messages),
             Schedule::Staggered { .. } => (Rounds::Staggered, MessageOrder::AsGiven),
             Schedule::Feedback { source, messages, .. } => (Rounds::Feedback(source), messages),
             Schedule::Custom(ref policy) => {
-                self.store.orders.get_or_insert_default().set_policy(lane, policy, || rng.next_u64());
+                // Of a clone: what else the node draws does not depend on how its copies are ordered.
+                self.store.orders.get_or_insert_default().set_policy(lane, policy, || rng.clone().next_u64());
                 (Rounds::Custom, MessageOrder::AsGiven)
             }
         };
