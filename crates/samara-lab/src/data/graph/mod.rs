@@ -217,7 +217,13 @@ pub(super) fn latencies(file: &str, inputs: &Inputs, cells: &Cells) -> Result<La
         let nanos = edge.latency(cells).and_then(Cells::whole);
         let nanos = nanos.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
         has_any |= nanos.is_some();
+        let reverse = edge.reverse_latency(cells).and_then(Cells::whole);
+        let reverse =
+            reverse.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
         table.set(*from as usize, *to as usize, nanos);
+        if reverse.is_some() {
+            table.set(*to as usize, *from as usize, reverse);
+        }
     }
     if has_any {
         Ok(table)
