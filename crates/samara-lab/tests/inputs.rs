@@ -30,7 +30,9 @@ fn load(text: &str, inputs: Inputs) -> Loaded {
 }
 
 fn error(text: &str, inputs: Inputs) -> String {
-    load_source("small.toml", text, inputs, &Overrides::default()).expect_err("something is wrong").to_string()
+    load_source("small.toml", text, inputs, &Overrides::default())
+        .expect_err("something is wrong")
+        .to_string()
 }
 
 fn digests(loaded: &Loaded, threads: usize) -> Vec<String> {
@@ -49,7 +51,10 @@ fn digest(text: &str, inputs: Inputs) -> String {
 
 /// What everything else is compared with.
 fn plain() -> String {
-    digest(&scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""), Inputs::default())
+    digest(
+        &scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""),
+        Inputs::default(),
+    )
 }
 
 /// A matrix of latencies in milliseconds.
@@ -103,11 +108,16 @@ fn latencies_of_pairs_are_those_of_their_regions() {
     let inputs = Inputs::default().with("hosts.csv", hosts).with("latency.csv", table);
     let loaded = load(&text, inputs.clone());
     let filled = loaded.points[0].scenario.network.regions.as_ref().expect("regions");
-    assert_eq!((filled.names.as_slice(), filled.weights.as_slice()), (["eu", "us"].map(str::to_owned).as_slice(), [12.0, 4.0].as_slice()));
+    assert_eq!(
+        (filled.names.as_slice(), filled.weights.as_slice()),
+        (["eu", "us"].map(str::to_owned).as_slice(), [12.0, 4.0].as_slice())
+    );
     assert_eq!(digests(&loaded, 1), [by_regions.as_str()]);
     // Weights from a file.
     let weights = scenario(
-        &format!("nodes = 16\n{LATENCY}\n[network.regions]\nweights_file = \"weights.csv\"\nplaced = \"in-order\""),
+        &format!(
+            "nodes = 16\n{LATENCY}\n[network.regions]\nweights_file = \"weights.csv\"\nplaced = \"in-order\""
+        ),
         MESSAGES,
         "",
     );
@@ -123,10 +133,11 @@ fn messages_from_a_table_are_as_if_they_were_drawn() {
     );
     let plan = Plan::of(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap();
     let rows = plan.times.iter().zip(&plan.publishers).zip(&plan.sizes);
-    let table: String = rows.fold("at_ns,publisher,size_bytes\n".to_owned(), |mut text, ((at, publisher), size)| {
-        let _ = writeln!(text, "{},{publisher},{size}", at - 6_000_000_000);
-        text
-    });
+    let table: String =
+        rows.fold("at_ns,publisher,size_bytes\n".to_owned(), |mut text, ((at, publisher), size)| {
+            let _ = writeln!(text, "{},{publisher},{size}", at - 6_000_000_000);
+            text
+        });
     let network = "nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
     let text = scenario(network, "file = \"messages.csv\"", "");
     let loaded = load(&text, Inputs::default().with("messages.csv", table));
@@ -239,7 +250,8 @@ fn a_run_that_sets_a_file_needs_not_unset_the_key() {
     let loaded = load(&text, inputs.clone());
     assert_eq!(digests(&loaded, 1), [plain(), plain()]);
     // What is written down is the same scenario: a sweep reads it again.
-    let ids = |loaded: &Loaded| plan(loaded).unwrap().into_iter().map(|planned| planned.id).collect::<Vec<_>>();
+    let ids =
+        |loaded: &Loaded| plan(loaded).unwrap().into_iter().map(|planned| planned.id).collect::<Vec<_>>();
     let again = load(&loaded.text, inputs.clone());
     assert_eq!(ids(&again), ids(&loaded));
     assert_eq!(again.text, loaded.text);
@@ -248,9 +260,13 @@ fn a_run_that_sets_a_file_needs_not_unset_the_key() {
     assert_eq!(ids(&other)[0], ids(&loaded)[0]);
     assert_ne!(ids(&other)[1], ids(&loaded)[1]);
     // On the command line, too.
-    let set = ("network.latency_file".to_owned(), "{ file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }".to_owned());
+    let set = (
+        "network.latency_file".to_owned(),
+        "{ file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }".to_owned(),
+    );
     let overrides = Overrides { set: vec![set], only: vec!["constant".to_owned()], ..Overrides::default() };
-    let loaded = load_source("small.toml", &text, inputs, &overrides).unwrap_or_else(|error| panic!("{error}"));
+    let loaded =
+        load_source("small.toml", &text, inputs, &overrides).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(digests(&loaded, 1), [plain()]);
 }
 
@@ -311,7 +327,9 @@ fn what_does_not_fit_is_told_with_key_and_line() {
          simulator's least is 50µs)"
     );
     let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
-    assert!(error(&of_regions, latencies(matrix(16, |_, _| 1.0))).contains("is of regions, and there are none"));
+    assert!(
+        error(&of_regions, latencies(matrix(16, |_, _| 1.0))).contains("is of regions, and there are none")
+    );
     let messages = |rest: &str| scenario("nodes = 16", &format!("file = \"messages.csv\"\n{rest}"), "");
     let table = |text: &str| Inputs::default().with("messages.csv", text);
     assert_eq!(

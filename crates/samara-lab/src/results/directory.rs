@@ -106,7 +106,8 @@ impl ResultsDirectory {
             let sha256 = loaded.inputs.sha256(&file).map_err(DirectoryError::Input)?;
             Ok(InputFile { key, file, sha256 })
         };
-        let files: Vec<InputFile> = loaded.files().into_iter().map(entry).collect::<Result<_, DirectoryError>>()?;
+        let files: Vec<InputFile> =
+            loaded.files().into_iter().map(entry).collect::<Result<_, DirectoryError>>()?;
         if files.is_empty() {
             return Ok(());
         }

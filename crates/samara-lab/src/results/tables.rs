@@ -17,7 +17,9 @@ use thiserror::Error;
 use super::{ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, TransactionsResult};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
-use crate::run::{BatchTimes, ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
+use crate::run::{
+    BatchTimes, ColumnsMeasured, GroupMeasured, Measured, MessagesMeasured, TransactionsMeasured,
+};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written or read.

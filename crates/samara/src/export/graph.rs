@@ -59,7 +59,8 @@ const REVERSE: Attribute = ("b", "edge", "latency_reverse_ms", "double");
 fn graphml(built: &Built, graph: &Graph) -> Result<String, String> {
     let mut bytes = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_vec();
     let mut writer = Writer::new_with_indent(&mut bytes, b' ', 1);
-    let root = writer.create_element("graphml").with_attribute(("xmlns", "http://graphml.graphdrawing.org/xmlns"));
+    let root =
+        writer.create_element("graphml").with_attribute(("xmlns", "http://graphml.graphdrawing.org/xmlns"));
     let written = root.write_inner_content(|writer| {
         for (id, of, name, kind) in [UPLINK, DOWNLINK, REGION, CLASS, VALIDATION, LATENCY, REVERSE] {
             let attributes = [("id", id), ("for", of), ("attr.name", name), ("attr.type", kind)];

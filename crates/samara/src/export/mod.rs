@@ -92,8 +92,7 @@ impl Built {
     fn graph(&self) -> Result<Graph, String> {
         let (point, inputs) = (self.point(), &self.loaded.inputs);
         let scenario = &point.scenario;
-        let has_own_links =
-            [scenario.group.is_some(), scenario.handover.is_some(), scenario.relay.is_some()];
+        let has_own_links = [scenario.group.is_some(), scenario.handover.is_some(), scenario.relay.is_some()];
         if has_own_links.contains(&true) {
             return Err(format!(
                 "{}: its nodes have the links that their protocol makes, no graph; hosts and latencies can be exported",
@@ -102,7 +101,8 @@ impl Built {
         }
         let has_columns = scenario.messages.is_none() && scenario.transactions.is_none();
         let fail = |error| format!("{}: run {}: {error}", self.loaded.source, point.name());
-        let custody = if has_columns { topology::custody(scenario, inputs, point.seed) } else { Ok(Vec::new()) };
+        let custody =
+            if has_columns { topology::custody(scenario, inputs, point.seed) } else { Ok(Vec::new()) };
         topology::build(scenario, &custody.map_err(fail)?, inputs, point.seed).map_err(fail)
     }
 }
@@ -120,7 +120,8 @@ impl OneRun {
         let first = loaded.points.first().ok_or_else(|| format!("{}: has no runs", loaded.source))?;
         // Columns can need links of their own.
         let is_same = |point: &Point| {
-            point.scenario.network == first.scenario.network && point.scenario.workload == first.scenario.workload
+            point.scenario.network == first.scenario.network
+                && point.scenario.workload == first.scenario.workload
         };
         let of_seed = loaded.points.iter().filter(|point| point.seed == first.seed);
         if let Some(other) = of_seed.into_iter().find(|point| !is_same(point)) {

@@ -53,10 +53,8 @@ fn edge(
     has_data: &mut bool,
 ) -> Result<(), String> {
     let (Some(a), Some(b)) = (values.get(from), values.get(to)) else {
-        return Err(builder.wrong(
-            line,
-            format_args!("found \"{}\", expected the two nodes of an edge", values.join(" ")),
-        ));
+        return Err(builder
+            .wrong(line, format_args!("found \"{}\", expected the two nodes of an edge", values.join(" "))));
     };
     if a.is_empty() || b.is_empty() {
         return Err(builder.wrong(line, "a node has no name; expected the two nodes of an edge"));
