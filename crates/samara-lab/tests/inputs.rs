@@ -345,8 +345,8 @@ fn what_does_not_fit_is_told_with_key_and_line() {
         "small.toml:9: messages.file: messages.csv:2: there is no host 16; hosts are numbered 0 to 15"
     );
     assert_eq!(
-        error(&messages(""), table("at_ms,size\n0,2 MB\n")),
-        "small.toml:9: messages.file: messages.csv:2: size is 2000000 B; allowed is 4 to 1048576"
+        error(&messages(""), table("at_ms,size\n0,20 MB\n")),
+        "small.toml:9: messages.file: messages.csv:2: size is 20000000 B; allowed is 4 to 10485760"
     );
 }
 

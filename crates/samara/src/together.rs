@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use samara_lab::results::{ProcessUse, RunResult};
 use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together, run_together};
 use samara_lab::scenario::Loaded;
-use sha2::{Digest, Sha256};
 use samara_sim::{RankError, Ranks, Reader, part_of};
+use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
