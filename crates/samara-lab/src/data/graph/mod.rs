@@ -187,7 +187,8 @@ pub(super) fn hosts(file: &str, inputs: &Inputs) -> Result<HostTable, String> {
         let having = rows.iter().filter(|row| has(row)).count();
         having > 0 && having < rows.len()
     };
-    let columns: [(&str, fn(&HostRow) -> bool); 4] = [
+    type Column = (&'static str, fn(&HostRow) -> bool);
+    let columns: [Column; 4] = [
         ("uplink", |row| row.uplink.is_some()),
         ("downlink", |row| row.downlink.is_some()),
         ("region", |row| row.region.is_some()),
