@@ -72,6 +72,17 @@ fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work(
 }
 
 #[test]
+fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
+    let set = [&SMALL[..], &[("relay.processor", "10 %")]].concat();
+    let [five] = &results("relay", &set, &["equal-5"])[..] else { panic!("one run") };
+    is_sound(five);
+    assert!(near(five.metrics.period_ms, 420.0, 0.02), "{} ms", five.metrics.period_ms);
+    assert_eq!(five.metrics.limit, "processor");
+    let error = load("relay", &[("relay.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
+    assert!(error.to_string().contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
+}
+
+#[test]
 fn what_pipelining_gains_over_a_latency_is_what_the_formula_says() {
     // The way takes half as long as the work, so that 5 + 4.5 / 2 rounds hide it.
     let set = [("network.latency", "10 ms"), ("relay.batch", "100"), ("relay.rounds", "20")];
