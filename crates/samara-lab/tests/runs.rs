@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::results::{ColumnsResult, RunResult};
 use samara_lab::data::Inputs;
+use samara_lab::results::{ColumnsResult, RunResult};
 use samara_lab::run::{Measured, RunError, RunOptions, run, run_together};
 use samara_lab::scenario::load;
 use samara_sim::Threads;

@@ -140,7 +140,8 @@ fn the_reference_s_graph_and_custody_are_as_described() {
 
 /// The scenario with a graph of four hosts in memory.
 fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), ScenarioError> {
-    let text = "[scenario]\nname = \"graph\"\ntitle = \"\"\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
+    let text =
+        "[scenario]\nname = \"graph\"\ntitle = \"\"\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
     let inputs = Inputs::default().with("edges", edges);
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let overrides = Overrides { set, ..Overrides::default() };

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::results::{RunResult, TransactionsResult, relate};
 use samara_lab::data::Inputs;
+use samara_lab::results::{RunResult, TransactionsResult, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::reference;
 use samara_lab::results::{RunResult, Summary, relate};
-use samara_lab::data::Inputs;
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 use samara_report::{Report, png, terminal};

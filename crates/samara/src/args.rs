@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
 use samara_report::Threshold;
 
+use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};
 
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
@@ -38,6 +39,12 @@ pub(crate) enum Verb {
     List,
     /// Print a scenario as it would be run, with all defaults.
     Show(ScenarioOptions),
+    /// Write a part of a scenario for other tools.
+    Export {
+        /// What.
+        #[command(subcommand)]
+        what: Export,
+    },
     /// Print the JSON Schema of scenario files.
     Schema,
     /// Set two results directories side by side: of runs, testbeds or sweeps.

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::RunResult;
 use samara_lab::run::{RunOptions, run as run_point};
-use samara_lab::data::Inputs;
 use samara_lab::scenario::{Overrides, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
@@ -57,7 +57,8 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         ));
     }
     let stop = AtomicBool::new(false);
-    let run_options = RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
+    let run_options =
+        RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
     let measured = run_point(point, run_options, |_| {})
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
     let result = RunResult::of(&measured);

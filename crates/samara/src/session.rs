@@ -40,6 +40,7 @@ impl Session {
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
         let mut loaded = scenario.load()?;
+        tell_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
         Expectation::all_of(&loaded)?;
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
@@ -105,6 +106,13 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
         eprintln!("measured on one core of this machine: {}", named.join(", "));
     }
     Ok(())
+}
+
+/// What was done with files of the scenario that whoever wrote them may not expect.
+pub(crate) fn tell_notes(loaded: &Loaded, quiet: bool) {
+    for note in loaded.notes.iter().filter(|_| !quiet) {
+        eprintln!("samara: note: {note}");
+    }
 }
 
 /// A flag that is set when the process is interrupted.

@@ -10,6 +10,7 @@ use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together,
 use samara_lab::scenario::Loaded;
 use samara_lab::usage;
 use samara_sim::{RankError, Ranks, Reader, part_of};
+use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
@@ -88,12 +89,30 @@ fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     if begun == FAILED {
         return Err("another process cannot read the scenario; is the file there on its machine?".to_owned());
     }
+    if !have_same_files(&session.loaded, ranks)? {
+        return Err(
+            "the files that the scenario names are not the same for all processes; copy them to all machines"
+                .to_owned(),
+        );
+    }
     measure(session, options, ranks).or_else(|message| {
         // Said before others are ended, which may end this one, too.
         eprintln!("samara: {message}");
         ranks.give_up();
         Ok(ExitCode::from(crate::BAD_INPUT))
     })
+}
+
+/// Whether the files of the scenario are the same for all processes: one that has others would simulate another network.
+fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, String> {
+    let mut hash = Sha256::new();
+    for (_, file) in loaded.files() {
+        // A file that is gone by now is told when it is read again.
+        hash.update(loaded.inputs.sha256(&file).unwrap_or_default());
+    }
+    let own = hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (least, most) = (ranks.least(own), ranks.least(!own).map(|least| !least));
+    Ok(least.map_err(|error| error.to_string())? == most.map_err(|error| error.to_string())?)
 }
 
 /// The scenario, if it can be run in several processes.
@@ -133,6 +152,9 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
         // The first process says what is wrong.
         return Ok(ExitCode::from(crate::BAD_INPUT));
     };
+    if !have_same_files(&loaded, ranks)? {
+        return Ok(ExitCode::from(crate::BAD_INPUT));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))

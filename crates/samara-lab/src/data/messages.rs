@@ -54,8 +54,7 @@ impl MessageTable {
         let mut rows: Vec<(u64, Option<u32>, Option<u64>)> = Vec::new();
         scan(file, text, &SHAPE, |row| {
             let at = row.quantity::<Span>("at")?.unwrap_or_default().nanos();
-            let publisher =
-                row.text("publisher")?.map(&find).transpose().map_err(|why| row.wrong(why))?;
+            let publisher = row.text("publisher")?.map(&find).transpose().map_err(|why| row.wrong(why))?;
             let size = row.quantity::<Size>("size")?.map(Size::bytes);
             if let Some(size) = size.filter(|size| !(least..=most).contains(size)) {
                 return Err(row.wrong(format_args!("size is {size} B; allowed is {least} to {most}")));

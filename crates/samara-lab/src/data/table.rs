@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
+use super::latency::rows::line_of;
 use crate::scenario::closest;
 use crate::units::{Rate, Size, Span};
 
@@ -84,17 +85,18 @@ pub(super) fn scan(
     shape: &Shape,
     mut each: impl FnMut(Row<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
+    let text = text.trim_start_matches('\u{feff}');
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .comment(Some(b'#'))
         .delimiter(delimiter(text))
         .trim(Trim::All)
         .flexible(true)
-        .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+        .from_reader(text.as_bytes());
     let mut columns: Option<Vec<Column>> = None;
     let (mut record, mut rows) = (StringRecord::new(), 0);
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {error}"))? {
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = line_of(text, &record, true);
         let Some(columns) = &columns else {
             columns = Some(shape.columns(&record).map_err(|why| format!("{file}:{line}: {why}"))?);
             continue;

@@ -6,8 +6,7 @@ use super::hosts::REGIONS_MAX;
 use super::table::{Shape, scan};
 use super::{Inputs, Names};
 
-const SHAPE: Shape =
-    Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
+const SHAPE: Shape = Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
 
 /// Regions in the order of their rows.
 #[derive(Clone, Debug, Default, PartialEq)]

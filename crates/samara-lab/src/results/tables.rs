@@ -348,6 +348,31 @@ fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> Columns {
     ]
 }
 
+/// What files call the hosts and their regions, if they call them anything: a row for each.
+pub(super) fn hosts(path: &Path, measured: &Measured) -> Result<(), TableError> {
+    let (hosts, nodes) = match measured {
+        Measured::Columns(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Messages(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Transactions(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Group(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Relay(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Handover(_) => return Ok(()),
+    };
+    if hosts.names.is_none() && hosts.regions.is_empty() {
+        return Ok(());
+    }
+    let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
+    let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
+    write(
+        path,
+        vec![
+            ("node", numbers(0..nodes)),
+            ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
+            ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
+        ],
+    )
+}
+
 /// What every host sent and received from the first publication on.
 pub(super) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;

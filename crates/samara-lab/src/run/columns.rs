@@ -204,7 +204,8 @@ impl<'a> Setup<'a> {
         // The observer is the last that the publisher meets, so that its handle there is the number of other links.
         let publisher_links = edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
         let handle = observer.map(|_| PeerId(publisher_links as u32));
-        let hosts = network::hosts(scenario, options.inputs, count, point.seed).map_err(RunError::Scenario)?;
+        let hosts =
+            network::hosts(scenario, options.inputs, count, point.seed).map_err(RunError::Scenario)?;
         let mut config = scenario.gossipsub.build(None);
         config.report_duplicates = true;
         if hosts.validation.iter().any(|time| !time.is_zero()) {

@@ -174,10 +174,7 @@ fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<Message
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
     // The bounds are those of the smallest.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
-    let frame = RpcFrame::new(Rpc {
-        publish: smallest.cloned().into_iter().collect(),
-        ..Default::default()
-    });
+    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Default::default() });
     let (config, validation) = (Arc::new(config), world.hosts.validation.clone());
     let node = move |host: u32| {
         let outbox = Outbox::new(config.outbox_config());

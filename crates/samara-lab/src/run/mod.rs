@@ -24,7 +24,7 @@ pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
-pub use relay::{Harm, RelayMeasured};
+pub use relay::{Harm, ProcessorLook, RelayMeasured};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.

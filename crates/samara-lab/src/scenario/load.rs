@@ -184,14 +184,8 @@ pub fn load_source(
     if !problems.is_empty() {
         return Err(ScenarioError { source, problems });
     }
-    let mut loaded = Loaded {
-        source,
-        scenario,
-        text: String::new(),
-        inputs,
-        points,
-        notes: notes.into_iter().collect(),
-    };
+    let mut loaded =
+        Loaded { source, scenario, text: String::new(), inputs, points, notes: notes.into_iter().collect() };
     loaded.write()?;
     Ok(loaded)
 }

@@ -19,7 +19,13 @@ const REPLACED: [(&str, &[&str]); 3] = [
     ("network.latency_file", &["network.latency", "network.regions.latency"]),
     (
         "network.hosts_file",
-        &["network.class", "network.bandwidth", "network.uplink", "network.downlink", "network.validation_time"],
+        &[
+            "network.class",
+            "network.bandwidth",
+            "network.uplink",
+            "network.downlink",
+            "network.validation_time",
+        ],
     ),
     ("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"]),
 ];
@@ -297,9 +303,8 @@ impl Work<'_> {
             {
                 regions.names = names.all().to_vec();
             }
-            let latency = table
-                .rows_of_regions(&regions.names)
-                .and_then(|rows| table.between_regions(&rows, spec));
+            let latency =
+                table.rows_of_regions(&regions.names).and_then(|rows| table.between_regions(&rows, spec));
             regions.latency = self.at(key, latency)?;
             self.notes.extend(table.notes().iter().cloned());
             self.scenario.network.latency = mean(&regions).unwrap_or(self.scenario.network.latency);
@@ -309,11 +314,7 @@ impl Work<'_> {
     }
 
     /// Which regions there are, and how many hosts are in each.
-    fn weights(
-        &mut self,
-        regions: &mut Regions,
-        hosts: Option<(&HostTable, &[u16])>,
-    ) -> Result<(), Wrong> {
+    fn weights(&mut self, regions: &mut Regions, hosts: Option<(&HostTable, &[u16])>) -> Result<(), Wrong> {
         let has_own = !regions.weights.is_empty() || regions.weights_file.is_some();
         if let Some((table, region_of)) = hosts {
             if has_own || regions.placed != Placed::Drawn {
@@ -401,8 +402,7 @@ impl Work<'_> {
 
     /// Reads the file of messages; it says how many there are in a second.
     fn messages(&mut self) -> Result<(), Wrong> {
-        let Some(messages) = self.scenario.messages.clone().filter(|messages| messages.file.is_some())
-        else {
+        let Some(messages) = self.scenario.messages.clone().filter(|messages| messages.file.is_some()) else {
             return Ok(());
         };
         let table = messages.table(&self.scenario, self.inputs);

@@ -20,7 +20,9 @@ pub(crate) fn read_file(scenario: &Scenario, inputs: &Inputs) -> Result<(Graph, 
     let host_of: Vec<u32> = if let Some(hosts) = &network.hosts_file {
         let table = HostTable::read(hosts, inputs)?;
         let find = |name: &String| {
-            table.find(name).ok_or_else(|| format!("{file}: {hosts} has no host {name}, which is a node here"))
+            table
+                .find(name)
+                .ok_or_else(|| format!("{file}: {hosts} has no host {name}, which is a node here"))
         };
         graph.names.all().iter().map(find).collect::<Result<_, _>>()?
     } else if let Some(numbers) = graph.names.as_numbers(nodes) {
@@ -36,7 +38,9 @@ pub(crate) fn read_file(scenario: &Scenario, inputs: &Inputs) -> Result<(Graph, 
         ));
     };
     if graph.has_latencies() && !is_used(network.latency_file.as_ref().map(|spec| spec.file.as_str()), file) {
-        notes.push(format!("{file}: its edges have latencies, which are not used; network.latency_file would"));
+        notes.push(format!(
+            "{file}: its edges have latencies, which are not used; network.latency_file would"
+        ));
     }
     if graph.has_rates() && !is_used(network.hosts_file.as_deref(), file) {
         notes.push(format!("{file}: its nodes have rates, which are not used; network.hosts_file would"));

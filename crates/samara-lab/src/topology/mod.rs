@@ -218,12 +218,7 @@ pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Vec<Ve
 ///
 /// # Errors
 /// A file cannot be read or does not fit, or hosts cannot be reached.
-pub fn build(
-    scenario: &Scenario,
-    custody: &[Vec<u32>],
-    inputs: &Inputs,
-    seed: u64,
-) -> Result<Graph, String> {
+pub fn build(scenario: &Scenario, custody: &[Vec<u32>], inputs: &Inputs, seed: u64) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
     let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file: _ } =
         &scenario.network.topology;

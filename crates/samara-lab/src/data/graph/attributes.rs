@@ -12,6 +12,7 @@ const UPLINK: [&str; 3] = ["uplink", "host_bandwidth_up", "bandwidth_up"];
 const DOWNLINK: [&str; 3] = ["downlink", "host_bandwidth_down", "bandwidth_down"];
 const VALIDATION: [&str; 1] = ["validation_time"];
 const LATENCY: [&str; 3] = ["latency", "delay", "rtt"];
+const REVERSE: [&str; 1] = ["latency_reverse"];
 
 impl Attributes {
     /// Keeps an attribute if it is one that counts.
@@ -87,7 +88,16 @@ impl Attributes {
 
     /// One-way nanoseconds.
     pub(super) fn latency(&self, cells: &Cells) -> Result<Option<f64>, String> {
-        match self.find(&LATENCY, Span::UNITS) {
+        self.time(&LATENCY, cells)
+    }
+
+    /// The same on the way back, where that takes another time.
+    pub(super) fn reverse_latency(&self, cells: &Cells) -> Result<Option<f64>, String> {
+        self.time(&REVERSE, cells)
+    }
+
+    fn time(&self, names: &[&str], cells: &Cells) -> Result<Option<f64>, String> {
+        match self.find(names, Span::UNITS) {
             None => Ok(None),
             Some((text, None)) => cells.read(text),
             Some((text, Some(factor))) => match text.parse::<f64>() {

@@ -110,9 +110,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
     let mut builder = Builder::new(file);
     let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
     let labels: Option<Vec<&str>> = nodes.iter().map(|node| node.get("label")).collect();
-    let labels = labels.filter(|labels| {
-        labels.iter().collect::<std::collections::BTreeSet<_>>().len() == labels.len()
-    });
+    let labels = labels
+        .filter(|labels| labels.iter().collect::<std::collections::BTreeSet<_>>().len() == labels.len());
     let mut attributes = Vec::new();
     for (place, node) in nodes.iter().enumerate() {
         let id = node.get("id").ok_or_else(|| builder.wrong(node.line, "a node has no id"))?;
@@ -125,8 +124,12 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
     let mut links = Vec::new();
     for edge in &edges {
         let end = |which: &str| {
-            let id = edge.get(which).ok_or_else(|| builder.wrong(edge.line, format_args!("an edge has no {which}")))?;
-            ids.get(id).copied().ok_or_else(|| builder.wrong(edge.line, format_args!("there is no node {id}")))
+            let id = edge
+                .get(which)
+                .ok_or_else(|| builder.wrong(edge.line, format_args!("an edge has no {which}")))?;
+            ids.get(id)
+                .copied()
+                .ok_or_else(|| builder.wrong(edge.line, format_args!("there is no node {id}")))
         };
         let (from, to) = (end("source")?, end("target")?);
         builder.edge(edge.line, from, to)?;

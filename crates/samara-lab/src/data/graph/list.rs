@@ -12,7 +12,7 @@ const TO: [&str; 6] = ["listener", "target", "to", "dst", "destination", "tonode
 pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
     let delimiter = rows::delimiter(text);
     let mut builder = Builder::new(file);
-    let (mut columns, mut is_table, mut has_data) = (None, false, false);
+    let (mut columns, mut is_bare, mut is_table, mut has_data) = (None, false, false, false);
     rows::each(text, delimiter, |line, values| {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         let Some((from, to)) = columns else {
@@ -24,11 +24,17 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
                 is_table = values == ["dialer", "listener"];
                 return Ok(());
             }
+            // Without a header many values are the neighbours of a node.
+            is_bare = true;
             columns = Some((0, 1));
+            not_adjacent(&builder, line, values)?;
             return edge(&mut builder, line, values, (0, 1), &mut has_data);
         };
         if is_table && values.len() != 2 {
             return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of hosts", values.join(","))));
+        }
+        if is_bare {
+            not_adjacent(&builder, line, values)?;
         }
         edge(&mut builder, line, values, (from, to), &mut has_data)
     })
@@ -53,27 +59,29 @@ fn edge(
     has_data: &mut bool,
 ) -> Result<(), String> {
     let (Some(a), Some(b)) = (values.get(from), values.get(to)) else {
-        return Err(builder.wrong(
-            line,
-            format_args!("found \"{}\", expected the two nodes of an edge", values.join(" ")),
-        ));
+        return Err(builder
+            .wrong(line, format_args!("found \"{}\", expected the two nodes of an edge", values.join(" "))));
     };
     if a.is_empty() || b.is_empty() {
         return Err(builder.wrong(line, "a node has no name; expected the two nodes of an edge"));
     }
-    // Without a header many values are the neighbours of a node.
-    if (from, to) == (0, 1) && values.len() > 4 && !values[2].starts_with('{') {
-        return Err(builder.wrong(
-            line,
-            format_args!(
-                "found {} values, expected the two nodes of an edge and its data; adjacency lists are not read, write an edge list",
-                values.len()
-            ),
-        ));
-    }
     *has_data |= values.len() > 2;
     let (a, b) = (builder.node(line, a)?, builder.node(line, b)?);
     builder.edge(line, a, b)
+}
+
+/// Refuses what looks like a node and its neighbours.
+fn not_adjacent(builder: &Builder<'_>, line: u32, values: &[&str]) -> Result<(), String> {
+    if values.len() <= 4 || values[2].starts_with('{') {
+        return Ok(());
+    }
+    Err(builder.wrong(
+        line,
+        format_args!(
+            "found {} values, expected the two nodes of an edge and its data; adjacency lists are not read, write an edge list",
+            values.len()
+        ),
+    ))
 }
 
 /// Where a table has a host's link to itself, or an edge in both directions.

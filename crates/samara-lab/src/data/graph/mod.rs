@@ -124,7 +124,9 @@ impl<'a> Builder<'a> {
             let (from, to) = (&self.names.all()[from as usize], &self.names.all()[to as usize]);
             return Err(self.wrong(
                 line,
-                format_args!("the edge between {from} and {to} is there twice; between two hosts there is one link"),
+                format_args!(
+                    "the edge between {from} and {to} is there twice; between two hosts there is one link"
+                ),
             ));
         }
         if is_other {
@@ -185,7 +187,8 @@ pub(super) fn hosts(file: &str, inputs: &Inputs) -> Result<HostTable, String> {
         let having = rows.iter().filter(|row| has(row)).count();
         having > 0 && having < rows.len()
     };
-    let columns: [(&str, fn(&HostRow) -> bool); 4] = [
+    type Column = (&'static str, fn(&HostRow) -> bool);
+    let columns: [Column; 4] = [
         ("uplink", |row| row.uplink.is_some()),
         ("downlink", |row| row.downlink.is_some()),
         ("region", |row| row.region.is_some()),
@@ -215,9 +218,16 @@ pub(super) fn latencies(file: &str, inputs: &Inputs, cells: &Cells) -> Result<La
     for (from, to, edge) in &graph.links {
         let name = |node: &u32| graph.names.all()[*node as usize].as_str();
         let nanos = edge.latency(cells).and_then(Cells::whole);
-        let nanos = nanos.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
+        let nanos =
+            nanos.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
         has_any |= nanos.is_some();
+        let reverse = edge.reverse_latency(cells).and_then(Cells::whole);
+        let reverse =
+            reverse.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
         table.set(*from as usize, *to as usize, nanos);
+        if reverse.is_some() {
+            table.set(*to as usize, *from as usize, reverse);
+        }
     }
     if has_any {
         Ok(table)

@@ -78,7 +78,10 @@ fn mistakes_in_lists_have_their_lines() {
 #[test]
 fn graphml_has_nodes_in_its_order_and_attributes() {
     let graph = graph(NETWORKX).expect("is right");
-    assert_eq!((graph.names.all(), ends(&graph)), (["b".to_owned(), "a".to_owned()].as_slice(), vec![("a", "b")]));
+    assert_eq!(
+        (graph.names.all(), ends(&graph)),
+        (["b".to_owned(), "a".to_owned()].as_slice(), vec![("a", "b")])
+    );
     assert!(graph.has_latencies() && graph.has_rates());
     let hosts = HostTable::read("g", &Inputs::default().with("g", NETWORKX)).expect("is right");
     assert_eq!(hosts.regions, ["us", "eu"], "one is a default");
@@ -119,7 +122,9 @@ fn mistakes_in_graphml_have_their_lines() {
 
 #[test]
 fn gml_of_shadow_has_rates_and_latencies() {
-    assert!(is_gml(SHADOW) && is_gml("Creator \"igraph\"\nVersion 1\ngraph\n[\n") && !is_gml("graph a\nb c\n"));
+    assert!(
+        is_gml(SHADOW) && is_gml("Creator \"igraph\"\nVersion 1\ngraph\n[\n") && !is_gml("graph a\nb c\n")
+    );
     let graph = graph(SHADOW).expect("is right");
     assert_eq!(ends(&graph), [("second", "first")]);
     assert_eq!(graph.notes, ["g: 1 edges from a node to itself are no links"]);
@@ -134,10 +139,7 @@ fn gml_of_shadow_has_rates_and_latencies() {
 #[test]
 fn mistakes_in_gml_have_their_lines() {
     let error = |text: &str| graph(text).expect_err("something is wrong");
-    assert_eq!(
-        error("graph [\nnode [ id 0 ]\nedge [ source 0 target 1 ]\n]"),
-        "g:3: there is no node 1"
-    );
+    assert_eq!(error("graph [\nnode [ id 0 ]\nedge [ source 0 target 1 ]\n]"), "g:3: there is no node 1");
     assert_eq!(error("graph [\nnode [ id 0 ]\n"), "g:2: the file ends inside of graph [ ... ]");
     assert_eq!(error("graph [\nnode [ id ]\n]"), "g:2: id has no value");
     assert_eq!(error("graph [ ] ]"), "g:1: found a ] without its [");

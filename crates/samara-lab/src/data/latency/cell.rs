@@ -64,10 +64,7 @@ impl Cells {
         if nanos < f64::from(MISSING) {
             Ok(Some(nanos as u32))
         } else {
-            Err(format!(
-                "a one-way latency of {:.1} s; at most 4.29 s, is the unit right?",
-                nanos / 1e9
-            ))
+            Err(format!("a one-way latency of {:.1} s; at most 4.29 s, is the unit right?", nanos / 1e9))
         }
     }
 

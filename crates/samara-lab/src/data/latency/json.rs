@@ -39,11 +39,7 @@ fn array(file: &str, rows: &[Value], cells: &Cells) -> Result<LatencyTable, Stri
     Ok(table)
 }
 
-fn objects(
-    file: &str,
-    rows: &serde_json::Map<String, Value>,
-    cells: &Cells,
-) -> Result<LatencyTable, String> {
+fn objects(file: &str, rows: &serde_json::Map<String, Value>, cells: &Cells) -> Result<LatencyTable, String> {
     let names: Names = rows.keys().collect();
     let mut table = LatencyTable::of_names(file, names.clone())?;
     for (from, (name, row)) in rows.iter().enumerate() {

@@ -50,7 +50,8 @@ impl<'a> Matrix<'a> {
         let is_head = first[0].is_empty()
             || second.len() == first.len() + 1
             || first.iter().any(|value| !Cells::is_value(value));
-        let has_corner = second.len() == first.len() && (first[0].is_empty() || first[1..].contains(&second[0]));
+        let has_corner =
+            second.len() == first.len() && (first[0].is_empty() || first[1..].contains(&second[0]));
         let names = if has_corner { &first[1..] } else { first };
         let rows_have_names = has_corner || second.len() == first.len() + 1;
         let table = if is_head {

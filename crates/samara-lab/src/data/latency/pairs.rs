@@ -6,10 +6,9 @@ use super::cell::Cells;
 use super::{LatencyTable, Names, ROWS_MAX, rows};
 
 /// What columns of the one end are called.
-const FROM: [&str; 7] = ["from", "source", "src", "source_id", "from_region", "a", "node1"];
+const FROM: [&str; 6] = ["from", "source", "src", "source_id", "from_region", "node1"];
 /// What columns of the other end are called.
-const TO: [&str; 9] =
-    ["to", "destination", "dest", "dst", "target", "destination_id", "to_region", "b", "node2"];
+const TO: [&str; 8] = ["to", "destination", "dest", "dst", "target", "destination_id", "to_region", "node2"];
 /// What columns of the latency are called, the first that is there counts.
 const VALUE: [&str; 10] =
     ["latency", "rtt", "avg", "average", "mean", "median", "p50", "ping", "delay", "avg_rtt"];
@@ -24,23 +23,25 @@ struct Columns {
     unit_nanos: Option<f64>,
 }
 
-/// Whether lines look like pairs: they have a header with two ends, or are more than three lines of three values, or are p2psim's.
+/// Whether lines look like pairs: they have a header with two ends, or are two names and a value, or more than three lines of three values,
+/// or p2psim's.
 pub(super) fn looks_so(text: &str) -> bool {
     let delimiter = rows::delimiter(text);
-    let (mut lines, mut first, mut all_three) = (0_u32, None, true);
+    let (mut lines, mut first, mut all_three, mut has_ends) = (0_u32, None, true, false);
     let looked = rows::each(text, delimiter, |_, values| {
         lines += 1;
         all_three &= values.len() == 3;
         if first.is_none() {
             let is_head = ends(values).is_some();
             first = Some(is_head || is_node(values));
+            has_ends = values.len() == 3 && !values[..2].iter().any(|name| Cells::is_value(name));
             all_three &= values.get(2).is_some_and(|value| Cells::is_value(value));
         }
         // Enough has been seen: the rest cannot change it.
         if first == Some(true) || !all_three || lines > 3 { Err(String::new()) } else { Ok(()) }
     });
     drop(looked);
-    first == Some(true) || is_p2psim(text) || (all_three && lines > 3)
+    first == Some(true) || is_p2psim(text) || (all_three && (has_ends || lines > 3))
 }
 
 /// Reads pairs. A pair that is there several times has the mean.

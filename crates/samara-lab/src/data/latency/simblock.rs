@@ -10,7 +10,9 @@ pub(super) fn read(file: &str, text: &str, cells: &Cells) -> Result<LatencyTable
         .into_iter()
         .collect();
     let (line, rows) = matrix(text).ok_or_else(|| {
-        format!("{file}: has no matrix of latencies; expected an array such as LATENCY_2019 = {{{{...}}, ...}}")
+        format!(
+            "{file}: has no matrix of latencies; expected an array such as LATENCY_2019 = {{{{...}}, ...}}"
+        )
     })?;
     let mut table = LatencyTable::of_names(file, names)?;
     if rows.len() != table.size || rows.iter().any(|row| row.len() != table.size) {

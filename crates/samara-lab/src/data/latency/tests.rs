@@ -92,11 +92,15 @@ fn repeated_pairs_have_the_mean_and_one_direction_stands_for_both() {
 fn ids_are_renamed() {
     let spec = LatencyFile { names: Some("servers.csv".to_owned()), ..spec() };
     let read = |servers: &str| {
-        let inputs = Inputs::default().with("l", "source,destination,avg\n7,9,10\n").with("servers.csv", servers);
+        let inputs =
+            Inputs::default().with("l", "source,destination,avg\n7,9,10\n").with("servers.csv", servers);
         LatencyTable::read(&spec, &inputs)
     };
     let table = read("\"id\",\"name\",\"latitude\"\n9,Oslo,59.9\n7,\"Bonn, old\",50\n").expect("is right");
-    assert_eq!(table.names().map(|names| names.all()), Some(["Bonn, old".to_owned(), "Oslo".to_owned()].as_slice()));
+    assert_eq!(
+        table.names().map(|names| names.all()),
+        Some(["Bonn, old".to_owned(), "Oslo".to_owned()].as_slice())
+    );
     assert_eq!(read("id,name\n9,Oslo\n"), Err("servers.csv: has no id 7, which l has".to_owned()));
     assert_eq!(
         read("number,name\n"),
@@ -185,10 +189,7 @@ fn mistakes_have_their_lines() {
         "l:1: none of the columns source, destination, color is known for a latency (latency, rtt, avg, average, mean, median, p50, \
          ping, delay, avg_rtt); name it with column in network.latency_file"
     );
-    assert_eq!(
-        error("{\"a\": {\"b\": 1}}"),
-        "l: from a to b: b has no row of its own"
-    );
+    assert_eq!(error("{\"a\": {\"b\": 1}}"), "l: from a to b: b has no row of its own");
     assert_eq!(error("[[1, 2], [3]]"), "l: row 1 has 1 values, expected 2");
     assert!(error("{\"a\": 1}").contains("expected an object of objects"));
     assert_eq!(
