@@ -8,11 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-<<<<<<< HEAD
 use arrow_array::RecordBatch;
-=======
 use serde::Serialize;
->>>>>>> h-inputs
 use thiserror::Error;
 
 use super::{Run, RunResult, Summary, TableError, tables};
@@ -196,34 +193,9 @@ impl ResultsDirectory {
     ) -> Result<(), DirectoryError> {
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
-<<<<<<< HEAD
         write(&directory)?;
         tables::configuration(&configuration(point)).write(&directory)?;
         let json = serde_json::to_string_pretty(run).unwrap_or_default();
-=======
-        match (measured, result) {
-            (Measured::Columns(measured), RunResult::Columns(result)) => {
-                tables::columns(&directory, measured, result)?;
-            }
-            (Measured::Messages(measured), RunResult::Messages(result)) => {
-                tables::messages(&directory, measured, result)?;
-            }
-            (Measured::Transactions(measured), RunResult::Transactions(result)) => {
-                tables::transactions(&directory, measured, result)?;
-            }
-            (Measured::Group(measured), RunResult::Group(result)) => {
-                tables::group(&directory, measured, result)?;
-            }
-            (Measured::Handover(_), RunResult::Handover(result)) => tables::handover(&directory, result)?,
-            (Measured::Relay(measured), RunResult::Relay(result)) => {
-                result.tables(&directory, measured)?;
-            }
-            _ => unreachable!("a result is of the kind of its measurement"),
-        }
-        tables::hosts(&directory.join("hosts.parquet"), measured)?;
-        tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;
-        let json = serde_json::to_string_pretty(result.run()).unwrap_or_default();
->>>>>>> h-inputs
         let path = directory.join("run.json");
         io_at(&path, fs::write(&path, json))
     }

@@ -97,7 +97,7 @@ pub(super) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result
 /// # Panics
 /// If they are of different kinds.
 pub fn tables<'a>(measured: &'a Measured, result: &'a RunResult) -> Vec<Table<'a>> {
-    match (measured, result) {
+    let of_kind = match (measured, result) {
         (Measured::Columns(measured), RunResult::Columns(result)) => columns(measured, result),
         (Measured::Messages(measured), RunResult::Messages(result)) => messages(measured, result),
         (Measured::Transactions(measured), RunResult::Transactions(result)) => transactions(measured, result),
@@ -105,7 +105,8 @@ pub fn tables<'a>(measured: &'a Measured, result: &'a RunResult) -> Vec<Table<'a
         (Measured::Handover(_), RunResult::Handover(result)) => handover(result),
         (Measured::Relay(measured), RunResult::Relay(result)) => result.tables(measured),
         _ => panic!("a result is of the kind of its measurement"),
-    }
+    };
+    of_kind.into_iter().chain(hosts(measured)).collect()
 }
 
 /// Of a run with blocks of columns.
@@ -349,28 +350,27 @@ fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> Columns {
 }
 
 /// What files call the hosts and their regions, if they call them anything: a row for each.
-pub(super) fn hosts(path: &Path, measured: &Measured) -> Result<(), TableError> {
-    let (hosts, nodes) = match measured {
-        Measured::Columns(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Messages(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Transactions(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Group(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Relay(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Handover(_) => return Ok(()),
+fn hosts(measured: &Measured) -> Option<Table<'_>> {
+    let hosts = match measured {
+        Measured::Columns(measured) => &measured.hosts,
+        Measured::Messages(measured) => &measured.hosts,
+        Measured::Transactions(measured) => &measured.hosts,
+        Measured::Group(measured) => &measured.hosts,
+        Measured::Relay(measured) => &measured.hosts,
+        Measured::Handover(_) => return None,
     };
-    if hosts.names.is_none() && hosts.regions.is_empty() {
-        return Ok(());
-    }
+    let nodes = measured.point().scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
-    write(
-        path,
-        vec![
-            ("node", numbers(0..nodes)),
-            ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
-            ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
-        ],
-    )
+    (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {
+        Table::new("hosts", nodes as usize, move || {
+            vec![
+                ("node", numbers(0..nodes)),
+                ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
+                ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
+            ]
+        })
+    })
 }
 
 /// What every host sent and received from the first publication on.
