@@ -22,9 +22,7 @@ def two_seeds() -> samara.Result:
 
 @pytest.fixture(scope="session")
 def streams() -> samara.Result:
-    return samara.run(
-        "gossip-baselines", progress=False, **{"messages.duration": "1 s", "messages.rate": 20.0, "network.nodes": 30}
-    )
+    return samara.run("gossip-baselines", progress=False, **{"messages.duration": "1 s", "messages.rate": 20.0})
 
 
 def small(**sections: object) -> samara.Scenario:

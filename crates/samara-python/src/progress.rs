@@ -36,7 +36,7 @@ pub(crate) struct Onlooker<'a> {
 }
 
 /// Looks on at one of them.
-struct Look<'a> {
+pub(crate) struct Look<'a> {
     all: &'a Onlooker<'a>,
     at: usize,
 }
