@@ -170,10 +170,13 @@ class _Columns:
         if value is None:
             return
         if _is_sequence(value):
-            self.given[column] = [_with_unit(item, unit) for item in value]
-            if any(isinstance(item, str) for item in self.given[column]) and unit is not None:
+            if unit is None:
+                self.given[column] = list(value)
+            elif any(isinstance(item, str) for item in value):
                 # Cells with units of their own belong to a column without one.
-                self.given[key] = [item if isinstance(item, str) else f"{item} {unit}" for item in self.given.pop(column)]
+                self.given[key] = [item if isinstance(item, str) else f"{_number(item)} {unit}" for item in value]
+            else:
+                self.given[column] = [_number(item) for item in value]
         else:
             table[key] = value if isinstance(value, str) or unit is None else f"{_number(value)} {unit}"
 
@@ -204,10 +207,6 @@ def _latency(
 
 def _is_sequence(value: Any) -> bool:
     return value is not None and not isinstance(value, (str, bytes)) and hasattr(value, "__len__")
-
-
-def _with_unit(value: Any, unit: str | None) -> Any:
-    return value if isinstance(value, str) or unit is None else _number(value)
 
 
 def _number(value: Any) -> str:

@@ -28,7 +28,7 @@ def streams() -> samara.Result:
 def small(**sections: object) -> samara.Scenario:
     """A scenario of few nodes in code."""
     about: dict[str, object] = {
-        "network": {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6}},
+        "network": {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6, "topic_peers_min": 4}},
         "workload": {"blobs": 1, "columns": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"},
     }
     return samara.Scenario("small", **{**about, **sections})

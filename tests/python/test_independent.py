@@ -132,8 +132,9 @@ def test_copies_are_first_ones_and_others(run: str) -> None:
 def test_traffic_adds_up() -> None:
     for run in ("batch", "node-wide"):
         traffic = result().table("traffic", run=run).to_pandas()
-        lost = traffic.filter(like="dropped_").sum().sum()
-        assert traffic["packets_up"].sum() - traffic["packets_down"].sum() == pytest.approx(lost, abs=NODES * 70)
+        lost, up, down = (int(part.sum().sum()) for part in (traffic.filter(like="dropped_"), traffic["packets_up"], traffic["packets_down"]))
+        # What was on its way at the beginning or the end.
+        assert up - down == pytest.approx(lost, abs=0.001 * up)
         metrics = result().run(run).metrics
         others = traffic[traffic["node"] != 0]
         assert metrics["bytes_up_per_node"] == pytest.approx(others["bytes_up"].mean())

@@ -153,7 +153,7 @@ def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_keys_are_told_as_on_the_command_line(keys: dict[str, object], text: str) -> None:
-    with pytest.raises(samara.ScenarioError, match="peerdas: ") as caught:
+    with pytest.raises(samara.ScenarioError, match="^peerdas:") as caught:
         samara.run("peerdas", **keys)  # type: ignore[arg-type]
     assert text in str(caught.value)
 

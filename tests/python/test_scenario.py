@@ -14,7 +14,8 @@ from conftest import small
 
 import samara
 
-STREAM = {"warm_up": "5 s", "deadline": "5 s"}
+STREAM = {"warm_up": "5 s"}
+PLAIN = {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6}}
 
 
 def run(scenario: samara.Scenario, **keys: object) -> samara.Result:
@@ -47,7 +48,7 @@ def test_keys_can_be_changed() -> None:
 def test_what_there_is_not_is_told_before_it_runs() -> None:
     with pytest.raises(samara.ScenarioError, match="did you mean"):
         samara.Scenario.open("perdas")
-    with pytest.raises(samara.ScenarioError, match="small: network.nodes: is 1"):
+    with pytest.raises(samara.ScenarioError, match="small:2: network.nodes: is 1"):
         small(network={"nodes": 1}).load()
     with pytest.raises(samara.ScenarioError, match="unknown field `netwrk`"):
         small(netwrk={}).load()
@@ -104,7 +105,9 @@ def test_latencies_between_hosts() -> None:
     latency = rng.uniform(5, 60, (20, 20))
     latency = (latency + latency.T) / 2
     network = samara.network(latency=latency, uplink="1 Gbit/s", downlink="1 Gbit/s", topology={"degree": 6})
-    copies = run(small(network=network)).copies.to_pandas()
+    # Few small columns: one flight of packets.
+    workload = {"blobs": 1, "blob_size": "16 KiB", "columns": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"}
+    copies = run(small(network=network, workload=workload)).copies.to_pandas()
     direct = copies[(copies["from"] == 0) & copies["first"]]
     assert len(direct) > 10
     least = direct.groupby("node")["at_ms"].min()
@@ -161,8 +164,7 @@ ROWS = [{"at_ms": 10.5 * i, "publisher": i % 5, "size_bytes": 500 + i} for i in 
     ids=["rows", "columns", "pandas", "polars", "pyarrow"],
 )
 def test_a_workload_from_a_table(table: object) -> None:
-    scenario = small(messages=samara.messages(table, **STREAM))
-    del scenario._table["workload"]
+    scenario = small(network=PLAIN, workload=None, messages=samara.messages(table, **STREAM))
     frame = run(scenario).table("messages").to_pandas()
     assert frame["publisher"].tolist() == [row["publisher"] for row in ROWS]
     assert frame["published_ms"].tolist() == pytest.approx([row["at_ms"] for row in ROWS])
@@ -178,7 +180,7 @@ def test_tables_that_are_none_are_told() -> None:
         samara.messages([{"at_ms": 1}, {"at": 1}])
     with pytest.raises(TypeError, match="a int is no table"):
         samara.messages(5)
-    scenario = small(messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
+    scenario = small(network=PLAIN, workload=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
     with pytest.raises(samara.ScenarioError, match="messages.csv:2: there is no host 77"):
         run(scenario)
 

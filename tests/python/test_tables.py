@@ -44,7 +44,7 @@ def test_the_memory_outlives_the_result() -> None:
 
 
 def test_everybody_reads_the_same(peerdas: samara.Result) -> None:
-    table = peerdas.deliveries
+    table = others = peerdas.deliveries
     frame = table.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == len(table)
     frames = [table.to_polars(), polars.DataFrame(table)]
@@ -52,7 +52,7 @@ def test_everybody_reads_the_same(peerdas: samara.Result) -> None:
         assert other.shape == frame.shape
         assert np.array_equal(other["delivery_latency_ms"].to_numpy(), frame["delivery_latency_ms"].to_numpy())
         assert other["run"].cast(polars.String).to_list() == frame["run"].astype(str).tolist()
-    found = duckdb.sql("select run, count(*), max(hops) from table group by run order by run").fetchall()
+    found = duckdb.sql("select run, count(*), max(hops) from others group by run order by run").fetchall()
     hops = frame.groupby("run", observed=True)["hops"].max()
     assert found == [(str(run), 39 * 16, int(hops[run])) for run in sorted(hops.index)]
 
@@ -62,8 +62,8 @@ def test_parquet_files_hold_the_same(peerdas: samara.Result, tmp_path: Path) -> 
     file = pyarrow.parquet.read_table(path / "runs/node-wide-seed1/deliveries.parquet")
     ours = peerdas.table("deliveries", run="node-wide").to_arrow().drop_columns(["run", "seed"])
     assert ours.combine_chunks() == file.combine_chunks()
-    count = duckdb.sql(f"select count(*) from '{path}/runs/*/deliveries.parquet'").fetchone()
-    assert count == (len(peerdas.deliveries),)
+    count = duckdb.sql(f"select count(*) from '{path}/runs/*/deliveries.parquet'").fetchall()
+    assert count == [(len(peerdas.deliveries),)]
 
 
 def test_lists_need_no_library(peerdas: samara.Result) -> None:

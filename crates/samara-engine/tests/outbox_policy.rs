@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use common::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
-use samara_engine::outbox::{Custom, Dispatch, Lane, LaneConfig, Orderer, PendingCopy, Policy, Room, Schedule};
+use samara_engine::outbox::{
+    Custom, Dispatch, Lane, LaneConfig, Orderer, PendingCopy, Policy, Room, Schedule,
+};
 use samara_engine::{MessageKey, Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
@@ -76,9 +78,7 @@ fn everybody(peers: u32, count: usize) -> Vec<BTreeSet<u32>> {
 }
 
 fn drain(outbox: &mut Outbox<Blob>) -> Vec<(u32, u64)> {
-    std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true))
-        .map(|copy| (copy.peer.0, copy.frame.id))
-        .collect()
+    std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| (copy.peer.0, copy.frame.id)).collect()
 }
 
 #[test]

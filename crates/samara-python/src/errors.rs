@@ -5,8 +5,18 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use samara_lab::scenario::ScenarioError as Problems;
 
-create_exception!(samara, Error, PyException, "Something that Samara cannot do; every other exception of this package is one of these.");
-create_exception!(samara, ScenarioError, Error, "A scenario that cannot be run. `problems` has every key, line and message.");
+create_exception!(
+    samara,
+    Error,
+    PyException,
+    "Something that Samara cannot do; every other exception of this package is one of these."
+);
+create_exception!(
+    samara,
+    ScenarioError,
+    Error,
+    "A scenario that cannot be run. `problems` has every key, line and message."
+);
 create_exception!(samara, RunError, Error, "A run that cannot be done.");
 create_exception!(samara, TableError, Error, "A table that is not there.");
 create_exception!(samara, FigureError, Error, "A figure that there is not.");

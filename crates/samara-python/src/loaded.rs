@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use pyo3::prelude::*;
 use samara_lab::data::Inputs;
 use samara_lab::results::{Findings, ResultsDirectory, Used};
-use samara_lab::scenario::{Loaded as Scenario, Overrides, Policies, Point, RunSpec, load_source, load_with};
+use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, Policies, RunSpec, load_source, load_with};
 use samara_lab::topology;
 use samara_report::Report;
 
@@ -161,8 +161,9 @@ fn pairs(
     let labels = Labels::of(&loaded.points);
     let mut batches = Vec::new();
     for (at, point) in loaded.points.iter().enumerate() {
-        let rows = of(point)
-            .map_err(|error| TableError::new_err(format!("{}: run {}: {error}", loaded.source, point.name())))?;
+        let rows = of(point).map_err(|error| {
+            TableError::new_err(format!("{}: run {}: {error}", loaded.source, point.name()))
+        })?;
         let column = |values: Vec<u32>| std::sync::Arc::new(UInt32Array::from(values)) as ArrayRef;
         let (left, right) = rows.into_iter().unzip();
         let batch = RecordBatch::try_from_iter([(columns[0], column(left)), (columns[1], column(right))])

@@ -68,8 +68,13 @@ impl Outcome {
 
     fn elsewhere(&self, name: &str) -> String {
         match &self.directory {
-            Some(path) => format!("; read {}", path.join("runs").join("*").join(format!("{name}.parquet")).display()),
-            None => "; name it in tables=[...], raise rows_max, or write everything into a directory with out=".to_owned(),
+            Some(path) => {
+                format!("; read {}", path.join("runs").join("*").join(format!("{name}.parquet")).display())
+            }
+            None => {
+                "; name it in tables=[...], raise rows_max, or write everything into a directory with out="
+                    .to_owned()
+            }
         }
     }
 
@@ -165,7 +170,10 @@ impl Outcome {
         let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
         let found = figures.into_iter().find(|(other, _)| other == name).map(|(_, svg)| svg);
         found.ok_or_else(|| {
-            FigureError::new_err(format!("{name}: there is no such figure; the figures are {}", names.join(", ")))
+            FigureError::new_err(format!(
+                "{name}: there is no such figure; the figures are {}",
+                names.join(", ")
+            ))
         })
     }
 

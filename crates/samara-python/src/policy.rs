@@ -202,7 +202,8 @@ fn ask(
     let items = answer.try_iter().map_err(|_| wrong(format!("gave back {}", kind(&answer))))?;
     for item in items {
         let item = item?;
-        let copy = item.cast::<PendingCopy>().map_err(|_| wrong(format!("gave back {} among them", kind(&item))))?;
+        let copy =
+            item.cast::<PendingCopy>().map_err(|_| wrong(format!("gave back {} among them", kind(&item))))?;
         let at = copy.get().at;
         match is_there.get_mut(at as usize) {
             Some(is_there) if !*is_there => *is_there = true,

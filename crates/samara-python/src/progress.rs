@@ -45,7 +45,13 @@ impl<'a> Onlooker<'a> {
     pub(crate) fn new(loaded: &'a Loaded, keep: &'a Keep, directory: Option<&'a ResultsDirectory>) -> Self {
         let points = &loaded.points;
         let tables = points.iter().map(|_| Tables::new()).collect();
-        Self { points, keep, directory, shares: Mutex::new(vec![0.0; points.len()]), tables: Mutex::new(tables) }
+        Self {
+            points,
+            keep,
+            directory,
+            shares: Mutex::new(vec![0.0; points.len()]),
+            tables: Mutex::new(tables),
+        }
     }
 
     fn tables(self) -> Vec<Tables> {
@@ -84,7 +90,8 @@ impl WatchRun for Look<'_> {
         let keep = self.all.keep;
         let mut kept = Tables::new();
         for table in tables(measured, result) {
-            let is_wanted = keep.names.as_ref().is_none_or(|names| names.iter().any(|name| name == table.name()));
+            let is_wanted =
+                keep.names.as_ref().is_none_or(|names| names.iter().any(|name| name == table.name()));
             let what = if is_wanted && table.rows() <= keep.rows_max {
                 Kept::Here(table.batch())
             } else {

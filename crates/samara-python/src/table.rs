@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{
-    Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -34,7 +32,9 @@ impl Table {
     /// Puts batches together. Columns are those of the first; one that may be empty in any of them may be in all.
     pub(crate) fn new(name: &str, batches: Vec<RecordBatch>) -> PyResult<Self> {
         let mut fields: Vec<Field> = Vec::new();
-        for field in batches.iter().flat_map(|batch| batch.schema().fields().iter().cloned().collect::<Vec<_>>()) {
+        for field in
+            batches.iter().flat_map(|batch| batch.schema().fields().iter().cloned().collect::<Vec<_>>())
+        {
             match fields.iter_mut().find(|known| known.name() == field.name()) {
                 Some(known) => known.set_nullable(known.is_nullable() || field.is_nullable()),
                 None => fields.push(Field::clone(&field)),
@@ -137,10 +137,8 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResul
         DataType::Dictionary(..) => {
             let dictionary = array.as_dictionary::<Int32Type>();
             let words = dictionary.values().as_string::<i32>();
-            let words: Vec<Py<PyAny>> = words
-                .iter()
-                .map(|word| Ok(word.into_pyobject(py)?.unbind()))
-                .collect::<PyResult<_>>()?;
+            let words: Vec<Py<PyAny>> =
+                words.iter().map(|word| Ok(word.into_pyobject(py)?.unbind())).collect::<PyResult<_>>()?;
             let keys = dictionary.keys().iter();
             keys.map(|key| key.map(|key| &words[key as usize])).try_for_each(|word| list.append(word))
         }

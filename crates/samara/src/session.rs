@@ -48,15 +48,7 @@ impl Session {
             ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
         let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
-        Ok(Self {
-            loaded,
-            directory,
-            format: output.format,
-            stop,
-            start,
-            live,
-            processes: Vec::new(),
-        })
+        Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
     }
 
     /// Set when the run is to end.

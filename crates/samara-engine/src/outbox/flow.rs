@@ -247,8 +247,7 @@ impl<F: Frame> Outbox<F> {
         let copy = &self.store.copies[slot as usize];
         if self.store.batches.get(copy.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom) {
             let (at, position) = (copy.owed_at.as_nanos(), u64::from(copy.place));
-            orders
-                .set_key(slot, Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 });
+            orders.set_key(slot, Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 });
             orders.note(copy.lane);
         }
     }

@@ -26,8 +26,8 @@ pub use metric::{Better, better, is_first, rank};
 pub use relay::{RelayMetrics, relay_metrics};
 pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
-pub use tables::{Table, TableError, tables};
 pub(crate) use tables::write_table;
+pub use tables::{Table, TableError, tables};
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;

@@ -56,9 +56,7 @@ impl Tables {
     /// Reads columns of a table, batch by batch.
     fn read(&self, name: &str, columns: &[&str], mut take: impl FnMut(&RecordBatch)) -> Result<(), String> {
         match self {
-            Self::Directory(path) => {
-                read_columns(&path.join(name).with_extension("parquet"), columns, take)
-            }
+            Self::Directory(path) => read_columns(&path.join(name).with_extension("parquet"), columns, take),
             Self::Memory(tables) => {
                 tables.get(name).into_iter().for_each(&mut take);
                 Ok(())

@@ -294,12 +294,12 @@ fn message_rows(result: &MessagesResult) -> Columns {
     let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
     let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
     vec![
-            ("message", numbers(0..rows.len() as u32)),
-            ("publisher", numbers(rows.iter().map(|row| row.publisher))),
-            ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
-            ("delivered", numbers(rows.iter().map(|row| row.delivered))),
-            ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
-            ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+        ("message", numbers(0..rows.len() as u32)),
+        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
+        ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
+        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
+        ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
+        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
     ]
 }
 
@@ -429,8 +429,7 @@ pub(crate) fn write_table(
     path: &Path,
     columns: Vec<(&str, ArrayRef)>,
 ) -> Result<(), TableError> {
-    let batch =
-        RecordBatch::try_from_iter(columns).map_err(|error| TableError::of(path, error.into()))?;
+    let batch = RecordBatch::try_from_iter(columns).map_err(|error| TableError::of(path, error.into()))?;
     write_batch(sink, path, &batch)
 }
 

@@ -61,8 +61,7 @@ pub fn run_all<W: Watch>(
         loop {
             let index = next.fetch_add(1, Ordering::SeqCst);
             let Some(point) = points.get(index) else { return };
-            let options =
-                RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
+            let options = RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
             let mut watched = watch.begin(point);
             match run(point, options, |progress| watched.progress(progress)) {
                 Ok(measured) => {
@@ -87,7 +86,8 @@ pub fn run_all<W: Watch>(
     if let Some(message) = lock(&failure).take() {
         return Err(message);
     }
-    let inner = |result: Mutex<Option<RunResult>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let inner =
+        |result: Mutex<Option<RunResult>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().map(inner).collect())
 }
 

@@ -402,7 +402,10 @@ impl Checks<'_> {
                 self.wrong(key, format!("is \"{name}\"; there is {there}; {how}"));
             }
             (None, ScheduleKind::Custom) => {
-                self.wrong(key, format!("is missing; kind = \"custom\" needs the name of a policy; there is {there}"));
+                self.wrong(
+                    key,
+                    format!("is missing; kind = \"custom\" needs the name of a policy; there is {there}"),
+                );
             }
             (Some(_), kind) if kind != ScheduleKind::Custom => {
                 self.wrong(key, "belongs to the kind custom".to_owned());
