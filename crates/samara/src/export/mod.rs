@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{GridAxis, Loaded, Overrides, Point, load_with, parse_axis};
+use samara_lab::scenario::{
+    GridAxis, Loaded, Network, Overrides, Point, Scenario, Workload, load_with, parse_axis,
+};
 use samara_lab::topology::{self, Graph};
 
 use crate::args::key_value;
@@ -118,11 +120,7 @@ impl OneRun {
         let loaded = load_with(&self.scenario, &overrides).map_err(|error| error.to_string())?;
         crate::session::tell_notes(&loaded, false);
         let first = loaded.points.first().ok_or_else(|| format!("{}: has no runs", loaded.source))?;
-        // Columns can need links of their own.
-        let is_same = |point: &Point| {
-            point.scenario.network == first.scenario.network
-                && point.scenario.workload == first.scenario.workload
-        };
+        let is_same = |point: &Point| what_counts(&point.scenario) == what_counts(&first.scenario);
         let of_seed = loaded.points.iter().filter(|point| point.seed == first.seed);
         if let Some(other) = of_seed.into_iter().find(|point| !is_same(point)) {
             return Err(format!(
@@ -148,6 +146,29 @@ impl OneRun {
             }
         }
     }
+}
+
+/// What a network is built of: neither how it is shared, nor what is lost in it, nor, where links do not depend on it, what is sent.
+fn what_counts(scenario: &Scenario) -> (Network, Workload) {
+    let (plain, workload) = (Network::default(), &scenario.workload);
+    let network = Network {
+        interface: plain.interface,
+        downlink_queue: plain.downlink_queue,
+        jitter: plain.jitter,
+        loss: plain.loss,
+        ..scenario.network.clone()
+    };
+    // Subscribers of columns look for others.
+    let kept = Workload {
+        columns: workload.columns,
+        custody: workload.custody,
+        custody_file: workload.custody_file.clone(),
+        publisher: workload.publisher,
+        publisher_subscribes_all: workload.publisher_subscribes_all,
+        ..Workload::default()
+    };
+    let has_own_links = network.topology.topic_peers_min > 0;
+    (network, if has_own_links { kept } else { Workload::default() })
 }
 
 /// One-way milliseconds, exact to the nanosecond.
