@@ -22,6 +22,7 @@ mod process;
 mod readiness;
 mod resources;
 mod run;
+pub mod shadow;
 mod teams;
 
 pub use error::TestbedError;

@@ -64,6 +64,9 @@ pub(crate) enum Verb {
     /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
     /// latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
+    /// Write a scenario, or what a run gave, for other programs to read.
+    #[command(subcommand)]
+    Export(Export),
     /// Show runs in a browser, while they go on.
     ///
     /// Follows what `run`, `testbed` and nodes write into `live/` of their results, and writes nothing itself. Needs a token wherever
@@ -76,6 +79,32 @@ pub(crate) enum Verb {
     },
 }
 
+/// What can be written for other programs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Export {
+    /// Write a run as a simulation of Shadow, with a real node on each host.
+    ///
+    /// Shadow runs it by `shadow shadow.yaml` in that directory; `samara testbed SCENARIO --shadow DIR` then gathers the results. The nodes
+    /// are this program, so that it has to be built with `--features net`.
+    Shadow(ShadowOptions),
+}
+
+/// What to write for Shadow, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShadowOptions {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioOptions,
+    /// The directory to write to: a new one, or an empty one.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The program that nodes are, instead of this one; it must be linked dynamically.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
+    /// Simulated seconds that links and meshes have to form before the first publication.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) settle: u64,
+}
+
 /// Which scenario, and what to change in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScenarioOptions {
@@ -85,7 +114,7 @@ pub(crate) struct ScenarioOptions {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Do only this run of the scenario; can be repeated.
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, alias = "run", value_name = "RUN")]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
     #[arg(long)]
@@ -125,6 +154,10 @@ pub(crate) struct TestbedOptions {
     /// Seconds that links and meshes may take to form.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) ready_timeout: u64,
+    /// Start nothing: gather what nodes have done under Shadow, in a directory that `samara export shadow` wrote and `shadow
+    /// shadow.yaml` was run in.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
+    pub(crate) shadow: Option<PathBuf>,
 }
 
 /// What to show, and to whom.

@@ -52,6 +52,9 @@ pub struct NodeConfig {
     pub metrics: Option<Server>,
     /// Where traces go; without this section nothing is traced.
     pub trace: Option<Trace>,
+    /// What the node does by itself at given times, where nobody can ask it to: under Shadow, for example.
+    #[serde(default)]
+    pub plan: Plan,
     /// What is logged.
     #[serde(default)]
     pub log: Log,
@@ -201,6 +204,26 @@ pub enum WhenFull {
     Drop,
     /// The node waits.
     Wait,
+}
+
+/// What the node does by itself at given times.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plan {
+    /// A file with publications, in the form of `POST /v1/schedule`.
+    pub publications: Option<PathBuf>,
+    /// When to write what `/metrics` says to a file.
+    pub metrics: Vec<MetricsAt>,
+}
+
+/// A look at what a node has counted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsAt {
+    /// When, in nanoseconds since 1970.
+    pub at_unix_ns: u64,
+    /// The file; replaced if it is there.
+    pub file: PathBuf,
 }
 
 /// What is logged, on standard error.

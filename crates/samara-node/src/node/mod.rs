@@ -124,6 +124,14 @@ impl Node {
         Ok(open)
     }
 
+    /// Takes on publications before the node runs.
+    ///
+    /// # Errors
+    /// A text: they are not possible.
+    pub(crate) fn plan(&mut self, planned: Vec<Planned>) -> Result<(), String> {
+        self.plan.add(planned).map(drop)
+    }
+
     /// Joins the topics of the configuration, which is the first thing that is traced.
     pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
         self.tracer = tracer;
