@@ -207,7 +207,7 @@ impl Node {
     fn publish(&mut self, id: u64, bytes: usize, topic: &Topic) -> Result<(), String> {
         let mut data = vec![0; bytes];
         data[..ID_BYTES].copy_from_slice(&id.to_be_bytes());
-        let receipt = self.swarm()?.behaviour_mut().gossip.publish(topic.clone(), Bytes::from(data));
+        let receipt = self.swarm()?.behaviour_mut().gossip.publish(topic, Bytes::from(data));
         let receipt = receipt.map_err(|error| format!("message {id} cannot be published: {error}"))?;
         if receipt.peers == 0 {
             tracing::warn!(id, topic = topic.as_str(), "published, but nobody is known who wants it");
