@@ -186,7 +186,8 @@ impl Node {
     }
 
     async fn dial(&mut self, peer: PeerId, address: Multiaddr, until: Instant) -> Result<Attempt, String> {
-        let dial = DialOpts::peer_id(peer).addresses(vec![address]).build();
+        // From a port of its own: Shadow does not let two sockets have one.
+        let dial = DialOpts::peer_id(peer).addresses(vec![address]).allocate_new_port().build();
         match self.swarm()?.dial(dial) {
             // They may have dialled meanwhile.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => {}

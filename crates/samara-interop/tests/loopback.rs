@@ -24,7 +24,8 @@ fn script() -> Value {
     let node = |id: usize, instruction: Value| json!({"type": "ifNodeIDEquals", "nodeID": id, "instruction": instruction});
     let mut script = Vec::new();
     for id in 0..NODES {
-        let params = json!({"HeartbeatInitialDelay": 100_000_000 + 100_000 * id, "HeartbeatInterval": 500_000_000});
+        let params =
+            json!({"HeartbeatInitialDelay": 100_000_000 + 100_000 * id, "HeartbeatInterval": 500_000_000});
         script.push(node(id, json!({"type": "initGossipSub", "gossipSubParams": params})));
     }
     script.push(json!({"type": "setTopicValidationDelay", "topicID": TOPIC, "delaySeconds": 0.005}));
@@ -70,7 +71,8 @@ fn missing() -> Option<String> {
 fn lines(out: &Path, node: usize) -> Vec<Value> {
     let directory = out.join(format!("hosts/node{node}"));
     let files = std::fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
-    let stdout: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "stdout")).collect();
+    let stdout: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "stdout")).collect();
     assert_eq!(stdout.len(), 1, "{directory:?}");
     let text = std::fs::read_to_string(&stdout[0]).unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

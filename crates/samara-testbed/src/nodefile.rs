@@ -87,6 +87,8 @@ struct Network {
     listen: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dial: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reuse_port: Option<bool>,
     idle_timeout: &'static str,
     max_connections: u32,
     in_flight: &'static str,
@@ -136,6 +138,8 @@ pub(crate) fn text(
             // The pool has the port.
             listen: if is_pool { Vec::new() } else { vec![multiaddr(own, scenario.transport.kind)] },
             dial: alone.map(|alone| alone.dial.clone()).unwrap_or_default(),
+            // Shadow does not let two sockets have one port.
+            reuse_port: alone.map(|_| false),
             idle_timeout: "1 h",
             max_connections: scenario.network.nodes.max(16) * 2,
             in_flight: if is_pool { POOL_IN_FLIGHT } else { IN_FLIGHT },

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
 use samara_report::Threshold;
 
+use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};
 
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
@@ -65,8 +66,11 @@ pub(crate) enum Verb {
     /// latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
     /// Write a scenario, or what a run gave, for other programs to read.
-    #[command(subcommand)]
-    Export(Export),
+    Export {
+        /// What.
+        #[command(subcommand)]
+        what: Export,
+    },
     /// Show runs in a browser, while they go on.
     ///
     /// Follows what `run`, `testbed` and nodes write into `live/` of their results, and writes nothing itself. Needs a token wherever
@@ -77,32 +81,6 @@ pub(crate) enum Verb {
         /// Which.
         shell: clap_complete::Shell,
     },
-}
-
-/// What can be written for other programs.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Export {
-    /// Write a run as a simulation of Shadow, with a real node on each host.
-    ///
-    /// Shadow runs it by `shadow shadow.yaml` in that directory; `samara testbed SCENARIO --shadow DIR` then gathers the results. The nodes
-    /// are this program, so that it has to be built with `--features net`.
-    Shadow(ShadowOptions),
-}
-
-/// What to write for Shadow, and where.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ShadowOptions {
-    #[command(flatten)]
-    pub(crate) scenario: ScenarioOptions,
-    /// The directory to write to: a new one, or an empty one.
-    #[arg(long, short, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// The program that nodes are, instead of this one; it must be linked dynamically.
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) program: Option<PathBuf>,
-    /// Simulated seconds that links and meshes have to form before the first publication.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) settle: u64,
 }
 
 /// Which scenario, and what to change in it.

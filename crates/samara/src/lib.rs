@@ -65,7 +65,7 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Compare(options) => compare::compare(&options),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
-        Verb::Export(what) => export::run(&what),
+        Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());

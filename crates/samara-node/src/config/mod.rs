@@ -81,6 +81,8 @@ pub struct Network {
     pub listen: Vec<String>,
     /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
     pub dial: Vec<String>,
+    /// Whether to dial from the ports that are listened on, as libp2p does, so that NATs see one address. Shadow cannot.
+    pub reuse_port: bool,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Span,
     /// The longest wait between attempts.
@@ -102,6 +104,7 @@ impl Default for Network {
         Self {
             listen: Vec::new(),
             dial: Vec::new(),
+            reuse_port: true,
             redial_first: Span::from_millis(1000),
             redial_max: Span::from_millis(60_000),
             idle_timeout: Span::from_millis(60_000),

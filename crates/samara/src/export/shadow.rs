@@ -1,8 +1,25 @@
 //! `samara export shadow`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::ShadowOptions;
+use crate::args::ScenarioOptions;
+
+/// What to write for Shadow, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShadowOptions {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioOptions,
+    /// The directory to write to: a new one, or an empty one.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The program that nodes are, instead of this one; it must be linked dynamically.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
+    /// Simulated seconds that links and meshes have to form before the first publication.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) settle: u64,
+}
 
 #[cfg(not(feature = "net"))]
 pub(crate) fn run(options: &ShadowOptions) -> Result<ExitCode, String> {
@@ -43,7 +60,7 @@ pub(crate) fn run(options: &ShadowOptions) -> Result<ExitCode, String> {
 
 /// What chooses the same run again.
 #[cfg(feature = "net")]
-fn arguments(scenario: &crate::args::ScenarioOptions) -> String {
+fn arguments(scenario: &ScenarioOptions) -> String {
     let quoted = |text: &str| {
         let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./=:".contains(letter));
         if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
