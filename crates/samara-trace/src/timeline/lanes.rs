@@ -38,12 +38,8 @@ impl Timeline {
                 busy.clear();
                 free.clear();
             }
-            while let Some(Reverse((until, lane))) =
-                busy.peek().copied().filter(|Reverse((until, _))| *until <= slice.start)
-            {
-                busy.pop();
-                free.push(Reverse(lane));
-                debug_assert!(until <= slice.start);
+            while busy.peek().is_some_and(|Reverse((until, _))| *until <= slice.start) {
+                free.extend(busy.pop().map(|Reverse((_, lane))| Reverse(lane)));
             }
             let lane = free.pop().map_or_else(
                 || {

@@ -108,7 +108,7 @@ fn slices_of_one_lane_do_not_overlap() {
     }
     let lanes = crowded.lanes();
     for (at, a) in crowded.slices.iter().enumerate() {
-        for (slice, b) in crowded.slices.iter().enumerate().skip(at + 1).map(|(other, b)| (other, b)) {
+        for (slice, b) in crowded.slices.iter().enumerate().skip(at + 1) {
             let apart = a.end.max(a.start + 1) <= b.start || b.end.max(b.start + 1) <= a.start;
             assert!(apart || lanes[at] != lanes[slice], "{a:?} and {b:?}");
         }

@@ -83,11 +83,19 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     crate::print(&format!("{}: {said}\n", options.out.display()))
 }
 
+/// Files that are all there: nothing is written before that is known.
+fn files(files: Vec<(String, PathBuf)>) -> Result<Source, String> {
+    for (_, path) in &files {
+        TraceReader::open(path).map_err(|error| error.to_string())?;
+    }
+    Ok(Source::Files(files))
+}
+
 /// What is given: trace files, or a directory of results, of which one run is chosen.
 fn source(options: &TraceOptions) -> Result<Source, String> {
-    let [directory] = options.input.as_slice() else { return Ok(Source::Files(named(&options.input))) };
+    let [directory] = options.input.as_slice() else { return files(named(&options.input)) };
     if !directory.is_dir() {
-        return Ok(Source::Files(named(&options.input)));
+        return files(named(&options.input));
     }
     let hosts = directory.join("shadow.data/hosts");
     if hosts.is_dir() {
