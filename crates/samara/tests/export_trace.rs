@@ -123,6 +123,7 @@ fn timelines_have_every_copy() {
 #[test]
 fn what_is_wrong_is_said() {
     let out = file("never").display().to_string();
+    let _ = std::fs::remove_file(&out);
     let error = refused(&["export", "trace", results(), "--format", "json", "--out", &out]);
     assert!(
         error.contains("found 2 runs; expected one") && error.contains("batch-seed1, node-wide-seed1"),
