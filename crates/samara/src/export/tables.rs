@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use samara_sim::Latency;
 
-use super::{OneRun, latency, millis};
+use super::network::{OneRun, latency, millis};
 
 /// Hosts of a matrix: 100 million values.
 const HOSTS_MAX: u32 = 10_000;
