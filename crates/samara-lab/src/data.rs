@@ -1,7 +1,16 @@
-//! Data files that come with Samara: graphs, custody sets, and reference measurements.
+//! The files that scenarios name: those that come with Samara, those beside the scenario, and those in memory.
 
-use std::io;
-use std::path::Path;
+pub mod graph;
+pub mod hosts;
+mod inputs;
+pub mod latency;
+pub mod messages;
+mod names;
+mod table;
+pub mod weights;
+
+pub use inputs::Inputs;
+pub use names::Names;
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
@@ -36,34 +45,23 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// Reads a text file: a data file of Samara behind `builtin:`, or a path that starts at `directory`, decompressed if its name
-/// ends in `.zst`.
-///
-/// # Errors
-/// The file cannot be read; the message names it.
-pub fn read(name: &str, directory: &Path) -> Result<String, String> {
-    let fail = |error: io::Error| format!("{name}: {error}");
-    let bytes = if let Some(data) = name.strip_prefix(PREFIX) {
-        let (_, packed) = FILES.iter().find(|(name, _)| *name == data).ok_or_else(|| {
-            format!(
-                "{name}: there is no such data file; there are {}",
-                names().collect::<Vec<_>>().join(", ")
-            )
-        })?;
-        zstd::decode_all(*packed).map_err(fail)?
-    } else {
-        let bytes = std::fs::read(directory.join(name)).map_err(fail)?;
-        if name.ends_with(".zst") { zstd::decode_all(bytes.as_slice()).map_err(fail)? } else { bytes }
-    };
-    String::from_utf8(bytes).map_err(|_| format!("{name}: not a text file"))
+/// A data file of Samara, unpacked; `name` is without the prefix.
+fn unpacked(name: &str) -> Result<Vec<u8>, String> {
+    let (_, packed) = FILES.iter().find(|(own, _)| *own == name).ok_or_else(|| {
+        format!(
+            "{PREFIX}{name}: there is no such data file; there are {}",
+            names().collect::<Vec<_>>().join(", ")
+        )
+    })?;
+    zstd::decode_all(*packed).map_err(|error| format!("{PREFIX}{name}: {error}"))
 }
 
 /// Reads a CSV file of pairs of numbers with a header of two given names.
 ///
 /// # Errors
 /// The file cannot be read, or a line is not a pair; the message names file and line.
-pub fn read_pairs(name: &str, directory: &Path, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
-    let text = read(name, directory)?;
+pub fn read_pairs(name: &str, inputs: &Inputs, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
+    let text = inputs.read(name)?;
     let mut lines = text.lines().enumerate();
     let found = lines.next().map_or("", |(_, line)| line.trim());
     if found != header.join(",") {
@@ -94,9 +92,9 @@ pub struct ReferenceRun {
 /// Reads the arrivals of reference runs.
 ///
 /// # Errors
-/// As for [`read`].
-pub fn reference_runs(name: &str, directory: &Path) -> Result<Vec<ReferenceRun>, String> {
-    let text = read(name, directory)?;
+/// As for [`Inputs::read`].
+pub fn reference_runs(name: &str, inputs: &Inputs) -> Result<Vec<ReferenceRun>, String> {
+    let text = inputs.read(name)?;
     let mut runs: Vec<(String, std::collections::BTreeMap<u32, f64>, f64, f64)> = Vec::new();
     for (number, line) in text.lines().enumerate().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();

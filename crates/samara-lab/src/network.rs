@@ -1,5 +1,6 @@
 //! From a scenario's network and transport to those of the simulator.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
@@ -9,13 +10,17 @@ use samara_sim::{
     StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
+use crate::data::hosts::HostTable;
+use crate::data::latency::LatencyTable;
+use crate::data::{Inputs, Names};
 use crate::scenario::{
-    Cat, FaultKind, FlushSpec, Interface, Placed, Queue, Regions, RingPreset, Scenario, Stack, Streams,
-    TransportKind,
+    Cat, FaultKind, FlushSpec, Interface, LatencyOf, Placed, Queue, Regions, RingPreset, Scenario, Stack,
+    Streams, TopologyKind, TransportKind,
 };
+use crate::topology;
 use crate::units::{Size, Span};
 
-/// The hosts of a run, and how long each takes to validate a message.
+/// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     /// Rates and regions.
@@ -24,11 +29,21 @@ pub struct Hosts {
     pub validation: Vec<Duration>,
     /// The class of each host, an index into the scenario's classes; `None` for those in no class.
     pub class: Vec<Option<usize>>,
+    /// What files call the hosts, by number; `None` if they are called by their numbers.
+    pub names: Option<Arc<Names>>,
+    /// The names of the regions that hosts are in; empty if there are none.
+    pub regions: Vec<String>,
+    /// One-way latency of each pair.
+    pub latency: Latency,
 }
 
-/// Draws classes and regions. Hosts that are numbered from `scenario.network.nodes` on (observers) are in no class.
-pub fn hosts(scenario: &Scenario, count: u32, seed: u64) -> Hosts {
+/// Reads or draws classes, regions and latencies. Hosts that are numbered from `scenario.network.nodes` on (observers) are in no class.
+///
+/// # Errors
+/// A file cannot be read, or does not fit; loading a scenario checks it, too.
+pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
+    let table = network.hosts_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
     let mut class: Vec<Option<usize>> = Vec::new();
     for (index, spec) in network.classes.iter().enumerate() {
         let members = (spec.share.fraction() * f64::from(network.nodes)).round() as usize;
@@ -38,27 +53,114 @@ pub fn hosts(scenario: &Scenario, count: u32, seed: u64) -> Hosts {
     let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
     rng.shuffle(&mut class);
     class.resize(count as usize, None);
-    let regions = regions(scenario, count, &mut rng);
-    let configs = class
+    let own = |host: usize| class[host].map(|class| &network.classes[class]);
+    let listed = table.as_deref();
+    let placed = listed.and_then(|table| table.region.as_ref().map(|region| (table, region)));
+    let regions = match placed {
+        Some((table, placed)) => listed_regions(scenario, table, placed, count)?,
+        None => regions(scenario, count, &mut rng),
+    };
+    let configs = regions
         .iter()
-        .zip(&regions)
-        .map(|(class, region)| {
-            let own = class.map(|class| &network.classes[class]);
-            HostConfig {
-                uplink_bps: own.map_or(network.uplink, |class| class.uplink).bps(),
-                downlink_bps: own.map_or(network.downlink, |class| class.downlink).bps(),
-                region: *region,
-            }
+        .enumerate()
+        .map(|(host, region)| {
+            let uplink = listed.and_then(|table| table.uplink.as_ref()?.get(host).copied());
+            let downlink = listed.and_then(|table| table.downlink.as_ref()?.get(host).copied());
+            let uplink = uplink.or(own(host).map(|class| class.uplink)).unwrap_or(network.uplink);
+            let downlink = downlink.or(own(host).map(|class| class.downlink)).unwrap_or(network.downlink);
+            HostConfig { uplink_bps: uplink.bps(), downlink_bps: downlink.bps(), region: *region }
         })
         .collect();
-    let validation = class
-        .iter()
-        .map(|class| {
-            let own = class.and_then(|class| network.classes[class].validation_time);
+    let validation = (0..class.len())
+        .map(|host| {
+            let listed = listed.and_then(|table| table.validation.as_ref()?.get(host).copied());
+            let own = listed.or(own(host).and_then(|class| class.validation_time));
             own.unwrap_or(network.validation_time).duration()
         })
         .collect();
-    Hosts { configs, validation, class }
+    Ok(Hosts {
+        configs,
+        validation,
+        class,
+        names: names(scenario, inputs)?,
+        regions: match (&network.regions, placed) {
+            (Some(regions), _) => regions.names.clone(),
+            (None, Some((table, _))) => table.regions.clone(),
+            (None, None) => Vec::new(),
+        },
+        latency: latency(scenario, inputs, count)?,
+    })
+}
+
+/// What files call the hosts: the file of hosts decides, then that of the graph, then that of the latencies between hosts.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn names(scenario: &Scenario, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
+    let network = &scenario.network;
+    if let Some(file) = &network.hosts_file {
+        return Ok(HostTable::read(file, inputs)?.names.clone());
+    }
+    if network.topology.kind == TopologyKind::File
+        && let Some(names) = topology::file_names(scenario, inputs)?
+    {
+        return Ok(Some(names));
+    }
+    let Some(spec) = network.latencies_of(LatencyOf::Hosts) else { return Ok(None) };
+    let table = LatencyTable::read(spec, inputs)?;
+    let all = table.names().filter(|names| names.len() == network.nodes as usize);
+    Ok(all.filter(|names| names.as_numbers(network.nodes).is_none()).cloned())
+}
+
+/// Where the file of hosts says that they are; others (observers) are where the first is.
+pub(crate) fn listed_regions(
+    scenario: &Scenario,
+    table: &HostTable,
+    placed: &[u16],
+    count: u32,
+) -> Result<Vec<u16>, String> {
+    let numbers: Vec<u16> = match &scenario.network.regions {
+        None => (0..table.regions.len() as u16).collect(),
+        Some(regions) => table
+            .regions
+            .iter()
+            .map(|name| {
+                let number = regions.names.iter().position(|own| own == name);
+                number.map(|number| number as u16).ok_or_else(|| {
+                    let file = scenario.network.hosts_file.as_deref().unwrap_or_default();
+                    format!(
+                        "{file}: hosts are in the region {name}; network.regions has {}",
+                        regions.names.join(", ")
+                    )
+                })
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    let mut all: Vec<u16> = placed.iter().map(|region| numbers[usize::from(*region)]).collect();
+    let first = all.first().copied().unwrap_or(0);
+    all.resize(count as usize, first);
+    Ok(all)
+}
+
+pub(crate) fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
+    let network = &scenario.network;
+    if let Some(spec) = network.latencies_of(LatencyOf::Hosts) {
+        let topology = &network.topology;
+        let file = topology.file.as_ref().filter(|_| topology.kind == TopologyKind::File);
+        let key = format!("between {spec:?} {:?} {file:?} {count}", network.hosts_file);
+        let pairs = inputs.made(&key, || {
+            let table = LatencyTable::read(spec, inputs)?;
+            let names = names(scenario, inputs)?;
+            table.between_hosts(&table.rows_of_hosts(count, names.as_deref())?, spec)
+        })?;
+        return Ok(Latency::Pairs((*pairs).clone()));
+    }
+    Ok(match &network.regions {
+        None => Latency::Constant(network.latency.duration()),
+        Some(regions) => Latency::Regions(
+            regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
+        ),
+    })
 }
 
 fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
@@ -92,21 +194,17 @@ fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
 }
 
 /// Latency, jitter, loss and partitions.
-pub fn network(scenario: &Scenario, count: u32, seed: u64) -> Network {
+pub fn network(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Network {
     let spec = &scenario.network;
-    let latency = match &spec.regions {
-        None => Latency::Constant(spec.latency.duration()),
-        Some(regions) => Latency::Regions(
-            regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
-        ),
-    };
+    let count = hosts.configs.len();
+    let latency = hosts.latency.clone();
     let partitions = scenario
         .faults
         .iter()
         .enumerate()
         .filter(|(_, fault)| fault.kind == FaultKind::Partition)
         .map(|(index, fault)| {
-            let mut group_of = vec![0; count as usize];
+            let mut group_of = vec![0; count];
             for host in hit(scenario, index, seed) {
                 group_of[host as usize] = 1;
             }
@@ -127,11 +225,14 @@ fn gateways(regions: Option<&Regions>) -> Vec<GatewayConfig> {
 }
 
 /// The least latency of any pair of hosts, in nanoseconds.
-pub fn least_latency_nanos(scenario: &Scenario) -> u64 {
-    match &scenario.network.regions {
-        None => scenario.network.latency.nanos(),
-        Some(regions) => regions.latency.iter().flatten().map(|latency| latency.nanos()).min().unwrap_or(0),
-    }
+pub fn least_latency_nanos(hosts: &Hosts) -> u64 {
+    let least = match &hosts.latency {
+        Latency::Constant(latency) => *latency,
+        Latency::Uniform { min, .. } => *min,
+        Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
+        Latency::Pairs(pairs) => pairs.least(),
+    };
+    least.as_nanos() as u64
 }
 
 /// The hosts that a fault hits; the publisher of blocks is spared.

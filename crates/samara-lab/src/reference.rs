@@ -1,7 +1,5 @@
 //! Our figures beside measurements of real networks.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::data;
@@ -43,7 +41,7 @@ impl Comparison {
 ///
 /// # Errors
 /// A reference file cannot be read.
-pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Result<Vec<Comparison>, String> {
+pub fn compare(loaded: &Loaded, results: &[RunResult]) -> Result<Vec<Comparison>, String> {
     let mut comparisons = Vec::new();
     for (run, files) in &loaded.scenario.reference {
         let columns = results.iter().filter_map(|result| match result {
@@ -57,7 +55,7 @@ pub fn compare(loaded: &Loaded, results: &[RunResult], directory: &Path) -> Resu
         let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
         let mut theirs = Vec::new();
         for file in files {
-            theirs.extend(data::reference_runs(file, directory)?);
+            theirs.extend(data::reference_runs(file, &loaded.inputs)?);
         }
         let ours_statistics: Vec<Statistics> = ours
             .iter()

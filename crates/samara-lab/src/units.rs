@@ -187,6 +187,11 @@ impl Span {
         Self(millis * 1_000_000)
     }
 
+    /// A time from nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// Nanoseconds.
     pub const fn nanos(self) -> u64 {
         self.0

@@ -1,8 +1,8 @@
 //! Groups that broadcast, from the scenario to the figures.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{GroupResult, RunResult, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
@@ -12,7 +12,7 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) 
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     let mut results: Vec<RunResult> = loaded
         .points
         .iter()

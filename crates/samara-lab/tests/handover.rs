@@ -1,8 +1,8 @@
 //! Batches that one node hands to another, from the scenario to the figures.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{HandoverResult, RunResult};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
@@ -12,7 +12,7 @@ fn results(set: &[(&str, &str)], only: &[&str]) -> Vec<HandoverResult> {
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load("relay-window", &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 2, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop };
     let measured = loaded
         .points
         .iter()

@@ -1,8 +1,8 @@
 //! Streams of messages, from the scenario to the figures, whatever the protocol.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{MessagesResult, RunResult};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
@@ -19,7 +19,7 @@ fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<MessagesR
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load("gossip-baselines", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     let result =
         |point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
             RunResult::Messages(result) => result,

@@ -1,8 +1,8 @@
 //! Teams that mix batches, from the scenario to the figures.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{RelayResult, RunResult, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, load};
@@ -17,7 +17,7 @@ fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
 fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<RelayResult> {
     let loaded = loaded(name, set, only);
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     let measured = loaded
         .points
         .iter()
@@ -69,6 +69,17 @@ fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work(
     assert_eq!(five.metrics.limit, "processor");
     assert_eq!(one.metrics.limit, "latency");
     assert!(near(one.metrics.cpu_utilisation, 0.2, 0.02), "one of five works at a time");
+}
+
+#[test]
+fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
+    let set = [&SMALL[..], &[("relay.processor", "10 %")]].concat();
+    let [five] = &results("relay", &set, &["equal-5"])[..] else { panic!("one run") };
+    is_sound(five);
+    assert!(near(five.metrics.period_ms, 420.0, 0.02), "{} ms", five.metrics.period_ms);
+    assert_eq!(five.metrics.limit, "processor");
+    let error = load("relay", &[("relay.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
+    assert!(error.to_string().contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Small runs from the scenario to the figures: what must hold whatever the schedule.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{ColumnsResult, RunResult};
 use samara_lab::run::{Measured, RunError, RunOptions, run, run_together};
 use samara_lab::scenario::load;
@@ -19,7 +19,7 @@ fn results(
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     loaded
         .points
         .iter()
@@ -211,7 +211,7 @@ fn reference_runs_are_there_and_are_what_was_published() {
     use samara_lab::data::reference_runs;
     use samara_lab::measure::Statistics;
     let mean = |name: &str| {
-        let runs = reference_runs(name, Path::new("")).unwrap();
+        let runs = reference_runs(name, &Inputs::default()).unwrap();
         Statistics::of(&runs[0].custody_ms).unwrap().mean
     };
     assert!((mean("builtin:reference/arrivals_n100_bw20_seq_s1.csv") - 5005.0).abs() < 1.0);
@@ -226,7 +226,7 @@ fn several_processes_measure_what_one_does() {
     ];
     let loaded = load("peerdas-small", &set, &[], Some(3)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     for point in &loaded.points {
         let metrics = |measured: &Measured| {
             let result = RunResult::of(measured);
@@ -251,7 +251,7 @@ fn several_processes_measure_what_one_does() {
 fn only_columns_run_in_several_processes() {
     let loaded = load("ring", &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let outcome = run_together(&loaded.points[0], options, &mut samara_sim::Alone, |_| {});
     assert!(matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one")));
 }

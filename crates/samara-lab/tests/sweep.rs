@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use samara_lab::data::Inputs;
 use samara_lab::results::{Run, RunResult, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, Overrides, load_with, parse_axis};
@@ -69,7 +70,7 @@ fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
 fn a_table_has_every_metric_of_a_run_to_the_bit() {
     let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let records: Vec<PointRecord> = plan(&loaded)
         .unwrap()
         .into_iter()
@@ -137,7 +138,7 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
 
 #[test]
 fn an_id_is_of_what_changes_results() {
-    let id = |loaded: &Loaded| point_id(&loaded.points[0], Path::new("")).unwrap();
+    let id = |loaded: &Loaded| point_id(&loaded.points[0], &loaded.inputs).unwrap();
     let first = id(&loaded(&[], &[], &["batch"], &[1]));
     assert_eq!(first, id(&loaded(&[], &[], &["batch"], &[1, 2, 3])), "other seeds are other points");
     assert_eq!(first, id(&loaded(&[], &[("scenario.title", "x")], &["batch"], &[1])));
@@ -183,7 +184,7 @@ fn arguments_lead_back_to_the_point() {
         }
         let one = load_with(path.to_str().unwrap(), &overrides).unwrap();
         assert_eq!(one.points.len(), 1);
-        assert_eq!(point_id(&one.points[0], Path::new("")).unwrap(), planned.id);
+        assert_eq!(point_id(&one.points[0], &one.inputs).unwrap(), planned.id);
     }
     std::fs::remove_file(&path).unwrap();
 }
@@ -224,7 +225,7 @@ fn points_are_related_as_results_are() {
         let mut loaded = load_with(name, &overrides).unwrap();
         loaded.points.truncate(3);
         let stop = AtomicBool::new(false);
-        let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+        let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
         let mut results: Vec<RunResult> =
             loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
         let mut records: Vec<PointRecord> =

@@ -1,12 +1,11 @@
 //! Graphs and custody sets have the properties that they promise.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::data;
-use samara_lab::scenario::{Scenario, load};
+use samara_lab::data::{self, Inputs};
+use samara_lab::scenario::{Overrides, Scenario, ScenarioError, load, load_source};
 use samara_lab::topology::{PythonRandom, barabasi_albert, build, custody, full_mesh, random_regular, ring};
 use samara_lab::units::{Rate, Share, Size, Span};
 
@@ -57,7 +56,7 @@ fn random_numbers_are_python_s() {
 fn barabasi_albert_graphs_are_those_of_networkx() {
     for m in [2, 6, 12, 16] {
         let name = format!("builtin:graphs/barabasi_albert_95_m{m}_seed42.csv");
-        let known = data::read_pairs(&name, Path::new("."), ["dialer", "listener"]).unwrap();
+        let known = data::read_pairs(&name, &Inputs::default(), ["dialer", "listener"]).unwrap();
         let mut ours = barabasi_albert(95, m, 42).unwrap().edges;
         ours.iter_mut().for_each(|(a, b)| (*a, *b) = (*a.max(b), *a.min(b)));
         ours.sort_unstable();
@@ -107,10 +106,10 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
 #[test]
 fn every_subscriber_finds_peers_for_its_topics() {
     let scenario = scenario(&[("network.nodes", "300"), ("network.topology.topic_peers_min", "6")]);
-    let kept = custody(&scenario, Path::new(""), 3).unwrap();
+    let kept = custody(&scenario, &Inputs::default(), 3).unwrap();
     assert_eq!(kept[0].len(), 128, "the publisher joins all topics");
     assert!(kept[1..].iter().all(|columns| columns.len() == 16));
-    let graph = build(&scenario, &kept, Path::new(""), 3).unwrap();
+    let graph = build(&scenario, &kept, &Inputs::default(), 3).unwrap();
     let neighbours = graph.neighbours();
     for (node, columns) in kept.iter().enumerate() {
         for column in columns {
@@ -123,7 +122,7 @@ fn every_subscriber_finds_peers_for_its_topics() {
 #[test]
 fn custody_and_graphs_follow_the_seed() {
     let scenario = scenario(&[("network.nodes", "100")]);
-    let here = Path::new("");
+    let here = &Inputs::default();
     assert_eq!(custody(&scenario, here, 1).unwrap(), custody(&scenario, here, 1).unwrap());
     assert_ne!(custody(&scenario, here, 1).unwrap(), custody(&scenario, here, 2).unwrap());
 }
@@ -132,40 +131,46 @@ fn custody_and_graphs_follow_the_seed() {
 fn the_reference_s_graph_and_custody_are_as_described() {
     let loaded = load("peerdas-reference", &[], &[], None).unwrap();
     let scenario = &loaded.points[0].scenario;
-    let kept = custody(scenario, Path::new(""), 1).unwrap();
+    let kept = custody(scenario, &Inputs::default(), 1).unwrap();
     assert_eq!(kept[0].len(), 128);
     assert!(kept[1..].iter().all(|columns| columns.len() == 16));
-    let graph = build(scenario, &kept, Path::new(""), 1).unwrap();
+    let graph = build(scenario, &kept, &Inputs::default(), 1).unwrap();
     assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() == 70));
+}
+
+/// The scenario with a graph of four hosts in memory.
+fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), ScenarioError> {
+    let text =
+        "[scenario]\nname = \"graph\"\ntitle = \"\"\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
+    let inputs = Inputs::default().with("edges", edges);
+    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let overrides = Overrides { set, ..Overrides::default() };
+    let loaded = load_source("graph.toml", text, inputs, &overrides)?;
+    Ok((loaded.points[0].scenario.clone(), loaded.inputs))
 }
 
 #[test]
 fn files_that_do_not_fit_are_told() {
-    let small = scenario(&[
+    let error = |set: &[(&str, &str)]| {
+        let set: Vec<(String, String)> =
+            set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        load("peerdas", &set, &["batch".to_owned()], None).unwrap_err().to_string()
+    };
+    let small = error(&[
         ("network.nodes", "50"),
         ("network.topology.kind", "file"),
         ("network.topology.file", "builtin:reference/edges_n100.csv"),
     ]);
-    let error = build(&small, &vec![Vec::new(); 50], Path::new(""), 1).unwrap_err();
-    assert!(error.contains("edges_n100.csv:") && error.contains("hosts are numbered 0 to 49"), "{error}");
+    assert!(small.contains("edges_n100.csv:") && small.contains("hosts are numbered 0 to 49"), "{small}");
     let unknown =
-        scenario(&[("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")]);
-    let error = build(&unknown, &vec![Vec::new(); 1000], Path::new(""), 1).unwrap_err();
-    assert!(error.contains("there is no such data file"), "{error}");
+        error(&[("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")]);
+    assert!(unknown.contains("there is no such data file"), "{unknown}");
 }
 
 #[test]
 fn hosts_that_cannot_be_reached_are_told() {
-    let directory = std::env::temp_dir().join(format!("samara-topology-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("edges.csv"), "dialer,listener\n0,1\n2,3\n").unwrap();
-    let split = scenario(&[
-        ("network.nodes", "4"),
-        ("network.topology.kind", "file"),
-        ("network.topology.file", "edges.csv"),
-        ("network.topology.topic_peers_min", "0"),
-    ]);
-    let error = build(&split, &vec![Vec::new(); 4], &directory, 1).unwrap_err();
-    std::fs::remove_dir_all(&directory).unwrap();
+    let (split, inputs) = with_graph("dialer,listener\n0,1\n2,3\n", &[]).unwrap();
+    assert_eq!(split.network.nodes, 4, "as many as the graph has");
+    let error = build(&split, &vec![Vec::new(); 4], &inputs, 1).unwrap_err();
     assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
 }

@@ -1,8 +1,8 @@
 //! The page of broadcasts in a group.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::reference;
 use samara_lab::results::{RunResult, Summary, relate};
 use samara_lab::run::{RunOptions, run};
@@ -15,7 +15,7 @@ fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Report {
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let mut results: Vec<RunResult> =
         loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
     relate(&loaded, &mut results);

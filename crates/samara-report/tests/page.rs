@@ -1,8 +1,8 @@
 //! The page is one file that loads nothing, whatever names a scenario has.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::{RunResult, Summary};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
@@ -23,7 +23,7 @@ fn report(set: &[(&str, &str)]) -> Report {
     let only = ["batch".to_owned(), "node-wide".to_owned()];
     let loaded = load("peerdas", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new(""), stop: &stop };
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let results: Vec<RunResult> =
         loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
     let summary = Summary {

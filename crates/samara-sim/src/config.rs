@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::http2::{self, Http2Config};
 use crate::mconn::{self, Connection, MConnectionConfig};
+use crate::pairs::PairLatencies;
 use crate::quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, UDP_PAYLOAD};
 
 /// Latencies below this are raised to it, so that a window of the simulation always has a length.
@@ -91,6 +92,8 @@ pub enum Latency {
     },
     /// By the regions of sender (row) and receiver (column).
     Regions(Vec<Vec<Duration>>),
+    /// By sender and receiver themselves.
+    Pairs(PairLatencies),
 }
 
 /// A time in which hosts of different groups cannot reach each other.

@@ -43,6 +43,14 @@ pub enum ConfigError {
         /// The number of rows.
         expected: usize,
     },
+    /// Latencies of pairs that are not those of all hosts.
+    #[error("there are latencies between {found} hosts, but {expected} hosts")]
+    PairsOfOthers {
+        /// How many hosts have latencies.
+        found: usize,
+        /// How many hosts there are.
+        expected: usize,
+    },
     /// A range of latencies that is empty.
     #[error("the least latency is larger than the most")]
     EmptyLatencyRange,
@@ -230,6 +238,11 @@ fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigE
                 }
             }
         }
+        Latency::Pairs(pairs) => {
+            if pairs.hosts() != hosts.len() {
+                return Err(ConfigError::PairsOfOthers { found: pairs.hosts(), expected: hosts.len() });
+            }
+        }
     }
     crate::gateway::check(network)?;
     if !(0.0..1.0).contains(&network.loss) {
@@ -253,5 +266,6 @@ pub(crate) fn below_floor(latency: &Latency) -> bool {
         Latency::Constant(latency) => *latency < LATENCY_FLOOR,
         Latency::Uniform { min, .. } => *min < LATENCY_FLOOR,
         Latency::Regions(matrix) => matrix.iter().flatten().any(|latency| *latency < LATENCY_FLOOR),
+        Latency::Pairs(pairs) => pairs.least() < LATENCY_FLOOR,
     }
 }

@@ -156,7 +156,7 @@ pub(crate) fn check(network: &Network) -> Result<(), ConfigError> {
     }
     let matrix: &[_] = match &network.latency {
         Latency::Regions(matrix) => matrix,
-        Latency::Constant(_) | Latency::Uniform { .. } => &[],
+        Latency::Constant(_) | Latency::Uniform { .. } | Latency::Pairs(_) => &[],
     };
     if network.gateways.len() != matrix.len() {
         return Err(ConfigError::GatewayCount { found: network.gateways.len(), regions: matrix.len() });

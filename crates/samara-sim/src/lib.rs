@@ -20,6 +20,7 @@ mod mail;
 mod mconn;
 mod nic;
 mod packet;
+mod pairs;
 mod quic;
 mod shard;
 mod simulation;
@@ -39,6 +40,7 @@ pub use mconn::{
     ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
     SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
 };
+pub use pairs::PairLatencies;
 pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
 pub use simulation::{Record, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};

@@ -54,6 +54,7 @@ impl<N: Engine> World<N> {
                 let column = self.hosts[to as usize].region;
                 matrix[usize::from(row)][usize::from(column)].as_nanos() as u64
             }
+            Latency::Pairs(pairs) => pairs.nanos(from, to),
         };
         latency.max(LATENCY_FLOOR.as_nanos() as u64)
     }
@@ -74,6 +75,7 @@ impl<N: Engine> World<N> {
             Latency::Constant(latency) => *latency,
             Latency::Uniform { min, .. } => *min,
             Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
+            Latency::Pairs(pairs) => pairs.least(),
         };
         least.max(LATENCY_FLOOR).as_nanos() as u64
     }

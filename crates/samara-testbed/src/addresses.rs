@@ -25,7 +25,7 @@ impl Wire {
     /// Starts the relay, if the scenario has anything to emulate.
     pub(crate) fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Result<Self, TestbedError> {
         let network = &scenario.network;
-        let latency = network::least_latency_nanos(scenario) > 0 || network.regions.is_some();
+        let latency = network::least_latency_nanos(hosts) > 0 || network.regions.is_some();
         let impaired = latency || network.loss.fraction() > 0.0 || network.jitter.nanos() > 0;
         // Loopback and the processors of one machine are no faster than this anyhow.
         let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
@@ -77,7 +77,7 @@ pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
 
 /// The scenario's network in the words of the emulation.
 pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
-    let simulated = network::network(scenario, hosts.configs.len() as u32, seed);
+    let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
         seed,
         hosts: hosts
@@ -93,6 +93,10 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
             samara_sim::Latency::Constant(latency) => Latency::Constant(latency),
             samara_sim::Latency::Uniform { min, max } => Latency::Uniform { min, max },
             samara_sim::Latency::Regions(matrix) => Latency::Regions(matrix),
+            samara_sim::Latency::Pairs(pairs) => {
+                let row = |from| (0..pairs.hosts() as u32).map(|to| pairs.get(from, to)).collect();
+                Latency::Pairs((0..pairs.hosts() as u32).map(row).collect())
+            }
         },
         jitter: simulated.jitter,
         loss: simulated.loss,

@@ -19,6 +19,7 @@ mod nodefile;
 mod plan;
 mod pools;
 mod process;
+mod quota;
 mod readiness;
 mod resources;
 mod run;

@@ -1,7 +1,6 @@
 //! What nodes join and publish, and when: that of the simulation with the same seed.
 
-use std::path::Path;
-
+use samara_lab::data::Inputs;
 use samara_lab::jobs::columns::Columns;
 use samara_lab::jobs::messages::TOPIC;
 use samara_lab::network::{self, Hosts};
@@ -26,33 +25,32 @@ pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
     Columns { custody: Vec<Vec<u32>>, columns: Columns },
     /// A stream of messages.
-    Messages { plan: Plan, size: u64 },
+    Messages { plan: Plan },
     /// Transactions, by time, and the group of each node.
     Transactions { submissions: Vec<Submission>, roles: Vec<Option<usize>> },
 }
 
 impl Wanted {
-    pub(crate) fn new(point: &Point, directory: &Path) -> Result<Self, String> {
+    pub(crate) fn new(point: &Point, inputs: &Inputs) -> Result<Self, String> {
         let scenario = &point.scenario;
-        possible(scenario)?;
         let nodes = scenario.network.nodes;
-        let hosts = network::hosts(scenario, nodes, point.seed);
+        let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
+        possible(scenario, &hosts)?;
         if let Some(transactions) = &scenario.transactions {
-            let graph = topology::build(scenario, &[], directory, point.seed)?;
+            let graph = topology::build(scenario, &[], inputs, point.seed)?;
             let submissions = pools::submissions(transactions, nodes, point.seed);
             let job = Job::Transactions { submissions, roles: roles(scenario, point.seed) };
             return Ok(Self { hosts, graph, topics: vec![Vec::new(); nodes as usize], job });
         }
-        if let Some(messages) = &scenario.messages {
-            let graph = topology::build(scenario, &[], directory, point.seed)?;
-            let plan = Plan::new(messages, nodes, point.seed);
+        if scenario.messages.is_some() {
+            let graph = topology::build(scenario, &[], inputs, point.seed)?;
+            let plan = Plan::of(scenario, inputs, point.seed)?;
             let topics = vec![vec![TOPIC.to_owned()]; nodes as usize];
-            let size = messages.size.bytes();
-            return Ok(Self { hosts, graph, topics, job: Job::Messages { plan, size } });
+            return Ok(Self { hosts, graph, topics, job: Job::Messages { plan } });
         }
         let workload = &scenario.workload;
-        let custody = topology::custody(scenario, directory, point.seed)?;
-        let graph = topology::build(scenario, &custody, directory, point.seed)?;
+        let custody = topology::custody(scenario, inputs, point.seed)?;
+        let graph = topology::build(scenario, &custody, inputs, point.seed)?;
         let columns = Columns::new(workload.columns, workload.slots, workload.column_bytes(), point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
@@ -61,10 +59,19 @@ impl Wanted {
 
     /// Nanoseconds from the start of the run to the first publication.
     pub(crate) fn warm_up(&self, scenario: &Scenario) -> u64 {
-        match (&scenario.transactions, &scenario.messages) {
-            (Some(transactions), _) => transactions.warm_up.nanos(),
-            (None, Some(messages)) => messages.warm_up.nanos(),
-            (None, None) => scenario.workload.warm_up.nanos(),
+        match (&self.job, &scenario.transactions) {
+            // A file of messages may have its first later.
+            (Job::Messages { plan }, _) => plan.times.first().copied().unwrap_or(0),
+            (_, Some(transactions)) => transactions.warm_up.nanos(),
+            (_, None) => scenario.workload.warm_up.nanos(),
+        }
+    }
+
+    /// Payload bytes of each message of a stream.
+    pub(crate) fn sizes(&self) -> Vec<u64> {
+        match &self.job {
+            Job::Messages { plan } => plan.sizes.clone(),
+            Job::Columns { .. } | Job::Transactions { .. } => Vec::new(),
         }
     }
 
@@ -104,9 +111,9 @@ impl Wanted {
     pub(crate) fn publications(&self, scenario: &Scenario, first_unix_ns: u64) -> Vec<Vec<Publication>> {
         let mut all = vec![Vec::new(); scenario.network.nodes as usize];
         match &self.job {
-            Job::Messages { plan, size } => {
+            Job::Messages { plan } => {
                 let first = plan.times.first().copied().unwrap_or(0);
-                for (publisher, at) in plan.publishers.iter().zip(&plan.times) {
+                for ((publisher, at), size) in plan.publishers.iter().zip(&plan.times).zip(&plan.sizes) {
                     let payload = Payload { topic: TOPIC.to_owned(), random_bytes: *size };
                     all[*publisher as usize]
                         .push(Publication { at_unix_ns: first_unix_ns + (at - first), batch: vec![payload] });
@@ -138,7 +145,7 @@ impl Wanted {
 }
 
 /// What only a simulation can do is refused, never left out.
-fn possible(scenario: &Scenario) -> Result<(), String> {
+fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
     if scenario.handover.is_some() {
         return refuse("handover", "batches run in the simulator only; use samara run");
@@ -164,8 +171,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "gateways exist in the simulator only; remove it for the testbed",
         );
     }
-    let classes = scenario.network.classes.iter().any(|class| class.validation_time.is_some());
-    if scenario.network.validation_time.nanos() > 0 || classes {
+    if hosts.validation.iter().any(|time| !time.is_zero()) {
         return refuse(
             "network.validation_time",
             "real nodes take the time that they take; remove it for the testbed",

@@ -168,6 +168,16 @@ impl NodeProcess {
         }
     }
 
+    /// Which node it is.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Looks at what the process uses.
     pub(crate) fn sample(&mut self) {
         self.usage.sample(self.child.id());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
+use samara_lab::data::Inputs;
 use samara_lab::jobs::messages::Counts;
 use samara_lab::measure::messages::MessageCollector;
 use samara_lab::measure::{Collector, Statistics};
@@ -30,8 +31,8 @@ use crate::{NodeProgram, TestbedError, kernel, live, nodefile, pools, readiness,
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Where relative paths of the scenario start.
-    pub directory: &'a Path,
+    /// Where the files come from that the scenario names.
+    pub inputs: &'a Inputs,
     /// Where configurations, logs and traces of nodes are kept.
     pub nodes: &'a Path,
     /// What the nodes are: the first takes the first node, the second the second, and so on in turn.
@@ -88,7 +89,7 @@ pub fn run(
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
     let scenario = &point.scenario;
-    let wanted = Wanted::new(point, options.directory).map_err(TestbedError::Scenario)?;
+    let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
     progress("starting nodes", live::at(0.0));
     let mut nodes = start(point, options, &wanted, &wire)?;
@@ -441,9 +442,11 @@ fn messages(
     for link in &events.dropped {
         *lost.entry(*link).or_default() += 1;
     }
-    let size = scenario.messages.clone().unwrap_or_default().size.bytes();
+    let sizes = wanted.sizes();
+    // The bounds are those of the smallest.
+    let size = sizes.iter().min().copied().unwrap_or(0);
     let wire_bytes = network::transport(scenario).wire_bytes(size as u32);
-    let latency = Duration::from_nanos(network::least_latency_nanos(scenario));
+    let latency = Duration::from_nanos(network::least_latency_nanos(&wanted.hosts));
     MessagesMeasured {
         point: point.clone(),
         measured_nanos: last.saturating_sub(wanted.warm_up(scenario)),
@@ -453,6 +456,7 @@ fn messages(
         mesh_size: mesh / f64::from(nodes),
         traffic: traffic(looks, rpcs),
         hosts: wanted.hosts.clone(),
+        sizes,
         digest: 0,
         steps: 0,
         collector,

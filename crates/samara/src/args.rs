@@ -39,6 +39,12 @@ pub(crate) enum Verb {
     List,
     /// Print a scenario as it would be run, with all defaults.
     Show(ScenarioOptions),
+    /// Write a part of a scenario for other tools.
+    Export {
+        /// What.
+        #[command(subcommand)]
+        what: Export,
+    },
     /// Print the JSON Schema of scenario files.
     Schema,
     /// Set two results directories side by side: of runs, testbeds or sweeps.

@@ -59,6 +59,7 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Point(options) => point::run(&options),
         Verb::List => list(),
         Verb::Show(options) => show(&options),
+        Verb::Export { what } => export::run(&what),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }

@@ -1,13 +1,13 @@
 //! `samara point`: one point of a sweep, for whoever runs many of them.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use samara_lab::data::Inputs;
 use samara_lab::results::RunResult;
 use samara_lab::run::{RunOptions, run as run_point};
-use samara_lab::scenario::{Overrides, load_with};
+use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 
 use crate::sweep::PointOptions;
@@ -31,7 +31,15 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         seeds: options.seed.into_iter().collect(),
         axes: options.grid.clone(),
     };
-    let loaded = load_with(&options.scenario, &overrides).map_err(|error| error.to_string())?;
+    let loaded = match &options.files {
+        Some(files) if builtin(&options.scenario).is_none() => {
+            let text = std::fs::read_to_string(&options.scenario)
+                .map_err(|error| format!("{}: {error}", options.scenario))?;
+            load_source(&options.scenario, &text, Inputs::directory(files), &overrides)
+        }
+        _ => load_with(&options.scenario, &overrides),
+    };
+    let loaded = loaded.map_err(|error| error.to_string())?;
     let [point] = loaded.points.as_slice() else {
         return Err(format!(
             "{}: {} points; --only, --seed and --grid KEY=VALUE have to choose one of them",
@@ -39,8 +47,7 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
             loaded.points.len()
         ));
     };
-    let directory: &Path = options.files.as_deref().unwrap_or(&loaded.directory);
-    let id = point_id(point, directory)?;
+    let id = point_id(point, &loaded.inputs)?;
     if let Some(wanted) = options.id.as_ref().filter(|wanted| **wanted != id) {
         return Err(format!(
             "{}: the point has the id {id}, not {wanted}: its scenario, its files or the program are not those that the sweep was \
@@ -49,7 +56,8 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         ));
     }
     let stop = AtomicBool::new(false);
-    let run_options = RunOptions { threads: usize::from(options.threads), directory, stop: &stop };
+    let run_options =
+        RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
     let measured = run_point(point, run_options, |_| {})
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
     let result = RunResult::of(&measured);

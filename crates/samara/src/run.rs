@@ -45,8 +45,7 @@ fn run_all(session: &Session, options: &RunOptions) -> Result<Vec<Option<RunResu
             scope.spawn(|| {
                 while let Some(point) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
                     let index = points.iter().position(|other| std::ptr::eq(other, point)).unwrap_or(0);
-                    let run_options =
-                        Options { threads: threads / workers, directory: &loaded.directory, stop };
+                    let run_options = Options { threads: threads / workers, inputs: &loaded.inputs, stop };
                     bar.set_message(point.name());
                     let mut live = session.live.run(point);
                     let mut done = 0;

@@ -43,6 +43,7 @@ impl Session {
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
         let mut loaded = scenario.load()?;
+        tell_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
         let expectations = expectations(&loaded)?;
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
@@ -79,7 +80,7 @@ impl Session {
         let mut finished: Vec<RunResult> = results.into_iter().flatten().collect();
         relate(loaded, &mut finished);
         let complete = finished.len() == loaded.points.len();
-        let comparisons = reference::compare(loaded, &finished, &loaded.directory)?;
+        let comparisons = reference::compare(loaded, &finished)?;
         let known = reference::known(loaded, &finished);
         let outcomes = check(&self.expectations, &finished);
         let mut summary = summary(loaded, &finished, self.start);
@@ -114,6 +115,13 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
         eprintln!("measured on one core of this machine: {}", named.join(", "));
     }
     Ok(())
+}
+
+/// What was done with files of the scenario that whoever wrote them may not expect.
+pub(crate) fn tell_notes(loaded: &Loaded, quiet: bool) {
+    for note in loaded.notes.iter().filter(|_| !quiet) {
+        eprintln!("samara: note: {note}");
+    }
 }
 
 /// A flag that is set when the process is interrupted.

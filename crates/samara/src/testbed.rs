@@ -40,7 +40,7 @@ fn gather(options: &TestbedOptions, directory: &std::path::Path) -> Result<ExitC
     let session = crate::session::Session::open(&options.scenario, &options.output)?;
     let gathered = || -> Result<RunResult, String> {
         let point = crate::export::one_run(&session.loaded)?;
-        let (measured, real) = samara_testbed::shadow::gather(point, &session.loaded.directory, directory)
+        let (measured, real) = samara_testbed::shadow::gather(point, &session.loaded.inputs, directory)
             .map_err(|error| error.to_string())?;
         let result = RunResult::of_real(&measured, real);
         session.directory.run(&measured, &result).map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ fn run_all(
             .map_err(|error| format!("live file of {name}: {error}"))?;
         writer.say(crate::live::unix_ns(), crate::live::started("testbed", Some(name)));
         let testbed = samara_testbed::Options {
-            directory: &session.loaded.directory,
+            inputs: &session.loaded.inputs,
             nodes: &nodes,
             programs,
             ready_timeout: std::time::Duration::from_secs(options.ready_timeout),

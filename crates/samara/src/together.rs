@@ -9,6 +9,7 @@ use samara_lab::results::{ProcessUse, RunResult};
 use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together, run_together};
 use samara_lab::scenario::Loaded;
 use samara_sim::{RankError, Ranks, Reader, part_of};
+use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
@@ -88,12 +89,30 @@ fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     if begun == FAILED {
         return Err("another process cannot read the scenario; is the file there on its machine?".to_owned());
     }
+    if !have_same_files(&session.loaded, ranks)? {
+        return Err(
+            "the files that the scenario names are not the same for all processes; copy them to all machines"
+                .to_owned(),
+        );
+    }
     measure(session, options, ranks).or_else(|message| {
         // Said before others are ended, which may end this one, too.
         eprintln!("samara: {message}");
         ranks.give_up();
         Ok(ExitCode::from(crate::BAD_INPUT))
     })
+}
+
+/// Whether the files of the scenario are the same for all processes: one that has others would simulate another network.
+fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, String> {
+    let mut hash = Sha256::new();
+    for (_, file) in loaded.files() {
+        // A file that is gone by now is told when it is read again.
+        hash.update(loaded.inputs.sha256(&file).unwrap_or_default());
+    }
+    let own = hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (least, most) = (ranks.least(own), ranks.least(!own).map(|least| !least));
+    Ok(least.map_err(|error| error.to_string())? == most.map_err(|error| error.to_string())?)
 }
 
 /// The scenario, if it can be run in several processes.
@@ -133,6 +152,9 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
         // The first process says what is wrong.
         return Ok(ExitCode::from(crate::BAD_INPUT));
     };
+    if !have_same_files(&loaded, ranks)? {
+        return Ok(ExitCode::from(crate::BAD_INPUT));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))
@@ -153,7 +175,7 @@ fn points(
 ) -> Result<Vec<Option<RunResult>>, String> {
     let mut results = Vec::new();
     for point in &loaded.points {
-        let options = Options { threads: 1, directory: &loaded.directory, stop };
+        let options = Options { threads: 1, inputs: &loaded.inputs, stop };
         let name = point.name();
         match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
             Ok(Some(measured)) => results.push(Some(keep(&measured)?)),
@@ -193,4 +215,38 @@ fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> 
         })
     };
     Ok(all.iter().filter_map(read).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_lab::data::Inputs;
+    use samara_lab::scenario::{Overrides, load_source};
+    use samara_sim::Threads;
+
+    use super::*;
+
+    /// Whether processes with these contents of the file of hosts find that they have the same.
+    fn agree(contents: [&'static str; 2]) -> Vec<bool> {
+        let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n";
+        let one = |(mut ranks, hosts): (Threads, &str)| {
+            let inputs = Inputs::default().with("hosts.csv", hosts);
+            let loaded = load_source("two", text, inputs, &Overrides::default());
+            let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+            let mut ranks = Counted { ranks: &mut ranks, waited: Duration::ZERO, sent: 0 };
+            have_same_files(&loaded, &mut ranks).unwrap_or_else(|error| panic!("{error}"))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                Threads::new(2).into_iter().zip(contents).map(|own| scope.spawn(move || one(own))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
+        })
+    }
+
+    #[test]
+    fn processes_with_other_files_do_not_begin() {
+        let (one, other) = ("host,uplink_mbps\n0,1\n1,1\n2,1\n", "host,uplink_mbps\n0,1\n1,1\n2,2\n");
+        assert_eq!(agree([one, one]), [true, true]);
+        assert_eq!(agree([one, other]), [false, false]);
+        assert_eq!(agree([other, one]), [false, false]);
+    }
 }

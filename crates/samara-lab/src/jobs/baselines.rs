@@ -17,13 +17,13 @@ pub struct BaselineStream {
 }
 
 impl BaselineStream {
-    /// Messages of `bytes` random bytes each, by these authors.
-    pub fn new(authors: &[u32], bytes: u64, seed: u64) -> Self {
+    /// Messages of so many random bytes each, by these authors.
+    pub fn new(authors: &[u32], sizes: &[u64], seed: u64) -> Self {
         let topic = Topic::new(TOPIC);
-        let messages = authors.iter().zip(0..).map(|(author, number)| {
+        let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
             let mut identity = [0; AUTHOR_BYTES];
             identity[..4].copy_from_slice(&author.to_le_bytes());
-            let data = payload(number, bytes, seed);
+            let data = payload(number, *bytes, seed);
             Arc::new(Message::new(PeerIdentity::new(&identity), u64::from(number), topic.clone(), data))
         });
         Self { messages: messages.collect(), topic }

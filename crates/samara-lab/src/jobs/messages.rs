@@ -49,11 +49,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Messages of `bytes` random bytes each, by these authors.
-    pub fn new(authors: &[u32], bytes: u64, signed: bool, seed: u64) -> Self {
+    /// Messages of so many random bytes each, by these authors.
+    pub fn new(authors: &[u32], sizes: &[u64], signed: bool, seed: u64) -> Self {
         let topic = Topic::new(TOPIC);
-        let messages = authors.iter().zip(0..).map(|(author, number)| {
-            let mut message = Message::new(topic.clone(), payload(number, bytes, seed));
+        let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
+            let mut message = Message::new(topic.clone(), payload(number, *bytes, seed));
             // Only their length shows in a simulation.
             message.from = signed.then(|| Bytes::from(vec![*author as u8; AUTHOR_BYTES]));
             message.seqno = signed.then(|| Bytes::copy_from_slice(&u64::from(number).to_be_bytes()));

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use thiserror::Error;
 
 use super::{RunResult, Summary, TableError, tables};
@@ -17,11 +18,14 @@ use crate::scenario::{Loaded, Point};
 const COMPLETE: &str = "complete";
 /// The file whose presence says that something is missing.
 const UNFINISHED: &str = "unfinished";
+/// The files that the scenario names, and what was in them.
+const INPUTS: &str = "inputs.json";
 /// All that a result consists of.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     COMPLETE,
     UNFINISHED,
     "scenario.toml",
+    INPUTS,
     "summary.json",
     "report.html",
     "figures",
@@ -54,9 +58,23 @@ pub enum DirectoryError {
         /// Why.
         source: io::Error,
     },
+    /// A file that the scenario names cannot be read.
+    #[error("{0}")]
+    Input(String),
     /// A table cannot be written.
     #[error(transparent)]
     Table(#[from] TableError),
+}
+
+/// A file that a scenario names.
+#[derive(Debug, Serialize)]
+struct InputFile {
+    /// The key that names it.
+    key: &'static str,
+    /// Its name there.
+    file: String,
+    /// Of its bytes as they are stored, in hexadecimal digits.
+    sha256: String,
 }
 
 /// A results directory that is being written.
@@ -78,7 +96,23 @@ impl ResultsDirectory {
         io_at(path, fs::create_dir_all(path.join("figures")))?;
         directory.text(UNFINISHED, "This run was interrupted, or is still going on.\n")?;
         directory.text("scenario.toml", &loaded.text)?;
+        directory.inputs(loaded)?;
         Ok(directory)
+    }
+
+    /// Writes which files the scenario names, and their SHA-256, if it names any.
+    fn inputs(&self, loaded: &Loaded) -> Result<(), DirectoryError> {
+        let entry = |(key, file): (&'static str, String)| {
+            let sha256 = loaded.inputs.sha256(&file).map_err(DirectoryError::Input)?;
+            Ok(InputFile { key, file, sha256 })
+        };
+        let files: Vec<InputFile> =
+            loaded.files().into_iter().map(entry).collect::<Result<_, DirectoryError>>()?;
+        if files.is_empty() {
+            return Ok(());
+        }
+        let json = serde_json::to_string_pretty(&files).unwrap_or_default();
+        self.text(INPUTS, &(json + "\n"))
     }
 
     /// Removes the parts of an earlier result.
@@ -158,6 +192,7 @@ impl ResultsDirectory {
             }
             _ => unreachable!("a result is of the kind of its measurement"),
         }
+        tables::hosts(&directory.join("hosts.parquet"), measured)?;
         tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;
         let json = serde_json::to_string_pretty(result.run()).unwrap_or_default();
         let path = directory.join("run.json");

@@ -85,8 +85,8 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let nodes = measured.traffic.len() as f64;
     let sum = |value: fn(&HostStats) -> u64| measured.traffic.iter().map(value).sum::<u64>() as f64;
     let down = sum(|stats| stats.received.bytes);
-    let size = measured.point.scenario.messages.clone().unwrap_or_default().size.bytes();
-    let payload = delivered as f64 * size as f64;
+    let payloads = rows.iter().zip(&measured.sizes).map(|(row, size)| u64::from(row.delivered) * size);
+    let payload = payloads.sum::<u64>() as f64;
     let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
     let busy =
         |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);

@@ -17,7 +17,9 @@ use thiserror::Error;
 use super::{ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, TransactionsResult};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
-use crate::run::{BatchTimes, ColumnsMeasured, GroupMeasured, MessagesMeasured, TransactionsMeasured};
+use crate::run::{
+    BatchTimes, ColumnsMeasured, GroupMeasured, Measured, MessagesMeasured, TransactionsMeasured,
+};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written or read.
@@ -287,6 +289,31 @@ fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Res
             ("slot", Arc::new(UInt32Array::from_iter_values(rows.iter().map(slot)))),
             ("column", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.column % columns)))),
             ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
+        ],
+    )
+}
+
+/// What files call the hosts and their regions, if they call them anything: a row for each.
+pub(super) fn hosts(path: &Path, measured: &Measured) -> Result<(), TableError> {
+    let (hosts, nodes) = match measured {
+        Measured::Columns(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Messages(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Transactions(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Group(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Relay(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
+        Measured::Handover(_) => return Ok(()),
+    };
+    if hosts.names.is_none() && hosts.regions.is_empty() {
+        return Ok(());
+    }
+    let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
+    let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
+    write(
+        path,
+        vec![
+            ("node", numbers(0..nodes)),
+            ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
+            ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
         ],
     )
 }

@@ -56,10 +56,10 @@ pub(super) fn run(
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
-    let custody = topology::custody(scenario, options.directory, point.seed).map_err(RunError::Scenario)?;
+    let custody = topology::custody(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let graph =
-        topology::build(scenario, &custody, options.directory, point.seed).map_err(RunError::Scenario)?;
-    let setup = Setup::new(point, custody, &graph.edges, options.threads)?;
+        topology::build(scenario, &custody, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let setup = Setup::new(point, custody, &graph.edges, options)?;
     let own = ranks.as_ref().map(|ranks| part_of(setup.count(), ranks.rank(), ranks.count()));
     let mut sim = setup.simulation(own.unwrap_or(0..setup.count()))?;
     setup.schedule_links(&mut sim, &graph.edges);
@@ -195,7 +195,7 @@ impl<'a> Setup<'a> {
         point: &'a Point,
         mut custody: Vec<Vec<u32>>,
         edges: &[(u32, u32)],
-        threads: usize,
+        options: RunOptions<'_>,
     ) -> Result<Self, RunError> {
         let scenario = &point.scenario;
         let workload = &scenario.workload;
@@ -204,7 +204,8 @@ impl<'a> Setup<'a> {
         // The observer is the last that the publisher meets, so that its handle there is the number of other links.
         let publisher_links = edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
         let handle = observer.map(|_| PeerId(publisher_links as u32));
-        let hosts = network::hosts(scenario, count, point.seed);
+        let hosts =
+            network::hosts(scenario, options.inputs, count, point.seed).map_err(RunError::Scenario)?;
         let mut config = scenario.gossipsub.build(None);
         config.report_duplicates = true;
         if hosts.validation.iter().any(|time| !time.is_zero()) {
@@ -226,7 +227,7 @@ impl<'a> Setup<'a> {
         Ok(Self {
             scenario,
             seed: point.seed,
-            threads,
+            threads: options.threads,
             custody,
             hosts,
             config: Arc::new(config),
@@ -251,7 +252,7 @@ impl<'a> Setup<'a> {
         let config = SimConfig {
             seed: self.seed,
             threads: self.threads,
-            network: network::network(self.scenario, self.count(), self.seed),
+            network: network::network(self.scenario, &self.hosts, self.seed),
             transport: network::transport(self.scenario),
             nic: network::nic(self.scenario),
             downlink_queue: network::downlink_queue(self.scenario),
@@ -381,7 +382,7 @@ pub fn columns_bound_ms(
         copy_bytes: transport.wire_bytes(samara_engine::Frame::encoded_len(&frame) as u32),
         publisher_uplink_bps: rates[publisher].uplink_bps,
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
-        latency_nanos: network::least_latency_nanos(scenario),
+        latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
     };
     if everything_arrived { bounds::mean_custody_ms(&limits) } else { bounds::any_node_ms(&limits) }

@@ -149,7 +149,7 @@ pub(super) fn run(
     let group = scenario.group.clone().unwrap_or_default();
     let nodes = scenario.network.nodes;
     let begin = Time::from_nanos(group.warm_up.nanos());
-    let hosts = network::hosts(scenario, nodes, point.seed);
+    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
     let fastest = hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
     let source = Source {
         pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
@@ -271,7 +271,7 @@ impl World<'_> {
         let config = SimConfig {
             seed,
             threads: self.options.threads,
-            network: network::network(scenario, scenario.network.nodes, seed),
+            network: network::network(scenario, &self.hosts, seed),
             transport: network::transport(scenario),
             nic: network::nic(scenario),
             downlink_queue: network::downlink_queue(scenario),

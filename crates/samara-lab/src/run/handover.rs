@@ -11,7 +11,7 @@ use samara_sim::{
 
 use super::{Progress, RunError, RunOptions};
 use crate::jobs::handover::{Act, Node, Told};
-use crate::network;
+use crate::network::{self, Hosts};
 use crate::scenario::{Handover, Point};
 
 /// When the first batch begins, in nanoseconds.
@@ -96,18 +96,19 @@ pub(super) fn run(
 ) -> Result<HandoverMeasured, RunError> {
     let handover = point.scenario.handover.clone().unwrap_or_default();
     let mut transport = network::transport(&point.scenario);
-    let mut rates = network::hosts(&point.scenario, 2, point.seed).configs;
+    let mut hosts =
+        network::hosts(&point.scenario, options.inputs, 2, point.seed).map_err(RunError::Scenario)?;
     let runs = Mechanism::ALL.len() as f64 + 1.0;
-    let mut run = |number: usize, transport: &Transport, rates: &[HostConfig]| {
-        simulate(point, &handover, options, (transport, rates), |done| {
+    let mut run = |number: usize, transport: &Transport, hosts: &Hosts| {
+        simulate(point, &handover, options, (transport, hosts), |done| {
             progress(Progress { share: (number as f64 + done.share) / runs, ..done })
         })
     };
-    let (sim, batches) = run(0, &transport, &rates)?;
+    let (sim, batches) = run(0, &transport, &hosts)?;
     let mut without = Vec::new();
     for (number, mechanism) in Mechanism::ALL.into_iter().enumerate() {
-        rates.iter_mut().for_each(|rates| mechanism.take_away(&mut transport, rates));
-        without.push(run(number + 1, &transport, &rates)?.1);
+        hosts.configs.iter_mut().for_each(|rates| mechanism.take_away(&mut transport, rates));
+        without.push(run(number + 1, &transport, &hosts)?.1);
     }
     Ok(HandoverMeasured {
         point: point.clone(),
@@ -124,7 +125,7 @@ fn simulate(
     point: &Point,
     handover: &Handover,
     options: RunOptions<'_>,
-    (transport, rates): (&Transport, &[HostConfig]),
+    (transport, hosts): (&Transport, &Hosts),
     mut progress: impl FnMut(Progress),
 ) -> Result<(Simulation<Node>, Vec<BatchTimes>), RunError> {
     let scenario = &point.scenario;
@@ -132,7 +133,7 @@ fn simulate(
         seed: point.seed,
         // Two nodes that wait for each other.
         threads: 1,
-        network: network::network(scenario, 2, point.seed),
+        network: network::network(scenario, hosts, point.seed),
         transport: transport.clone(),
         nic: network::nic(scenario),
         downlink_queue: network::downlink_queue(scenario),
@@ -143,7 +144,7 @@ fn simulate(
         (Node::new(plan.clone()), Outbox::new(OutboxConfig { dispatch: Dispatch::PerLink, lanes }))
     });
     let failed = |error: samara_sim::ConfigError| RunError::Scenario(error.to_string());
-    let mut sim = Simulation::new(config, rates.to_vec(), factory).map_err(failed)?;
+    let mut sim = Simulation::new(config, hosts.configs.clone(), factory).map_err(failed)?;
     sim.establish(Time::ZERO, 0, 1);
     sim.command(Time::from_nanos(BEGIN_NANOS), 0, Act::Begin);
     let mut batches: Vec<BatchTimes> = Vec::new();

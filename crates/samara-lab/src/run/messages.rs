@@ -18,6 +18,7 @@ use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, SimConfig, Simulation, identity_of};
 
 use super::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, since};
+use crate::data::Inputs;
 use crate::jobs::baselines::{BaselineMember, BaselineStream};
 use crate::jobs::messages::{Counts, GossipMember, Member, Publish, Stream, Told};
 use crate::measure::messages::MessageCollector;
@@ -38,6 +39,8 @@ pub struct MessagesMeasured {
     pub counts: Vec<Counts>,
     /// What each host did from the first publication on.
     pub traffic: Vec<HostStats>,
+    /// Payload bytes of each message, by number.
+    pub sizes: Vec<u64>,
     /// The hosts.
     pub hosts: Hosts,
     /// From the first publication to the end of the measurement, in nanoseconds.
@@ -63,10 +66,38 @@ pub struct Plan {
     pub publishers: Vec<u32>,
     /// Nanoseconds from the start of the run, by message number; never decreasing.
     pub times: Vec<u64>,
+    /// Payload bytes, by message number.
+    pub sizes: Vec<u64>,
 }
 
 impl Plan {
-    /// The plan of a stream in a network of so many nodes.
+    /// The plan of a scenario's messages: as its file says, and drawn where there is none, or it does not say.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not fit; loading a scenario checks it, too.
+    pub fn of(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Self, String> {
+        let messages = scenario.messages.clone().unwrap_or_default();
+        let nodes = scenario.network.nodes;
+        if messages.file.is_none() {
+            return Ok(Self::new(&messages, nodes, seed));
+        }
+        let table = messages.table(scenario, inputs)?;
+        let mut rng = NodeRng::new(seed, 3, Purpose::Workload);
+        let warm_up = messages.warm_up.nanos();
+        Ok(Self {
+            publishers: match &table.publishers {
+                Some(publishers) => publishers.clone(),
+                None => table.at.iter().map(|_| rng.below(u64::from(nodes)) as u32).collect(),
+            },
+            times: table.at.iter().map(|at| warm_up.saturating_add(*at)).collect(),
+            sizes: match &table.sizes {
+                Some(sizes) => sizes.clone(),
+                None => vec![messages.size.bytes(); table.at.len()],
+            },
+        })
+    }
+
+    /// The plan of a stream that is drawn, in a network of so many nodes.
     pub fn new(messages: &Messages, nodes: u32, seed: u64) -> Self {
         let mut rng = NodeRng::new(seed, 3, Purpose::Workload);
         let interval = 1e9 / messages.rate;
@@ -80,7 +111,8 @@ impl Plan {
             });
             at += rng.exponential(interval);
         }
-        Self { publishers, times }
+        let sizes = vec![messages.size.bytes(); times.len()];
+        Self { publishers, times, sizes }
     }
 }
 
@@ -93,9 +125,9 @@ pub(super) fn run(
     let scenario = &point.scenario;
     let messages = scenario.messages.clone().unwrap_or_default();
     let nodes = scenario.network.nodes;
-    let graph = topology::build(scenario, &[], options.directory, point.seed).map_err(RunError::Scenario)?;
-    let plan = Plan::new(&messages, nodes, point.seed);
-    let hosts = network::hosts(scenario, nodes, point.seed);
+    let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
     let world = World { point, options, graph: &graph, plan: &plan, messages: &messages, hosts };
     match scenario.protocol.kind {
         ProtocolKind::Gossipsub => gossipsub(world, progress),
@@ -128,7 +160,7 @@ pub(super) fn run(
 
 fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
     let World { messages, plan, point, .. } = &world;
-    let stream = Arc::new(Stream::new(&plan.publishers, messages.size.bytes(), messages.signed, point.seed));
+    let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, point.seed));
     let mut config = world.scenario().gossipsub.build(None);
     if world.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
@@ -140,10 +172,9 @@ fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<Message
         config.message_id = MessageIdFn::FromSeqno;
     }
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
-    let frame = RpcFrame::new(Rpc {
-        publish: stream.messages.first().cloned().into_iter().collect(),
-        ..Default::default()
-    });
+    // The bounds are those of the smallest.
+    let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
+    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Default::default() });
     let (config, validation) = (Arc::new(config), world.hosts.validation.clone());
     let node = move |host: u32| {
         let outbox = Outbox::new(config.outbox_config());
@@ -162,9 +193,9 @@ fn baseline<B: Baseline + 'static>(
     progress: impl FnMut(Progress),
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
 ) -> Result<MessagesMeasured, RunError> {
-    let World { messages, plan, point, .. } = &world;
-    let bytes = messages.size.bytes();
-    let stream = Arc::new(BaselineStream::new(&plan.publishers, bytes, point.seed));
+    let World { plan, point, .. } = &world;
+    let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
+    let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, point.seed));
     let sending = samara_baselines::Common::default();
     let node = move |host: u32| match engine(host, stream.topic.clone()) {
         Ok(engine) => {
@@ -200,7 +231,7 @@ impl World<'_> {
     ) -> Result<MessagesMeasured, RunError> {
         let (scenario, nodes) = (self.scenario(), self.scenario().network.nodes);
         let transport = network::transport(scenario);
-        let latency = Duration::from_nanos(network::least_latency_nanos(scenario));
+        let latency = Duration::from_nanos(network::least_latency_nanos(&self.hosts));
         let lower_bound_ms = message_bounds_ms(
             self.graph,
             &self.hosts,
@@ -235,6 +266,7 @@ impl World<'_> {
             steps: sim.steps(),
             collector: watched.collector,
             lost: watched.lost,
+            sizes: self.plan.sizes.clone(),
             hosts: self.hosts,
         })
     }
@@ -244,7 +276,7 @@ impl World<'_> {
         let config = SimConfig {
             seed: self.point.seed,
             threads: self.options.threads,
-            network: network::network(scenario, scenario.network.nodes, self.point.seed),
+            network: network::network(scenario, &self.hosts, self.point.seed),
             transport: network::transport(scenario),
             nic: network::nic(scenario),
             downlink_queue: network::downlink_queue(scenario),

@@ -8,13 +8,13 @@ mod parts;
 mod relay;
 mod transactions;
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use samara_engine::{Engine, NodeRng, Time};
 use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
+use crate::data::Inputs;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
@@ -22,7 +22,7 @@ pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
 pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
-pub use relay::{Harm, RelayMeasured};
+pub use relay::{Harm, ProcessorLook, RelayMeasured};
 pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
@@ -44,8 +44,8 @@ pub enum RunError {
 pub struct RunOptions<'a> {
     /// Threads of the simulation.
     pub threads: usize,
-    /// Where relative paths of the scenario start.
-    pub directory: &'a Path,
+    /// Where the files come from that the scenario names.
+    pub inputs: &'a Inputs,
     /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }

@@ -39,6 +39,8 @@ pub struct RelayMeasured {
     pub over: u64,
     /// What each fault does to whom.
     pub harm: Vec<Harm>,
+    /// What real nodes had taken of processors, look by look; empty in simulations, where that is what work takes.
+    pub processors: Vec<ProcessorLook>,
     /// What the engines ignored, by cause.
     pub ignored: Vec<(&'static str, u64)>,
     /// Frames of slots that were sent again because a link had broken.
@@ -51,6 +53,15 @@ pub struct RelayMeasured {
     pub digest: u64,
     /// Steps of the simulation.
     pub steps: u64,
+}
+
+/// What the process of each node of the pool had taken of processors at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessorLook {
+    /// In nanoseconds of the run.
+    pub at: u64,
+    /// Nanoseconds of processor, by node, of its process and of those that it had before.
+    pub nanos: Vec<u64>,
 }
 
 /// A fault that hits a node, and how long it lasts.
@@ -78,11 +89,11 @@ pub(super) fn run(
     let nodes = scenario.network.nodes;
     let config = relay.build(&scenario.network);
     let costs = Costs::of(&relay);
-    let hosts = network::hosts(scenario, nodes + 1, seed);
+    let hosts = network::hosts(scenario, options.inputs, nodes + 1, seed).map_err(RunError::Scenario)?;
     let sim_config = SimConfig {
         seed,
         threads: options.threads,
-        network: network::network(scenario, nodes + 1, seed),
+        network: network::network(scenario, &hosts, seed),
         transport: network::transport(scenario),
         nic: network::nic(scenario),
         downlink_queue: network::downlink_queue(scenario),
@@ -104,6 +115,7 @@ pub(super) fn run(
         begun: watched.begun,
         over: watched.over,
         harm: harm(scenario, seed, &config),
+        processors: Vec::new(),
         ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
         resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
         refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),

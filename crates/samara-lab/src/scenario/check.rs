@@ -287,7 +287,9 @@ impl Checks<'_> {
                 "there are blocks (workload) and messages in one scenario; keep one of them".to_owned(),
             );
         }
-        if !(messages.rate > 0.0 && messages.rate.is_finite()) {
+        if messages.file.is_some() {
+            // Rate and duration are what it says.
+        } else if !(messages.rate > 0.0 && messages.rate.is_finite()) {
             self.wrong(
                 "messages.rate",
                 format!("is {}; it must be above 0 messages a second", messages.rate),

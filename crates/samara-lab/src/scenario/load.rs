@@ -1,12 +1,14 @@
 //! From a file and the command line to the runs that are to be done.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use super::error::{Problem, ScenarioError, closest, line_of};
+use super::resolve::{make_way, resolve, written};
 use super::{RunSpec, Scenario, builtin, builtins, check};
+use crate::data::Inputs;
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,10 +52,12 @@ pub struct Loaded {
     pub scenario: Scenario,
     /// The same as TOML.
     pub text: String,
-    /// Where relative paths start.
-    pub directory: PathBuf,
+    /// Where the files come from that it names.
+    pub inputs: Inputs,
     /// All combinations of sweep values, runs and seeds, in this order.
     pub points: Vec<Point>,
+    /// What was done with its files that whoever wrote them may not expect; for the user to see.
+    pub notes: Vec<String>,
 }
 
 /// The key of an axis and its values.
@@ -97,12 +101,27 @@ pub fn load(
 /// # Errors
 /// Everything that is wrong with it, with key and line.
 pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioError> {
+    let (source, text, inputs) = read(name)?;
+    load_source(&source, &text, inputs, overrides)
+}
+
+/// Loads a scenario from its text. Messages call it `source`; the files that it names come from `inputs`.
+///
+/// # Errors
+/// Everything that is wrong with it, with key and line.
+pub fn load_source(
+    source: &str,
+    text: &str,
+    inputs: Inputs,
+    overrides: &Overrides,
+) -> Result<Loaded, ScenarioError> {
+    let (source, text) = (source.to_owned(), text.to_owned());
     let Overrides { set, only, seeds, axes } = overrides;
-    let (source, text, directory) = read(name)?;
     // First the file as it is, so that its mistakes are told with their lines.
     parse(&source, &text)?;
     let mut table: toml::Table = text.parse().map_err(|error| toml_problem(&source, &error))?;
     for (key, value) in set {
+        make_way(&mut table, key);
         set_key(&mut table, key, parse_value(value))
             .map_err(|message| flag(&source, key, value, &message))?;
         from_table(&table).map_err(|(path, message)| {
@@ -120,10 +139,20 @@ pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioEr
         from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
     let runs = chosen(&source, &scenario, only)?;
     let mut points = Vec::new();
-    let mut problems = Vec::new();
+    let (mut problems, mut notes) = (Vec::new(), BTreeSet::new());
     for values in combinations(&scenario) {
         for run in &runs {
-            let built = build(&source, &text, &table, &values, run)?;
+            let (built, given) = build(&source, &text, &table, &values, run)?;
+            let built = match resolve(built, &given, &text, &inputs) {
+                Ok(resolved) => {
+                    notes.extend(resolved.notes);
+                    resolved.scenario
+                }
+                Err(found) => {
+                    problems.extend(found);
+                    continue;
+                }
+            };
             problems.extend(check::problems(&built, &text));
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
@@ -138,13 +167,38 @@ pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioEr
             }
         }
     }
-    problems.dedup();
+    let mut seen: Vec<Problem> = Vec::new();
+    problems.retain(|problem| {
+        let is_new = !seen.contains(problem);
+        if is_new {
+            seen.push(problem.clone());
+        }
+        is_new
+    });
     if !problems.is_empty() {
         return Err(ScenarioError { source, problems });
     }
-    let text = toml::to_string_pretty(&scenario)
-        .map_err(|error| ScenarioError::one(&source, format!("cannot be written as TOML: {error}")))?;
-    Ok(Loaded { source, scenario, text, directory, points })
+    let mut loaded =
+        Loaded { source, scenario, text: String::new(), inputs, points, notes: notes.into_iter().collect() };
+    loaded.write()?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Writes the scenario as TOML.
+    pub(super) fn write(&mut self) -> Result<(), ScenarioError> {
+        let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
+        self.text = written(&self.scenario, has_files).map_err(|error| {
+            ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))
+        })?;
+        Ok(())
+    }
+
+    /// The files that its points need, each once: key and name.
+    pub fn files(&self) -> BTreeSet<(&'static str, String)> {
+        let all = self.points.iter().flat_map(|point| point.scenario.files());
+        all.map(|(key, file)| (key, file.to_owned())).collect()
+    }
 }
 
 /// The JSON Schema of scenario files.
@@ -152,15 +206,15 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Scenario).to_value()
 }
 
-fn read(name: &str) -> Result<(String, String, PathBuf), ScenarioError> {
+fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
     if let Some(builtin) = builtin(name) {
-        return Ok((name.to_owned(), builtin.text.to_owned(), PathBuf::new()));
+        return Ok((name.to_owned(), builtin.text.to_owned(), Inputs::default()));
     }
     let path = Path::new(name);
     match std::fs::read_to_string(path) {
         Ok(text) => {
             let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
-            Ok((name.to_owned(), text, directory))
+            Ok((name.to_owned(), text, Inputs::directory(directory)))
         }
         Err(error) => {
             let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
@@ -394,11 +448,12 @@ fn build(
     base: &toml::Table,
     values: &[(String, toml::Value)],
     run: &RunSpec,
-) -> Result<Scenario, ScenarioError> {
+) -> Result<(Scenario, toml::Table), ScenarioError> {
     let mut table = base.clone();
     let set = run.set.iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
     let swept = values.iter().map(|(key, value)| (key, value, "sweep".to_owned()));
     for (key, value, place) in swept.chain(set) {
+        make_way(&mut table, key);
         set_key(&mut table, key, value.clone())
             .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
             .map_err(|message| {
@@ -411,7 +466,7 @@ fn build(
             })?;
     }
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
-    Ok(Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised())
+    Ok((Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised(), table))
 }
 
 impl Scenario {

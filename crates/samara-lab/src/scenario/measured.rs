@@ -41,9 +41,7 @@ impl Loaded {
             relay.costs = CostsKind::Documented;
             relay.cpu = relay.cpu.or(&costs);
         }
-        self.text = toml::to_string_pretty(&self.scenario).map_err(|error| {
-            ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))
-        })?;
+        self.write()?;
         Ok(Some(costs))
     }
 

@@ -1,8 +1,15 @@
 //! A stream of messages as a scenario states it.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Scenario, closest};
+use crate::data::Inputs;
+use crate::data::messages::MessageTable;
+use crate::jobs::messages::PAYLOAD_MIN;
+use crate::network;
 use crate::units::{Size, Span};
 
 /// Messages on one topic that all nodes join, each published by a node drawn at random. Takes the place of the blocks of
@@ -10,6 +17,10 @@ use crate::units::{Size, Span};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Messages {
+    /// The messages, instead of a rate: CSV with the columns `at` (from the end of the warm-up), `publisher` and `size`; the last two may
+    /// be missing. A path relative to the scenario file, plain or compressed with zstd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Messages per second, of all nodes together.
     pub rate: f64,
     /// The payload of a message.
@@ -30,6 +41,7 @@ pub struct Messages {
 impl Default for Messages {
     fn default() -> Self {
         Self {
+            file: None,
             rate: 200.0,
             size: Size::from_bytes(1000),
             warm_up: Span::from_millis(10_000),
@@ -45,6 +57,31 @@ impl Messages {
     /// How many messages are published.
     pub fn count(&self) -> u32 {
         (self.rate * self.duration.millis_f64() / 1e3).round() as u32
+    }
+
+    /// The messages of the file.
+    ///
+    /// # Errors
+    /// There is no file, or something in it is wrong.
+    pub(crate) fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
+        let file = self.file.as_deref().ok_or("there is no file of messages")?;
+        let nodes = scenario.network.nodes;
+        let names = network::names(scenario, inputs)?;
+        let find = |name: &str| match &names {
+            Some(names) => names.find(name).ok_or_else(|| {
+                let meant = closest(name, names.all().iter().map(String::as_str));
+                let hint = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+                format!("there is no host {name}{hint}")
+            }),
+            None => name
+                .parse()
+                .ok()
+                .filter(|number| *number < nodes)
+                .ok_or_else(|| format!("there is no host {name}; hosts are numbered 0 to {}", nodes - 1)),
+        };
+        let most = scenario.gossipsub.build(None).max_message_bytes as u64;
+        let hosts = (&scenario.network.hosts_file, &scenario.network.topology.file, nodes);
+        MessageTable::read(file, inputs, (&format!("{hosts:?}"), find), (PAYLOAD_MIN, most))
     }
 }
 

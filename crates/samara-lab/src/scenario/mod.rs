@@ -10,6 +10,7 @@ mod connection;
 mod error;
 mod expect;
 mod fault;
+mod files;
 mod group;
 mod handover;
 mod known;
@@ -19,6 +20,7 @@ mod messages;
 mod protocol;
 mod regions;
 mod relay;
+mod resolve;
 mod transactions;
 mod workload;
 
@@ -34,11 +36,12 @@ pub use error::{Problem, ScenarioError, closest};
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
 pub use fault::{Fault, FaultKind};
+pub use files::{LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit};
 pub use group::{Group, RingPreset, RingSpec, ShapeKind};
 pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
-pub use load::{GridAxis, Loaded, Overrides, Point, load, load_with, parse_axis, schema};
+pub use load::{GridAxis, Loaded, Overrides, Point, load, load_source, load_with, parse_axis, schema};
 pub use messages::{Arrivals, Messages};
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
@@ -139,7 +142,7 @@ fn default_seeds() -> Vec<u64> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
-    /// How many hosts.
+    /// How many hosts; as many as a file of hosts, of a graph, or of latencies between hosts has, unless given.
     pub nodes: u32,
     /// Who has links with whom.
     pub topology: Topology,
@@ -168,6 +171,21 @@ pub struct Network {
     /// Regions with a latency matrix; replaces `latency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
+    /// The hosts: CSV with the column `host` and any of `uplink`, `downlink`, `region` and `validation_time`, and a row for each host; or
+    /// the nodes of a graph (GraphML, GML). Replaces those keys and `class`. A path relative to the scenario file, plain or compressed with
+    /// zstd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_file: Option<String>,
+    /// Latencies between all hosts or all regions; replaces `latency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_file: Option<LatencyFile>,
+}
+
+impl Network {
+    /// The file of latencies, if it has a row for each of these.
+    pub(crate) fn latencies_of(&self, of: LatencyOf) -> Option<&LatencyFile> {
+        self.latency_file.as_ref().filter(|file| file.of == Some(of))
+    }
 }
 
 impl Default for Network {
@@ -186,6 +204,8 @@ impl Default for Network {
             validation_time: Span::default(),
             classes: Vec::new(),
             regions: None,
+            hosts_file: None,
+            latency_file: None,
         }
     }
 }
@@ -208,8 +228,8 @@ pub struct Topology {
     /// Every subscriber of a topic gets links until it has so many to other subscribers, as clients find peers for their
     /// subnets; 0 leaves the graph as it is.
     pub topic_peers_min: u32,
-    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, plain or compressed with zstd; a path
-    /// relative to the scenario file, or `builtin:` and the name of a data file of Samara.
+    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list, GraphML or GML, plain or compressed with zstd;
+    /// a path relative to the scenario file, or `builtin:` and the name of a data file of Samara.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

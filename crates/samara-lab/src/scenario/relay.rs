@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Network, ShapeKind};
-use crate::units::Span;
+use crate::units::{Share, Span};
 
 /// Batches of payloads that teams of nodes mix, round after round. Takes the place of the blocks of `workload`. The nodes of the network are the
 /// pool that teams are drawn from; a scheduler is added. `transport.kind` is "grpc".
@@ -47,6 +47,9 @@ pub struct Relay {
     pub rounds_per_draw: u32,
     /// Cores of a node.
     pub cores: u32,
+    /// The part of these cores that a node has: with "10 %", work takes ten times as long. A testbed keeps the processes of nodes to it from the
+    /// first payloads on (control groups of Linux), so that a machine with few cores has room for a team whose nodes are limited by themselves.
+    pub processor: Share,
     /// Where the times that are not given in `cpu` come from.
     pub costs: CostsKind,
     /// What work takes on one core.
@@ -82,6 +85,7 @@ impl Default for Relay {
             rounds_max: mix.rounds_max as u32,
             rounds_per_draw: mix.rounds_per_draw as u32,
             cores: 1,
+            processor: Share::from_fraction(1.0),
             costs: CostsKind::Documented,
             cpu: PhaseCosts::default(),
             reconnect_limit: span(mix.reconnect.limit),

@@ -13,7 +13,7 @@ mod summary;
 
 pub use columns::{write_points, write_points_to};
 pub use directory::{Opened, SweepDirectory, SweepError};
-pub use plan::{Planned, SWEEP_POINTS_MAX, data_files, plan, point_id};
+pub use plan::{Planned, SWEEP_POINTS_MAX, plan, point_id};
 pub use record::PointRecord;
 pub(crate) use record::flatten;
 pub use relate::relate_points;

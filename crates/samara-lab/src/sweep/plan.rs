@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::VERSION;
-use crate::data;
+use crate::data::Inputs;
 use crate::scenario::{Loaded, Point, Scenario};
 
 /// A sweep of more points is taken for a mistake.
@@ -46,7 +45,7 @@ pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
     let mut seen = BTreeSet::new();
     let mut planned = Vec::with_capacity(count);
     for point in &loaded.points {
-        let id = point_id(point, &loaded.directory)?;
+        let id = point_id(point, &loaded.inputs)?;
         if !seen.insert(id.clone()) {
             return Err(format!("{}: seed {} of {} is there twice", loaded.source, point.seed, point.name()));
         }
@@ -57,11 +56,11 @@ pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
 
 /// The id of a point: the first 16 hexadecimal digits of the SHA-256 of the version, the run, the seed, the values of the sweep, the whole
 /// scenario, and the files that it names. Titles, expectations and figures of others do not count, nor do other runs and seeds: they change
-/// no result. `directory` is where relative paths start.
+/// no result. The files come from `inputs`.
 ///
 /// # Errors
 /// A file cannot be read; the message names it.
-pub fn point_id(point: &Point, directory: &Path) -> Result<String, String> {
+pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
         // With lengths, so that no two lists of parts are the same bytes.
@@ -77,9 +76,9 @@ pub fn point_id(point: &Point, directory: &Path) -> Result<String, String> {
     }
     let text = toml::to_string(&what_counts(&point.scenario)).map_err(|error| error.to_string())?;
     add(text.as_bytes());
-    for name in data_files(&point.scenario) {
+    for name in point.scenario.own_files() {
         add(name.as_bytes());
-        add(&std::fs::read(directory.join(&name)).map_err(|error| format!("{name}: {error}"))?);
+        add(&inputs.bytes(&name)?);
     }
     let digest = hash.finalize();
     Ok(digest[..8].iter().fold(String::new(), |mut text, byte| {
@@ -98,10 +97,4 @@ fn what_counts(scenario: &Scenario) -> Scenario {
     counts.known.clear();
     counts.expect.clear();
     counts
-}
-
-/// The files that a scenario needs to run, but for those that come with Samara.
-pub fn data_files(scenario: &Scenario) -> Vec<String> {
-    let named = [&scenario.network.topology.file, &scenario.workload.custody_file];
-    named.into_iter().flatten().filter(|name| !name.starts_with(data::PREFIX)).cloned().collect()
 }

@@ -1,17 +1,18 @@
 //! Who has links with whom, and who keeps which columns.
 
 mod barabasi_albert;
+mod file;
 mod python;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use samara_engine::{NodeRng, Purpose};
 
-use crate::data;
+use crate::data::{self, Inputs};
 use crate::scenario::{Scenario, Topology, TopologyKind};
 
 pub use barabasi_albert::barabasi_albert;
+pub(crate) use file::{file_names, nodes_of, read_file};
 pub use python::PythonRandom;
 
 /// An undirected graph whose edges remember who dialled.
@@ -172,35 +173,13 @@ pub fn ring(nodes: u32) -> Graph {
     Graph { nodes, edges }
 }
 
-/// Reads an edge list.
-fn from_file(name: &str, directory: &Path, nodes: u32) -> Result<Graph, String> {
-    let edges = data::read_pairs(name, directory, ["dialer", "listener"])?;
-    let mut present = BTreeSet::new();
-    for (line, (a, b)) in edges.iter().enumerate() {
-        let fail = |what: String| Err(format!("{name}:{}: {what}", line + 2));
-        if *a >= nodes || *b >= nodes {
-            return fail(format!(
-                "edge {a},{b}, but network.nodes = {nodes}: hosts are numbered 0 to {}",
-                nodes - 1
-            ));
-        }
-        if a == b {
-            return fail(format!("host {a} cannot have a link to itself"));
-        }
-        if !present.insert((*a.min(b), *a.max(b))) {
-            return fail(format!("the edge between {a} and {b} is there twice"));
-        }
-    }
-    Ok(Graph { nodes, edges })
-}
-
 /// Who keeps which columns; the publisher's entry lists those that it joins.
-pub fn custody(scenario: &Scenario, directory: &Path, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
     let (nodes, workload) = (scenario.network.nodes, &scenario.workload);
     let mut kept = vec![Vec::new(); nodes as usize];
     if let Some(file) = &workload.custody_file {
         for (line, (node, column)) in
-            data::read_pairs(file, directory, ["node", "column"])?.into_iter().enumerate()
+            data::read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
         {
             if node >= nodes || column >= workload.columns {
                 return Err(format!(
@@ -239,14 +218,9 @@ pub fn custody(scenario: &Scenario, directory: &Path, seed: u64) -> Result<Vec<V
 ///
 /// # Errors
 /// A file cannot be read or does not fit, or hosts cannot be reached.
-pub fn build(
-    scenario: &Scenario,
-    custody: &[Vec<u32>],
-    directory: &Path,
-    seed: u64,
-) -> Result<Graph, String> {
+pub fn build(scenario: &Scenario, custody: &[Vec<u32>], inputs: &Inputs, seed: u64) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
-    let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file } =
+    let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file: _ } =
         &scenario.network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut graph = match kind {
@@ -256,7 +230,7 @@ pub fn build(
         TopologyKind::Ring => ring(nodes),
         TopologyKind::BarabasiAlbert => barabasi_albert(nodes, *attachments, own_seed.unwrap_or(seed))
             .ok_or_else(|| format!("network.topology.attachments = {attachments} with {nodes} nodes"))?,
-        TopologyKind::File => from_file(file.as_deref().unwrap_or_default(), directory, nodes)?,
+        TopologyKind::File => read_file(scenario, inputs)?.0,
     };
     if *topic_peers_min > 0 {
         find_topic_peers(&mut graph, custody, scenario.workload.columns, *topic_peers_min as usize, &mut rng);

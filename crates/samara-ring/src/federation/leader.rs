@@ -11,6 +11,9 @@ use super::log::Accepted;
 use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
 use crate::{Event, Member, Ring, View};
 
+/// Statements of a later time than this leader knows are believed so far ahead: numbers do not run out whatever another leader says.
+const ROUNDS_AHEAD_MAX: u64 = 1 << 16;
+
 /// What a leader knows.
 #[derive(Debug)]
 pub(super) struct Leader {
@@ -210,10 +213,10 @@ impl Federation {
         }
     }
 
-    fn on_state(&mut self, rank: u16, (view, round): (u64, u64), site: u16, entries: Vec<Entry>) {
+    fn on_state(&mut self, rank: u16, (view, round): (u64, u64), site: u16, mut entries: Vec<Entry>) {
         let Some(leader) = &self.leader else { return };
         let is_current = leader.view.as_ref().is_some_and(|current| current.id.counter == view);
-        if !is_current || round < leader.round {
+        if !is_current || round < leader.round || round - leader.round > ROUNDS_AHEAD_MAX {
             self.metrics.ignore(Unused::Malformed);
             return;
         }
@@ -224,6 +227,9 @@ impl Federation {
             self.begin_round(false);
         }
         let Some(leader) = &mut self.leader else { return };
+        // Who sends for others is not for a leader to say; and lists are searched.
+        entries.iter_mut().for_each(|entry| entry.is_local &= entry.sender.site == site);
+        entries.sort_by(|a, b| a.sender.cmp(&b.sender));
         leader.absent.remove(&site);
         let Some(other) = leader.others.get_mut(usize::from(rank)) else { return };
         other.site = Some(site);
@@ -282,6 +288,11 @@ impl Federation {
 
     /// A message that another leader sent.
     fn on_relay(&mut self, sender: Sender, number: u64, content: Bytes, may_leap: bool) {
+        // Nobody else can have more of a member of this site than its ring has delivered here.
+        if self.is_here(&sender) {
+            self.metrics.ignore(Unused::Duplicate);
+            return;
+        }
         if !self.open(&sender) {
             return;
         }

@@ -87,6 +87,9 @@ enum Told {
 ///   each sender that crashed the same beginning: also if leaders crash, at any moment. A message that left a site is at all of
 ///   its members.
 /// - A newcomer delivers what is broadcast from some moment on, without holes.
+///
+/// Leaders are trusted with what they relay: a false one can hold back or forge what crosses the bridge. It can neither touch what members of
+/// another site broadcast among themselves, nor use up the memory or the numbers of others.
 #[derive(Debug)]
 pub struct Federation {
     config: Arc<FederationConfig>,

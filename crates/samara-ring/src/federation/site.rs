@@ -13,6 +13,10 @@ use crate::{Event, Member, View};
 /// Where in the ring of the site a message came from: the rank of its origin there, and its number among the origin's.
 type Place = (u16, u64);
 
+fn is_in(site: u16, view: Option<&View>, sender: &Sender) -> bool {
+    sender.site == site && view.is_some_and(|view| view.rank_of(&sender.member).is_some())
+}
+
 impl Federation {
     pub(super) fn on_site_event(&mut self, event: Event, cx: &mut FederationCx<'_>) {
         match event {
@@ -92,12 +96,15 @@ impl Federation {
         }
     }
 
+    /// Whether a sender is a member of this site now.
+    pub(super) fn is_here(&self, sender: &Sender) -> bool {
+        is_in(self.config.site, self.view.as_deref(), sender)
+    }
+
     /// Whether there is a log of this sender, or room for one.
     pub(super) fn open(&mut self, sender: &Sender) -> bool {
-        let (site, view) = (self.config.site, &self.view);
-        let is_here = |other: &Sender| {
-            other.site == site && view.as_ref().is_some_and(|view| view.rank_of(&other.member).is_some())
-        };
+        let (site, view) = (self.config.site, self.view.as_deref());
+        let is_here = |other: &Sender| is_in(site, view, other);
         let has_room = self.logs.open(sender, self.config.senders_max, |other| !is_here(other)).is_some();
         if !has_room {
             self.metrics.ignore(Unused::TooManySenders);

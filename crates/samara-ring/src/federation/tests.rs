@@ -1,6 +1,7 @@
 //! Letters keep what they say, and do not believe what cannot be.
 
 use bytes::Bytes;
+use proptest::prelude::*;
 use samara_engine::PeerIdentity;
 
 use super::Sender;
@@ -61,4 +62,21 @@ fn a_log_takes_messages_in_order_and_once() {
     assert_eq!(log.have(), 9);
     log.release(u64::MAX);
     assert_eq!((log.base(), log.have(), log.held()), (9, 9, 0));
+}
+
+proptest! {
+    /// Whatever is in a message, it is read or refused; what is read can be written again, and lists stay within their bound.
+    #[test]
+    fn any_bytes_are_read_or_refused(kind in 0u8..8, rest in proptest::collection::vec(any::<u8>(), 0..400), max in 0usize..6) {
+        let bytes = Bytes::from_iter(std::iter::once(kind).chain(rest));
+        if let Ok(letter) = Letter::decode(&bytes, max) {
+            prop_assert_eq!(Letter::decode(&letter.encode(), max), Ok(letter.clone()));
+            let entries = match letter {
+                Letter::Base { last, .. } | Letter::Progress { last } => last.len(),
+                Letter::State { entries, .. } => entries.len(),
+                Letter::Own { .. } | Letter::Relay { .. } => 0,
+            };
+            prop_assert!(entries <= max);
+        }
+    }
 }

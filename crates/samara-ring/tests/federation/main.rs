@@ -2,4 +2,5 @@
 
 mod bulk;
 mod churn;
+mod hostile;
 mod net;

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,10 @@ use samara_engine::{
     Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo,
     Purpose, Time, TimerToken,
 };
-use samara_ring::{Command, Federation, FederationConfig, FederationCx, FederationEvent as Event, RingFrame};
+use samara_ring::wire::Data;
+use samara_ring::{
+    Command, Federation, FederationConfig, FederationCx, FederationEvent as Event, Member, Ring, RingFrame,
+};
 
 /// The links between sites.
 #[derive(Clone, Copy, Debug)]
@@ -69,14 +73,61 @@ pub struct Net {
     pub sent: Vec<u64>,
     pub left: BTreeSet<u32>,
     pub kept_max: u64,
+    /// A host that puts into its own messages what this says. What comes of that is not looked at.
+    pub hostile: Option<(u32, Tamper)>,
+    /// Senders whose messages it has seen, with their sites.
+    heard: Vec<(u16, Member)>,
 }
 
-fn identity(host: u32) -> PeerIdentity {
+/// Another content for a message of a hostile host.
+pub type Tamper = Box<dyn FnMut(&Federation, &[(u16, Member)], &mut NodeRng) -> Option<Bytes>>;
+
+pub fn identity(host: u32) -> PeerIdentity {
     PeerIdentity::new(&host.to_be_bytes())
 }
 
 fn host_of(identity: &PeerIdentity) -> u32 {
     u32::from_be_bytes(identity.as_bytes().try_into().unwrap())
+}
+
+/// Puts something else into whole messages of this host in the ring of its site, or of leaders.
+fn falsify(
+    frame: &mut RingFrame,
+    engine: &Federation,
+    heard: &[(u16, Member)],
+    tamper: &mut Tamper,
+    rng: &mut NodeRng,
+) {
+    let (ring, data) = match frame {
+        RingFrame::Bridge(inner) => {
+            let mut inside = (**inner).clone();
+            let RingFrame::Data(data) = &mut inside else { return };
+            if let Some(ring) = engine.bridge() {
+                falsify_units(data, ring, &mut |rng| tamper(engine, heard, rng), rng);
+            }
+            *inner = inside.into();
+            return;
+        }
+        RingFrame::Data(data) => (engine.local(), data),
+        _ => return,
+    };
+    falsify_units(data, ring, &mut |rng| tamper(engine, heard, rng), rng);
+}
+
+fn falsify_units(
+    data: &mut Arc<Data>,
+    ring: &Ring,
+    tamper: &mut dyn FnMut(&mut NodeRng) -> Option<Bytes>,
+    rng: &mut NodeRng,
+) {
+    let own = ring.view().and_then(|view| view.rank_of(ring.member()));
+    let mut changed = (**data).clone();
+    for unit in changed.units.iter_mut().filter(|unit| Some(unit.origin) == own && unit.first && unit.last) {
+        if let Some(content) = tamper(rng) {
+            unit.bytes = content;
+        }
+    }
+    *data = changed.into();
 }
 
 fn pair(a: u32, b: u32) -> (u32, u32) {
@@ -110,6 +161,8 @@ impl Net {
             sent: Vec::new(),
             left: BTreeSet::new(),
             kept_max: 0,
+            hostile: None,
+            heard: Vec::new(),
         };
         let of = |site: u16| (u32::from(site) * size..(u32::from(site) + 1) * size).map(identity).collect();
         for host in 0..u32::from(sites) * size {
@@ -331,10 +384,24 @@ impl Net {
         }
         for event in effects.events {
             match event {
+                Event::Delivered { content, .. } if self.hostile.is_some() && content.len() < 12 => {}
                 Event::Delivered { origin, content, site, .. } => {
+                    if self.hostile.as_ref().is_some_and(|(hostile, _)| *hostile == host) {
+                        let known = (site, origin.clone());
+                        if !self.heard.contains(&known) {
+                            self.heard.push(known);
+                        }
+                    }
                     let by = u32::from_be_bytes(content[..4].try_into().unwrap());
                     let number = u64::from_be_bytes(content[4..12].try_into().unwrap());
-                    assert_eq!((by, site), (host_of(&origin.identity), self.site(by)));
+                    let is_true = by < self.len() && origin.identity == identity(by) && site == self.site(by);
+                    assert!(
+                        is_true || self.hostile.is_some(),
+                        "{origin:?} of site {site} did not broadcast this"
+                    );
+                    if !is_true {
+                        continue;
+                    }
                     self.delivered[host as usize].push((by, number));
                     self.last_at[host as usize] = now;
                 }
@@ -369,12 +436,16 @@ impl Net {
             if !state.is_alive {
                 return;
             }
-            let Some(copy) = state.outbox.pop(now, |peer| !is_busy(sites[peer.index()])) else {
+            let Some(mut copy) = state.outbox.pop(now, |peer| !is_busy(sites[peer.index()])) else {
                 if state.outbox.pending() > 0 && !std::mem::replace(&mut state.wakes, true) {
                     self.schedule(now + Duration::from_millis(5), host, What::Free);
                 }
                 return;
             };
+            if let Some((_, tamper)) = self.hostile.as_mut().filter(|(hostile, _)| *hostile == host) {
+                falsify(&mut copy.frame, &state.engine, &self.heard, tamper, &mut self.rng);
+            }
+            let state = &self.hosts[host as usize];
             let other = state.peers[copy.peer.index()];
             let way = (site, self.site(other));
             let arrives = if way.0 == way.1 {

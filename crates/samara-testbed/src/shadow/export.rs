@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use samara_lab::data::Inputs;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
 
 use super::config::{
@@ -33,8 +34,8 @@ const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
 /// How to export a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Where relative paths of the scenario start.
-    pub directory: &'a Path,
+    /// Where the files come from that the scenario names.
+    pub inputs: &'a Inputs,
     /// The program that nodes are: it is started with `node --config node.toml`.
     pub program: &'a Path,
     /// How long nodes have for links and meshes; at least the scenario's time to warm up is taken.
@@ -84,7 +85,7 @@ impl Times {
 pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported, TestbedError> {
     let scenario = &point.scenario;
     possible(scenario).map_err(TestbedError::Scenario)?;
-    let wanted = Wanted::new(point, options.directory).map_err(TestbedError::Scenario)?;
+    let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let times = Times::new(scenario, &wanted, options.settle);
     let network = emulation(scenario, &wanted.hosts, point.seed);
     let places = places(&network).map_err(TestbedError::Scenario)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use samara_lab::data::Inputs;
 use samara_lab::measure::Statistics;
 use samara_lab::results::RealRun;
 use samara_lab::run::Measured;
@@ -16,11 +17,11 @@ use crate::collect::{self, Events};
 use crate::plan::Wanted;
 use crate::run::{Looks, missing, of_traces};
 
-/// Gathers a run that was exported to `exported` and has run there. `directory` is where relative paths of the scenario start.
+/// Gathers a run that was exported to `exported` and has run there. `inputs` are the files that the scenario names.
 ///
 /// # Errors
 /// It is another run, it has not run, or its files cannot be read.
-pub fn gather(point: &Point, directory: &Path, exported: &Path) -> Result<(Measured, RealRun), TestbedError> {
+pub fn gather(point: &Point, inputs: &Inputs, exported: &Path) -> Result<(Measured, RealRun), TestbedError> {
     let wrong = |what: String| TestbedError::Scenario(format!("{}: {what}", exported.display()));
     let run = read_run(exported)?;
     let expected =
@@ -28,7 +29,7 @@ pub fn gather(point: &Point, directory: &Path, exported: &Path) -> Result<(Measu
     if run != expected {
         return Err(wrong(difference(&run, &expected)));
     }
-    let wanted = Wanted::new(point, directory).map_err(TestbedError::Scenario)?;
+    let wanted = Wanted::new(point, inputs).map_err(TestbedError::Scenario)?;
     let nodes = point.scenario.network.nodes;
     let data = exported.join(DATA);
     if !data.is_dir() {

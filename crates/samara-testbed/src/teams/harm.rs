@@ -53,9 +53,10 @@ impl<'a> Harm<'a> {
         last.is_some_and(|kill| kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none())
     }
 
-    /// Does what is due.
-    pub(super) fn apply(&mut self, processes: &mut [NodeProcess]) -> Result<(), TestbedError> {
+    /// Does what is due. Returns whose processes were started again.
+    pub(super) fn apply(&mut self, processes: &mut [NodeProcess]) -> Result<Vec<u32>, TestbedError> {
         let now = self.begun.elapsed();
+        let mut restarted = Vec::new();
         for kill in &mut self.kills {
             let process = &mut processes[kill.host as usize];
             if kill.killed_unix_ns.is_none() && now >= kill.at {
@@ -71,9 +72,10 @@ impl<'a> Harm<'a> {
                 *process = spawn(kill.host, program, &directory)?;
                 process.wait_ready(START_TIMEOUT)?;
                 kill.restarted_unix_ns = Some(unix_ns());
+                restarted.push(kill.host);
             }
         }
-        Ok(())
+        Ok(restarted)
     }
 
     /// What processes had told before they were killed.

@@ -4,6 +4,7 @@ mod client;
 mod events;
 mod files;
 mod harm;
+mod processors;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,6 +25,7 @@ use crate::{NodeProgram, TestbedError, kernel};
 use client::{Client, Went};
 use files::Keys;
 use harm::Harm;
+use processors::Processors;
 
 pub(crate) use files::possible;
 
@@ -57,11 +59,14 @@ pub(crate) fn run(
     possible(scenario).map_err(TestbedError::Scenario)?;
     let nodes = scenario.network.nodes;
     let cast = Cast {
-        hosts: network::hosts(scenario, nodes + 2, point.seed),
+        hosts: network::hosts(scenario, options.inputs, nodes + 2, point.seed)
+            .map_err(TestbedError::Scenario)?,
         keys: Keys::new(nodes + 2).map_err(TestbedError::Scenario)?,
         nodes,
     };
     let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
+    // Before processes, so that these end first.
+    let mut processors = Processors::new(&relay, nodes).map_err(TestbedError::Scenario)?;
     progress("starting nodes", 0.0);
     let mut processes = start(point, options, &cast, &wire)?;
     let mut client = Client::start(scenario, &cast, &wire, options.nodes)?;
@@ -71,13 +76,15 @@ pub(crate) fn run(
     let ready = started.elapsed();
     client.stock(relay.stock(), point.seed, &stop, &mut processes, progress)?;
     let before = Looks::new(&mut processes, &mut wire)?;
-    let cpu_before = processors(&mut processes);
+    let cpu_before = seconds(&mut processes);
+    processors.limit(&processes).map_err(TestbedError::Scenario)?;
     let (begun, clock) = (unix_ns(), Instant::now());
     client.begin();
     let mut harm = Harm::new(scenario, point.seed, options, &cast);
-    let went = watch(&mut processes, &mut client, &mut harm, &relay, &stop, progress)?;
+    let watched = (&mut harm, &mut processors);
+    let went = watch(&mut processes, &mut client, watched, &relay, &stop, progress)?;
     let wall_s = clock.elapsed().as_secs_f64();
-    let busy = Busy::new(&cpu_before, &processors(&mut processes), wall_s);
+    let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
     let after = Looks::of_those_that_run(&mut processes, &mut wire)?;
@@ -119,6 +126,7 @@ pub(crate) fn run(
         hosts: cast.hosts,
         begun: begun.saturating_sub(told.start),
         over: told.over,
+        processors: processors.done(told.start),
         harm: harm.done(told.start, relay.build(&scenario.network).reconnect.max),
         ignored: told.ignored,
         resent_frames: told.resent_frames,
@@ -175,7 +183,7 @@ fn start(
 fn watch(
     processes: &mut [NodeProcess],
     client: &mut Client,
-    harm: &mut Harm<'_>,
+    (harm, processors): (&mut Harm<'_>, &mut Processors),
     relay: &Relay,
     stop: &Stop<'_>,
     progress: &mut impl FnMut(&str, f64),
@@ -188,13 +196,18 @@ fn watch(
     loop {
         stop.check()?;
         std::thread::sleep(LOOK_EVERY.min(Duration::from_millis(100)));
-        harm.apply(processes)?;
+        for host in harm.apply(processes)? {
+            processors
+                .limit(std::slice::from_ref(&processes[host as usize]))
+                .map_err(TestbedError::Scenario)?;
+        }
         for (host, process) in (0..).zip(processes.iter_mut()) {
             if !harm.is_down(host) {
                 process.check("run")?;
                 process.sample();
             }
         }
+        processors.look(processes);
         let status = processes[scheduler].ask("run", |client| client.relay_status())?;
         let over = status.completed + status.failed;
         progress("mixing", (over as f64 / f64::from(relay.rounds)).min(1.0));
@@ -208,7 +221,7 @@ fn watch(
 }
 
 /// Processor seconds of each process so far, that of the sender and the emulated links last.
-fn processors(processes: &mut [NodeProcess]) -> Vec<f64> {
+fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
     let mut own = crate::resources::Usage::default();
     own.sample(std::process::id());
     processes.iter_mut().for_each(NodeProcess::sample);

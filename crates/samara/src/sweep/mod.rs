@@ -24,7 +24,7 @@ pub(crate) use args::{PointOptions, SweepOptions};
 
 use crate::args::Format;
 use crate::run::LARGE;
-use crate::session::{INTERRUPTED, NOT_MET, expectations, stop_on_interrupt, tell};
+use crate::session::{INTERRUPTED, NOT_MET, expectations, stop_on_interrupt, tell, tell_notes};
 use args::Place;
 use progress::Progress;
 
@@ -76,6 +76,7 @@ struct Gathered {
 pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.load()?;
+    tell_notes(&loaded, options.quiet);
     if loaded.wants_costs() {
         return Err(format!(
             "{}: costs that are measured would be others whenever the sweep goes on; sweep the scenario.toml of a `samara run`, which has them in numbers",
@@ -152,7 +153,7 @@ fn gather(
         let progress = Progress::new(planned.len(), gathered.finished.len(), options.quiet);
         let job = Job {
             directory: &directory,
-            files: &loaded.directory,
+            files: loaded.inputs.path(),
             jobs: options.jobs.map(usize::from),
             is_large: todo.iter().any(|planned| planned.point.scenario.network.nodes > LARGE),
             todo,

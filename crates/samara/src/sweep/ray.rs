@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use samara_lab::sweep::{PointRecord, SweepDirectory, data_files};
+use samara_lab::sweep::{PointRecord, SweepDirectory};
 use serde::{Deserialize, Serialize};
 
 use super::{ATTEMPTS, Job, News, Program, SweepOptions};
@@ -94,7 +94,7 @@ pub(super) fn run(
 
 fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> Result<Order<'a>, String> {
     let mut files = BTreeMap::new();
-    for name in job.todo.iter().flat_map(|planned| data_files(&planned.point.scenario)) {
+    for name in job.todo.iter().flat_map(|planned| planned.point.scenario.own_files()) {
         if !std::path::Path::new(&name)
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)))

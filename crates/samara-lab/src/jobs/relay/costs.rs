@@ -68,7 +68,7 @@ impl Kind {
 }
 
 impl Costs {
-    /// What a scenario says, and what is documented of its group where it says nothing.
+    /// What a scenario says, and what is documented of its group where it says nothing, on the part of a core that a node has.
     pub fn of(relay: &Relay) -> Self {
         let mut costs = Self {
             generate: Duration::ZERO,
@@ -86,7 +86,21 @@ impl Costs {
                 costs.set(kind, span.duration());
             }
         }
-        costs
+        costs.on(relay.processor.fraction())
+    }
+
+    /// The same on a part of a core.
+    fn on(self, part: f64) -> Self {
+        if part == 1.0 {
+            return self;
+        }
+        let longer = |time: Duration| time.div_f64(part);
+        Self {
+            generate: longer(self.generate),
+            share: longer(self.share),
+            slot: self.slot.map(longer),
+            permute_last: longer(self.permute_last),
+        }
     }
 
     fn set(&mut self, kind: Kind, time: Duration) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use samara_mix::{Half, Phase, Transfer};
 
 use crate::measure::relay::RoundRow;
-use crate::run::RelayMeasured;
+use crate::run::{ProcessorLook, RelayMeasured};
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
 /// (`docs/protocols/mix.md`).
@@ -75,41 +75,65 @@ impl Loads {
         let is_stocked = rows.iter().all(|row| row.opened.is_some_and(|at| at <= measured.begun));
         let halves: &[Half] =
             if is_stocked { &[Half::RealTime] } else { &[Half::RealTime, Half::Precomputation] };
-        Self::over(measured, &rows, halves)
+        // What a real process takes is more than its work on slots: all of it keeps others waiting.
+        let processors = busy_processors(measured, window).unwrap_or_else(|| work(measured, &rows, halves));
+        Self::over(measured, &rows, halves, &processors)
     }
 
     /// Of one half of some rounds.
     pub(super) fn of_half(measured: &RelayMeasured, rows: &[&RoundRow], half: Half) -> Self {
-        Self::over(measured, rows, &[half])
+        Self::over(measured, rows, &[half], &work(measured, rows, &[half]))
     }
 
-    fn over(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Self {
+    /// `processors` is how long each node's cores were busy with these rounds, in nanoseconds.
+    fn over(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half], processors: &[f64]) -> Self {
         let hosts = &measured.hosts.configs;
-        let mut work = vec![0_u64; hosts.len()];
         let mut bytes = vec![0_u64; hosts.len()];
-        let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
-        for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
-            let half = span.phase.map_or(Half::Precomputation, Phase::half);
-            if halves.contains(&half) {
-                work[span.host as usize] += span.to - span.from;
-            }
-        }
         for row in rows {
             for (seat, node) in row.nodes.iter().enumerate() {
                 bytes[*node as usize] += halves.iter().map(|half| sent(measured, *half, seat)).sum::<u64>();
             }
         }
-        let cores = measured.config.jobs_max as f64;
-        let processor = work.iter().map(|nanos| *nanos as f64 / cores);
         let uplink =
             bytes.iter().zip(hosts).map(|(bytes, host)| *bytes as f64 * 8e9 / host.uplink_bps as f64);
-        let all = processor.map(|nanos| (nanos, "processor")).enumerate();
+        let all = processors.iter().map(|nanos| (*nanos, "processor")).enumerate();
         let all = all.chain(uplink.map(|nanos| (nanos, "uplink")).enumerate());
         let busiest = all.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let (slowest, (nanos, limit)) = busiest.unwrap_or((0, (0.0, "processor")));
         let rounds_per_s = if nanos > 0.0 { rows.len() as f64 * 1e9 / nanos } else { 0.0 };
         Self { rounds_per_s, limit, slowest: slowest as u32 }
     }
+}
+
+/// How long the cores of each node worked on some rounds, in nanoseconds.
+fn work(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
+    let mut work = vec![0_u64; measured.hosts.configs.len()];
+    let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
+    for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
+        let half = span.phase.map_or(Half::Precomputation, Phase::half);
+        if halves.contains(&half) {
+            work[span.host as usize] += span.to - span.from;
+        }
+    }
+    work.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
+}
+
+/// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
+pub(super) fn busy_processors(measured: &RelayMeasured, window: &Window) -> Option<Vec<f64>> {
+    let looks = &measured.processors;
+    let relay = measured.point.scenario.relay.as_ref()?;
+    let allowed = measured.config.jobs_max as f64 * relay.processor.fraction();
+    let nodes = looks.first()?.nanos.len();
+    let busy = |node: usize| (taken(looks, node, window.to) - taken(looks, node, window.from)) / allowed;
+    Some((0..nodes).map(busy).collect())
+}
+
+/// What a node's process had taken at a time, in nanoseconds: on the line between the looks around it.
+fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
+    let after = looks.partition_point(|look| look.at < at).clamp(1, looks.len().max(2) - 1);
+    let (Some(a), Some(b)) = (looks.get(after - 1), looks.get(after)) else { return 0.0 };
+    let [before, then] = [a, b].map(|look| look.nanos[node] as f64);
+    before + (then - before) * (at.clamp(a.at, b.at) - a.at) as f64 / (b.at - a.at).max(1) as f64
 }
 
 /// Bytes of slots that a seat sends in a half of a round.
@@ -143,4 +167,18 @@ fn result_slots(measured: &RelayMeasured, seat: usize) -> u64 {
         u64::from(each.min(config.batch - first)) * children as u64
     });
     passed.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_between_looks_is_on_the_line_between_them() {
+        let look = |at, nanos| ProcessorLook { at, nanos: vec![nanos] };
+        let looks = [look(100, 10), look(200, 30), look(400, 30), look(500, 80)];
+        let found: Vec<f64> = [0, 100, 150, 200, 300, 450, 500, 900].map(|at| taken(&looks, 0, at)).to_vec();
+        assert_eq!(found, [10.0, 10.0, 20.0, 30.0, 30.0, 55.0, 80.0, 80.0]);
+        assert_eq!(taken(&looks[..1], 0, 100), 0.0, "one look says nothing");
+    }
 }

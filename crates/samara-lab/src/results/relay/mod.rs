@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::columns::{PacketDrops, packet_drops, ratio};
 use super::{Metrics, RelayResult, Run};
-use bound::{Loads, Window};
+use bound::{Loads, Window, busy_processors};
 
 use crate::measure::Statistics;
 use crate::measure::relay::{PhaseTimes, RoundRow, WorkSpan};
@@ -284,6 +284,9 @@ fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
 
 /// By node: the part of a window in which its cores worked.
 fn utilisation(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
+    if let Some(busy) = busy_processors(measured, window) {
+        return busy.into_iter().map(|nanos| ratio(nanos, (window.to - window.from) as f64)).collect();
+    }
     let mut busy = vec![0_u64; measured.point.scenario.network.nodes as usize];
     for span in &measured.told.work {
         let (from, to) = (span.from.max(window.from), span.to.min(window.to));

@@ -91,8 +91,9 @@ pub(super) fn run(
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.transactions.clone().unwrap_or_default();
-    let graph = topology::build(scenario, &[], options.directory, point.seed).map_err(RunError::Scenario)?;
-    let hosts = network::hosts(scenario, scenario.network.nodes, point.seed);
+    let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let hosts = network::hosts(scenario, options.inputs, scenario.network.nodes, point.seed)
+        .map_err(RunError::Scenario)?;
     let uptime = world::uptime(scenario, point.seed);
     let mut sim = world::simulation(point, options, &hosts, &workload)?;
     let mut rng = NodeRng::new(point.seed, 2, Purpose::Topology);

@@ -100,7 +100,7 @@ pub(super) fn simulation(
     let config = SimConfig {
         seed: point.seed,
         threads: options.threads,
-        network: network::network(scenario, nodes, point.seed),
+        network: network::network(scenario, hosts, point.seed),
         transport: network::transport(scenario),
         nic: network::nic(scenario),
         downlink_queue: network::downlink_queue(scenario),

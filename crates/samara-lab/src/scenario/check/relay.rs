@@ -14,6 +14,8 @@ const SLOTS_MAX: u64 = 100_000_000;
 const BATCH_MAX: u32 = 500_000;
 /// Cores of a node.
 const CORES_MAX: u32 = 256;
+/// The least part of a core: what the kernel can keep a process to (1 ms of a period of 100 ms).
+const PROCESSOR_MIN: f64 = 0.01;
 
 impl Checks<'_> {
     pub(super) fn relay(&mut self, scenario: &Scenario, relay: &Relay) {
@@ -59,6 +61,10 @@ impl Checks<'_> {
         self.range("relay.rounds", relay.rounds, 1, 100_000);
         self.range("relay.cores", relay.cores, 1, CORES_MAX);
         self.range("relay.stock", relay.stock(), 0, relay.rounds);
+        let processor = relay.processor.fraction();
+        if !(PROCESSOR_MIN..=1.0).contains(&processor) {
+            self.wrong("relay.processor", format!("found \"{}\", expected 1 % to 100 %", relay.processor));
+        }
         if self.problems.len() > problems {
             return;
         }

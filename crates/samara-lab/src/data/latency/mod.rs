@@ -1,0 +1,335 @@
+//! Tables of latencies: read from the formats in which they are published, and brought into the order of hosts or regions.
+
+mod cell;
+mod json;
+mod matrix;
+mod pairs;
+pub(super) mod rows;
+mod simblock;
+
+use std::sync::Arc;
+
+use samara_sim::{LATENCY_FLOOR, PairLatencies};
+
+use super::{Inputs, Names, table};
+use crate::scenario::{LatencyFile, LatencyFormat};
+use crate::units::Span;
+pub(super) use cell::Cells;
+
+/// Rows of a table: as a matrix that is 400 MB.
+const ROWS_MAX: usize = 10_000;
+/// A pair that a table has no latency for.
+const MISSING: u32 = u32::MAX;
+
+/// A square of one-way latencies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyTable {
+    file: String,
+    /// What its rows are called; `None` if the file does not say.
+    names: Option<Arc<Names>>,
+    size: usize,
+    /// Nanoseconds, a row for each sender. Latencies between hosts share it where they can.
+    nanos: Arc<[u32]>,
+    /// What was done that the user may not expect.
+    notes: Vec<String>,
+}
+
+impl LatencyTable {
+    /// Reads a file in any of the formats.
+    ///
+    /// # Errors
+    /// It cannot be read, or something in it is wrong; the message names file and line.
+    pub fn read(spec: &LatencyFile, inputs: &Inputs) -> Result<Arc<Self>, String> {
+        inputs.made(&format!("latencies {spec:?}"), || {
+            let text = inputs.read(&spec.file)?;
+            let text = text.trim_start_matches('\u{feff}');
+            let cells = Cells::new(spec);
+            let format = spec.format.unwrap_or_else(|| format_of(text));
+            if let Some(column) = spec.column.as_ref().filter(|_| format != LatencyFormat::Pairs) {
+                return Err(format!(
+                    "{}: is no list of pairs, and column = \"{column}\" in network.latency_file is for these; remove it, or say \
+                     format = \"pairs\"",
+                    spec.file
+                ));
+            }
+            let mut table = match format {
+                LatencyFormat::Json => json::read(&spec.file, text, &cells)?,
+                LatencyFormat::Simblock => simblock::read(&spec.file, text, &cells)?,
+                LatencyFormat::Graph => super::graph::latencies(&spec.file, inputs, &cells)?,
+                LatencyFormat::Matrix => matrix::read(&spec.file, text, &cells)?,
+                LatencyFormat::Pairs => pairs::read(&spec.file, text, &cells, spec.column.as_deref())?,
+            };
+            if let Some(file) = &spec.names {
+                table.rename(&id_names(file, inputs)?)?;
+            }
+            table.mirror();
+            Ok(table)
+        })
+    }
+
+    /// Calls rows by what their ids stand for.
+    fn rename(&mut self, ids: &Ids) -> Result<(), String> {
+        let Some(names) = &self.names else {
+            return Err(format!(
+                "{}: its rows have no ids, which names in network.latency_file is for",
+                self.file
+            ));
+        };
+        let renamed = names.all().iter().map(|id| {
+            ids.find(id).ok_or_else(|| format!("{}: has no id {id}, which {} has", ids.file, self.file))
+        });
+        let renamed: Names = renamed.collect::<Result<Vec<&str>, _>>()?.into_iter().collect();
+        if renamed.len() != names.len() {
+            return Err(format!("{}: several ids in {} have the same name", ids.file, self.file));
+        }
+        self.names = Some(Arc::new(renamed));
+        Ok(())
+    }
+
+    /// An empty table; `names` say how large it is.
+    pub(super) fn of_names(file: &str, names: Names) -> Result<Self, String> {
+        let size = names.len();
+        let mut table = Self::of_size(file, size)?;
+        table.names = Some(Arc::new(names));
+        Ok(table)
+    }
+
+    /// An empty table without names.
+    fn of_size(file: &str, size: usize) -> Result<Self, String> {
+        if size > ROWS_MAX {
+            return Err(format!("{file}: has {size} rows; at most {ROWS_MAX}"));
+        }
+        let (names, notes) = (None, Vec::new());
+        Ok(Self { file: file.to_owned(), names, size, nanos: vec![MISSING; size * size].into(), notes })
+    }
+
+    pub(super) fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
+        // Nobody else has it while it is being filled.
+        Arc::make_mut(&mut self.nanos)[from * self.size + to] = nanos.unwrap_or(MISSING);
+    }
+
+    fn get(&self, from: usize, to: usize) -> Option<u32> {
+        Some(self.nanos[from * self.size + to]).filter(|nanos| *nanos != MISSING)
+    }
+
+    /// A pair that the file has one direction of has it in both.
+    fn mirror(&mut self) {
+        for from in 0..self.size {
+            for to in 0..from {
+                match (self.get(from, to), self.get(to, from)) {
+                    (None, Some(other)) => self.set(from, to, Some(other)),
+                    (Some(other), None) => self.set(to, from, Some(other)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// How many rows it has.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// What its rows are called; `None` if the file does not say.
+    pub fn names(&self) -> Option<&Arc<Names>> {
+        self.names.as_ref()
+    }
+
+    /// What was done with it that whoever wrote it may not expect.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn name(&self, row: usize) -> String {
+        self.names.as_ref().map_or_else(|| row.to_string(), |names| names.all()[row].clone())
+    }
+
+    /// The latencies between hosts, each of which has a row (see [`rows_of_hosts`](Self::rows_of_hosts)).
+    ///
+    /// # Errors
+    /// A latency is 0, or missing and `others` is not given; the message names the pair.
+    pub fn between_hosts(&self, rows: &[usize], spec: &LatencyFile) -> Result<PairLatencies, String> {
+        let few = || format!("{}: has less than two rows", self.file);
+        if rows.iter().copied().eq(0..self.size) && self.is_complete() {
+            return PairLatencies::new(self.size, Arc::clone(&self.nanos)).ok_or_else(few);
+        }
+        let mut nanos = Vec::with_capacity(rows.len() * rows.len());
+        for from in rows {
+            for to in rows {
+                nanos.push(if from == to { 0 } else { self.latency(*from, *to, spec.others)? });
+            }
+        }
+        PairLatencies::new(rows.len(), nanos).ok_or_else(few)
+    }
+
+    /// Whether all pairs of different rows have a latency.
+    fn is_complete(&self) -> bool {
+        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
+        let is_one = |nanos: &u32| *nanos != 0 && *nanos != MISSING;
+        rows.into_iter().all(|(row, all)| all[..row].iter().chain(&all[row + 1..]).all(is_one))
+    }
+
+    /// The latencies between regions, each of which has a row.
+    ///
+    /// # Errors
+    /// As of [`between_hosts`](Self::between_hosts); within a region without `within`, too.
+    pub fn between_regions(&self, rows: &[usize], spec: &LatencyFile) -> Result<Vec<Vec<Span>>, String> {
+        let one = |from: usize, to: usize| {
+            if let Some(within) = spec.within.filter(|_| from == to) {
+                return Ok(within);
+            }
+            if from == to && self.get(from, to).is_none_or(|nanos| nanos == 0) {
+                return Err(format!(
+                    "{}: has no latency between hosts in {}; give one with within = \"10 ms\" in network.latency_file",
+                    self.file,
+                    self.name(from)
+                ));
+            }
+            self.latency(from, to, spec.others).map(|nanos| Span::from_nanos(u64::from(nanos)))
+        };
+        rows.iter().map(|from| rows.iter().map(|to| one(*from, *to)).collect()).collect()
+    }
+
+    fn latency(&self, from: usize, to: usize, others: Option<Span>) -> Result<u32, String> {
+        let pair = || format!("from {} to {}", self.name(from), self.name(to));
+        match (self.get(from, to), others) {
+            (Some(0), _) => Err(format!(
+                "{}: the latency {} is 0; between different hosts it must be positive (the simulator's least is {LATENCY_FLOOR:?})",
+                self.file,
+                pair()
+            )),
+            (Some(nanos), _) => Ok(nanos),
+            (None, Some(others)) => Cells::whole(Some(others.nanos() as f64))
+                .map(Option::unwrap_or_default)
+                .map_err(|why| format!("others in network.latency_file is {why}")),
+            (None, None) => Err(format!(
+                "{}: has no latency {} ({} of {} pairs are missing); give them one with others = \"100 ms\" in network.latency_file",
+                self.file,
+                pair(),
+                self.missing(),
+                self.size * self.size.saturating_sub(1)
+            )),
+        }
+    }
+
+    /// Pairs of different rows without a latency.
+    fn missing(&self) -> usize {
+        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
+        let is_missing = |row: usize, column: usize, nanos: u32| row != column && nanos == MISSING;
+        rows.map(|(row, all)| {
+            all.iter().enumerate().filter(|(column, nanos)| is_missing(row, *column, **nanos)).count()
+        })
+        .sum()
+    }
+
+    /// The row of each host. Hosts with names are looked for by these; others have the rows that are called by their numbers, or simply
+    /// the first rows.
+    ///
+    /// # Errors
+    /// A host has no row.
+    pub fn rows_of_hosts(&self, hosts: u32, names: Option<&Names>) -> Result<Vec<usize>, String> {
+        if let (Some(own), Some(names)) = (&self.names, names) {
+            return names.all().iter().map(|name| self.row(own, "host", name)).collect();
+        }
+        if self.size < hosts as usize {
+            return Err(format!(
+                "{}: has {} rows, but there are {hosts} hosts; each needs one",
+                self.file, self.size
+            ));
+        }
+        let numbered = self.names.as_ref().and_then(|own| own.as_numbers(self.size as u32));
+        let mut rows: Vec<usize> = (0..self.size).collect();
+        for (row, number) in numbered.into_iter().flatten().enumerate() {
+            rows[number as usize] = row;
+        }
+        rows.truncate(hosts as usize);
+        Ok(rows)
+    }
+
+    /// The row of each region: by its name, or in the order of the regions if the rows have no names.
+    ///
+    /// # Errors
+    /// A region has no row.
+    pub fn rows_of_regions(&self, names: &[String]) -> Result<Vec<usize>, String> {
+        match &self.names {
+            Some(own) => names.iter().map(|name| self.row(own, "region", name)).collect(),
+            None if self.size == names.len() => Ok((0..self.size).collect()),
+            None => Err(format!(
+                "{}: has {} rows without names, but there are {} regions; give it a row for each, or names",
+                self.file,
+                self.size,
+                names.len()
+            )),
+        }
+    }
+
+    fn row(&self, own: &Names, what: &str, name: &str) -> Result<usize, String> {
+        own.find(name).map(|row| row as usize).ok_or_else(|| {
+            let meant = crate::scenario::closest(name, own.all().iter().map(String::as_str));
+            let hint = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+            format!("{}: has no row for the {what} {name}{hint}", self.file)
+        })
+    }
+}
+
+/// What the text of a file of latencies looks like.
+fn format_of(text: &str) -> LatencyFormat {
+    let start = text.trim_start();
+    if start.starts_with('<') || super::graph::is_gml(start) {
+        LatencyFormat::Graph
+    } else if start.starts_with(['{', '[']) {
+        LatencyFormat::Json
+    } else if text.contains("REGION_LIST") {
+        LatencyFormat::Simblock
+    } else if pairs::looks_so(text) {
+        LatencyFormat::Pairs
+    } else {
+        LatencyFormat::Matrix
+    }
+}
+
+/// What ids stand for.
+#[derive(Debug)]
+struct Ids {
+    file: String,
+    ids: Names,
+    names: Vec<String>,
+}
+
+impl Ids {
+    fn find(&self, id: &str) -> Option<&str> {
+        self.ids.find(id).map(|number| self.names[number as usize].as_str())
+    }
+}
+
+fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
+    let text = inputs.read(file)?;
+    let (mut ids, mut names, mut columns) = (Names::default(), Vec::new(), None);
+    rows::each(text.trim_start_matches('\u{feff}'), Some(table::delimiter(&text)), |line, cells| {
+        let wrong = |what: String| format!("{file}:{line}: {what}");
+        let Some((id, name)) = columns else {
+            let place = |name: &str| cells.iter().position(|cell| cell.eq_ignore_ascii_case(name));
+            let (Some(id), Some(name)) = (place("id"), place("name")) else {
+                return Err(wrong(format!(
+                    "found \"{}\", expected a header with id and name",
+                    cells.join(",")
+                )));
+            };
+            columns = Some((id, name));
+            return Ok(());
+        };
+        let (Some(id), Some(name)) = (cells.get(id), cells.get(name)) else {
+            return Err(wrong("has no id or no name".to_owned()));
+        };
+        if ids.number(id) as usize != names.len() {
+            return Err(wrong(format!("the id {id} is there twice")));
+        }
+        names.push((*name).to_owned());
+        Ok(())
+    })
+    .map_err(|error| if error.starts_with(file) { error } else { format!("{file}: {error}") })?;
+    Ok(Ids { file: file.to_owned(), ids, names })
+}
+
+#[cfg(test)]
+mod tests;

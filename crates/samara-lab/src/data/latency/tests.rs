@@ -1,0 +1,217 @@
+use super::*;
+use crate::scenario::{LatencyKind, LatencyUnit};
+
+fn spec() -> LatencyFile {
+    LatencyFile {
+        file: "l".to_owned(),
+        kind: LatencyKind::OneWay,
+        unit: Some(LatencyUnit::Milliseconds),
+        of: None,
+        format: None,
+        column: None,
+        names: None,
+        within: None,
+        others: None,
+    }
+}
+
+fn read(spec: &LatencyFile, text: &str) -> Result<Arc<LatencyTable>, String> {
+    LatencyTable::read(spec, &Inputs::default().with("l", text))
+}
+
+/// Milliseconds and names.
+fn table(text: &str) -> (Vec<Option<f64>>, Option<Vec<String>>) {
+    let table = read(&spec(), text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let nanos = (0..table.size).flat_map(|from| (0..table.size).map(move |to| (from, to)));
+    let values = nanos.map(|(from, to)| table.get(from, to).map(|nanos| f64::from(nanos) / 1e6));
+    (values.collect(), table.names().map(|names| names.all().to_vec()))
+}
+
+fn error(text: &str) -> String {
+    read(&spec(), text).map(|table| format!("{table:?}")).expect_err("something is wrong")
+}
+
+const VALUES: [Option<f64>; 4] = [Some(1.0), Some(20.5), Some(30.0), Some(0.0)];
+
+#[test]
+fn matrices_of_all_kinds_are_the_same() {
+    let named = Some(vec!["eu".to_owned(), "us".to_owned()]);
+    for text in [
+        ",eu,us\neu,1,20.5\nus,30,0\n",
+        "region,eu,us\nus,30,0\neu,1,20.5\n",
+        "eu us\neu 1 20.5\nus 30 0\n",
+        "eu,us\n1,20.5\n30,0\n",
+        "\u{feff}\teu\tus\neu\t1 ms\t20500 us\nus\t0.03 s\t0\n",
+        "# measured at noon\n\neu;us\n1;20.5\n30;0\n",
+        r#"{"eu": {"eu": 1, "us": 20.5}, "us": {"eu": "30 ms", "us": 0}}"#,
+        r#"{"unit": 1, "data": {"eu": {"eu": 1, "us": 20.5}, "us": {"eu": 30, "us": 0}}}"#,
+        r#"List<String> REGION_LIST = new ArrayList<>(Arrays.asList("eu", "us"));
+           // LATENCY[i][j] is average latency from REGION_LIST[i] to REGION_LIST[j]
+           private static final long[][] LATENCY_2019 = {
+             {1, 20.5},
+             {30, 0}};"#,
+        "source,destination,timestamp,min,avg,max\neu,eu,t,0,1,2\neu,us,t,0,20.5,2\nus,eu,t,0,30,2\nus,us,t,0,0,0\n",
+        "from,to,rtt_us\neu,eu,1000\neu,us,20500\nus,eu,30000\nus,us,0\n",
+        "eu eu 1\neu us 20.5\nus eu 30\nus us 0\n",
+    ] {
+        assert_eq!(table(text), (VALUES.to_vec(), named.clone()), "{text}");
+    }
+    assert_eq!(table("1 20.5\n30 0\n"), (VALUES.to_vec(), None));
+    assert_eq!(table("[[1, 20.5], [30, 0]]"), (VALUES.to_vec(), None));
+    // p2psim: microseconds.
+    let king = LatencyFile { unit: Some(LatencyUnit::Microseconds), ..spec() };
+    let text = "topology E2EGraph\nfailure_model NullFailureModel\n\nnode 1\nnode 2\n1,2 72000\n";
+    let read = read(&king, text).expect("is right");
+    assert_eq!((read.get(0, 1), read.get(1, 0), read.get(0, 0)), (Some(72_000_000), Some(72_000_000), None));
+}
+
+#[test]
+fn names_may_be_numbers() {
+    let (values, names) = table(",0,1\n0,1,20.5\n1,30,0\n");
+    assert_eq!((values, names), (VALUES.to_vec(), Some(vec!["0".to_owned(), "1".to_owned()])));
+    // North America is no missing value.
+    assert_eq!(table(",NA,EU\nNA,1,20.5\nEU,30,0\n").1, Some(vec!["NA".to_owned(), "EU".to_owned()]));
+}
+
+#[test]
+fn round_trips_count_half() {
+    let spec = LatencyFile { kind: LatencyKind::RoundTrip, ..spec() };
+    let table = read(&spec, "a b 25\n").expect("is right");
+    assert_eq!(table.get(1, 0), Some(12_500_000));
+}
+
+#[test]
+fn repeated_pairs_have_the_mean_and_one_direction_stands_for_both() {
+    let read = read(&spec(), "source,destination,avg\na,b,10\na,b,20\nb,c,5\nc,b,7\n").expect("is right");
+    assert_eq!((read.get(0, 1), read.get(1, 0)), (Some(15_000_000), Some(15_000_000)));
+    assert_eq!((read.get(1, 2), read.get(2, 1)), (Some(5_000_000), Some(7_000_000)));
+    assert_eq!(read.notes(), ["l: 1 pairs are there several times; their mean counts"]);
+}
+
+#[test]
+fn ids_are_renamed() {
+    let spec = LatencyFile { names: Some("servers.csv".to_owned()), ..spec() };
+    let read = |servers: &str| {
+        let inputs =
+            Inputs::default().with("l", "source,destination,avg\n7,9,10\n").with("servers.csv", servers);
+        LatencyTable::read(&spec, &inputs)
+    };
+    let table = read("\"id\",\"name\",\"latitude\"\n9,Oslo,59.9\n7,\"Bonn, old\",50\n").expect("is right");
+    assert_eq!(
+        table.names().map(|names| names.all()),
+        Some(["Bonn, old".to_owned(), "Oslo".to_owned()].as_slice())
+    );
+    assert_eq!(read("id,name\n9,Oslo\n"), Err("servers.csv: has no id 7, which l has".to_owned()));
+    assert_eq!(
+        read("number,name\n"),
+        Err("servers.csv:1: found \"number,name\", expected a header with id and name".to_owned())
+    );
+}
+
+#[test]
+fn hosts_find_their_rows() {
+    let table = read(&spec(), ",b,a,c\nb,0,1,2\na,3,0,4\nc,5,6,0\n").expect("is right");
+    let names: Names = ["a", "b"].into_iter().collect();
+    assert_eq!(table.rows_of_hosts(2, Some(&names)), Ok(vec![1, 0]));
+    assert_eq!(table.rows_of_hosts(3, None), Ok(vec![0, 1, 2]), "no names: in the order of rows");
+    assert_eq!(
+        table.rows_of_hosts(4, None),
+        Err("l: has 3 rows, but there are 4 hosts; each needs one".to_owned())
+    );
+    let names: Names = ["aa"].into_iter().collect();
+    assert_eq!(
+        table.rows_of_hosts(1, Some(&names)),
+        Err("l: has no row for the host aa; did you mean a?".to_owned())
+    );
+    let numbered = read(&spec(), ",1,0\n1,0,5\n0,6,0\n").expect("is right");
+    let rows = numbered.rows_of_hosts(2, None).expect("two rows");
+    let pairs = numbered.between_hosts(&rows, &spec()).expect("all there");
+    assert_eq!(pairs.get(0, 1).as_millis(), 6, "by number, whatever the order");
+}
+
+#[test]
+fn regions_need_a_latency_within() {
+    let names = ["us".to_owned(), "eu".to_owned()];
+    let table = read(&spec(), ",eu,us\neu,,40\nus,50,2\n").expect("is right");
+    let rows = table.rows_of_regions(&names).expect("both are there");
+    let error = table.between_regions(&rows, &spec()).expect_err("not within eu");
+    assert_eq!(
+        error,
+        "l: has no latency between hosts in eu; give one with within = \"10 ms\" in network.latency_file"
+    );
+    let spec = LatencyFile { within: Some(Span::from_millis(9)), ..spec() };
+    let latency = table.between_regions(&rows, &spec).expect("all there");
+    let ms: Vec<f64> = latency.iter().flatten().map(|span| span.millis_f64()).collect();
+    assert_eq!(ms, [9.0, 50.0, 40.0, 9.0]);
+}
+
+#[test]
+fn pairs_without_a_latency_are_told_or_get_one() {
+    let table = read(&spec(), "0 10 -1\n10 0 nan\n-1 - 0\n").expect("is right");
+    let error = table.between_hosts(&[0, 1, 2], &spec()).expect_err("some are missing");
+    assert_eq!(
+        error,
+        "l: has no latency from 0 to 2 (4 of 6 pairs are missing); give them one with others = \"100 ms\" in network.latency_file"
+    );
+    let spec = LatencyFile { others: Some(Span::from_millis(100)), ..spec() };
+    let pairs = table.between_hosts(&[0, 1, 2], &spec).expect("all have one");
+    assert_eq!((pairs.get(0, 2).as_millis(), pairs.get(0, 1).as_millis()), (100, 10));
+    assert_eq!(table.between_hosts(&[0, 1], &spec).map(|pairs| pairs.hosts()), Ok(2));
+}
+
+#[test]
+fn no_latency_is_0_or_hours() {
+    let table = read(&spec(), "0 0\n5 0\n").expect("is right");
+    assert_eq!(
+        table.between_hosts(&[0, 1], &spec()),
+        Err("l: the latency from 0 to 1 is 0; between different hosts it must be positive (the simulator's least is 50µs)".to_owned())
+    );
+    assert_eq!(
+        error("1 5000\n1 1\n"),
+        "l:1: to 1: a one-way latency of 5.0 s; at most 4.29 s, is the unit right?"
+    );
+}
+
+#[test]
+fn mistakes_have_their_lines() {
+    assert_eq!(error("a,b\n1,2\n3\n"), "l:3: found 1 latencies, expected 2, as many as there are columns");
+    assert_eq!(error(",a,b\na,1,2\n"), "l: has 1 rows and 2 columns; the row of b is missing");
+    assert_eq!(error(",a,b\na,1,2\na,1,2\n"), "l:3: the row a is there twice");
+    assert_eq!(
+        error(",a,b\na,1,2\nc,1,2\n"),
+        "l:3: there is a row c, but no such column; expected the same names"
+    );
+    assert_eq!(error("1,2\n3,4\n5,6\n"), "l:3: more rows than the 2 columns");
+    assert!(error("a,b\n1,x\n2,3\n").starts_with("l:2: to b: found \"x\", which is no latency: "));
+    assert_eq!(error("\n"), "l: has less than two lines; expected a square matrix of latencies");
+    assert_eq!(
+        error("source,destination,color\na,b,3\n"),
+        "l:1: none of the columns source, destination, color is known for a latency (latency, rtt, avg, average, mean, median, p50, \
+         ping, delay, avg_rtt); name it with column in network.latency_file"
+    );
+    assert_eq!(error("{\"a\": {\"b\": 1}}"), "l: from a to b: b has no row of its own");
+    assert_eq!(error("[[1, 2], [3]]"), "l: row 1 has 1 values, expected 2");
+    assert!(error("{\"a\": 1}").contains("expected an object of objects"));
+    assert_eq!(
+        error("REGION_LIST = \"a\", \"b\";\nLATENCY = {{1}};"),
+        "l:2: the matrix of latencies has 1 rows, and there are 2 regions; expected a row and a column for each"
+    );
+    let column = LatencyFile { column: Some("avg".to_owned()), ..spec() };
+    assert_eq!(
+        read(&column, "1 2\n3 4\n").map(|table| table.size()),
+        Err("l: is no list of pairs, and column = \"avg\" in network.latency_file is for these; remove it, or say format = \"pairs\""
+            .to_owned())
+    );
+    let far = LatencyFile { others: Some(Span::from_millis(5_000)), ..spec() };
+    let table = read(&far, "0 -\n- 0\n").expect("is right");
+    assert_eq!(
+        table.between_hosts(&[0, 1], &far),
+        Err("others in network.latency_file is a one-way latency of 5.0 s; at most 4.29 s, is the unit right?".to_owned())
+    );
+    let bare = LatencyFile { unit: None, ..spec() };
+    assert_eq!(
+        read(&bare, "1 2\n3 4\n"),
+        Err("l:1: to 0: found 1, which has no unit; say which with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
+            .to_owned())
+    );
+}

@@ -1,0 +1,434 @@
+//! Brings in the files that take the place of keys: each point of a scenario that is loaded fits its files.
+
+use std::sync::Arc;
+
+use samara_sim::Latency;
+
+use super::error::{Problem, line_of};
+use super::{LatencyOf, Placed, Regions, Scenario, TopologyKind};
+use crate::data::hosts::HostTable;
+use crate::data::latency::LatencyTable;
+use crate::data::weights::RegionWeights;
+use crate::data::{Inputs, PREFIX};
+use crate::units::Span;
+use crate::{network, topology};
+
+/// Keys of files, and the keys that they take the place of. Where a run, a sweep or the command line sets the file, these are gone; where one
+/// table has both, it is a mistake.
+const REPLACED: [(&str, &[&str]); 3] = [
+    ("network.latency_file", &["network.latency", "network.regions.latency"]),
+    (
+        "network.hosts_file",
+        &[
+            "network.class",
+            "network.bandwidth",
+            "network.uplink",
+            "network.downlink",
+            "network.validation_time",
+        ],
+    ),
+    ("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"]),
+];
+/// More keys that a scenario with files may leave out.
+const LEFT_OUT: [&str; 2] = ["network.nodes", "messages.size"];
+
+/// Removes what a key takes the place of that is about to be set.
+pub(super) fn make_way(table: &mut toml::Table, key: &str) {
+    let is_it = |file: &str| key == file || key.strip_prefix(file).is_some_and(|rest| rest.starts_with('.'));
+    for (_, replaced) in REPLACED.iter().filter(|(file, _)| is_it(file)) {
+        for key in *replaced {
+            remove(table, key);
+        }
+    }
+}
+
+/// A scenario as TOML. Defaults of keys that files may take the place of are left out, so that it can be read again.
+pub(super) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
+    let text = toml::to_string_pretty(scenario).map_err(|error| error.to_string())?;
+    if !has_files {
+        return Ok(text);
+    }
+    let parse = |text: &str| text.parse::<toml::Table>().map_err(|error| error.to_string());
+    let plain = Scenario {
+        network: super::Network::default(),
+        messages: Some(super::Messages::default()),
+        ..scenario.clone()
+    };
+    let (mut table, defaults) =
+        (parse(&text)?, parse(&toml::to_string(&plain).map_err(|error| error.to_string())?)?);
+    for key in REPLACED.iter().flat_map(|(_, replaced)| *replaced).chain(&LEFT_OUT) {
+        if get(&table, key) == get(&defaults, key) {
+            remove(&mut table, key);
+        }
+    }
+    toml::to_string_pretty(&table).map_err(|error| error.to_string())
+}
+
+fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
+    let mut parts = key.split('.');
+    let first = table.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
+
+fn remove(table: &mut toml::Table, key: &str) {
+    let Some((parents, last)) = key.rsplit_once('.') else { return };
+    let mut current = Some(table);
+    for part in parents.split('.') {
+        current = current.and_then(|table| table.get_mut(part)?.as_table_mut());
+    }
+    if let Some(table) = current {
+        table.remove(last);
+    }
+}
+
+impl Scenario {
+    /// The files that it needs to run, those of Samara (`builtin:`) included: key and file.
+    pub fn files(&self) -> Vec<(&'static str, &str)> {
+        let network = &self.network;
+        let latencies = network.latency_file.as_ref();
+        let named = [
+            ("network.topology.file", network.topology.file.as_ref()),
+            ("workload.custody_file", self.workload.custody_file.as_ref()),
+            ("network.hosts_file", network.hosts_file.as_ref()),
+            ("network.latency_file", latencies.map(|spec| &spec.file)),
+            ("network.latency_file.names", latencies.and_then(|spec| spec.names.as_ref())),
+            (
+                "network.regions.weights_file",
+                network.regions.as_ref().and_then(|regions| regions.weights_file.as_ref()),
+            ),
+            ("messages.file", self.messages.as_ref().and_then(|messages| messages.file.as_ref())),
+        ];
+        named.into_iter().filter_map(|(key, file)| Some((key, file?.as_str()))).collect()
+    }
+
+    /// The files that it needs to run, but for those that come with Samara, each once.
+    pub fn own_files(&self) -> Vec<String> {
+        let mut files: Vec<String> = Vec::new();
+        for (_, file) in self.files() {
+            if !file.starts_with(PREFIX) && !files.iter().any(|known| known == file) {
+                files.push(file.to_owned());
+            }
+        }
+        files
+    }
+}
+
+/// A scenario whose files have been read.
+pub(super) struct Resolved {
+    pub(super) scenario: Scenario,
+    /// What was done with files that whoever wrote them may not expect.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads the files of a scenario: counts hosts, fills in regions, and checks that everything fits. `given` is the table that it was made of.
+pub(super) fn resolve(
+    scenario: Scenario,
+    given: &toml::Table,
+    text: &str,
+    inputs: &Inputs,
+) -> Result<Resolved, Vec<Problem>> {
+    let mut work = Work { scenario, given, text, inputs, notes: Vec::new(), problems: Vec::new() };
+    // Each step needs what those before have found.
+    let _ = work.conflicts().and_then(|()| work.all());
+    if work.problems.is_empty() {
+        work.notes.dedup();
+        Ok(Resolved { scenario: work.scenario, notes: work.notes })
+    } else {
+        Err(work.problems)
+    }
+}
+
+/// Problems have been noted.
+struct Wrong;
+
+struct Work<'a> {
+    scenario: Scenario,
+    given: &'a toml::Table,
+    text: &'a str,
+    inputs: &'a Inputs,
+    notes: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+impl Work<'_> {
+    fn wrong(&mut self, key: &str, message: impl Into<String>) {
+        let (line, message) = (line_of(self.text, key), message.into());
+        self.problems.push(Problem { key: Some(key.to_owned()), line, message });
+    }
+
+    /// The value, unless something is wrong with a key.
+    fn at<T>(&mut self, key: &str, result: Result<T, String>) -> Result<T, Wrong> {
+        result.map_err(|message| self.wrong(key, message)).map_err(|()| Wrong)
+    }
+
+    fn is_given(&self, key: &str) -> bool {
+        get(self.given, key).is_some()
+    }
+
+    /// Whether there are hosts besides those that are counted by `network.nodes`.
+    fn has_other_hosts(&self) -> bool {
+        self.scenario.workload.observer || self.scenario.relay.is_some()
+    }
+
+    /// Whether hosts have the links of a topology.
+    fn has_topology(&self) -> bool {
+        let Scenario { group, handover, relay, .. } = &self.scenario;
+        group.is_none() && handover.is_none() && relay.is_none()
+    }
+
+    fn conflicts(&mut self) -> Result<(), Wrong> {
+        for (file, replaced) in REPLACED {
+            // Rates of hosts depend on what the file has: see `hosts`.
+            let always = |key: &&&str| file != "network.hosts_file" || **key == "network.class";
+            if !self.is_given(file) {
+                continue;
+            }
+            for key in replaced.iter().filter(always) {
+                if self.is_given(key) {
+                    self.wrong(key, format!("there is {file}, too, which takes its place; keep one of them"));
+                }
+            }
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(Wrong) }
+    }
+
+    fn all(&mut self) -> Result<(), Wrong> {
+        let hosts = self.hosts()?;
+        self.graph()?;
+        self.regions(hosts.as_deref())?;
+        self.latencies(hosts.as_deref())?;
+        self.messages()
+    }
+
+    /// Reads the file of hosts, and counts hosts.
+    fn hosts(&mut self) -> Result<Option<Arc<HostTable>>, Wrong> {
+        let Some(file) = self.scenario.network.hosts_file.clone() else { return Ok(None) };
+        let key = "network.hosts_file";
+        let table = HostTable::read(&file, self.inputs);
+        let table = self.at(key, table)?;
+        let columns = [
+            ("uplink", table.uplink.is_some()),
+            ("downlink", table.downlink.is_some()),
+            ("validation_time", table.validation.is_some()),
+        ];
+        for (column, _) in columns.into_iter().filter(|(_, there)| *there) {
+            let keys = [format!("network.{column}"), "network.bandwidth".to_owned()];
+            let rates = if column == "validation_time" { 1 } else { 2 };
+            for replaced in &keys[..rates] {
+                if self.is_given(replaced) && !self.has_other_hosts() {
+                    self.wrong(
+                        replaced,
+                        format!("{file} has a column {column}, which takes its place; keep one of them"),
+                    );
+                }
+            }
+        }
+        self.count(key, &file, table.count)?;
+        if self.problems.is_empty() { Ok(Some(table)) } else { Err(Wrong) }
+    }
+
+    /// A file has so many hosts: they are counted by it, or the number that is given must be the same.
+    fn count(&mut self, key: &str, file: &str, count: u32) -> Result<(), Wrong> {
+        let nodes = self.scenario.network.nodes;
+        if !self.is_given("network.nodes") {
+            self.scenario.network.nodes = count;
+        } else if nodes != count {
+            self.wrong(
+                key,
+                format!("{file} has {count} hosts, but network.nodes = {nodes}; remove that, or make them the same"),
+            );
+            return Err(Wrong);
+        }
+        Ok(())
+    }
+
+    /// Reads the graph, and counts hosts by it, if nothing else does.
+    fn graph(&mut self) -> Result<(), Wrong> {
+        let topology = &self.scenario.network.topology;
+        let Some(file) = topology.file.clone().filter(|_| topology.kind == TopologyKind::File) else {
+            return Ok(());
+        };
+        if !self.has_topology() {
+            return Ok(());
+        }
+        let key = "network.topology.file";
+        if !self.is_given("network.nodes") && self.scenario.network.hosts_file.is_none() {
+            let nodes = topology::nodes_of(&file, self.inputs);
+            self.scenario.network.nodes = self.at(key, nodes)?;
+        }
+        let read = topology::read_file(&self.scenario, self.inputs);
+        let (_, notes) = self.at(key, read)?;
+        self.notes.extend(notes);
+        Ok(())
+    }
+
+    /// Fills in names, weights and latencies of regions.
+    fn regions(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
+        let hosts = hosts.and_then(|table| Some((table, table.region.as_deref()?)));
+        let network = &mut self.scenario.network;
+        if let Some(spec) = &mut network.latency_file {
+            let has_regions = hosts.is_some() || network.regions.is_some();
+            spec.of.get_or_insert(if has_regions { LatencyOf::Regions } else { LatencyOf::Hosts });
+        }
+        let spec = network.latencies_of(LatencyOf::Regions).cloned();
+        let has_regions = hosts.is_some() || network.regions.is_some();
+        if !has_regions && spec.is_some() {
+            self.wrong(
+                "network.latency_file",
+                "is of regions, and there are none; say which hosts are in which, by a column region in network.hosts_file or by \
+                 weights in [network.regions]",
+            );
+            return Err(Wrong);
+        }
+        if network.regions.is_none() && spec.is_none() {
+            // Regions of hosts without latencies of their own are names only.
+            return Ok(());
+        }
+        let mut regions = network.regions.take().unwrap_or_else(|| Regions {
+            names: Vec::new(),
+            weights: Vec::new(),
+            weights_file: None,
+            placed: Placed::Drawn,
+            latency: Vec::new(),
+            gateway: None,
+            gateway_queue: super::Queue::default(),
+        });
+        self.weights(&mut regions, hosts)?;
+        if let Some(spec) = &spec {
+            let key = "network.latency_file";
+            let table = LatencyTable::read(spec, self.inputs);
+            let table = self.at(key, table)?;
+            if regions.names.is_empty()
+                && let Some(names) = table.names()
+            {
+                regions.names = names.all().to_vec();
+            }
+            let latency =
+                table.rows_of_regions(&regions.names).and_then(|rows| table.between_regions(&rows, spec));
+            regions.latency = self.at(key, latency)?;
+            self.notes.extend(table.notes().iter().cloned());
+            self.scenario.network.latency = mean(&regions).unwrap_or(self.scenario.network.latency);
+        }
+        self.scenario.network.regions = Some(regions);
+        Ok(())
+    }
+
+    /// Which regions there are, and how many hosts are in each.
+    fn weights(&mut self, regions: &mut Regions, hosts: Option<(&HostTable, &[u16])>) -> Result<(), Wrong> {
+        let has_own = !regions.weights.is_empty() || regions.weights_file.is_some();
+        if let Some((table, region_of)) = hosts {
+            if has_own || regions.placed != Placed::Drawn {
+                self.wrong(
+                    "network.regions",
+                    "network.hosts_file says which hosts are in which region; remove weights and placed here",
+                );
+                return Err(Wrong);
+            }
+            if regions.names.is_empty() {
+                regions.names.clone_from(&table.regions);
+            }
+            let count = |name: &String| {
+                let number = table.regions.iter().position(|own| own == name);
+                region_of.iter().filter(|region| Some(usize::from(**region)) == number).count() as f64
+            };
+            regions.weights = regions.names.iter().map(count).collect();
+        }
+        if let Some(file) = &regions.weights_file {
+            let key = "network.regions.weights_file";
+            if !regions.names.is_empty() || !regions.weights.is_empty() {
+                self.wrong(key, "there are names or weights, too; keep one of them");
+                return Err(Wrong);
+            }
+            let read = RegionWeights::read(file, self.inputs);
+            let read = self.at(key, read)?;
+            (regions.names, regions.weights) = (read.names.clone(), read.weights.clone());
+        }
+        Ok(())
+    }
+
+    /// Checks latencies between hosts, and counts hosts by them, if nothing else does.
+    fn latencies(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
+        let Some(spec) = self.scenario.network.latencies_of(LatencyOf::Hosts).cloned() else {
+            return self.regions_fit(hosts);
+        };
+        let key = "network.latency_file";
+        if self.has_other_hosts() || self.scenario.handover.is_some() {
+            self.wrong(
+                key,
+                "has latencies between the counted hosts only, and there are others (an observer, who sends batches); use latencies of \
+                 regions, or network.latency",
+            );
+            return Err(Wrong);
+        }
+        if self.scenario.network.regions.is_some() {
+            self.wrong(
+                "network.regions",
+                "have latencies of their own, and network.latency_file is of hosts; keep one of them, or use of = \"regions\"",
+            );
+            return Err(Wrong);
+        }
+        if spec.within.is_some() {
+            self.wrong(key, "within is the latency within a region, and this file is of hosts; remove it");
+            return Err(Wrong);
+        }
+        let table = LatencyTable::read(&spec, self.inputs);
+        let table = self.at(key, table)?;
+        self.notes.extend(table.notes().iter().cloned());
+        let is_counted = self.is_given("network.nodes")
+            || hosts.is_some()
+            || (self.has_topology() && self.scenario.network.topology.kind == TopologyKind::File);
+        if !is_counted {
+            self.scenario.network.nodes = table.size() as u32;
+        }
+        let nodes = self.scenario.network.nodes;
+        if table.size() > nodes as usize {
+            self.notes.push(format!("{}: {nodes} of its {} rows are used", spec.file, table.size()));
+        }
+        let latency = network::latency(&self.scenario, self.inputs, nodes);
+        if let Latency::Pairs(pairs) = self.at(key, latency)? {
+            self.scenario.network.latency = Span::from_nanos(pairs.mean().as_nanos() as u64);
+        }
+        Ok(())
+    }
+
+    /// Hosts are in regions that are there.
+    fn regions_fit(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
+        let Some((table, region)) = hosts.and_then(|table| Some((table, table.region.as_deref()?))) else {
+            return Ok(());
+        };
+        let fit = network::listed_regions(&self.scenario, table, region, table.count);
+        self.at("network.hosts_file", fit).map(drop)
+    }
+
+    /// Reads the file of messages; it says how many there are in a second.
+    fn messages(&mut self) -> Result<(), Wrong> {
+        let Some(messages) = self.scenario.messages.clone().filter(|messages| messages.file.is_some()) else {
+            return Ok(());
+        };
+        let table = messages.table(&self.scenario, self.inputs);
+        let table = self.at("messages.file", table)?;
+        if table.sizes.is_some() && self.is_given("messages.size") {
+            self.wrong("messages.size", "messages.file has a column size, which takes its place; keep one");
+            return Err(Wrong);
+        }
+        let duration = Span::from_nanos(table.at.last().copied().unwrap_or(0));
+        let seconds = (duration.millis_f64() / 1e3).max(1.0);
+        let rate = table.at.len() as f64 / seconds;
+        self.scenario.messages = Some(super::Messages { rate, duration, ..messages });
+        Ok(())
+    }
+}
+
+/// The mean latency between two hosts, for whatever needs one figure for a network.
+fn mean(regions: &Regions) -> Option<Span> {
+    let weights: &[f64] = &regions.weights;
+    if weights.len() != regions.latency.len() {
+        return None;
+    }
+    let total: f64 = weights.iter().sum();
+    let rows = regions.latency.iter().zip(weights);
+    let sum: f64 = rows
+        .flat_map(|(row, from)| row.iter().zip(weights).map(move |(one, to)| from * to * one.nanos() as f64))
+        .sum();
+    (total > 0.0).then(|| Span::from_nanos((sum / (total * total)) as u64))
+}

@@ -1,0 +1,405 @@
+//! Networks and workloads from files: the same as if the scenario said it, or a clear error.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use proptest::prelude::*;
+use samara_engine::{NodeRng, Purpose};
+use samara_lab::data::Inputs;
+use samara_lab::network;
+use samara_lab::results::RunResult;
+use samara_lab::run::{Plan, RunOptions, run};
+use samara_lab::scenario::{Loaded, Overrides, load_source};
+use samara_lab::sweep::plan;
+use samara_lab::topology;
+
+const NODES: u32 = 16;
+
+/// A stream of messages in a network of 16 nodes, with more keys of the network.
+fn scenario(network: &str, messages: &str, rest: &str) -> String {
+    format!(
+        "[scenario]\nname = \"small\"\ntitle = \"\"\n[network]\n{network}\n[network.topology]\ndegree = 6\n[messages]\n{messages}\n\
+         warm_up = \"6 s\"\ncool_down = \"10 s\"\n{rest}\n"
+    )
+}
+
+const MESSAGES: &str = "rate = 10.0\nduration = \"2 s\"\nsize = \"700 B\"";
+
+fn load(text: &str, inputs: Inputs) -> Loaded {
+    load_source("small.toml", text, inputs, &Overrides::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn error(text: &str, inputs: Inputs) -> String {
+    load_source("small.toml", text, inputs, &Overrides::default())
+        .expect_err("something is wrong")
+        .to_string()
+}
+
+fn digests(loaded: &Loaded, threads: usize) -> Vec<String> {
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, inputs: &loaded.inputs, stop: &stop };
+    let digest = |point| {
+        let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        RunResult::of(&measured).run().digest.clone()
+    };
+    loaded.points.iter().map(digest).collect()
+}
+
+fn digest(text: &str, inputs: Inputs) -> String {
+    digests(&load(text, inputs), 1).remove(0)
+}
+
+/// What everything else is compared with.
+fn plain() -> String {
+    digest(
+        &scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""),
+        Inputs::default(),
+    )
+}
+
+/// A matrix of latencies in milliseconds.
+fn matrix(size: u32, latency: impl Fn(u32, u32) -> f64) -> String {
+    let row = |from| (0..size).map(|to| latency(from, to).to_string()).collect::<Vec<_>>().join(",") + "\n";
+    (0..size).map(row).collect()
+}
+
+const LATENCY: &str = "latency_file = { file = \"latency.csv\", unit = \"ms\", kind = \"one-way\" }";
+
+#[test]
+fn hosts_from_a_table_are_as_if_the_scenario_said_it() {
+    // In any order.
+    let rows = (0..NODES).rev().map(|host| format!("{host},10,20 Mbit/s,0 ms\n"));
+    let table = format!("host,uplink_mbps,downlink,validation_time\n{}", rows.collect::<String>());
+    let text = scenario("hosts_file = \"hosts.csv\"\nlatency = \"30 ms\"", MESSAGES, "");
+    assert_eq!(digest(&text, Inputs::default().with("hosts.csv", table.clone())), plain());
+    let slower = table.replace("\n3,10,", "\n3,9,");
+    assert_ne!(digest(&text, Inputs::default().with("hosts.csv", slower)), plain());
+}
+
+#[test]
+fn one_latency_for_all_pairs_is_that_of_a_constant() {
+    let text = scenario(&format!("{LATENCY}\nuplink = \"10 Mbit/s\""), MESSAGES, "");
+    let inputs = |latency: f64| Inputs::default().with("latency.csv", matrix(NODES, |_, _| latency));
+    let loaded = load(&text, inputs(30.0));
+    assert_eq!(loaded.points[0].scenario.network.nodes, NODES, "as many as it has rows");
+    assert_eq!(digests(&loaded, 1), [plain()]);
+    assert_eq!(digests(&loaded, 4), [plain()]);
+    let back = text.replace("one-way", "round-trip").replace("\"ms\"", "\"us\"");
+    assert_eq!(digest(&back, inputs(60_000.0)), plain());
+}
+
+#[test]
+fn latencies_of_pairs_are_those_of_their_regions() {
+    let regions = "nodes = 16\n[network.regions]\nnames = [\"eu\", \"us\"]\nweights = [3, 1]\nplaced = \"in-order\"\n\
+                   latency = [[\"5 ms\", \"40 ms\"], [\"45 ms\", \"8 ms\"]]";
+    let by_regions = digest(&scenario(regions, MESSAGES, ""), Inputs::default());
+    let region = |host: u32| usize::from(host >= 12);
+    let between = [[5.0, 40.0], [45.0, 8.0]];
+    let pairs = matrix(NODES, |from, to| between[region(from)][region(to)]);
+    let by_pairs = scenario(LATENCY, MESSAGES, "");
+    assert_eq!(digest(&by_pairs, Inputs::default().with("latency.csv", pairs)), by_regions);
+    // The same regions from two files: who is where, and how far that is. The table has a third one, and another order.
+    let hosts: String = (0..NODES).fold("host,region\n".to_owned(), |mut text, host| {
+        let _ = writeln!(text, "{host},{}", ["eu", "us"][region(host)]);
+        text
+    });
+    let table = ",us,asia,eu\nus,8,90,45\nasia,90,3,80\neu,40,80,5\n";
+    let text = scenario(&format!("hosts_file = \"hosts.csv\"\n{LATENCY}"), MESSAGES, "");
+    let inputs = Inputs::default().with("hosts.csv", hosts).with("latency.csv", table);
+    let loaded = load(&text, inputs.clone());
+    let filled = loaded.points[0].scenario.network.regions.as_ref().expect("regions");
+    assert_eq!(
+        (filled.names.as_slice(), filled.weights.as_slice()),
+        (["eu", "us"].map(str::to_owned).as_slice(), [12.0, 4.0].as_slice())
+    );
+    assert_eq!(digests(&loaded, 1), [by_regions.as_str()]);
+    // Weights from a file.
+    let weights = scenario(
+        &format!(
+            "nodes = 16\n{LATENCY}\n[network.regions]\nweights_file = \"weights.csv\"\nplaced = \"in-order\""
+        ),
+        MESSAGES,
+        "",
+    );
+    let inputs = inputs.with("weights.csv", "region,weight\neu,3\nus,1\n");
+    assert_eq!(digest(&weights, inputs), by_regions);
+}
+
+#[test]
+fn messages_from_a_table_are_as_if_they_were_drawn() {
+    let drawn = load(
+        &scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""),
+        Inputs::default(),
+    );
+    let plan = Plan::of(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap();
+    let rows = plan.times.iter().zip(&plan.publishers).zip(&plan.sizes);
+    let table: String =
+        rows.fold("at_ns,publisher,size_bytes\n".to_owned(), |mut text, ((at, publisher), size)| {
+            let _ = writeln!(text, "{},{publisher},{size}", at - 6_000_000_000);
+            text
+        });
+    let network = "nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
+    let text = scenario(network, "file = \"messages.csv\"", "");
+    let loaded = load(&text, Inputs::default().with("messages.csv", table));
+    assert_eq!(Plan::of(&loaded.points[0].scenario, &loaded.inputs, 1), Ok(plan));
+    assert_eq!(digests(&loaded, 1), [plain()]);
+    // Only when: who and how large is drawn and said as before.
+    let bare = "at_ms\n0\n250\n250\n";
+    let text = scenario(network, "file = \"messages.csv\"\nsize = \"9 kB\"", "");
+    let loaded = load(&text, Inputs::default().with("messages.csv", bare));
+    let plan = Plan::of(&loaded.points[0].scenario, &loaded.inputs, 1).unwrap();
+    assert_eq!(plan.times, [6_000_000_000, 6_250_000_000, 6_250_000_000]);
+    assert_eq!((plan.sizes, plan.publishers.len()), (vec![9_000; 3], 3));
+}
+
+#[test]
+fn sizes_of_messages_count_in_results() {
+    let text = scenario("nodes = 16", "file = \"messages.csv\"", "");
+    let table = "at_ms,publisher,size\n0,3,10 kB\n500,4,50 kB\n";
+    let loaded = load(&text, Inputs::default().with("messages.csv", table));
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
+    let measured = run(&loaded.points[0], options, |_| {}).unwrap();
+    let RunResult::Messages(result) = RunResult::of(&measured) else { panic!("messages") };
+    let metrics = &result.metrics;
+    assert_eq!((metrics.messages, metrics.delivery_ratio), (2, 1.0));
+    let payload = metrics.payload_share * metrics.bytes_down_per_node * f64::from(NODES);
+    assert!((payload / (15.0 * 60_000.0) - 1.0).abs() < 1e-9, "{payload}");
+    assert!(metrics.lower_bound_ms < metrics.dissemination_ms.unwrap().mean);
+}
+
+/// The graph that a scenario draws, in each of the formats, is the same network.
+#[test]
+fn graphs_in_all_formats_are_as_if_they_were_drawn() {
+    let network = "latency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
+    let drawn = load(&scenario(&format!("nodes = 16\n{network}"), MESSAGES, ""), Inputs::default());
+    let graph = topology::build(&drawn.points[0].scenario, &[], &drawn.inputs, 1).unwrap();
+    let lines = |between: &str, offset: u32| -> String {
+        graph.edges.iter().fold(String::new(), |mut text, (a, b)| {
+            let _ = writeln!(text, "{}{between}{}", a + offset, b + offset);
+            text
+        })
+    };
+    let nodes = |node: fn(u32) -> String| (0..NODES).map(node).collect::<String>();
+    let edges = |edge: fn(&(u32, u32)) -> String| graph.edges.iter().map(edge).collect::<String>();
+    let files = [
+        format!("dialer,listener\n{}", lines(",", 0)),
+        lines(" ", 0),
+        format!("# as SNAP has it\n{}", lines("\t", 0)),
+        format!(
+            "<graphml><graph edgedefault=\"undirected\">{}{}</graph></graphml>",
+            nodes(|node| format!("<node id=\"h{node}\"/>")),
+            edges(|(a, b)| format!("<edge source=\"h{a}\" target=\"h{b}\"/>"))
+        ),
+        format!(
+            "graph [\n{}{}]",
+            nodes(|node| format!("node [ id {node} label \"h{node}\" ]\n")),
+            edges(|(a, b)| format!("edge [ source {a} target {b} ]\n"))
+        ),
+    ];
+    for file in files {
+        let text = scenario(network, MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
+        let loaded = load(&text, Inputs::default().with("graph", file.clone()));
+        let scenario = &loaded.points[0].scenario;
+        assert_eq!(scenario.network.nodes, NODES, "{file}");
+        assert_eq!(topology::build(scenario, &[], &loaded.inputs, 1), Ok(graph.clone()), "{file}");
+        assert_eq!(digests(&loaded, 1), [plain()], "{file}");
+        let names = network::names(scenario, &loaded.inputs).unwrap();
+        assert_eq!(names.is_some(), file.contains("h15"), "numbers are no names");
+    }
+    // Counted from 1 they are names: numbers go by appearance.
+    let text = scenario(network, MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
+    let loaded = load(&text, Inputs::default().with("graph", lines(" ", 1)));
+    let names = network::names(&loaded.points[0].scenario, &loaded.inputs).unwrap().expect("names");
+    assert_eq!((names.len(), names.find(&(graph.edges[0].0 + 1).to_string())), (16, Some(0)));
+}
+
+#[test]
+fn names_lead_from_one_file_to_the_others() {
+    let network = format!("hosts_file = \"hosts.csv\"\n{LATENCY}");
+    let text = scenario(&network, "file = \"messages.csv\"", "")
+        .replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
+    let inputs = Inputs::default()
+        .with("hosts.csv", "host,uplink_mbps\noslo,1\nbonn,2\nrome,3\n")
+        .with("graph", "rome bonn\nbonn oslo\n")
+        .with("latency.csv", ",rome,oslo,bonn\nrome,0,7,8\noslo,9,0,6\nbonn,4,5,0\n")
+        .with("messages.csv", "at_ms,publisher\n0,rome\n1,oslo\n");
+    let loaded = load(&text, inputs);
+    let scenario = &loaded.points[0].scenario;
+    let hosts = network::hosts(scenario, &loaded.inputs, 3, 1).unwrap();
+    assert_eq!(hosts.names.as_ref().expect("names").all(), ["oslo", "bonn", "rome"]);
+    let samara_sim::Latency::Pairs(pairs) = &hosts.latency else { panic!("pairs") };
+    let ms = |from, to| pairs.get(from, to).as_millis();
+    assert_eq!([ms(0, 1), ms(1, 0), ms(2, 0), ms(0, 2)], [6, 5, 7, 9]);
+    assert_eq!(network::least_latency_nanos(&hosts), 4_000_000);
+    let graph = topology::build(scenario, &[], &loaded.inputs, 1).unwrap();
+    assert_eq!(graph.edges, [(2, 1), (1, 0)]);
+    assert_eq!(Plan::of(scenario, &loaded.inputs, 1).unwrap().publishers, [2, 0]);
+    assert_eq!(scenario.network.latency.nanos(), 6_500_000, "the mean, for whatever needs one figure");
+}
+
+#[test]
+fn a_run_that_sets_a_file_needs_not_unset_the_key() {
+    let text = scenario(
+        "nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"",
+        MESSAGES,
+        "[[run]]\nname = \"constant\"\n[[run]]\nname = \"measured\"\n[run.set]\n\"network.latency_file\" = { file = \"latency.csv\", kind = \
+         \"one-way\", unit = \"ms\" }\n",
+    );
+    let inputs = Inputs::default().with("latency.csv", matrix(NODES, |_, _| 30.0));
+    let loaded = load(&text, inputs.clone());
+    assert_eq!(digests(&loaded, 1), [plain(), plain()]);
+    // What is written down is the same scenario: a sweep reads it again.
+    let ids =
+        |loaded: &Loaded| plan(loaded).unwrap().into_iter().map(|planned| planned.id).collect::<Vec<_>>();
+    let again = load(&loaded.text, inputs.clone());
+    assert_eq!(ids(&again), ids(&loaded));
+    assert_eq!(again.text, loaded.text);
+    // Another content is another point.
+    let other = load(&text, Inputs::default().with("latency.csv", matrix(NODES, |_, _| 31.0)));
+    assert_eq!(ids(&other)[0], ids(&loaded)[0]);
+    assert_ne!(ids(&other)[1], ids(&loaded)[1]);
+    // On the command line, too.
+    let set = (
+        "network.latency_file".to_owned(),
+        "{ file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }".to_owned(),
+    );
+    let overrides = Overrides { set: vec![set], only: vec!["constant".to_owned()], ..Overrides::default() };
+    let loaded =
+        load_source("small.toml", &text, inputs, &overrides).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(digests(&loaded, 1), [plain()]);
+}
+
+#[test]
+fn what_is_written_down_can_be_read_again() {
+    let inputs = Inputs::default()
+        .with("hosts.csv", "host,uplink_mbps\n0,1\n1,2\n2,3\n3,3\n")
+        .with("latency.csv", matrix(4, |_, _| 10.0))
+        .with("messages.csv", "at_ms,publisher,size\n0,1,10 B\n");
+    let text = scenario(&format!("hosts_file = \"hosts.csv\"\n{LATENCY}"), "file = \"messages.csv\"", "")
+        .replace("degree = 6", "kind = \"ring\"");
+    let loaded = load(&text, inputs.clone());
+    let again = load(&loaded.text, inputs);
+    assert_eq!(again.points, loaded.points);
+    let files: Vec<(&str, String)> = loaded.files().into_iter().collect();
+    assert_eq!(
+        files,
+        [
+            ("messages.file", "messages.csv".to_owned()),
+            ("network.hosts_file", "hosts.csv".to_owned()),
+            ("network.latency_file", "latency.csv".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_told_with_key_and_line() {
+    let hosts = |rows: &str| Inputs::default().with("hosts.csv", format!("host,uplink_mbps\n{rows}"));
+    let by_hosts = |rest: &str| scenario(&format!("hosts_file = \"hosts.csv\"\n{rest}"), MESSAGES, "");
+    assert_eq!(
+        error(&by_hosts("nodes = 5"), hosts("0,1\n1,1\n")),
+        "small.toml:5: network.hosts_file: hosts.csv has 2 hosts, but network.nodes = 5; remove that, or make them the same"
+    );
+    assert_eq!(
+        error(&by_hosts("uplink = \"1 Mbit/s\""), hosts("0,1\n1,1\n")),
+        "small.toml:6: network.uplink: hosts.csv has a column uplink, which takes its place; keep one of them"
+    );
+    assert_eq!(
+        error(&by_hosts(""), hosts("0,1\n1,x\n")),
+        "small.toml:5: network.hosts_file: hosts.csv:3: uplink is \"x\"; expected a number, since its column has a unit"
+    );
+    let missing = error(&by_hosts(""), Inputs::directory("nowhere"));
+    assert!(missing.starts_with("small.toml:5: network.hosts_file: hosts.csv: "), "{missing}");
+    assert!(missing.contains("nowhere/hosts.csv"), "{missing}");
+    let latencies = |text: String| Inputs::default().with("latency.csv", text);
+    let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");
+    assert_eq!(
+        error(&by_latency("latency = \"1 ms\""), latencies(matrix(16, |_, _| 1.0))),
+        "small.toml:6: network.latency: there is network.latency_file, too, which takes its place; keep one of them"
+    );
+    assert_eq!(
+        error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
+        "small.toml:5: network.latency_file: latency.csv: has 16 rows, but there are 17 hosts; each needs one"
+    );
+    assert_eq!(
+        error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
+        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different hosts it must be positive (the \
+         simulator's least is 50µs)"
+    );
+    let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
+    assert!(
+        error(&of_regions, latencies(matrix(16, |_, _| 1.0))).contains("is of regions, and there are none")
+    );
+    let messages = |rest: &str| scenario("nodes = 16", &format!("file = \"messages.csv\"\n{rest}"), "");
+    let table = |text: &str| Inputs::default().with("messages.csv", text);
+    assert_eq!(
+        error(&messages("rate = 5.0"), table("at_ms\n0\n")),
+        "small.toml:10: messages.rate: there is messages.file, too, which takes its place; keep one of them"
+    );
+    assert_eq!(
+        error(&messages("size = \"1 kB\""), table("at_ms,size\n0,1 kB\n")),
+        "small.toml:10: messages.size: messages.file has a column size, which takes its place; keep one"
+    );
+    assert_eq!(
+        error(&messages(""), table("at_ms,publisher\n0,16\n")),
+        "small.toml:9: messages.file: messages.csv:2: there is no host 16; hosts are numbered 0 to 15"
+    );
+    assert_eq!(
+        error(&messages(""), table("at_ms,size\n0,20 MB\n")),
+        "small.toml:9: messages.file: messages.csv:2: size is 20000000 B; allowed is 4 to 10485760"
+    );
+}
+
+#[test]
+fn a_notice_tells_what_is_not_used() {
+    let text = scenario("", MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
+    let gml = "graph [ node [ id 0 host_bandwidth_up \"1 Mbit\" ] node [ id 1 ] edge [ source 0 target 1 latency \"1 ms\" ] ]";
+    let loaded = load(&text, Inputs::default().with("graph", gml));
+    assert_eq!(
+        loaded.notes,
+        [
+            "graph: its edges have latencies, which are not used; network.latency_file would",
+            "graph: its nodes have rates, which are not used; network.hosts_file would"
+        ]
+    );
+}
+
+proptest! {
+    /// Whatever a file has, it is read or refused.
+    #[test]
+    fn no_file_makes_a_panic(text in ".{0,200}", rows in "[0-9a-c ,;\n\"{}<>\\[\\]#-]{0,200}") {
+        for file in [text.as_str(), rows.as_str()] {
+            let inputs = Inputs::default().with("hosts.csv", file).with("graph", file).with("latency.csv", file)
+                .with("messages.csv", file);
+            for keys in ["hosts_file = \"hosts.csv\"", LATENCY] {
+                let _ = load_source("s", &scenario(keys, MESSAGES, ""), inputs.clone(), &Overrides::default());
+            }
+            let graph = scenario("", MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
+            let _ = load_source("s", &graph, inputs.clone(), &Overrides::default());
+            let messages = scenario("", "file = \"messages.csv\"", "");
+            let _ = load_source("s", &messages, inputs, &Overrides::default());
+        }
+    }
+
+    /// Any latencies of pairs: what a matrix says is what the simulator gets, and the least is the least.
+    #[test]
+    fn pairs_are_what_the_matrix_says(seed in any::<u64>(), size in 2u32..12) {
+        let value = |from: u32, to: u32| {
+            let mut rng = NodeRng::new(seed, u64::from(from * 100 + to), Purpose::Network);
+            1 + rng.below(300_000_000)
+        };
+        let text = matrix(size, |from, to| value(from, to) as f64 / 1e6);
+        let scenario = scenario(LATENCY, MESSAGES, "").replace("degree = 6", "kind = \"full-mesh\"");
+        let loaded = load_source("s", &scenario, Inputs::default().with("latency.csv", text), &Overrides::default())
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let hosts = network::hosts(&loaded.points[0].scenario, &loaded.inputs, size, 1).map_err(TestCaseError::fail)?;
+        let samara_sim::Latency::Pairs(pairs) = &hosts.latency else { return Err(TestCaseError::fail("pairs")) };
+        let others = (0..size).flat_map(|from| (0..size).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        let mut least = u64::MAX;
+        for (from, to) in others {
+            prop_assert_eq!(pairs.get(from, to).as_nanos() as u64, value(from, to));
+            least = least.min(value(from, to));
+        }
+        prop_assert_eq!(network::least_latency_nanos(&hosts), least);
+    }
+}

@@ -1,0 +1,145 @@
+//! A leader that puts anything into its messages.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::{NodeRng, Purpose};
+use samara_ring::{Federation, Member};
+
+use crate::net::{Net, Wan, identity};
+
+const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
+const SIZE: u32 = 3;
+const SENDERS_MAX: usize = 40;
+const MEMORY_BYTES: u64 = 4 << 20;
+
+/// Kinds of letters, as they are coded: own, relay, base, progress, state.
+const KINDS: u64 = 5;
+
+/// What a false leader knows: its own state, and senders.
+type Known<'a> = (&'a Federation, &'a [(u16, Member)]);
+
+fn varint(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+/// Numbers that are about right, at the edges, or anything.
+fn number(rng: &mut NodeRng) -> u64 {
+    match rng.below(8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => u64::MAX - 1,
+        3 => rng.next_u64(),
+        _ => rng.below(300),
+    }
+}
+
+/// Somebody whose messages were seen, or whom nobody knows.
+fn sender((_, heard): Known<'_>, rng: &mut NodeRng, into: &mut Vec<u8>) {
+    let unknown = (number(rng) as u16, identity(rng.below(12) as u32), number(rng));
+    let (site, name, incarnation) = if heard.is_empty() || rng.chance(0.1) {
+        unknown
+    } else {
+        let (site, member) = &heard[rng.index(heard.len())];
+        (*site, member.identity.clone(), member.incarnation)
+    };
+    varint(into, site.into());
+    varint(into, name.as_bytes().len() as u64);
+    into.extend_from_slice(name.as_bytes());
+    into.extend_from_slice(&incarnation.to_le_bytes());
+}
+
+fn entries(
+    known: Known<'_>,
+    rng: &mut NodeRng,
+    into: &mut Vec<u8>,
+    mut rest: impl FnMut(&mut NodeRng, &mut Vec<u8>),
+) {
+    let count = rng.below(SENDERS_MAX as u64 + 2);
+    varint(into, count);
+    for _ in 0..count {
+        sender(known, rng, into);
+        rest(rng, into);
+    }
+}
+
+fn letter(known: Known<'_>, rng: &mut NodeRng) -> Bytes {
+    let mut into = Vec::new();
+    let kind = 1 + rng.below(KINDS) as u8;
+    into.push(kind);
+    let counter = known.0.bridge().and_then(|ring| ring.view()).map_or(0, |view| view.id.counter);
+    match kind {
+        1 => varint(&mut into, number(rng)),
+        2 => {
+            let start = rng.chance(0.7);
+            into.push(u8::from(start));
+            if start {
+                varint(&mut into, if rng.chance(0.7) { counter } else { number(rng) });
+            }
+            sender(known, rng, &mut into);
+            varint(&mut into, number(rng));
+        }
+        3 => {
+            varint(&mut into, number(rng));
+            entries(known, rng, &mut into, |rng, into| varint(into, number(rng)));
+        }
+        4 => entries(known, rng, &mut into, |rng, into| varint(into, number(rng))),
+        _ => {
+            varint(&mut into, if rng.chance(0.9) { counter } else { number(rng) });
+            varint(&mut into, number(rng));
+            varint(&mut into, rng.below(4));
+            entries(known, rng, &mut into, |rng, into| {
+                into.extend([rng.below(2) as u8, rng.below(2) as u8]);
+                (0..3).for_each(|_| varint(into, number(rng)));
+            });
+        }
+    }
+    let len = rng.below(60) as usize;
+    into.extend((0..len).map(|_| rng.next_u64() as u8));
+    if rng.chance(0.1) {
+        into.truncate(rng.below(into.len() as u64 + 1) as usize);
+    }
+    into.into()
+}
+
+/// What members of honest sites broadcast among themselves arrives as ever; nobody breaks down, and nobody keeps more than it may.
+#[test]
+fn a_false_leader_harms_nothing_within_other_sites() {
+    for seed in 0..40 {
+        let label = format!("seed {seed}");
+        let mut net = Net::new(seed, WAN, 3, SIZE, |config| {
+            (config.senders_max, config.memory_bytes) = (SENDERS_MAX, MEMORY_BYTES);
+        });
+        net.run_for(Duration::from_secs(4));
+        assert!(net.is_bridged(&[0, 1, 2]), "{label}: no bridge");
+        let hostile = net.leader((seed % 3) as u16).unwrap();
+        let mut rng = NodeRng::new(seed, 1, Purpose::Faults);
+        let share = 0.02 + 0.6 * rng.unit();
+        net.hostile = Some((
+            hostile,
+            Box::new(move |engine, heard, rng| rng.chance(share).then(|| letter((engine, heard), rng))),
+        ));
+        let hosts: Vec<u32> = (0..net.len()).collect();
+        hosts.iter().for_each(|host| net.send(*host, 100, 1_000, Duration::from_millis(10)));
+        // The honest leader of another site fails in between.
+        net.run_for(Duration::from_millis(700));
+        let victim = net.leader(((seed + 1) % 3) as u16).unwrap();
+        net.crash(victim, true);
+        net.run_for(Duration::from_secs(8));
+        for site in (0..3).filter(|site| *site != net.site(hostile)) {
+            let living: Vec<u32> = net.living().into_iter().filter(|host| net.site(*host) == site).collect();
+            net.assert_complete(&living, &living, &label);
+        }
+        assert!(net.kept_max <= MEMORY_BYTES + (1 << 16), "{label}: {} bytes", net.kept_max);
+        let unused: u64 = hosts
+            .iter()
+            .map(|host| net.engine(*host).metrics())
+            .map(|metrics| samara_ring::Unused::ALL.iter().map(|cause| metrics.unused(*cause)).sum::<u64>())
+            .sum();
+        assert!(unused > 0, "{label}: nothing false was noticed");
+    }
+}

@@ -1,0 +1,131 @@
+//! Processes that have a part of a processor each, as if each were on a slower machine: control groups of Linux, of either version.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are (cgroups(7)).
+const ROOT: &str = "/sys/fs/cgroup";
+/// How often the kernel gives out anew what a process may take, in microseconds: the shortest in which 1 % is the least that it gives (1 ms).
+const PERIOD_US: u64 = 100_000;
+/// From this part of a processor on a period of a tenth is enough, so that nobody waits for long.
+const SHORT_FROM: f64 = 0.1;
+
+/// The interface of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// `cpu.cfs_quota_us`, in a hierarchy of its own.
+    One,
+    /// `cpu.max`, in the one of everything.
+    Two,
+}
+
+/// A group for each process. They are removed when this is dropped, after the processes have ended.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    version: Version,
+    base: PathBuf,
+    processors: f64,
+    groups: Vec<PathBuf>,
+}
+
+impl Quota {
+    /// For processes that may take so many processors each (0.1 is a tenth of one).
+    ///
+    /// # Errors
+    /// This machine has no control groups for processors.
+    pub(crate) fn new(processors: f64) -> io::Result<Self> {
+        let (version, base) = find(Path::new(ROOT)).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("there is no control group for processors below {ROOT}"),
+            )
+        })?;
+        Ok(Self { version, base, processors, groups: Vec::new() })
+    }
+
+    /// Keeps a process, with all its threads, to its part from now on.
+    ///
+    /// # Errors
+    /// The group cannot be made; only root may, as a rule.
+    pub(crate) fn limit(&mut self, name: &str, pid: u32) -> io::Result<()> {
+        let group = self.base.join(format!("samara-{}-{name}", std::process::id()));
+        let say = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"))
+        };
+        match fs::create_dir(&group) {
+            // That of a process that was started again.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            done => done.map_err(say(&group))?,
+        }
+        if !self.groups.contains(&group) {
+            self.groups.push(group.clone());
+        }
+        for (file, value) in settings(self.version, self.processors) {
+            let file = group.join(file);
+            fs::write(&file, value).map_err(say(&file))?;
+        }
+        let file = group.join("cgroup.procs");
+        fs::write(&file, pid.to_string()).map_err(say(&file))
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            // A group with a process that does not end cannot be removed; it holds nobody else back.
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+/// The hierarchy that can limit processors.
+fn find(root: &Path) -> Option<(Version, PathBuf)> {
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    if controllers.split_whitespace().any(|controller| controller == "cpu") {
+        return Some((Version::Two, root.to_owned()));
+    }
+    let names = ["cpu", "cpu,cpuacct"].map(|name| root.join(name));
+    names.into_iter().find(|path| path.join("cgroup.procs").exists()).map(|path| (Version::One, path))
+}
+
+/// Files of a group and what is written to them.
+fn settings(version: Version, processors: f64) -> Vec<(&'static str, String)> {
+    let period = if processors < SHORT_FROM { PERIOD_US } else { PERIOD_US / 10 };
+    let quota = (processors * period as f64).round() as u64;
+    match version {
+        Version::One => {
+            vec![("cpu.cfs_period_us", period.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
+        }
+        Version::Two => vec![("cpu.max", format!("{quota} {period}"))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_never_asked_for_less_than_a_millisecond() {
+        for percent in 1..=400 {
+            let settings = settings(Version::One, f64::from(percent) / 100.0);
+            let [period, quota] = [0, 1].map(|i: usize| settings[i].1.parse::<u64>().unwrap());
+            assert!(quota >= 1000 && period >= 10_000, "{percent} %: {settings:?}");
+            assert!((quota as f64 / period as f64 * 100.0 - f64::from(percent)).abs() < 1e-9);
+        }
+        assert_eq!(settings(Version::Two, 0.25), [("cpu.max", "2500 10000".to_owned())]);
+    }
+
+    #[test]
+    fn either_version_is_found_by_its_files() {
+        let root = std::env::temp_dir().join(format!("samara-quota-{}", std::process::id()));
+        fs::create_dir_all(root.join("cpu,cpuacct")).unwrap();
+        assert_eq!(find(&root), None);
+        fs::write(root.join("cpu,cpuacct/cgroup.procs"), "").unwrap();
+        assert_eq!(find(&root), Some((Version::One, root.join("cpu,cpuacct"))));
+        fs::write(root.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
+        assert_eq!(find(&root), Some((Version::Two, root.clone())));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
