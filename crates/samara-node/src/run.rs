@@ -72,6 +72,10 @@ impl Running {
             None => None,
             Some(relay) => Some(Relay::start(relay).await?),
         };
+        if let Some(path) = &config.written.plan.publications {
+            node.plan(control::read_publications(path, topic_bytes)?)
+                .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
+        }
         node.join(tracer(&config, &peer_id)?);
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
@@ -99,6 +103,12 @@ impl Running {
                 ready.metrics = Some(address);
                 tasks.spawn(control::serve_metrics(listener, api));
             }
+        }
+        for look in config.written.plan.metrics.clone() {
+            let (pool, group, relay) = (pool.clone(), group.clone(), relay.clone());
+            let api =
+                Api { commands: commands.clone(), pool, group, relay, topic_bytes, allow_remote: false };
+            tasks.spawn(control::write_metrics(api, look));
         }
         let drain = config.written.stop.drain.duration();
         let (stop, mut stopped) = mpsc::channel(2);

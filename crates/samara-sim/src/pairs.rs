@@ -19,14 +19,15 @@ impl PairLatencies {
 
     /// Latencies in nanoseconds, a row for each sender; those from a host to itself are not looked at. `None` if it is no square, or of
     /// less than two hosts.
-    pub fn new(hosts: usize, nanos: Vec<u32>) -> Option<Self> {
+    pub fn new(hosts: usize, nanos: impl Into<Arc<[u32]>>) -> Option<Self> {
+        let nanos = nanos.into();
         if hosts < 2 || Some(nanos.len()) != hosts.checked_mul(hosts) {
             return None;
         }
         let rows = nanos.chunks_exact(hosts).enumerate();
         let others = rows.flat_map(|(host, row)| row[..host].iter().chain(&row[host + 1..]));
         let least = others.min().copied()?;
-        Some(Self { hosts, nanos: nanos.into(), least })
+        Some(Self { hosts, nanos, least })
     }
 
     /// How many hosts there are.

@@ -76,7 +76,7 @@ pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
 }
 
 /// The scenario's network in the words of the emulation.
-fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
+pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
     let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
         seed,

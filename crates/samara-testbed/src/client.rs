@@ -164,6 +164,15 @@ pub(crate) struct Made {
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
 impl Metrics {
+    /// The values of a text as `/metrics` gives it.
+    pub(crate) fn parse(text: &str) -> Self {
+        let values = text.lines().filter_map(|line| {
+            let (key, value) = line.rsplit_once(' ')?;
+            Some((key.to_owned(), value.parse().ok()?))
+        });
+        Self(values.collect())
+    }
+
     /// The values of a name, added up over all labels that contain `label`.
     pub(crate) fn sum(&self, name: &str, label: &str) -> f64 {
         let named = |key: &str| {
@@ -254,12 +263,7 @@ impl Client {
     /// All values of `/metrics`.
     pub(crate) fn metrics(&self) -> Result<Metrics, String> {
         let mut answer = self.agent.get(format!("{}/metrics", self.base)).call().map_err(text)?;
-        let body = answer.body_mut().read_to_string().map_err(text)?;
-        let values = body.lines().filter_map(|line| {
-            let (key, value) = line.rsplit_once(' ')?;
-            Some((key.to_owned(), value.parse().ok()?))
-        });
-        Ok(Metrics(values.collect()))
+        Ok(Metrics::parse(&answer.body_mut().read_to_string().map_err(text)?))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {

@@ -1,11 +1,12 @@
 //! From the traces of nodes to what a simulation would have measured.
 
+use std::path::Path;
+
 use rustc_hash::FxHashMap;
 use samara_lab::measure::CopyRow;
 use samara_trace::{Body, TraceReader};
 
 use crate::TestbedError;
-use crate::process::NodeProcess;
 
 /// A message that a node published.
 #[derive(Clone, Debug)]
@@ -39,13 +40,13 @@ pub(crate) struct Events {
     pub(crate) dropped: Vec<(u32, u32)>,
 }
 
-/// Reads all traces.
-pub(crate) fn events(nodes: &[NodeProcess]) -> Result<Events, TestbedError> {
+/// Reads the traces of all nodes, in their order.
+pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
     let mut peers: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
     let mut messages: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     let mut events = Events::default();
-    for (process, node) in nodes.iter().zip(0..) {
-        for event in TraceReader::open(&process.trace)? {
+    for (trace, node) in traces.iter().zip(0..) {
+        for event in TraceReader::open(trace)? {
             let event = event?;
             if let Some(peer) = &event.peer_id
                 && !peers.contains_key(peer)
@@ -60,8 +61,8 @@ pub(crate) fn events(nodes: &[NodeProcess]) -> Result<Events, TestbedError> {
         }
     }
     let host = |peer: Option<Vec<u8>>| peer.and_then(|peer| peers.get(&peer).copied()).unwrap_or(u32::MAX);
-    for (process, node) in nodes.iter().zip(0..) {
-        for event in TraceReader::open(&process.trace)? {
+    for (trace, node) in traces.iter().zip(0..) {
+        for event in TraceReader::open(trace)? {
             let event = event?;
             let at = event.timestamp.unwrap_or(0).max(0) as u64;
             let (id, from, first) = match event.body() {

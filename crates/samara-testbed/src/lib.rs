@@ -23,6 +23,7 @@ mod quota;
 mod readiness;
 mod resources;
 mod run;
+pub mod shadow;
 mod teams;
 
 pub use error::TestbedError;

@@ -30,12 +30,40 @@ struct NodeFile<'a> {
     network: Network,
     gossipsub: toml::Value,
     messages: Messages,
-    control: Control,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<Control>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cat: Option<Cat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<Trace<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a PlanFile>,
     log: Log,
+}
+
+/// What a node does by itself that nobody can ask.
+pub(crate) struct Alone {
+    /// Addresses that it dials.
+    pub(crate) dial: Vec<String>,
+    /// What it does when.
+    pub(crate) plan: PlanFile,
+}
+
+/// The section `[plan]`.
+#[derive(Serialize)]
+pub(crate) struct PlanFile {
+    /// The file with its publications, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) publications: Option<&'static str>,
+    /// When it writes what it has counted.
+    pub(crate) metrics: Vec<MetricsAt>,
+}
+
+/// A look at what a node has counted.
+#[derive(Serialize)]
+pub(crate) struct MetricsAt {
+    pub(crate) at_unix_ns: u64,
+    pub(crate) file: &'static str,
 }
 
 /// A pool of transactions.
@@ -57,6 +85,10 @@ struct Identity {
 #[derive(Serialize)]
 struct Network {
     listen: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dial: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reuse_port: Option<bool>,
     idle_timeout: &'static str,
     max_connections: u32,
     in_flight: &'static str,
@@ -85,13 +117,15 @@ struct Log {
     filter: &'static str,
 }
 
-/// The file of a node that listens at `own` and writes its trace to `trace`.
+/// The file of a node that listens at `own` and writes its trace to `trace`. Nodes that are not alone are told by the control API
+/// whom to dial and what to publish.
 pub(crate) fn text(
     scenario: &Scenario,
     wanted: &Wanted,
     node: u32,
     own: Ipv4Addr,
     trace: &Path,
+    alone: Option<&Alone>,
 ) -> Result<String, String> {
     let cat = cat(scenario, wanted, node, own);
     let is_pool = cat.is_some();
@@ -103,6 +137,9 @@ pub(crate) fn text(
         network: Network {
             // The pool has the port.
             listen: if is_pool { Vec::new() } else { vec![multiaddr(own, scenario.transport.kind)] },
+            dial: alone.map(|alone| alone.dial.clone()).unwrap_or_default(),
+            // Shadow does not let two sockets have one port.
+            reuse_port: alone.map(|_| false),
             idle_timeout: "1 h",
             max_connections: scenario.network.nodes.max(16) * 2,
             in_flight: if is_pool { POOL_IN_FLIGHT } else { IN_FLIGHT },
@@ -112,10 +149,11 @@ pub(crate) fn text(
             authenticity: if signed { "signed" } else { "anonymous" },
             id: if signed { "from-seqno" } else { "ethereum" },
         },
-        control: Control { address: SocketAddr::from(([127, 0, 0, 1], 0)) },
+        control: alone.is_none().then_some(Control { address: SocketAddr::from(([127, 0, 0, 1], 0)) }),
         cat,
         // Pools tell of arrivals on the control API.
         trace: (!is_pool).then_some(Trace { file: trace, queue: TRACE_QUEUE, when_full: "wait" }),
+        plan: alone.map(|alone| &alone.plan),
         log: Log { filter: "info" },
     };
     toml::to_string(&file).map_err(|error| error.to_string())

@@ -111,16 +111,10 @@ pub fn run(
         let after = Looks::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
         progress("reading traces", live::at(1.0));
-        let events = collect::events(&nodes)?;
+        let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
+        let events = collect::events(&traces)?;
         doubts.extend(missing(&events, &publications.planned));
-        let (looks, first) = ((&before, &after), publications.first_unix_ns);
-        let measured = match &wanted.job {
-            Job::Messages { plan, .. } => {
-                let publishers = &plan.publishers;
-                Measured::Messages(Box::new(messages(point, &wanted, publishers, &events, looks, first)))
-            }
-            _ => Measured::Columns(Box::new(columns(point, &wanted, &events, looks, first))),
-        };
+        let measured = of_traces(point, &wanted, &events, (&before, &after), publications.first_unix_ns);
         (measured, publications.late_ms, after)
     };
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
@@ -204,8 +198,25 @@ fn publish(
     Ok(Publications { first_unix_ns, planned, late_ms })
 }
 
+/// What a simulation would have measured of streams of messages and of blocks.
+pub(crate) fn of_traces(
+    point: &Point,
+    wanted: &Wanted,
+    events: &Events,
+    looks: (&Looks, &Looks),
+    first_unix_ns: u64,
+) -> Measured {
+    match &wanted.job {
+        Job::Messages { plan, .. } => {
+            let publishers = &plan.publishers;
+            Measured::Messages(Box::new(messages(point, wanted, publishers, events, looks, first_unix_ns)))
+        }
+        _ => Measured::Columns(Box::new(columns(point, wanted, events, looks, first_unix_ns))),
+    }
+}
+
 /// What the traces have less, or more, of publications than was planned.
-fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
+pub(crate) fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
     let expected: usize = planned.iter().flatten().map(|publication| publication.batch.len()).sum();
     let found = events.published.len();
     (found != expected).then(|| format!("the traces have {found} publications, planned were {expected}"))
@@ -225,7 +236,7 @@ fn start(
         fs::create_dir_all(&directory).map_err(at(&directory))?;
         let directory = directory.canonicalize().map_err(at(&directory))?;
         let (config, trace): (PathBuf, PathBuf) = (directory.join("node.toml"), directory.join("trace.pb"));
-        let text = nodefile::text(&point.scenario, wanted, node, wire.own(node), &trace)
+        let text = nodefile::text(&point.scenario, wanted, node, wire.own(node), &trace, None)
             .map_err(TestbedError::Scenario)?;
         fs::write(&config, text).map_err(at(&config))?;
         let program = &options.programs[node as usize % options.programs.len()];

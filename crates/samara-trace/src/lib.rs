@@ -27,6 +27,7 @@ mod kind;
 pub mod live;
 mod reader;
 pub mod reason;
+mod timeline;
 mod writer;
 
 pub use body::Body;
@@ -38,4 +39,5 @@ pub use event::{
 };
 pub use format::Format;
 pub use reader::{EVENT_BYTES_MAX, Place, TraceError, TraceReader};
+pub use timeline::Timeline;
 pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};

@@ -39,12 +39,6 @@ pub(crate) enum Verb {
     List,
     /// Print a scenario as it would be run, with all defaults.
     Show(ScenarioOptions),
-    /// Write a part of a scenario for other tools.
-    Export {
-        /// What.
-        #[command(subcommand)]
-        what: Export,
-    },
     /// Print the JSON Schema of scenario files.
     Schema,
     /// Set two results directories side by side: of runs, testbeds or sweeps.
@@ -71,6 +65,12 @@ pub(crate) enum Verb {
     /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
     /// latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
+    /// Write a scenario, or what a run gave, for other programs to read.
+    Export {
+        /// What.
+        #[command(subcommand)]
+        what: Export,
+    },
     /// Show runs in a browser, while they go on.
     ///
     /// Follows what `run`, `testbed` and nodes write into `live/` of their results, and writes nothing itself. Needs a token wherever
@@ -92,7 +92,7 @@ pub(crate) struct ScenarioOptions {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Do only this run of the scenario; can be repeated.
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, alias = "run", value_name = "RUN")]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
     #[arg(long)]
@@ -132,6 +132,10 @@ pub(crate) struct TestbedOptions {
     /// Seconds that links and meshes may take to form.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) ready_timeout: u64,
+    /// Start nothing: gather what nodes have done under Shadow, in a directory that `samara export shadow` wrote and `shadow
+    /// shadow.yaml` was run in.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
+    pub(crate) shadow: Option<PathBuf>,
 }
 
 /// What to show, and to whom.

@@ -58,13 +58,13 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Point(options) => point::run(&options),
         Verb::List => list(),
         Verb::Show(options) => show(&options),
-        Verb::Export { what } => export::run(&what),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare::compare(&options),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
+        Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());

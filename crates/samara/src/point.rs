@@ -7,7 +7,7 @@ use std::time::Instant;
 use samara_lab::data::Inputs;
 use samara_lab::results::RunResult;
 use samara_lab::run::{RunOptions, run as run_point};
-use samara_lab::scenario::{Overrides, load_source, load_with};
+use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
 
@@ -33,12 +33,12 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         ..Overrides::default()
     };
     let loaded = match &options.files {
-        None => load_with(&options.scenario, &overrides),
-        Some(files) => {
+        Some(files) if builtin(&options.scenario).is_none() => {
             let text = std::fs::read_to_string(&options.scenario)
                 .map_err(|error| format!("{}: {error}", options.scenario))?;
             load_source(&options.scenario, &text, Inputs::directory(files), &overrides)
         }
+        _ => load_with(&options.scenario, &overrides),
     };
     let loaded = loaded.map_err(|error| error.to_string())?;
     let [point] = loaded.points.as_slice() else {

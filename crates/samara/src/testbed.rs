@@ -14,6 +14,9 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
 
 #[cfg(feature = "net")]
 pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
+    if let Some(directory) = &options.shadow {
+        return gather(options, directory);
+    }
     // A network of one's own, where devices can be made, nothing clashes, and TCP can be chosen; only before there are threads.
     // Without one, the machine's own network will do if it is allowed.
     let private = samara_emulation::enter_private_network();
@@ -24,6 +27,27 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
     let session = crate::session::Session::open(&options.scenario, &options.output)?;
     match run_all(&session, options, &programs, private.is_ok()) {
         Ok(results) => session.finish(results),
+        Err(message) => Err(session.fail(message)),
+    }
+}
+
+/// Turns what nodes have done under Shadow into results.
+#[cfg(feature = "net")]
+fn gather(options: &TestbedOptions, directory: &std::path::Path) -> Result<ExitCode, String> {
+    use samara_lab::results::RunResult;
+
+    crate::export::one_run(&options.scenario.load()?)?;
+    let session = crate::session::Session::open(&options.scenario, &options.output)?;
+    let gathered = || -> Result<RunResult, String> {
+        let point = crate::export::one_run(&session.loaded)?;
+        let (measured, real) = samara_testbed::shadow::gather(point, &session.loaded.inputs, directory)
+            .map_err(|error| error.to_string())?;
+        let result = RunResult::of_real(&measured, real);
+        session.directory.run(&measured, &result).map_err(|error| error.to_string())?;
+        Ok(result)
+    };
+    match gathered() {
+        Ok(result) => session.finish(vec![Some(result)]),
         Err(message) => Err(session.fail(message)),
     }
 }

@@ -237,7 +237,8 @@ fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, DirectoryError> {
     result.map_err(|source| DirectoryError::Io { path: path.to_path_buf(), source })
 }
 
-fn point_name(point: &Point) -> String {
+/// What the directory of a run is called, under `runs` and `nodes`.
+pub fn point_name(point: &Point) -> String {
     slug(&format!("{}-seed{}", point.name(), point.seed))
 }
 

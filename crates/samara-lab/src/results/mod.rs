@@ -16,7 +16,7 @@ mod transactions;
 
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub(crate) use directory::flatten_toml;
-pub use directory::{DirectoryError, ResultsDirectory};
+pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use findings::{Findings, Used};
 pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};

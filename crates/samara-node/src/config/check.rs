@@ -27,6 +27,8 @@ const FRAME_OVERHEAD: usize = 4096;
 const MAX_SIZE: u64 = 64 << 20;
 /// Bytes that may be on their way on each link at most, for the same reason.
 const IN_FLIGHT_MAX: u64 = 64 << 20;
+/// Planned looks at metrics at most: each has a task that waits.
+const LOOKS_MAX: usize = 10_000;
 /// `SHA-256` ids are cut to so many bytes, as those of Ethereum.
 const SHA256_ID_LEN: u8 = 20;
 
@@ -77,6 +79,10 @@ impl NodeConfig {
         if let Some(trace) = &self.trace {
             check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
         }
+        let looks = self.plan.metrics.len();
+        check(looks <= LOOKS_MAX, "plan.metrics", || {
+            format!("found {looks} times; expected at most {LOOKS_MAX}")
+        })?;
         EnvFilter::try_new(&self.log.filter).map_err(|error| {
             let found = &self.log.filter;
             let message =

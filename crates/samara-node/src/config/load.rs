@@ -79,6 +79,8 @@ impl NodeConfig {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.identity.key_file.iter_mut().for_each(resolve);
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
+        self.plan.publications.iter_mut().for_each(resolve);
+        self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));
         if let Some(relay) = &mut self.relay {
             resolve(&mut relay.identity);
             relay.live.iter_mut().for_each(resolve);

@@ -52,6 +52,9 @@ pub struct NodeConfig {
     pub metrics: Option<Server>,
     /// Where traces go; without this section nothing is traced.
     pub trace: Option<Trace>,
+    /// What the node does by itself at given times, where nobody can ask it to: under Shadow, for example.
+    #[serde(default)]
+    pub plan: Plan,
     /// What is logged.
     #[serde(default)]
     pub log: Log,
@@ -78,6 +81,8 @@ pub struct Network {
     pub listen: Vec<String>,
     /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
     pub dial: Vec<String>,
+    /// Whether to dial from the ports that are listened on, as libp2p does, so that NATs see one address. Shadow cannot.
+    pub reuse_port: bool,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Span,
     /// The longest wait between attempts.
@@ -99,6 +104,7 @@ impl Default for Network {
         Self {
             listen: Vec::new(),
             dial: Vec::new(),
+            reuse_port: true,
             redial_first: Span::from_millis(1000),
             redial_max: Span::from_millis(60_000),
             idle_timeout: Span::from_millis(60_000),
@@ -201,6 +207,26 @@ pub enum WhenFull {
     Drop,
     /// The node waits.
     Wait,
+}
+
+/// What the node does by itself at given times.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plan {
+    /// A file with publications, in the form of `POST /v1/schedule`.
+    pub publications: Option<PathBuf>,
+    /// When to write what `/metrics` says to a file.
+    pub metrics: Vec<MetricsAt>,
+}
+
+/// A look at what a node has counted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsAt {
+    /// When, in nanoseconds since 1970.
+    pub at_unix_ns: u64,
+    /// The file; replaced if it is there.
+    pub file: PathBuf,
 }
 
 /// What is logged, on standard error.

@@ -28,6 +28,25 @@ impl Api {
         answered.await.map_err(|_| Failure::stopping())
     }
 
+    /// What `/metrics` says.
+    pub(super) async fn metrics(&self) -> Result<String, Failure> {
+        let snapshot = self.ask(Command::Metrics).await?;
+        let pool = match &self.pool {
+            None => None,
+            Some(pool) => Some(pool.snapshot().await?),
+        };
+        let group = match &self.group {
+            None => None,
+            Some(group) => Some(group.snapshot().await?),
+        };
+        let relay = match &self.relay {
+            None => None,
+            Some(relay) => Some(relay.snapshot().await?),
+        };
+        metrics::text(*snapshot, pool, group, relay)
+            .map_err(|error| Failure::broken(format!("metrics: {error}")))
+    }
+
     fn topic(&self, name: &TopicName) -> Result<Topic, Failure> {
         check_topic(&name.topic, self.topic_bytes)
             .map_err(|message| Failure::wrong(format!("topic: {message}")))?;
@@ -110,22 +129,7 @@ pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answere
 }
 
 pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Failure> {
-    let snapshot = api.ask(Command::Metrics).await?;
-    let pool = match &api.pool {
-        None => None,
-        Some(pool) => Some(pool.snapshot().await?),
-    };
-    let group = match &api.group {
-        None => None,
-        Some(group) => Some(group.snapshot().await?),
-    };
-    let relay = match &api.relay {
-        None => None,
-        Some(relay) => Some(relay.snapshot().await?),
-    };
-    let text = metrics::text(*snapshot, pool, group, relay)
-        .map_err(|error| Failure::broken(format!("metrics: {error}")))?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], api.metrics().await?))
 }
 
 pub(super) async fn not_found(uri: Uri) -> Failure {

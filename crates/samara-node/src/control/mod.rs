@@ -4,6 +4,7 @@ mod answer;
 mod group;
 mod guard;
 mod handlers;
+mod planned;
 mod pool;
 mod relay;
 mod requests;
@@ -16,6 +17,8 @@ use axum::middleware;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+pub(crate) use planned::{read_publications, write_metrics};
 
 use crate::group::Group;
 use crate::node::command::Command;

@@ -29,7 +29,7 @@ use batches::Batches;
 use command::{Command, Refusal};
 pub(crate) use drain::Stopping;
 use payload::Payload;
-use redial::Redial;
+use redial::{Redial, dial_opts};
 use schedule::{Due, Plan, Planned};
 pub(crate) use tracer::Tracer;
 
@@ -72,6 +72,7 @@ impl Node {
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
         let redial = Redial::new(config.dial.clone(), first, max, Instant::now());
+        let redial = redial.reuse_port(network.reuse_port);
         Self {
             swarm,
             config,
@@ -122,6 +123,14 @@ impl Node {
         others.sort();
         open.extend(others);
         Ok(open)
+    }
+
+    /// Takes on publications before the node runs.
+    ///
+    /// # Errors
+    /// A text: they are not possible.
+    pub(crate) fn plan(&mut self, planned: Vec<Planned>) -> Result<(), String> {
+        self.plan.add(planned).map(drop)
     }
 
     /// Joins the topics of the configuration, which is the first thing that is traced.
@@ -262,7 +271,7 @@ impl Node {
     fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
         self.unless_stopping()?;
         self.swarm
-            .dial(address)
+            .dial(dial_opts(address, self.config.written.network.reuse_port))
             .map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
     }
 

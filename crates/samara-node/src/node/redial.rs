@@ -31,6 +31,7 @@ pub(crate) struct Redial {
     dials: HashMap<ConnectionId, usize>,
     first: Duration,
     max: Duration,
+    reuse_port: bool,
     /// Attempts that failed.
     pub(crate) failed: u64,
 }
@@ -39,7 +40,12 @@ impl Redial {
     pub(crate) fn new(addresses: Vec<Multiaddr>, first: Duration, max: Duration, now: Instant) -> Self {
         let target = |address| Target { address, state: State::Waiting(now), wait: first };
         let targets = addresses.into_iter().map(target).collect();
-        Self { targets, dials: HashMap::new(), first, max, failed: 0 }
+        Self { targets, dials: HashMap::new(), first, max, reuse_port: true, failed: 0 }
+    }
+
+    /// The same, from listening ports or from new ones.
+    pub(crate) fn reuse_port(self, reuse_port: bool) -> Self {
+        Self { reuse_port, ..self }
     }
 
     /// When [`due`](Self::due) has something next.
@@ -59,7 +65,7 @@ impl Redial {
                 continue;
             }
             target.state = State::Dialling;
-            let dial = DialOpts::from(target.address.clone());
+            let dial = dial_opts(target.address.clone(), self.reuse_port);
             self.dials.insert(dial.connection_id(), at);
             dials.push(dial);
         }
@@ -98,6 +104,12 @@ impl Redial {
             }
         }
     }
+}
+
+/// How an address is dialled: from a port that is listened on, or from a new one.
+pub(crate) fn dial_opts(address: Multiaddr, reuse_port: bool) -> DialOpts {
+    let dial = DialOpts::unknown_peer_id().address(address);
+    if reuse_port { dial.build() } else { dial.allocate_new_port().build() }
 }
 
 fn names(address: &Multiaddr, peer: &PeerId) -> bool {

@@ -9,7 +9,7 @@ use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use samara_lab::topology::Graph;
 
-use super::{Built, OneRun, latency, millis};
+use super::network::{Built, OneRun, latency, millis};
 
 /// Which graph, and how to write it.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use samara_sim::Latency;
 
-use super::{OneRun, latency, millis};
+use super::network::{OneRun, latency, millis};
 
 /// Hosts of a matrix: 100 million values.
 const HOSTS_MAX: u32 = 10_000;
@@ -35,25 +35,23 @@ pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
 pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
-    let matrix: (Vec<String>, Box<dyn Fn(usize, usize) -> f64>) = match &hosts.latency {
-        Latency::Regions(matrix) => (hosts.regions.clone(), Box::new(|from, to| millis(matrix[from][to]))),
-        _ if built.nodes() > HOSTS_MAX => {
-            return Err(format!(
-                "{}: {} hosts; a matrix of more than {HOSTS_MAX} is not written",
-                built.loaded.source,
-                built.nodes()
-            ));
-        }
-        _ => {
-            let names = (0..built.nodes()).map(|host| built.name(host)).collect();
-            let between = |from: usize, to: usize| match from == to {
-                true => 0.0,
-                false => millis(latency(hosts, from as u32, to as u32)),
-            };
-            (names, Box::new(between))
-        }
+    let is_regional = matches!(hosts.latency, Latency::Regions(_));
+    if !is_regional && built.nodes() > HOSTS_MAX {
+        return Err(format!(
+            "{}: {} hosts; a matrix of more than {HOSTS_MAX} is not written",
+            built.loaded.source,
+            built.nodes()
+        ));
+    }
+    let names: Vec<String> = match is_regional {
+        true => hosts.regions.clone(),
+        false => (0..built.nodes()).map(|host| built.name(host)).collect(),
     };
-    let (names, between) = matrix;
+    let between = |from: usize, to: usize| match &hosts.latency {
+        Latency::Regions(matrix) => millis(matrix[from][to]),
+        _ if from == to => 0.0,
+        _ => millis(latency(hosts, from as u32, to as u32)),
+    };
     let head = std::iter::once(String::new()).chain(names.iter().cloned()).collect();
     let rows = names.iter().enumerate().map(|(from, name)| {
         let values = (0..names.len()).map(|to| between(from, to).to_string());

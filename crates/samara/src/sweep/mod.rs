@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 pub(crate) use args::{PointOptions, SweepOptions};
 
 use crate::args::Format;
-use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell};
+use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
 use args::Place;
 use progress::Progress;
 
@@ -76,6 +76,7 @@ struct Gathered {
 pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.load()?;
+    tell_notes(&loaded, options.quiet);
     if loaded.wants_costs() {
         return Err(format!(
             "{}: costs that are measured would be others whenever the sweep goes on; sweep the scenario.toml of a `samara run`, which has them in numbers",

@@ -28,8 +28,8 @@ pub struct LatencyTable {
     /// What its rows are called; `None` if the file does not say.
     names: Option<Arc<Names>>,
     size: usize,
-    /// Nanoseconds, a row for each sender.
-    nanos: Vec<u32>,
+    /// Nanoseconds, a row for each sender. Latencies between hosts share it where they can.
+    nanos: Arc<[u32]>,
     /// What was done that the user may not expect.
     notes: Vec<String>,
 }
@@ -44,7 +44,15 @@ impl LatencyTable {
             let text = inputs.read(&spec.file)?;
             let text = text.trim_start_matches('\u{feff}');
             let cells = Cells::new(spec);
-            let mut table = match spec.format.unwrap_or_else(|| format_of(text)) {
+            let format = spec.format.unwrap_or_else(|| format_of(text));
+            if let Some(column) = spec.column.as_ref().filter(|_| format != LatencyFormat::Pairs) {
+                return Err(format!(
+                    "{}: is no list of pairs, and column = \"{column}\" in network.latency_file is for these; remove it, or say \
+                     format = \"pairs\"",
+                    spec.file
+                ));
+            }
+            let mut table = match format {
                 LatencyFormat::Json => json::read(&spec.file, text, &cells)?,
                 LatencyFormat::Simblock => simblock::read(&spec.file, text, &cells)?,
                 LatencyFormat::Graph => super::graph::latencies(&spec.file, inputs, &cells)?,
@@ -61,7 +69,12 @@ impl LatencyTable {
 
     /// Calls rows by what their ids stand for.
     fn rename(&mut self, ids: &Ids) -> Result<(), String> {
-        let Some(names) = &self.names else { return Ok(()) };
+        let Some(names) = &self.names else {
+            return Err(format!(
+                "{}: its rows have no ids, which names in network.latency_file is for",
+                self.file
+            ));
+        };
         let renamed = names.all().iter().map(|id| {
             ids.find(id).ok_or_else(|| format!("{}: has no id {id}, which {} has", ids.file, self.file))
         });
@@ -87,11 +100,12 @@ impl LatencyTable {
             return Err(format!("{file}: has {size} rows; at most {ROWS_MAX}"));
         }
         let (names, notes) = (None, Vec::new());
-        Ok(Self { file: file.to_owned(), names, size, nanos: vec![MISSING; size * size], notes })
+        Ok(Self { file: file.to_owned(), names, size, nanos: vec![MISSING; size * size].into(), notes })
     }
 
     pub(super) fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
-        self.nanos[from * self.size + to] = nanos.unwrap_or(MISSING);
+        // Nobody else has it while it is being filled.
+        Arc::make_mut(&mut self.nanos)[from * self.size + to] = nanos.unwrap_or(MISSING);
     }
 
     fn get(&self, from: usize, to: usize) -> Option<u32> {
@@ -135,13 +149,24 @@ impl LatencyTable {
     /// # Errors
     /// A latency is 0, or missing and `others` is not given; the message names the pair.
     pub fn between_hosts(&self, rows: &[usize], spec: &LatencyFile) -> Result<PairLatencies, String> {
+        let few = || format!("{}: has less than two rows", self.file);
+        if rows.iter().copied().eq(0..self.size) && self.is_complete() {
+            return PairLatencies::new(self.size, Arc::clone(&self.nanos)).ok_or_else(few);
+        }
         let mut nanos = Vec::with_capacity(rows.len() * rows.len());
         for from in rows {
             for to in rows {
                 nanos.push(if from == to { 0 } else { self.latency(*from, *to, spec.others)? });
             }
         }
-        PairLatencies::new(rows.len(), nanos).ok_or_else(|| format!("{}: has less than two rows", self.file))
+        PairLatencies::new(rows.len(), nanos).ok_or_else(few)
+    }
+
+    /// Whether all pairs of different rows have a latency.
+    fn is_complete(&self) -> bool {
+        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
+        let is_one = |nanos: &u32| *nanos != 0 && *nanos != MISSING;
+        rows.into_iter().all(|(row, all)| all[..row].iter().chain(&all[row + 1..]).all(is_one))
     }
 
     /// The latencies between regions, each of which has a row.
@@ -174,7 +199,9 @@ impl LatencyTable {
                 pair()
             )),
             (Some(nanos), _) => Ok(nanos),
-            (None, Some(others)) => Ok(u32::try_from(others.nanos()).unwrap_or(MISSING - 1)),
+            (None, Some(others)) => Cells::whole(Some(others.nanos() as f64))
+                .map(Option::unwrap_or_default)
+                .map_err(|why| format!("others in network.latency_file is {why}")),
             (None, None) => Err(format!(
                 "{}: has no latency {} ({} of {} pairs are missing); give them one with others = \"100 ms\" in network.latency_file",
                 self.file,

@@ -196,6 +196,18 @@ fn mistakes_have_their_lines() {
         error("REGION_LIST = \"a\", \"b\";\nLATENCY = {{1}};"),
         "l:2: the matrix of latencies has 1 rows, and there are 2 regions; expected a row and a column for each"
     );
+    let column = LatencyFile { column: Some("avg".to_owned()), ..spec() };
+    assert_eq!(
+        read(&column, "1 2\n3 4\n").map(|table| table.size()),
+        Err("l: is no list of pairs, and column = \"avg\" in network.latency_file is for these; remove it, or say format = \"pairs\""
+            .to_owned())
+    );
+    let far = LatencyFile { others: Some(Span::from_millis(5_000)), ..spec() };
+    let table = read(&far, "0 -\n- 0\n").expect("is right");
+    assert_eq!(
+        table.between_hosts(&[0, 1], &far),
+        Err("others in network.latency_file is a one-way latency of 5.0 s; at most 4.29 s, is the unit right?".to_owned())
+    );
     let bare = LatencyFile { unit: None, ..spec() };
     assert_eq!(
         read(&bare, "1 2\n3 4\n"),

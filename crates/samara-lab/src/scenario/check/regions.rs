@@ -17,7 +17,7 @@ impl Checks<'_> {
                 "network.regions",
                 format!(
                     "{count} names, {} weights and {rows} rows of latency; each region needs a name, a weight, and a \
-                     row with a latency to every region",
+                     row with a latency to every region (or weights_file, and network.latency_file)",
                     regions.weights.len()
                 ),
             );

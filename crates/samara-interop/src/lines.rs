@@ -1,0 +1,194 @@
+//! What goes to standard output: a line of JSON for each event, in the words of go-libp2p's runner, which their analysis reads.
+
+use std::io::{self, Write};
+
+use libp2p::PeerId;
+use samara_gossipsub::config::Config;
+use samara_gossipsub::rpc::{MessageId, Rpc};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::identity::NodeId;
+use crate::script::ID_BYTES;
+
+/// Which way a frame went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Received,
+    Sent,
+}
+
+/// Writes lines.
+#[derive(Debug)]
+pub(crate) struct Lines<W> {
+    out: W,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    level: &'static str,
+    msg: &'a str,
+    #[serde(flatten)]
+    fields: Fields<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Fields<'a> {
+    Started { id: String, node_id: u32 },
+    Frame(FrameFields<'a>),
+}
+
+/// One of the peers, and what there is to say.
+#[derive(Clone, Default, Serialize)]
+struct FrameFields<'a> {
+    service: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<String>,
+}
+
+impl<W: Write> Lines<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    /// Says who this is: the first line.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn started(&mut self, node: NodeId) -> io::Result<()> {
+        let fields = Fields::Started { id: node.peer_id().to_string(), node_id: node.number() };
+        self.say("PeerID", fields)?;
+        self.out.flush()
+    }
+
+    /// Says what is in a frame.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn frame(&mut self, way: Way, peer: &PeerId, rpc: &Rpc, config: &Config) -> io::Result<()> {
+        let peer = peer.to_string();
+        let (from, to) = match way {
+            Way::Received => (Some(peer.as_str()), None),
+            Way::Sent => (None, Some(peer.as_str())),
+        };
+        let base = FrameFields { service: "gossipsub", from, to, ..FrameFields::default() };
+        let mut say = |what: &str, fields: FrameFields<'_>| {
+            let verb = if way == Way::Received { "Received" } else { "Sent" };
+            self.say(&format!("{verb} {what}"), Fields::Frame(fields))
+        };
+        for message in &rpc.publish {
+            let topic = message.topic.as_ref().map(|topic| topic.as_str());
+            let id = Some(decimal(&config.message_id.id(message)));
+            say("Message", FrameFields { topic, id, ..base.clone() })?;
+        }
+        for change in &rpc.subscriptions {
+            say("Subscription", FrameFields { topic: Some(change.topic.as_str()), ..base.clone() })?;
+        }
+        if let Some(control) = &rpc.control {
+            for topic in &control.graft {
+                say("Graft", FrameFields { topic: Some(topic.as_str()), ..base.clone() })?;
+            }
+            for prune in &control.prune {
+                say("Prune", FrameFields { topic: Some(prune.topic.as_str()), ..base.clone() })?;
+            }
+            let ihave = control.ihave.iter().map(|ihave| ("Ihave", ihave.ids.as_slice()));
+            let others = [("Idontwant", control.idontwant.as_slice()), ("Iwant", control.iwant.as_slice())];
+            for (what, ids) in others.into_iter().chain(ihave).filter(|(_, ids)| !ids.is_empty()) {
+                let ids: Vec<String> = ids.iter().map(decimal).collect();
+                say(what, FrameFields { ids: Some(format!("[{}]", ids.join(", "))), ..base.clone() })?;
+            }
+        }
+        self.out.flush()
+    }
+
+    fn say(&mut self, msg: &str, fields: Fields<'_>) -> io::Result<()> {
+        let time = OffsetDateTime::now_utc().format(&Rfc3339).map_err(io::Error::other)?;
+        serde_json::to_writer(&mut self.out, &Line { time, level: "INFO", msg, fields })?;
+        self.out.write_all(b"\n")
+    }
+}
+
+/// An id as a number; ids of other lengths, which only hostile peers make, in hexadecimal.
+fn decimal(id: &MessageId) -> String {
+    match <[u8; ID_BYTES]>::try_from(id.as_bytes()) {
+        Ok(bytes) => u64::from_be_bytes(bytes).to_string(),
+        Err(_) => format!("0x{id:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use samara_gossipsub::rpc::{Control, IHave, Message, Topic};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::engine::{Profile, config};
+    use crate::params::GossipSubParams;
+
+    fn said(out: &[u8]) -> Vec<Value> {
+        let lines = std::str::from_utf8(out).unwrap().lines();
+        lines
+            .map(|line| {
+                let mut line: Value = serde_json::from_str(line).unwrap();
+                let time = line.as_object_mut().unwrap().remove("time").unwrap();
+                OffsetDateTime::parse(time.as_str().unwrap(), &Rfc3339).unwrap();
+                assert_eq!(line.as_object_mut().unwrap().remove("level"), Some(json!("INFO")));
+                line
+            })
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_said_in_gos_words() {
+        let node = NodeId::try_from(3).unwrap();
+        let peer = NodeId::try_from(4).unwrap().peer_id();
+        let message = |data: &'static [u8]| Arc::new(Message::new(Topic::new("t"), Bytes::from_static(data)));
+        let id = |number: u64| MessageId::new(&number.to_be_bytes());
+        let rpc = Rpc {
+            publish: [message(&[0, 0, 0, 0, 0, 0, 1, 2, 9, 9]), message(&[1])].into_iter().collect(),
+            control: Some(Box::new(Control {
+                graft: vec![Topic::new("g")],
+                ihave: vec![IHave { topic: Topic::new("t"), ids: vec![id(5)] }],
+                idontwant: vec![id(7), id(8)],
+                ..Control::default()
+            })),
+            ..Rpc::default()
+        };
+        let (config, _) = config(&GossipSubParams::default(), Profile::Samara).unwrap();
+        let mut lines = Lines::new(Vec::new());
+        lines.started(node).unwrap();
+        lines.frame(Way::Received, &peer, &rpc, &config).unwrap();
+        let from = peer.to_string();
+        assert_eq!(
+            said(&lines.out),
+            [
+                json!({"msg": "PeerID", "id": node.peer_id().to_string(), "node_id": 3}),
+                json!({"msg": "Received Message", "service": "gossipsub", "from": from, "topic": "t", "id": "258"}),
+                json!({"msg": "Received Message", "service": "gossipsub", "from": from, "topic": "t", "id": "0x01"}),
+                json!({"msg": "Received Graft", "service": "gossipsub", "from": from, "topic": "g"}),
+                json!({"msg": "Received Idontwant", "service": "gossipsub", "from": from, "ids": "[7, 8]"}),
+                json!({"msg": "Received Ihave", "service": "gossipsub", "from": from, "ids": "[5]"}),
+            ]
+        );
+        let mut lines = Lines::new(Vec::new());
+        lines.frame(Way::Sent, &peer, &rpc, &config).unwrap();
+        assert_eq!(
+            said(&lines.out)[0],
+            json!({"msg": "Sent Message", "service": "gossipsub", "to": from, "topic": "t", "id": "258"})
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! A node that carries out its script. Whatever it waits for, messages are received, checked and forwarded meanwhile.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufWriter, Stdout};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::dial_opts::DialOpts;
+use libp2p::swarm::{DialError, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, Swarm};
+use samara_engine::PeerId as Handle;
+use samara_gossipsub::Acceptance;
+use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
+use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_net::Event;
+
+use crate::engine::{self, Profile};
+use crate::identity::NodeId;
+use crate::lines::{Lines, Way};
+use crate::params::GossipSubParams;
+use crate::script::{Action, ID_BYTES, Step};
+use crate::swarm::{self, Host, HostEvent, PORT};
+
+/// How long a connection may take, repeated attempts included: not all processes of a run start at the same moment.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// Between two attempts.
+const CONNECT_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long the messages of each topic are checked.
+type Delays = Arc<Mutex<HashMap<Topic, Duration>>>;
+
+/// A node.
+pub(crate) struct Node {
+    id: NodeId,
+    profile: Profile,
+    started: Instant,
+    lines: Lines<BufWriter<Stdout>>,
+    delays: Delays,
+    /// Messages that are being checked, by the time when that is done.
+    checked: BTreeMap<(Instant, u64), MessageId>,
+    next_check: u64,
+    /// Once GossipSub runs.
+    running: Option<Running>,
+}
+
+/// What there is once GossipSub runs.
+struct Running {
+    swarm: Swarm<Host>,
+    config: Config,
+}
+
+/// What became of the attempt to connect.
+enum Attempt {
+    Connected,
+    Failed(String),
+}
+
+impl Node {
+    /// A node that has said who it is.
+    ///
+    /// # Errors
+    /// A text: standard output cannot be written to.
+    pub(crate) fn new(id: NodeId, profile: Profile, started: Instant) -> Result<Self, String> {
+        let mut lines = Lines::new(BufWriter::new(std::io::stdout()));
+        lines.started(id).map_err(stdout)?;
+        Ok(Self {
+            id,
+            profile,
+            started,
+            lines,
+            delays: Delays::default(),
+            checked: BTreeMap::new(),
+            next_check: 0,
+            running: None,
+        })
+    }
+
+    /// Carries out a script.
+    ///
+    /// # Errors
+    /// A text that names the instruction that failed.
+    pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+        for Step { at, action } in steps {
+            self.step(action).await.map_err(|error| format!("script[{at}]: {error}"))?;
+        }
+        if let Some(running) = &mut self.running {
+            let pending = running.swarm.behaviour_mut().gossip.pending();
+            if pending > 0 {
+                tracing::warn!(
+                    pending,
+                    "the script is over, and copies have not left yet; let it wait longer"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Init(params) => self.init(params).await,
+            Action::Connect(nodes) => {
+                for node in nodes {
+                    self.connect(*node).await?;
+                }
+                tracing::info!(connected = nodes.len(), "connected");
+                Ok(())
+            }
+            Action::WaitUntil(elapsed) => {
+                let until = self.started + *elapsed;
+                while Instant::now() < until {
+                    self.serve(until).await?;
+                }
+                Ok(())
+            }
+            Action::Publish { id, bytes, topic } => self.publish(*id, *bytes, topic),
+            Action::Subscribe(topic) => {
+                self.swarm()?.behaviour_mut().gossip.subscribe(topic);
+                Ok(())
+            }
+            Action::Delay { topic, delay } => {
+                self.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.clone(), *delay);
+                Ok(())
+            }
+        }
+    }
+
+    async fn init(&mut self, params: &GossipSubParams) -> Result<(), String> {
+        let (mut config, without) =
+            engine::config(params, self.profile).map_err(|error| format!("gossipSubParams: {error}"))?;
+        for name in without {
+            tracing::warn!("gossipSubParams.{name} has no meaning here");
+        }
+        config.validator = Some(validator(&self.delays));
+        let mut swarm = swarm::build(self.id.key(), config.clone())?;
+        let address = Multiaddr::from(Ipv4Addr::UNSPECIFIED).with(Protocol::Tcp(PORT));
+        let wrong = |error: &dyn std::fmt::Display| format!("{address} cannot be listened on: {error}");
+        let listener = swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
+        loop {
+            match swarm.select_next_some().await {
+                SwarmEvent::NewListenAddr { listener_id, .. } if listener_id == listener => break,
+                SwarmEvent::ListenerClosed { listener_id, reason: Err(error), .. }
+                    if listener_id == listener =>
+                {
+                    return Err(wrong(&error));
+                }
+                _ => {}
+            }
+        }
+        self.running = Some(Running { swarm, config });
+        Ok(())
+    }
+
+    /// Connects, as go-libp2p's runner does: the next instruction comes when the connection is there.
+    async fn connect(&mut self, node: NodeId) -> Result<(), String> {
+        let until = Instant::now() + CONNECT_WITHIN;
+        let peer = node.peer_id();
+        loop {
+            if self.swarm()?.is_connected(&peer) {
+                return Ok(());
+            }
+            let attempt = match resolve(node).await {
+                Ok(address) => self.dial(peer, address, until).await?,
+                Err(error) => Attempt::Failed(error),
+            };
+            match attempt {
+                Attempt::Connected => return Ok(()),
+                Attempt::Failed(error) if Instant::now() + CONNECT_AGAIN >= until => {
+                    return Err(format!(
+                        "{} cannot be connected to within {CONNECT_WITHIN:?}: {error}",
+                        node.host()
+                    ));
+                }
+                Attempt::Failed(error) => {
+                    tracing::info!(node = %node.host(), error, "cannot connect yet");
+                    let again = Instant::now() + CONNECT_AGAIN;
+                    while Instant::now() < again {
+                        self.serve(again).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn dial(&mut self, peer: PeerId, address: Multiaddr, until: Instant) -> Result<Attempt, String> {
+        // From a port of its own: Shadow does not let two sockets have one.
+        let dial = DialOpts::peer_id(peer).addresses(vec![address]).allocate_new_port().build();
+        match self.swarm()?.dial(dial) {
+            // They may have dialled meanwhile.
+            Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => {}
+            Err(error) => return Ok(Attempt::Failed(error.to_string())),
+        }
+        while Instant::now() < until {
+            match self.serve(until).await? {
+                Some(SwarmEvent::OutgoingConnectionError { peer_id, error, .. }) if peer_id == Some(peer) => {
+                    return Ok(Attempt::Failed(error.to_string()));
+                }
+                _ if self.swarm()?.is_connected(&peer) => return Ok(Attempt::Connected),
+                _ => {}
+            }
+        }
+        Ok(Attempt::Failed("no answer".to_owned()))
+    }
+
+    fn publish(&mut self, id: u64, bytes: usize, topic: &Topic) -> Result<(), String> {
+        let mut data = vec![0; bytes];
+        data[..ID_BYTES].copy_from_slice(&id.to_be_bytes());
+        let receipt = self.swarm()?.behaviour_mut().gossip.publish(topic, Bytes::from(data));
+        let receipt = receipt.map_err(|error| format!("message {id} cannot be published: {error}"))?;
+        if receipt.peers == 0 {
+            tracing::warn!(id, topic = topic.as_str(), "published, but nobody is known who wants it");
+        } else {
+            tracing::info!(id, topic = topic.as_str(), peers = receipt.peers, "published");
+        }
+        Ok(())
+    }
+
+    fn swarm(&mut self) -> Result<&mut Swarm<Host>, String> {
+        let running = self.running.as_mut().map(|running| &mut running.swarm);
+        running.ok_or_else(|| "GossipSub does not run yet".to_owned())
+    }
+
+    /// Does what is next to be done for others, or waits until then. Returns what the swarm tells beside gossip.
+    async fn serve(&mut self, until: Instant) -> Result<Option<SwarmEvent<HostEvent>>, String> {
+        let Some(running) = &mut self.running else {
+            tokio::time::sleep_until(until.into()).await;
+            return Ok(None);
+        };
+        let check = self.checked.keys().next().map(|(at, _)| *at);
+        let wake = check.map_or(until, |at| at.min(until));
+        tokio::select! {
+            () = tokio::time::sleep_until(wake.into()) => {
+                let now = Instant::now();
+                while let Some(first) = self.checked.first_entry().filter(|first| first.key().0 <= now) {
+                    running.swarm.behaviour_mut().gossip.report_validation(&first.remove(), Acceptance::Accept);
+                }
+                Ok(None)
+            }
+            event = running.swarm.select_next_some() => {
+                if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
+                    self.on_gossip(event)?;
+                    return Ok(None);
+                }
+                Ok(Some(event))
+            }
+        }
+    }
+
+    fn on_gossip(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::FrameReceived { peer, frame } => self.say(Way::Received, peer, &frame)?,
+            Event::FrameSent { peer, frame } => self.say(Way::Sent, peer, &frame)?,
+            Event::NeedsValidation { id, topic, .. } => {
+                let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
+                let delay = delays.get(&topic).copied().unwrap_or_default();
+                self.next_check += 1;
+                self.checked.insert((Instant::now() + delay, self.next_check), id);
+            }
+            Event::Message { id, topic, message, .. } => {
+                tracing::debug!(?id, topic = topic.as_str(), bytes = message.data.len(), "delivered");
+            }
+            Event::LinkUp { peer, protocol } => tracing::info!(%peer, %protocol, "a link is up"),
+            Event::LinkDown { peer, lost_copies } => tracing::warn!(%peer, lost_copies, "a link is down"),
+            Event::Cut { peer, copies } => tracing::warn!(%peer, copies, "a stream broke"),
+            Event::Malformed { peer, error } => tracing::warn!(%peer, %error, "what came is no frame"),
+            Event::NotSupported { peer } => tracing::warn!(%peer, "no common protocol"),
+            Event::Lost(lost) => tracing::warn!(?lost, "a copy did not fit into its queue"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, way: Way, peer: PeerId, frame: &samara_gossipsub::rpc::RpcFrame) -> Result<(), String> {
+        let Some(running) = &self.running else { return Ok(()) };
+        self.lines.frame(way, &peer, frame.rpc(), &running.config).map_err(stdout)
+    }
+}
+
+fn stdout(error: std::io::Error) -> String {
+    format!("standard output cannot be written to: {error}")
+}
+
+/// Holds messages back whose topic has a delay; what is too short to have an id is nobody's message.
+fn validator(delays: &Delays) -> ValidatorHook {
+    let delays = Arc::clone(delays);
+    ValidatorHook::new(move |_: Handle, topic: &Topic, message: &Message| {
+        if message.data.len() < ID_BYTES {
+            return Verdict::Reject;
+        }
+        let delays = delays.lock().unwrap_or_else(PoisonError::into_inner);
+        if delays.get(topic).is_some_and(|delay| !delay.is_zero()) { Verdict::Defer } else { Verdict::Accept }
+    })
+}
+
+/// Where a node listens.
+async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
+    let host = node.host();
+    let addresses = tokio::net::lookup_host((host.as_str(), PORT)).await;
+    let mut addresses = addresses.map_err(|error| format!("the name {host}: {error}"))?;
+    match addresses
+        .find_map(|address| if let SocketAddr::V4(address) = address { Some(*address.ip()) } else { None })
+    {
+        Some(address) => Ok(Multiaddr::from(address).with(Protocol::Tcp(PORT))),
+        None => Err(format!("the name {host} has no IPv4 address")),
+    }
+}

@@ -1,0 +1,130 @@
+//! From what nodes have written under Shadow to results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use samara_lab::data::Inputs;
+use samara_lab::measure::Statistics;
+use samara_lab::results::RealRun;
+use samara_lab::run::Measured;
+use samara_lab::scenario::Point;
+
+use super::export::run_file;
+use super::{DATA, METRICS_FILES, RUN_FILE, RunFile, TRACE_FILE, of_host};
+use crate::TestbedError;
+use crate::client::{Metrics, Publication};
+use crate::collect::{self, Events};
+use crate::plan::Wanted;
+use crate::run::{Looks, missing, of_traces};
+
+/// Gathers a run that was exported to `exported` and has run there. `inputs` has the files that the scenario names.
+///
+/// # Errors
+/// It is another run, it has not run, or its files cannot be read.
+pub fn gather(point: &Point, inputs: &Inputs, exported: &Path) -> Result<(Measured, RealRun), TestbedError> {
+    let wrong = |what: String| TestbedError::Scenario(format!("{}: {what}", exported.display()));
+    let run = read_run(exported)?;
+    let expected =
+        run_file(point, &run.program, run.first_unix_ns, run.settle_s).map_err(TestbedError::Scenario)?;
+    if run != expected {
+        return Err(wrong(difference(&run, &expected)));
+    }
+    let wanted = Wanted::new(point, inputs).map_err(TestbedError::Scenario)?;
+    let nodes = point.scenario.network.nodes;
+    let data = exported.join(DATA);
+    if !data.is_dir() {
+        return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
+    }
+    let looks = |file: &str| -> Result<Looks, TestbedError> {
+        let metrics = (0..nodes).map(|node| Ok(Metrics::parse(&read(&of_host(&data, node).join(file))?)));
+        Ok(Looks { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
+    };
+    let [before, after] = METRICS_FILES;
+    let (before, after) = (looks(before)?, looks(after)?);
+    let traces: Vec<PathBuf> = (0..nodes).map(|node| of_host(&data, node).join(TRACE_FILE)).collect();
+    let traces: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
+    let events = collect::events(&traces)?;
+    let planned = wanted.publications(&point.scenario, run.first_unix_ns);
+    let doubts = missing(&events, &planned).into_iter().collect();
+    let late_ms = late_ms(&events, &planned);
+    let measured = of_traces(point, &wanted, &events, (&before, &after), run.first_unix_ns);
+    let program = run.program.file_name().unwrap_or_default().to_string_lossy();
+    let real = RealRun {
+        programs: vec![format!("{program} under Shadow")],
+        ready_s: run.settle_s as f64,
+        publish_error_ms: Statistics::of(&late_ms),
+        // Processes under Shadow do not know what they take of the machine.
+        node_cpu_s: None,
+        node_peak_rss_bytes: None,
+        node_open_fds: None,
+        busiest_node_cpu_share: None,
+        machine_cpu_share: None,
+        relay_cpu_share: None,
+        relay_late_p99_ms: None,
+        doubts,
+    };
+    Ok((measured, real))
+}
+
+fn read(path: &Path) -> Result<String, TestbedError> {
+    fs::read_to_string(path).map_err(TestbedError::io(format!(
+        "{} (was the run complete? see {} of Shadow's output)",
+        path.display(),
+        path.parent().unwrap_or(path).display()
+    )))
+}
+
+fn read_run(exported: &Path) -> Result<RunFile, TestbedError> {
+    let path = exported.join(RUN_FILE);
+    let text = fs::read_to_string(&path).map_err(TestbedError::io(format!(
+        "{} (expected a directory that `samara export shadow` wrote)",
+        path.display()
+    )))?;
+    serde_json::from_str(&text)
+        .map_err(|error| TestbedError::Scenario(format!("{}: {error}", path.display())))
+}
+
+/// What sets two runs apart, the first thing only.
+fn difference(found: &RunFile, expected: &RunFile) -> String {
+    let other = |what: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+        format!(
+            "{what}: found {found}, expected {expected}; name the run that was exported, with the same --set, --only and --seed"
+        )
+    };
+    if found.version != expected.version {
+        return format!(
+            "exported by version {}, and this is {}; export it again",
+            found.version, expected.version
+        );
+    }
+    if found.scenario != expected.scenario {
+        return other("scenario", &found.scenario, &expected.scenario);
+    }
+    if found.run != expected.run || found.seed != expected.seed {
+        let name = |run: &RunFile| format!("{} with seed {}", run.run, run.seed);
+        return other("run", &name(found), &name(expected));
+    }
+    let keys = found.configuration.keys().chain(expected.configuration.keys());
+    let differing =
+        keys.into_iter().find(|key| found.configuration.get(*key) != expected.configuration.get(*key));
+    format!(
+        "the section [{}] is another one than when the run was exported; give the same --set",
+        differing.map_or("?", String::as_str)
+    )
+}
+
+/// How much later than planned publications were made, in milliseconds.
+fn late_ms(events: &Events, planned: &[Vec<Publication>]) -> Vec<f64> {
+    let mut made: Vec<Vec<u64>> = vec![Vec::new(); planned.len()];
+    for message in &events.published {
+        made[message.node as usize].push(message.at);
+    }
+    let of_node = |(planned, made): (&Vec<Publication>, Vec<u64>)| {
+        let messages = planned
+            .iter()
+            .flat_map(|publication| std::iter::repeat_n(publication.at_unix_ns, publication.batch.len()));
+        let late = messages.zip(made).map(|(planned, made)| (made as f64 - planned as f64) / 1e6);
+        late.collect::<Vec<_>>()
+    };
+    planned.iter().zip(made).flat_map(of_node).collect()
+}

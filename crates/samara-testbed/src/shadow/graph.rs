@@ -1,0 +1,142 @@
+//! The network graph in GML, as Shadow reads it: a node for each place that hosts can be at, an edge for each pair of places.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use samara_emulation::{EmulationConfig, Latency};
+
+/// The least latency, that of the simulator's floor: Shadow wants more than nothing.
+pub(super) const LATENCY_MIN: Duration = Duration::from_micros(50);
+
+/// Places at most: a graph of so many has 8 million edges.
+const PLACES_MAX: usize = 4000;
+
+/// A graph, and where each host is in it.
+pub(super) struct Places {
+    pub(super) gml: String,
+    pub(super) of_host: Vec<u32>,
+    /// Whether a latency was raised to the least one.
+    pub(super) raised: bool,
+}
+
+/// The places of a network.
+///
+/// # Errors
+/// A text: Shadow has no such network.
+pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
+    let hosts = network.hosts.len() as u32;
+    let (count, of_host) = match &network.latency {
+        Latency::Constant(_) => (1, vec![0; network.hosts.len()]),
+        Latency::Regions(matrix) => {
+            (matrix.len(), network.hosts.iter().map(|host| u32::from(host.region)).collect())
+        }
+        Latency::Pairs(_) => (network.hosts.len(), (0..hosts).collect()),
+        Latency::Uniform { .. } => {
+            return Err("network.latency: found one that is drawn for each pair, which is not exported; \
+                        expected one for all, regions, or a file"
+                .to_owned());
+        }
+    };
+    if count > PLACES_MAX {
+        return Err(format!(
+            "network: found {count} places with latencies of their own, whose graph has an edge for each pair; \
+             expected at most {PLACES_MAX}"
+        ));
+    }
+    let one_way = |from: usize, to: usize| match &network.latency {
+        Latency::Regions(matrix) | Latency::Pairs(matrix) => matrix[from][to],
+        Latency::Constant(latency) => *latency,
+        Latency::Uniform { min, .. } => *min,
+    };
+    let pairs = || (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
+    let symmetric = pairs().all(|(from, to)| one_way(from, to) == one_way(to, from));
+    let mut raised = false;
+    let mut gml = format!("graph [\n  directed {}\n", u8::from(!symmetric));
+    for place in 0..count {
+        // Rates are the hosts' own, but the graph must have some.
+        let _ = write!(
+            gml,
+            "  node [\n    id {place}\n    host_bandwidth_up \"1 Gbit\"\n    host_bandwidth_down \"1 Gbit\"\n  ]\n"
+        );
+    }
+    for (from, to) in pairs().filter(|(from, to)| !symmetric || from <= to) {
+        let latency = one_way(from, to);
+        // A host that has a place of its own has nobody to talk to there.
+        let alone = from == to && matches!(network.latency, Latency::Pairs(_));
+        raised |= latency < LATENCY_MIN && !alone;
+        let _ = write!(
+            gml,
+            "  edge [\n    source {from}\n    target {to}\n    latency \"{} ns\"\n    packet_loss {:?}\n  ]\n",
+            latency.max(LATENCY_MIN).as_nanos(),
+            network.loss
+        );
+    }
+    gml.push_str("]\n");
+    Ok(Places { gml, of_host, raised })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn edges(gml: &str) -> Vec<(u32, u32, u64)> {
+        let number = |line: &str, key: &str| {
+            let value = line.trim().strip_prefix(key)?.trim().trim_matches('"').trim_end_matches(" ns");
+            value.parse::<u64>().ok()
+        };
+        let of = |key: &'static str| gml.lines().filter_map(move |line| number(line, key));
+        of("source")
+            .zip(of("target"))
+            .zip(of("latency"))
+            .map(|((from, to), latency)| (from as u32, to as u32, latency))
+            .collect()
+    }
+
+    #[test]
+    fn one_latency_is_one_place() {
+        let mut network = EmulationConfig::uniform(3, 1_000_000, 50 * MS);
+        network.loss = 0.01;
+        let places = places(&network).unwrap();
+        assert_eq!(places.of_host, [0, 0, 0]);
+        assert_eq!(edges(&places.gml), [(0, 0, 50_000_000)]);
+        assert!(
+            places.gml.contains("directed 0") && places.gml.contains("packet_loss 0.01"),
+            "{}",
+            places.gml
+        );
+        assert!(!places.raised);
+    }
+
+    #[test]
+    fn regions_are_places_and_directions_can_differ() {
+        let mut network = EmulationConfig::uniform(3, 1_000_000, MS);
+        network.hosts[2].region = 1;
+        network.latency = Latency::Regions(vec![vec![MS, 2 * MS], vec![2 * MS, Duration::ZERO]]);
+        let both = places(&network).unwrap();
+        assert_eq!(both.of_host, [0, 0, 1]);
+        assert_eq!(edges(&both.gml), [(0, 0, 1_000_000), (0, 1, 2_000_000), (1, 1, 50_000)]);
+        assert!(both.raised);
+        network.latency = Latency::Regions(vec![vec![MS, 2 * MS], vec![3 * MS, MS]]);
+        let each = places(&network).unwrap();
+        assert!(each.gml.contains("directed 1"));
+        assert_eq!(edges(&each.gml).len(), 4);
+        assert!(edges(&each.gml).contains(&(1, 0, 3_000_000)));
+    }
+
+    #[test]
+    fn pairs_are_places_each_and_not_without_end() {
+        let mut network = EmulationConfig::uniform(2, 1_000_000, MS);
+        network.latency = Latency::Pairs(vec![vec![Duration::ZERO, MS], vec![MS, Duration::ZERO]]);
+        let each = places(&network).unwrap();
+        assert_eq!(each.of_host, [0, 1]);
+        assert!(!each.raised, "nobody is alone at home");
+        let many = EmulationConfig {
+            latency: Latency::Pairs(Vec::new()),
+            ..EmulationConfig::uniform(PLACES_MAX + 1, 1_000_000, MS)
+        };
+        let error = places(&many).err().unwrap();
+        assert!(error.contains("found 4001 places"), "{error}");
+    }
+}

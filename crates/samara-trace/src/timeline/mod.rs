@@ -1,0 +1,229 @@
+//! Events as a timeline: a track for each node, a slice for each copy of a message, an arrow for each first copy from where it came from.
+//!
+//! [`Timeline::write_perfetto`] gives what [Perfetto] reads, [`Timeline::write_chrome`] the [JSON] that it and Chrome's `about:tracing`
+//! read. Where the trace has both ends of a copy, its slice is as long as it was on its way; where it has only its arrival, the
+//! slice has no length.
+//!
+//! [Perfetto]: https://perfetto.dev
+//! [JSON]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+
+mod chrome;
+mod lanes;
+mod perfetto;
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{Body, RpcMeta, TraceEvent};
+
+/// What a slice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Published,
+    First,
+    Duplicate,
+    Rejected,
+    Lost,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::First => "first",
+            Self::Duplicate => "duplicate",
+            Self::Rejected => "rejected",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A copy, or a publication.
+#[derive(Debug)]
+struct Slice {
+    node: u32,
+    kind: Kind,
+    /// Nanoseconds since 1970.
+    start: i64,
+    end: i64,
+    /// An index into [`Timeline::messages`].
+    message: u32,
+    /// The other side, and `None` where it is not known.
+    peer: Option<u32>,
+    /// The slice that the copy came from: an arrow comes from there.
+    source: Option<usize>,
+    /// Why it was rejected.
+    reason: Option<String>,
+}
+
+/// A node.
+#[derive(Debug, Default)]
+struct Node {
+    name: String,
+    /// Which slice brought a message, by its number.
+    has: HashMap<u32, usize>,
+}
+
+/// A message: its topic and its id.
+#[derive(Debug)]
+struct Named {
+    topic: String,
+    id: String,
+}
+
+/// A timeline that is being made from events, in the order of time.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    nodes: Vec<Node>,
+    numbers: HashMap<Vec<u8>, u32>,
+    messages: Vec<Named>,
+    message_numbers: HashMap<Vec<u8>, u32>,
+    slices: Vec<Slice>,
+    /// Copies that left and have not arrived, by sender, receiver and message.
+    on_their_way: HashMap<(u32, u32, u32), VecDeque<i64>>,
+    /// Copies that arrived and of which nothing more has been said: when they left, and came.
+    arrived: HashMap<(u32, u32, u32), (Option<i64>, i64)>,
+}
+
+impl Timeline {
+    /// A timeline without anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names a node, by the bytes of its peer id; nodes have the order in which they are named. Those that are not named get a name from
+    /// their id.
+    pub fn name(&mut self, peer_id: &[u8], name: &str) {
+        let number = self.node(peer_id);
+        name.clone_into(&mut self.nodes[number as usize].name);
+    }
+
+    /// How many nodes, messages and slices there are.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.nodes.len(), self.messages.len(), self.slices.len())
+    }
+
+    /// Adds an event. What is no copy of a message is left out.
+    pub fn add(&mut self, event: &TraceEvent) {
+        let (Some(me), Some(at)) = (&event.peer_id, event.timestamp) else { return };
+        let me = self.node(me);
+        match event.body() {
+            Some(Body::PublishMessage(body)) => {
+                let message = self.message(body.message_id, body.topic);
+                self.has(me, Kind::Published, (at, at), message, None);
+            }
+            Some(Body::SendRpc(body)) => {
+                let to = body.send_to.map(|peer| self.node(&peer));
+                for message in self.in_rpc(body.meta) {
+                    if let Some(to) = to {
+                        self.on_their_way.entry((me, to, message)).or_default().push_back(at);
+                    }
+                }
+            }
+            Some(Body::DropRpc(body)) => {
+                let peer = body.send_to.map(|peer| self.node(&peer));
+                for message in self.in_rpc(body.meta) {
+                    self.slice(me, Kind::Lost, (at, at), message, peer);
+                }
+            }
+            Some(Body::RecvRpc(body)) => {
+                let Some(from) = body.received_from.map(|peer| self.node(&peer)) else { return };
+                for message in self.in_rpc(body.meta) {
+                    let sent = self.on_their_way.get_mut(&(from, me, message)).and_then(VecDeque::pop_front);
+                    self.arrived.insert((me, from, message), (sent.filter(|sent| *sent <= at), at));
+                }
+            }
+            Some(Body::DeliverMessage(body)) => {
+                let message = self.message(body.message_id, body.topic);
+                let from = body.received_from.map(|peer| self.node(&peer));
+                // Own messages are delivered, too.
+                if from != Some(me) {
+                    let times = self.times(me, from, message, at);
+                    self.has(me, Kind::First, times, message, from);
+                }
+            }
+            Some(Body::DuplicateMessage(body)) => {
+                let message = self.message(body.message_id, body.topic);
+                let from = body.received_from.map(|peer| self.node(&peer));
+                let times = self.times(me, from, message, at);
+                self.slice(me, Kind::Duplicate, times, message, from);
+            }
+            Some(Body::RejectMessage(body)) => {
+                let message = self.message(body.message_id, body.topic);
+                let from = body.received_from.map(|peer| self.node(&peer));
+                let times = self.times(me, from, message, at);
+                self.slice(me, Kind::Rejected, times, message, from);
+                if let Some(slice) = self.slices.last_mut() {
+                    slice.reason = body.reason;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn node(&mut self, peer_id: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(peer_id) {
+            return *number;
+        }
+        let number = self.nodes.len() as u32;
+        // The end of a peer id is what sets it apart.
+        let name = hex(&peer_id[peer_id.len().saturating_sub(4)..]);
+        self.nodes.push(Node { name, has: HashMap::new() });
+        self.numbers.insert(peer_id.to_vec(), number);
+        number
+    }
+
+    fn message(&mut self, id: Option<Vec<u8>>, topic: Option<String>) -> u32 {
+        let id = id.unwrap_or_default();
+        if let Some(number) = self.message_numbers.get(&id) {
+            return *number;
+        }
+        let number = self.messages.len() as u32;
+        self.messages.push(Named { topic: topic.unwrap_or_default(), id: hex(&id) });
+        self.message_numbers.insert(id, number);
+        number
+    }
+
+    fn in_rpc(&mut self, meta: Option<RpcMeta>) -> Vec<u32> {
+        let messages = meta.map(|meta| meta.messages).unwrap_or_default();
+        messages.into_iter().map(|message| self.message(message.message_id, message.topic)).collect()
+    }
+
+    /// When a copy left and came; what is not known is when something was said of it.
+    fn times(&mut self, me: u32, from: Option<u32>, message: u32, at: i64) -> (i64, i64) {
+        let known = from.and_then(|from| self.arrived.remove(&(me, from, message)));
+        known.map_or((at, at), |(sent, came)| (sent.unwrap_or(came), came))
+    }
+
+    fn slice(&mut self, node: u32, kind: Kind, (start, end): (i64, i64), message: u32, peer: Option<u32>) {
+        self.slices.push(Slice { node, kind, start, end, message, peer, source: None, reason: None });
+    }
+
+    /// A slice after which the node has the message.
+    fn has(&mut self, node: u32, kind: Kind, times: (i64, i64), message: u32, peer: Option<u32>) {
+        let source = peer.and_then(|peer| self.nodes[peer as usize].has.get(&message).copied());
+        let at = self.slices.len();
+        self.slice(node, kind, times, message, peer);
+        self.slices[at].source = source;
+        self.nodes[node as usize].has.entry(message).or_insert(at);
+    }
+
+    /// What a slice is called: the topic, short, and the id.
+    fn title(&self, slice: &Slice) -> String {
+        let message = &self.messages[slice.message as usize];
+        // Of Ethereum's topics the last part but one says what they are about.
+        let mut parts = message.topic.rsplit('/').filter(|part| !part.is_empty() && *part != "ssz_snappy");
+        let topic = parts.next().unwrap_or("message");
+        format!("{topic} {}", &message.id[..message.id.len().min(8)])
+    }
+
+    fn peer_name(&self, slice: &Slice) -> Option<&str> {
+        slice.peer.map(|peer| self.nodes[peer as usize].name.as_str())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! `samara export trace`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use samara_lab::scenario::load;
+use samara_trace::{Format, Timeline, TraceEvent, TraceReader};
+
+/// Which trace to write, how, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceOptions {
+    /// A results directory, a directory that Shadow has run in, or trace files of nodes.
+    #[arg(required = true, value_name = "RESULT|TRACE")]
+    pub(crate) input: Vec<PathBuf>,
+    /// The run of a results directory that has several, with its seed where there are several.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// How events are written.
+    #[arg(long, value_enum)]
+    pub(crate) format: TraceFormat,
+    /// The file to write to; replaced if it is there.
+    #[arg(long = "output", alias = "out", short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// go-libp2p-pubsub's protobuf, each event with its length: as its PBTracer.
+    Protobuf,
+    /// go-libp2p-pubsub's JSON, a line for each event: as its JSONTracer.
+    Json,
+    /// The protobuf, packed with gzip: as go-libp2p-pubsub-tracer's traced writes it and tracestat reads it.
+    Tracestat,
+    /// A timeline for Perfetto (ui.perfetto.dev), in its protobuf.
+    Perfetto,
+    /// A timeline in the JSON of Chrome's about:tracing, which Perfetto reads, too.
+    Chrome,
+}
+
+/// Where the events of a trace come from.
+enum Source {
+    /// Files of nodes: the name of each, and where it is.
+    Files(Vec<(String, PathBuf)>),
+    /// A table of a simulated run, and how many nodes there are.
+    Simulated(Vec<TraceEvent>, u32),
+}
+
+pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
+    let source = source(options)?;
+    let wrong = |error: std::io::Error| format!("{}: {error}", options.out.display());
+    let file = File::create(&options.out).map_err(wrong)?;
+    let mut out = BufWriter::new(file);
+    let said = match options.format {
+        TraceFormat::Protobuf => format!("{} events", events(&source, Format::Protobuf, &mut out)?),
+        TraceFormat::Json => format!("{} events", events(&source, Format::Json, &mut out)?),
+        TraceFormat::Tracestat => {
+            let mut packed = GzEncoder::new(&mut out, Compression::default());
+            let count = events(&source, Format::Protobuf, &mut packed)?;
+            packed.finish().map_err(wrong)?;
+            format!("{count} events")
+        }
+        TraceFormat::Perfetto | TraceFormat::Chrome => {
+            let timeline = timeline(&source)?;
+            let written = if options.format == TraceFormat::Perfetto {
+                timeline.write_perfetto(&mut out)
+            } else {
+                timeline.write_chrome(&mut out)
+            };
+            written.map_err(wrong)?;
+            let (nodes, messages, slices) = timeline.counts();
+            format!("{nodes} nodes, {messages} messages, {slices} slices")
+        }
+    };
+    out.flush().map_err(wrong)?;
+    crate::print(&format!("{}: {said}\n", options.out.display()))
+}
+
+/// Files that are all there: nothing is written before that is known.
+fn files(files: Vec<(String, PathBuf)>) -> Result<Source, String> {
+    for (_, path) in &files {
+        TraceReader::open(path).map_err(|error| error.to_string())?;
+    }
+    Ok(Source::Files(files))
+}
+
+/// What is given: trace files, or a directory of results, of which one run is chosen.
+fn source(options: &TraceOptions) -> Result<Source, String> {
+    let [directory] = options.input.as_slice() else { return files(named(&options.input)) };
+    if !directory.is_dir() {
+        return files(named(&options.input));
+    }
+    let hosts = directory.join("shadow.data/hosts");
+    if hosts.is_dir() {
+        return traces_of(&hosts);
+    }
+    let runs = chosen(directory, options.run.as_deref())?;
+    let nodes = directory.join("nodes").join(&runs);
+    if nodes.is_dir() {
+        return traces_of(&nodes);
+    }
+    simulated(directory, &runs)
+}
+
+fn named(files: &[PathBuf]) -> Vec<(String, PathBuf)> {
+    let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    files.iter().map(|path| (name(path), path.clone())).collect()
+}
+
+/// The trace in the directory of each node, by number.
+fn traces_of(nodes: &Path) -> Result<Source, String> {
+    let entries = std::fs::read_dir(nodes).map_err(|error| format!("{}: {error}", nodes.display()))?;
+    let mut found: Vec<(u64, String, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let number = name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()?;
+            let path = entry.path().join("trace.pb");
+            path.is_file().then_some((number, name, path))
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(format!(
+            "{}: found no trace.pb in the directory of any node; pools, groups and teams write none",
+            nodes.display()
+        ));
+    }
+    found.sort();
+    Ok(Source::Files(found.into_iter().map(|(_, name, path)| (name, path)).collect()))
+}
+
+/// The directory of the run that is asked for, or of the only one.
+fn chosen(directory: &Path, run: Option<&str>) -> Result<String, String> {
+    let entries = std::fs::read_dir(directory.join("runs")).map_err(|error| {
+        format!(
+            "{}: {error}; expected trace files, a results directory, or one that `samara export shadow` wrote and Shadow has run in",
+            directory.join("runs").display()
+        )
+    })?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let without_seed = |name: &str| name.rsplit_once("-seed").map_or(name, |(run, _)| run).to_owned();
+    let of_run: Vec<&String> = match run {
+        None => names.iter().collect(),
+        Some(run) => names.iter().filter(|name| *name == run || without_seed(name) == run).collect(),
+    };
+    match of_run.as_slice() {
+        [name] => Ok((*name).clone()),
+        found => Err(format!(
+            "{}: found {} runs{}; expected one: choose it with --run, of {}",
+            directory.display(),
+            found.len(),
+            run.map(|run| format!(" called {run}")).unwrap_or_default(),
+            names.join(", ")
+        )),
+    }
+}
+
+/// A simulated run: its copies are in a table.
+fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
+    let table = directory.join("runs").join(run).join("copies.parquet");
+    if !table.is_file() {
+        return Err(format!(
+            "{}: there is none: a simulation keeps the copies of blocks of columns only; of others, `samara testbed` keeps traces",
+            table.display()
+        ));
+    }
+    let scenario = directory.join("scenario.toml");
+    let loaded = load(&scenario.to_string_lossy(), &[], &[], None).map_err(|error| error.to_string())?;
+    let point = loaded.points.iter().find(|point| samara_lab::results::point_name(point) == run);
+    let point = point.ok_or_else(|| format!("{}: found no run {run} in it", scenario.display()))?;
+    let events = super::copies::events(&table, &point.scenario.workload)?;
+    Ok(Source::Simulated(events, point.scenario.network.nodes))
+}
+
+/// Writes all events, in the order of time.
+fn events(source: &Source, format: Format, out: &mut impl Write) -> Result<u64, String> {
+    let (mut count, mut bytes) = (0, Vec::new());
+    each(source, |event| {
+        bytes.clear();
+        format.encode(event, &mut bytes);
+        count += 1;
+        out.write_all(&bytes).map_err(|error| format!("cannot be written: {error}"))
+    })?;
+    Ok(count)
+}
+
+fn timeline(source: &Source) -> Result<Timeline, String> {
+    let mut timeline = Timeline::new();
+    match source {
+        Source::Simulated(_, nodes) => {
+            (0..*nodes)
+                .for_each(|node| timeline.name(&super::copies::peer_id(node), &format!("node {node}")));
+        }
+        Source::Files(files) => {
+            for (name, path) in files {
+                // The first event says whose trace it is.
+                let first = TraceReader::open(path).map_err(|error| error.to_string())?.next().transpose();
+                let first = first.map_err(|error| error.to_string())?;
+                if let Some(peer) = first.and_then(|event| event.peer_id) {
+                    timeline.name(&peer, name);
+                }
+            }
+        }
+    }
+    each(source, |event| {
+        timeline.add(event);
+        Ok(())
+    })?;
+    Ok(timeline)
+}
+
+/// All events in the order of time; those of one file stay in its order.
+fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>) -> Result<(), String> {
+    let files = match source {
+        Source::Simulated(events, _) => return events.iter().try_for_each(take),
+        Source::Files(files) => files,
+    };
+    let mut readers: Vec<TraceReader<BufReader<File>>> = Vec::with_capacity(files.len());
+    for (_, path) in files {
+        readers.push(TraceReader::open(path).map_err(|error| error.to_string())?);
+    }
+    let mut waiting: Vec<Option<TraceEvent>> = Vec::with_capacity(files.len());
+    let mut next: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
+    for (file, reader) in readers.iter_mut().enumerate() {
+        let event = reader.next().transpose().map_err(|error| error.to_string())?;
+        if let Some(event) = &event {
+            next.push(Reverse((event.timestamp.unwrap_or(0), file)));
+        }
+        waiting.push(event);
+    }
+    while let Some(Reverse((at, file))) = next.pop() {
+        if let Some(event) = waiting[file].take() {
+            take(&event)?;
+        }
+        let event = readers[file].next().transpose().map_err(|error| error.to_string())?;
+        if let Some(event) = &event {
+            // A clock that was set back does not change the order of a file.
+            next.push(Reverse((event.timestamp.unwrap_or(0).max(at), file)));
+        }
+        waiting[file] = event;
+    }
+    Ok(())
+}
