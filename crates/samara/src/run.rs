@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use indicatif::ProgressBar;
+use samara_lab::measure::relay::Collector;
 use samara_lab::results::RunResult;
 use samara_lab::run::{Measured, Progress, Watch, WatchRun, run_all};
 use samara_lab::scenario::Point;
@@ -57,6 +58,10 @@ impl WatchRun for ShownRun<'_> {
         self.bar.inc(now - self.done);
         self.done = now;
         self.live.progress(None, progress);
+    }
+
+    fn rounds(&mut self, told: &Collector) {
+        self.live.rounds(told);
     }
 
     fn measured(&mut self, measured: &Measured, result: &RunResult) -> Result<(), String> {

@@ -1,9 +1,11 @@
 //! Runs all points of a scenario.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Measured, Progress, RunError, RunOptions, run};
+use super::{Measured, Progress, RunError, RunOptions, run_seen};
+use crate::measure::relay::Collector;
 use crate::results::RunResult;
 use crate::scenario::{Loaded, Point};
 
@@ -25,6 +27,9 @@ pub trait Watch: Sync {
 pub trait WatchRun {
     /// How far it is.
     fn progress(&mut self, progress: Progress);
+
+    /// Of teams that mix batches: all that hosts have told so far.
+    fn rounds(&mut self, _told: &Collector) {}
 
     /// What was measured, while it is all there.
     ///
@@ -62,8 +67,11 @@ pub fn run_all<W: Watch>(
             let index = next.fetch_add(1, Ordering::SeqCst);
             let Some(point) = points.get(index) else { return };
             let options = RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
-            let mut watched = watch.begin(point);
-            match run(point, options, |progress| watched.progress(progress)) {
+            let watched = RefCell::new(watch.begin(point));
+            let progress = |progress| watched.borrow_mut().progress(progress);
+            let done = run_seen(point, options, progress, |told| watched.borrow_mut().rounds(told));
+            let mut watched = watched.into_inner();
+            match done {
                 Ok(measured) => {
                     let result = RunResult::of(&measured);
                     match watched.measured(&measured, &result) {

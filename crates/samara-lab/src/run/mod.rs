@@ -16,6 +16,7 @@ use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
 use crate::data::Inputs;
+use crate::measure::relay::Collector as Rounds;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
@@ -114,8 +115,21 @@ pub fn run(
     options: RunOptions<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Measured, RunError> {
+    run_seen(point, options, progress, |_| {})
+}
+
+/// The same; of teams that mix batches, `rounds` is shown all that hosts have told so far, as often.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_seen(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+    rounds: impl FnMut(&Rounds),
+) -> Result<Measured, RunError> {
     if point.scenario.relay.is_some() {
-        relay::run(point, options, progress).map(|measured| Measured::Relay(Box::new(measured)))
+        relay::run(point, options, progress, rounds).map(|measured| Measured::Relay(Box::new(measured)))
     } else if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {
