@@ -1,5 +1,7 @@
 //! Schedules by a policy.
 
+#![expect(clippy::ptr_arg, reason = "they are what orderers take")]
+
 mod common;
 
 use std::collections::BTreeSet;
