@@ -18,16 +18,19 @@ use samara_engine::{MessageKey, Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
 
+/// Puts places into order.
+type Order = fn(&[PendingCopy], &mut Vec<u32>);
+
 /// A policy without memory.
 #[derive(Clone)]
-struct By(fn(&[PendingCopy], &mut Vec<u32>), Arc<AtomicUsize>);
+struct By(Order, Arc<AtomicUsize>);
 
 impl By {
-    fn schedule(order: fn(&[PendingCopy], &mut Vec<u32>)) -> Schedule {
+    fn schedule(order: Order) -> Schedule {
         Self::counted(order).0
     }
 
-    fn counted(order: fn(&[PendingCopy], &mut Vec<u32>)) -> (Schedule, Arc<AtomicUsize>) {
+    fn counted(order: Order) -> (Schedule, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::new(0));
         (Schedule::Custom(Custom::new(Self(order, Arc::clone(&calls)))), calls)
     }
@@ -114,7 +117,7 @@ fn it_is_asked_only_if_something_has_changed() {
 
 #[test]
 fn an_order_that_is_none_loses_nothing() {
-    let broken: [fn(&[PendingCopy], &mut Vec<u32>); 4] = [
+    let broken: [Order; 4] = [
         |_, order| order.clear(),
         |_, order| order.fill(3),
         |_, order| order.extend([77, u32::MAX]),
