@@ -8,8 +8,8 @@ use std::time::Duration;
 use common::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
-    Counters, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder, Room,
-    Schedule, Weight,
+    Counters, Custom, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Orderer, Overflow,
+    PeerOrder, PendingCopy, Policy, Room, Schedule, Weight,
 };
 use samara_engine::{MessageKey, PeerId, Time};
 
@@ -42,7 +42,31 @@ fn schedule() -> impl Strategy<Value = Schedule> {
             Schedule::Feedback { source, messages, peers }
         });
     let staggered = (0..50u64).prop_map(|ms| Schedule::Staggered { timeout: Duration::from_millis(ms) });
-    prop_oneof![Just(Schedule::Sequential), interleaved, feedback, staggered]
+    let custom = any::<u32>().prop_map(|salt| Schedule::Custom(Custom::new(Salted(salt))));
+    prop_oneof![Just(Schedule::Sequential), interleaved, feedback, staggered, custom]
+}
+
+/// A policy with an order of no sense.
+struct Salted(u32);
+
+impl Policy for Salted {
+    fn name(&self) -> &str {
+        "salted"
+    }
+
+    fn orderer(&self, seed: u64) -> Box<dyn Orderer> {
+        Box::new(Self(self.0 ^ seed as u32))
+    }
+}
+
+impl Orderer for Salted {
+    fn order(&mut self, _now: Time, _lane: &'static str, pending: &[PendingCopy], order: &mut Vec<u32>) {
+        self.0 = self.0.wrapping_add(1);
+        order.sort_by_key(|at| {
+            let copy = &pending[*at as usize];
+            (copy.peer.0 ^ copy.message.0 as u32 ^ copy.sent).wrapping_add(self.0).wrapping_mul(0x9e37_79b9)
+        });
+    }
 }
 
 #[derive(Clone, Debug)]

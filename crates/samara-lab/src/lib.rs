@@ -12,3 +12,4 @@ pub mod scenario;
 pub mod sweep;
 pub mod topology;
 pub mod units;
+pub mod usage;

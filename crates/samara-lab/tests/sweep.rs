@@ -21,6 +21,7 @@ fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> 
         only: only.iter().map(|run| (*run).to_owned()).collect(),
         seeds: seeds.to_vec(),
         axes: grid.iter().map(|axis| parse_axis(axis).unwrap()).collect(),
+        ..Overrides::default()
     };
     load_with("peerdas-small", &overrides).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -21,7 +21,7 @@ mod words;
 pub mod terminal;
 
 use samara_lab::reference::{Comparison, KnownComparison};
-use samara_lab::results::{RunResult, Summary};
+use samara_lab::results::{Findings, ResultsDirectory, RunResult, Summary};
 use samara_lab::scenario::{Loaded, Outcome};
 
 use about::About;
@@ -86,6 +86,27 @@ impl Report {
         } else {
             Kind::Columns(ColumnsReport::new(about, axes, columns, comparisons))
         })
+    }
+
+    /// A report over all that came out of a scenario.
+    pub fn of(loaded: &Loaded, findings: &Findings) -> Self {
+        let Findings { summary, results, comparisons, known, outcomes, .. } = findings;
+        Self::new(loaded, summary, results, (comparisons, known), outcomes)
+    }
+
+    /// Writes the page and the figures into a results directory.
+    ///
+    /// # Errors
+    /// A file cannot be written, or a figure cannot be made an image.
+    pub fn write(&self, directory: &ResultsDirectory) -> Result<(), String> {
+        let write =
+            |name: &str, bytes: &[u8]| directory.bytes(name, bytes).map_err(|error| error.to_string());
+        write("report.html", self.html().as_bytes())?;
+        for (name, svg) in self.figures() {
+            write(&format!("figures/{name}.svg"), svg.as_bytes())?;
+            write(&format!("figures/{name}.png"), &png(&svg)?)?;
+        }
+        Ok(())
     }
 
     /// The HTML file.

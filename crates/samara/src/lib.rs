@@ -13,7 +13,6 @@ mod session;
 mod sweep;
 mod testbed;
 mod together;
-mod usage;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -9,9 +9,9 @@ use samara_lab::results::RunResult;
 use samara_lab::run::{RunOptions, run as run_point};
 use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
+use samara_lab::usage;
 
 use crate::sweep::PointOptions;
-use crate::usage;
 
 /// As shells report an interrupt (128 + SIGINT).
 const INTERRUPTED: i32 = 130;
@@ -30,6 +30,7 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         only: options.only.iter().cloned().collect(),
         seeds: options.seed.into_iter().collect(),
         axes: options.grid.clone(),
+        ..Overrides::default()
     };
     let loaded = match &options.files {
         Some(files) if builtin(&options.scenario).is_none() => {

@@ -8,15 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use samara_lab::reference::{self, Comparison, KnownComparison};
-use samara_lab::results::{ProcessUse, ResultsDirectory, RunResult, Summary, combined_digest, relate};
+use samara_lab::results::{Findings, ProcessUse, ResultsDirectory, RunResult, Used};
 use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_report::{Report, terminal};
 use samara_trace::live;
 
 use crate::args::{Format, OutputOptions, ScenarioOptions};
 use crate::live::Live;
-use crate::usage;
 
 /// An expectation was not met.
 pub(crate) const NOT_MET: u8 = 1;
@@ -29,7 +27,6 @@ pub(crate) const BAR_STEPS: u64 = 1000;
 pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
-    expectations: Vec<Expectation>,
     format: Format,
     stop: Arc<AtomicBool>,
     start: Instant,
@@ -45,22 +42,13 @@ impl Session {
         let mut loaded = scenario.load()?;
         tell_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
-        let expectations = expectations(&loaded)?;
+        Expectation::all_of(&loaded)?;
         let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
         let directory =
             ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
         let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
-        Ok(Self {
-            loaded,
-            directory,
-            expectations,
-            format: output.format,
-            stop,
-            start,
-            live,
-            processes: Vec::new(),
-        })
+        Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
     }
 
     /// Set when the run is to end.
@@ -77,29 +65,24 @@ impl Session {
     /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
     pub(crate) fn finish(self, results: Vec<Option<RunResult>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
-        let mut finished: Vec<RunResult> = results.into_iter().flatten().collect();
-        relate(loaded, &mut finished);
-        let complete = finished.len() == loaded.points.len();
-        let comparisons = reference::compare(loaded, &finished)?;
-        let known = reference::known(loaded, &finished);
-        let outcomes = check(&self.expectations, &finished);
-        let mut summary = summary(loaded, &finished, self.start);
-        summary.processes.clone_from(&self.processes);
-        let report = Report::new(loaded, &summary, &finished, (&comparisons, &known), &outcomes);
-        write_report(&self.directory, &report)?;
-        self.directory.finish(&summary, complete).map_err(|error| error.to_string())?;
-        let outcome = if complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
+        let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
+        let findings = Findings::of(loaded, results, used)?;
+        let report = Report::of(loaded, &findings);
+        report.write(&self.directory)?;
+        let is_complete = findings.is_complete;
+        self.directory.finish(&findings.summary, is_complete).map_err(|error| error.to_string())?;
+        let outcome = if is_complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
         self.live.finish(outcome, None);
-        show(self.format, &summary, &report, (&comparisons, &known), &outcomes, self.directory.path())?;
-        Ok(if !complete {
+        show(self.format, &findings, &report, self.directory.path())?;
+        Ok(if !is_complete {
             eprintln!(
                 "samara: interrupted; {} of {} runs are in {}",
-                finished.len(),
+                findings.results.len(),
                 loaded.points.len(),
                 self.directory.path().display()
             );
             ExitCode::from(INTERRUPTED)
-        } else if outcomes.iter().any(|outcome| !outcome.holds) {
+        } else if findings.outcomes.iter().any(|outcome| !outcome.holds) {
             ExitCode::from(NOT_MET)
         } else {
             ExitCode::SUCCESS
@@ -148,16 +131,6 @@ fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
     free.unwrap_or_else(|| Path::new("results").join(&name))
 }
 
-/// The expectations of a scenario.
-pub(crate) fn expectations(loaded: &Loaded) -> Result<Vec<Expectation>, String> {
-    let parse = |(key, text): (&String, &String)| {
-        Expectation::parse_all(key, text)
-            .map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
-    };
-    let all: Vec<Vec<Expectation>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
-    Ok(all.into_iter().flatten().collect())
-}
-
 /// A bar over so many runs.
 pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     if quiet {
@@ -169,44 +142,6 @@ pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
-}
-
-fn check(expectations: &[Expectation], results: &[RunResult]) -> Vec<Outcome> {
-    let outcomes = results.iter().flat_map(|result| {
-        let metrics = result.run().metrics_value();
-        expectations
-            .iter()
-            .filter_map(|expectation| expectation.check(&result.run().name, &metrics))
-            .collect::<Vec<_>>()
-    });
-    outcomes.collect()
-}
-
-fn summary(loaded: &Loaded, results: &[RunResult], start: Instant) -> Summary {
-    let first = loaded.points.first();
-    Summary {
-        scenario: loaded.scenario.scenario.name.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: first.map_or(0, |point| point.seed),
-        nodes: first.map_or(0, |point| point.scenario.network.nodes),
-        digest: combined_digest(results.iter().map(|result| result.run().digest.as_str())),
-        wall_s: start.elapsed().as_secs_f64(),
-        cpu_s: usage::cpu_seconds(),
-        peak_rss_bytes: usage::peak_rss_bytes(),
-        steps: results.iter().map(|result| result.run().steps).sum(),
-        processes: Vec::new(),
-        runs: results.iter().map(|result| result.run().clone()).collect(),
-    }
-}
-
-fn write_report(directory: &ResultsDirectory, report: &Report) -> Result<(), String> {
-    let write = |name: &str, bytes: &[u8]| directory.bytes(name, bytes).map_err(|error| error.to_string());
-    write("report.html", report.html().as_bytes())?;
-    for (name, svg) in report.figures() {
-        write(&format!("figures/{name}.svg"), svg.as_bytes())?;
-        write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
-    }
-    Ok(())
 }
 
 /// What each of several processes had to do.
@@ -224,14 +159,8 @@ fn processes(processes: &[ProcessUse]) -> String {
     lines.collect()
 }
 
-fn show(
-    format: Format,
-    summary: &Summary,
-    report: &Report,
-    (comparisons, known): (&[Comparison], &[KnownComparison]),
-    outcomes: &[Outcome],
-    path: &Path,
-) -> Result<(), String> {
+fn show(format: Format, findings: &Findings, report: &Report, path: &Path) -> Result<(), String> {
+    let Findings { summary, comparisons, known, outcomes, .. } = findings;
     if format == Format::Json {
         let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
         crate::print(&(json + "\n"))?;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use samara_lab::results::{ProcessUse, RunResult};
 use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together, run_together};
 use samara_lab::scenario::Loaded;
+use samara_lab::usage;
 use samara_sim::{RankError, Ranks, Reader, part_of};
 use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
-use crate::usage;
 
 /// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::message::{Pending, Stagger, Waiting};
-use super::order::Key;
+use super::order::{Key, Rounds};
 use super::queue::{Entry, Link, NONE};
 use super::{Copy, Lane, LossCause, Lost, Outbox, Overflow, Room, Schedule};
 use crate::{Frame, MessageKey, PeerId, Time};
@@ -13,6 +13,12 @@ use crate::{Frame, MessageKey, PeerId, Time};
 pub(super) struct Active {
     bound: Key,
     peer: PeerId,
+}
+
+impl Active {
+    pub(super) fn peer(&self) -> PeerId {
+        self.peer
+    }
 }
 
 /// Where a copy comes from.
@@ -212,9 +218,10 @@ impl<F: Frame> Outbox<F> {
 
     /// Puts a copy in line, from where it can leave.
     fn line_up(&mut self, slot: u32) {
+        self.note_custom(slot);
         let copy = &self.store.copies[slot as usize];
         let (peer, lane) = (copy.peer, usize::from(copy.lane));
-        let entry = Entry { key: self.store.key(copy), serial: copy.serial, slot };
+        let entry = Entry { key: self.store.key(slot, copy), serial: copy.serial, slot };
         let lanes = self.config.lanes.len();
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
         let queue = link.lane_mut(lane, lanes);
@@ -231,6 +238,32 @@ impl<F: Frame> Outbox<F> {
         if !link.touched {
             link.touched = true;
             self.touched.push(peer);
+        }
+    }
+
+    /// A copy that a policy orders has come: it stands behind the others until the policy is asked.
+    fn note_custom(&mut self, slot: u32) {
+        let Some(orders) = &mut self.store.orders else { return };
+        let copy = &self.store.copies[slot as usize];
+        if self.store.batches.get(copy.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom) {
+            let (at, position) = (copy.owed_at.as_nanos(), u64::from(copy.place));
+            orders.set_key(slot, Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 });
+            orders.note(copy.lane);
+        }
+    }
+
+    /// Makes the queues of a lane anew, after the keys of copies have changed.
+    pub(super) fn line_up_again(&mut self, lane: usize) {
+        let mut i = 0;
+        while let Some(active) = self.active[lane].get(i).copied() {
+            let link = self.links.get_mut(active.peer.index()).and_then(Option::as_mut);
+            if let Some(queue) = link.and_then(|link| link.lanes.get_mut(lane)) {
+                queue.rekey(&self.store);
+            }
+            // A link without copies leaves the list, and another takes its place.
+            if self.freshen(lane, active.peer).is_some() {
+                i += 1;
+            }
         }
     }
 
@@ -374,6 +407,9 @@ impl<F: Frame> Outbox<F> {
         }
         debug_assert!(counters.add_up(), "copies got lost: {counters:?}");
         self.leave_link(&copy, lane);
+        if let Some(orders) = &mut self.store.orders {
+            orders.note(copy.lane);
+        }
         if let Some(batch) = self.store.batches.get_mut(copy.batch as usize)
             && matches!(outcome, Outcome::Sent(_))
             && let Some(load) = batch.loads.get_mut(copy.column as usize)

@@ -8,6 +8,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::order::{Batch, Key, Rounds, position};
+use super::policy::{Orders, PendingCopy};
 use super::queue::NONE;
 use super::{Dispatch, FeedbackSource, Progress};
 use crate::{MessageKey, PeerId, Time};
@@ -85,6 +86,8 @@ pub(super) struct Store<F> {
     pub(super) copies: Slab<Pending<F>>,
     pub(super) groups: Slab<Group>,
     pub(super) batches: Slab<Batch>,
+    /// If a policy orders copies.
+    pub(super) orders: Option<Box<Orders>>,
     /// Never iterated over.
     by_message: FxHashMap<MessageKey, u32>,
 }
@@ -101,6 +104,7 @@ impl<F> Store<F> {
             copies: Slab::new(),
             groups: Slab::new(),
             batches: Slab::new(),
+            orders: None,
             by_message: FxHashMap::default(),
         }
     }
@@ -122,15 +126,20 @@ impl<F> Store<F> {
     }
 
     pub(super) fn current_key(&self, slot: u32, serial: u64) -> Option<Key> {
-        self.copies.get(slot as usize).filter(|copy| copy.serial == serial).map(|copy| self.key(copy))
+        self.copies.get(slot as usize).filter(|copy| copy.serial == serial).map(|copy| self.key(slot, copy))
     }
 
-    pub(super) fn key(&self, copy: &Pending<F>) -> Key {
+    pub(super) fn key(&self, slot: u32, copy: &Pending<F>) -> Key {
         let at = copy.owed_at.as_nanos();
         let Some(batch) = self.batches.get(copy.batch as usize) else {
             let position = u64::from(copy.place);
             return Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 };
         };
+        if batch.rounds == Rounds::Custom
+            && let Some(key) = self.orders.as_ref().and_then(|orders| orders.key(slot))
+        {
+            return key;
+        }
         let group = &self.groups[copy.group as usize];
         let left = group.progress.sent;
         let before = match (self.dispatch, batch.rounds) {
@@ -139,7 +148,7 @@ impl<F> Store<F> {
         };
         let round = match batch.rounds {
             Rounds::Feedback(source) => before.saturating_add(group.feedback(source)),
-            Rounds::Copies | Rounds::Staggered => before,
+            Rounds::Copies | Rounds::Staggered | Rounds::Custom => before,
         };
         let shuffled = || position(batch.messages, batch.seed, before, copy.index);
         let (tier, position) = if batch.loads.is_empty() {
@@ -157,6 +166,29 @@ impl<F> Store<F> {
             tier,
             position,
             preference: copy.rank,
+        }
+    }
+
+    /// Whether a policy orders a copy.
+    pub(super) fn is_custom(&self, copy: &Pending<F>) -> bool {
+        self.batches.get(copy.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom)
+    }
+
+    /// What a policy sees of a copy of a message.
+    pub(super) fn pending_copy(&self, slot: u32) -> PendingCopy {
+        let copy = &self.copies[slot as usize];
+        let group = &self.groups[copy.group as usize];
+        PendingCopy {
+            message: group.message,
+            peer: copy.peer,
+            len: copy.len,
+            owed_at: copy.owed_at,
+            deadline: Some(copy.deadline).filter(|deadline| *deadline != Time::MAX),
+            batch: copy.origin,
+            index: copy.index,
+            rank: copy.rank,
+            sent: group.progress.sent,
+            noted: group.progress.noted,
         }
     }
 
@@ -198,6 +230,11 @@ impl<F> Store<F> {
         }
         if self.copies.is_empty() && self.copies.capacity() > KEPT_WHEN_IDLE {
             self.copies = Slab::new();
+        }
+        if self.copies.is_empty()
+            && let Some(orders) = &mut self.orders
+        {
+            orders.forget_keys();
         }
         copy
     }

@@ -62,10 +62,15 @@
 //! | interleaved | its place in the peer order of its message | copies of its message that left |
 //! | feedback | the same, and the feedback | the same, and the feedback |
 //! | staggered | copies of its message that had left when it was released | the same, and those that left since |
+//! | custom | 0: a [`Policy`] orders them | 0 |
 //!
 //! In node dispatch any peer with room may get the next copy of a message. Those come first whose [`Room`] takes the whole
 //! copy: on other links a part of it waits for an acknowledgement, and with it all that the receiver would pass on. Among
-//! equals the peer order decides.
+//! equals the peer order decides. A policy's order is kept to the letter.
+//!
+//! *Custom.* A copy that a policy orders comes with the place that it would have in a sequential order; the policy's copies trade these places
+//! among themselves only, and each takes its place along when it leaves. The policy is asked when a copy is to leave, if two or more are pending and something has changed since. A lane is
+//! ordered by the policy that came with its last such batch.
 //!
 //! # What holds
 //!
@@ -79,7 +84,7 @@
 //!   everything of its lane that is owed after `t + (n + f) * patience`, where `f` is the most that feedback can count:
 //!   0 without feedback, the `cap` (at most [`Progress::NOTED_MAX`]) for peers, 8 for a trusted observer. Staggered copies
 //!   also wait for those before them: each until it is known to have arrived, is taken back or expires, or until the
-//!   timeout after it left.
+//!   timeout after it left. A policy can hold back what it orders for as long as it likes, but nothing else.
 //! - *Nothing is lost silently.* For each lane, in copies and in bytes:
 //!   `owed = sent + withdrawn + expired + dropped_oldest + pending`.
 //!
@@ -98,6 +103,7 @@ mod message;
 mod next;
 mod order;
 mod plan;
+mod policy;
 mod queue;
 mod room;
 mod schedule;
@@ -107,6 +113,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
+pub use policy::{Custom, Orderer, PendingCopy, Policy};
 pub use room::Room;
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 
@@ -299,7 +306,7 @@ impl<F: Frame> Outbox<F> {
         let weight_of =
             |peer: PeerId, weight| weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize]);
         let plan = Plan::new(targets, schedule, weight_of, rng);
-        let batch = self.open_batch(schedule, &plan);
+        let batch = self.open_batch(schedule, lane, &plan, rng);
         let origin = self.serial;
         let mut ranks = vec![0; owed.len()];
         let mut taken = 0;
@@ -361,6 +368,9 @@ impl<F: Frame> Outbox<F> {
         self.wake(now);
         if let Some(group) = self.store.group_of(message) {
             self.store.note(group, peer);
+            if let Some(orders) = &mut self.store.orders {
+                orders.note_all();
+            }
             self.confirm(group, peer);
         }
     }
@@ -485,12 +495,17 @@ impl<F: Frame> Outbox<F> {
 
     // ---- batches ----
 
-    fn open_batch(&mut self, schedule: &Schedule, plan: &Plan) -> u32 {
+    fn open_batch(&mut self, schedule: &Schedule, lane: Lane, plan: &Plan, rng: &NodeRng) -> u32 {
         let (rounds, messages) = match *schedule {
             Schedule::Sequential => return NONE,
             Schedule::Interleaved { messages, .. } => (Rounds::Copies, messages),
             Schedule::Staggered { .. } => (Rounds::Staggered, MessageOrder::AsGiven),
             Schedule::Feedback { source, messages, .. } => (Rounds::Feedback(source), messages),
+            Schedule::Custom(ref policy) => {
+                // Of a clone: what else the node draws does not depend on how its copies are ordered.
+                self.store.orders.get_or_insert_default().set_policy(lane, policy, || rng.clone().next_u64());
+                (Rounds::Custom, MessageOrder::AsGiven)
+            }
         };
         let loads = vec![0; plan.columns];
         // One more while it is being filled, so that it stays even if nothing else does.

@@ -42,6 +42,10 @@ impl<F: Frame> Outbox<F> {
         among: impl Fn(u8) -> bool,
     ) -> Option<Copy<F>> {
         self.wake(now);
+        if self.store.orders.is_some() && self.pending_to(peer) > 0 {
+            let lanes: Turn = self.classes[..classes].iter().flatten().copied().collect();
+            lanes.into_iter().filter(|lane| among(*lane)).for_each(|lane| self.reorder(now, lane));
+        }
         let found = self.settle(|outbox| outbox.first_for(now, peer, classes, &among))?;
         if self.classes[found.class].len() > 1 {
             let classes = self.classes.len();
@@ -75,6 +79,9 @@ impl<F: Frame> Outbox<F> {
     /// `room` is a [`Room`], or a `bool` where the driver does not know how much fits.
     pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Copy<F>> {
         self.wake(now);
+        if self.store.orders.is_some() {
+            (0..self.lanes() as u8).for_each(|lane| self.reorder(now, lane));
+        }
         let room = |peer| room(peer).into();
         let found = self.settle(|outbox| outbox.first_of_all(now, &room))?;
         self.turns[found.class] = Some(found.lane);

@@ -5,7 +5,7 @@ use super::{FeedbackSource, MessageOrder};
 /// By what copies of one lane are ordered, smallest first; ties go to the copy that was owed first.
 ///
 /// While a copy is pending its key never decreases: rounds and loads only grow. Queues rely on that and bring a key up to
-/// date only when it surfaces.
+/// date only when it surfaces. Where a policy gives new keys, queues are made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Nanoseconds: since when it is owed, and the lane's patience for every round.
@@ -37,6 +37,8 @@ pub(super) enum Rounds {
     Feedback(FeedbackSource),
     /// By the copies of the message that left, and one at a time.
     Staggered,
+    /// A policy orders the copies.
+    Custom,
 }
 
 /// What the copies of one call with rounds have in common.

@@ -37,6 +37,8 @@ impl Plan {
             Schedule::Interleaved { messages, peers } | Schedule::Feedback { messages, peers, .. } => {
                 (messages, peers)
             }
+            // What a queue without room for all keeps, and nothing else.
+            Schedule::Custom(_) => (MessageOrder::AsGiven, PeerOrder::AsGiven),
         };
         let seed = match messages {
             MessageOrder::AsGiven => 0,

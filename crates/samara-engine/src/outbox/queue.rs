@@ -59,6 +59,15 @@ impl LaneQueue {
         None
     }
 
+    /// Puts all copies in line again, by new keys.
+    pub(super) fn rekey<F>(&mut self, store: &Store<F>) {
+        let entries = std::mem::take(&mut self.heap).into_vec().into_iter();
+        let fresh = entries.filter_map(|Reverse(entry)| {
+            store.current_key(entry.slot, entry.serial).map(|key| Reverse(Entry { key, ..entry }))
+        });
+        self.heap = fresh.collect();
+    }
+
     /// Throws entries of copies away that are gone, once they are the majority.
     pub(super) fn tidy<F>(&mut self, store: &Store<F>) {
         if self.copies == 0 {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Custom;
 use crate::PeerId;
 
 /// The order in which the copies of one message, or of a batch of messages, leave.
@@ -34,6 +35,9 @@ pub enum Schedule {
         /// Which peer gets which copy.
         peers: PeerOrder,
     },
+    /// By a policy, which is asked again whenever a copy is to leave and something has changed. Slower than the others by what the
+    /// policy costs, and no promises but its own.
+    Custom(Custom),
 }
 
 impl Schedule {

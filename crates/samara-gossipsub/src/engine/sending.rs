@@ -125,7 +125,7 @@ impl GossipSub {
             Schedule::Interleaved { peers, .. } | Schedule::Feedback { peers, .. } => {
                 *peers == PeerOrder::Weighted(Weight::Score)
             }
-            Schedule::Sequential | Schedule::Staggered { .. } => false,
+            Schedule::Sequential | Schedule::Staggered { .. } | Schedule::Custom(_) => false,
         };
         if by_score {
             for peer in peers {

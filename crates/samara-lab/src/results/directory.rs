@@ -3,14 +3,16 @@
 //! While it is being written it has `unfinished`, which becomes `complete` at the end. Nothing that a result does not have
 //! is ever removed, and a finished result only if that was asked for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatch;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{RunResult, Summary, TableError, tables};
+use super::{Run, RunResult, Summary, TableError, tables};
 use crate::run::Measured;
 use crate::scenario::{Loaded, Point};
 
@@ -163,38 +165,37 @@ impl ResultsDirectory {
     /// # Errors
     /// A table cannot be written.
     pub fn run(&self, measured: &Measured, result: &RunResult) -> Result<(), DirectoryError> {
-        let point = match measured {
-            Measured::Columns(measured) => &measured.point,
-            Measured::Messages(measured) => &measured.point,
-            Measured::Transactions(measured) => &measured.point,
-            Measured::Group(measured) => &measured.point,
-            Measured::Handover(measured) => &measured.point,
-            Measured::Relay(measured) => &measured.point,
-        };
+        self.of_run(measured.point(), result.run(), |directory| {
+            tables::tables(measured, result).iter().try_for_each(|table| table.write(directory))
+        })
+    }
+
+    /// Writes the tables of a run that were made before.
+    ///
+    /// # Errors
+    /// A table cannot be written.
+    pub fn run_tables(
+        &self,
+        point: &Point,
+        run: &Run,
+        made: &BTreeMap<String, RecordBatch>,
+    ) -> Result<(), DirectoryError> {
+        self.of_run(point, run, |directory| {
+            made.iter().try_for_each(|(name, batch)| tables::write(directory, name, batch))
+        })
+    }
+
+    fn of_run(
+        &self,
+        point: &Point,
+        run: &Run,
+        write: impl FnOnce(&Path) -> Result<(), TableError>,
+    ) -> Result<(), DirectoryError> {
         let directory = self.path.join("runs").join(point_name(point));
         io_at(&directory, fs::create_dir_all(&directory))?;
-        match (measured, result) {
-            (Measured::Columns(measured), RunResult::Columns(result)) => {
-                tables::columns(&directory, measured, result)?;
-            }
-            (Measured::Messages(measured), RunResult::Messages(result)) => {
-                tables::messages(&directory, measured, result)?;
-            }
-            (Measured::Transactions(measured), RunResult::Transactions(result)) => {
-                tables::transactions(&directory, measured, result)?;
-            }
-            (Measured::Group(measured), RunResult::Group(result)) => {
-                tables::group(&directory, measured, result)?;
-            }
-            (Measured::Handover(_), RunResult::Handover(result)) => tables::handover(&directory, result)?,
-            (Measured::Relay(measured), RunResult::Relay(result)) => {
-                result.tables(&directory, measured)?;
-            }
-            _ => unreachable!("a result is of the kind of its measurement"),
-        }
-        tables::hosts(&directory.join("hosts.parquet"), measured)?;
-        tables::configuration(&directory.join("configuration.parquet"), &configuration(point))?;
-        let json = serde_json::to_string_pretty(result.run()).unwrap_or_default();
+        write(&directory)?;
+        tables::configuration(&configuration(point)).write(&directory)?;
+        let json = serde_json::to_string_pretty(run).unwrap_or_default();
         let path = directory.join("run.json");
         io_at(&path, fs::write(&path, json))
     }

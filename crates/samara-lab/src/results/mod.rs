@@ -2,6 +2,7 @@
 
 mod columns;
 mod directory;
+mod findings;
 mod gateways;
 mod group;
 mod handover;
@@ -16,6 +17,7 @@ mod transactions;
 pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
 pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
+pub use findings::{Findings, Used};
 pub use gateways::GatewayFigures;
 pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
 pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
@@ -24,8 +26,8 @@ pub use metric::{Better, better, is_first, rank};
 pub use relay::{RelayMetrics, relay_metrics};
 pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
-pub use tables::TableError;
 pub(crate) use tables::write_table;
+pub use tables::{Table, TableError, tables};
 pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
 
 use std::collections::BTreeMap;

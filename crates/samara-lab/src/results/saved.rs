@@ -12,6 +12,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::Summary;
+
 /// Points of a curve; more show nothing.
 const CURVE_MAX: usize = 400;
 
@@ -30,8 +32,37 @@ pub struct Saved {
     pub is_real: bool,
     /// Run by run.
     pub runs: Vec<SavedRun>,
-    /// The directories of tables, by what identifies a run.
-    tables: BTreeMap<String, Vec<PathBuf>>,
+    /// Tables, by what identifies a run: of each seed.
+    tables: BTreeMap<String, Vec<Tables>>,
+}
+
+/// Where the tables of a run are.
+#[derive(Clone, Debug)]
+enum Tables {
+    /// In Parquet files of this directory.
+    Directory(PathBuf),
+    /// In memory, by their names.
+    Memory(BTreeMap<String, RecordBatch>),
+}
+
+impl Tables {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Directory(path) => path.join(name).with_extension("parquet").exists(),
+            Self::Memory(tables) => tables.contains_key(name),
+        }
+    }
+
+    /// Reads columns of a table, batch by batch.
+    fn read(&self, name: &str, columns: &[&str], mut take: impl FnMut(&RecordBatch)) -> Result<(), String> {
+        match self {
+            Self::Directory(path) => read_columns(&path.join(name).with_extension("parquet"), columns, take),
+            Self::Memory(tables) => {
+                tables.get(name).into_iter().for_each(&mut take);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// One run of a results directory.
@@ -81,7 +112,7 @@ impl Saved {
         let summary: SummaryFile = read_json(&path.join("summary.json")).map_err(|error| {
             format!("{error}; expected a results directory of samara run, testbed or sweep")
         })?;
-        let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        let mut tables: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
         let mut directories: Vec<PathBuf> = std::fs::read_dir(path.join("runs"))
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
@@ -89,18 +120,42 @@ impl Saved {
         for directory in directories {
             // A run without an entry was interrupted.
             if let Ok(run) = read_json::<RunFile>(&directory.join("run.json")) {
-                tables.entry(key(&run.name, &without_seed(run.parameters))).or_default().push(directory);
+                let key = key(&run.name, &without_seed(run.parameters));
+                tables.entry(key).or_default().push(Tables::Directory(directory));
             }
         }
-        Ok(Self {
-            path: path.to_path_buf(),
+        Ok(Self::of(path.to_path_buf(), summary, tables))
+    }
+
+    /// A result that is in memory, under a name that comparisons show: its summary, and the tables of each of its runs that are there.
+    ///
+    /// # Errors
+    /// The summary is none.
+    pub fn in_memory(
+        name: &str,
+        summary: &Summary,
+        tables: Vec<BTreeMap<String, RecordBatch>>,
+    ) -> Result<Self, String> {
+        let value = serde_json::to_value(summary).map_err(|error| format!("{name}: {error}"))?;
+        let file = SummaryFile::deserialize(value).map_err(|error| format!("{name}: {error}"))?;
+        let mut of_runs: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
+        for (run, tables) in summary.runs.iter().zip(tables) {
+            let key = key(&run.name, &without_seed(run.parameters.clone()));
+            of_runs.entry(key).or_default().push(Tables::Memory(tables));
+        }
+        Ok(Self::of(PathBuf::from(name), file, of_runs))
+    }
+
+    fn of(path: PathBuf, summary: SummaryFile, tables: BTreeMap<String, Vec<Tables>>) -> Self {
+        Self {
+            path,
             scenario: summary.scenario,
             version: summary.version,
             digest: summary.digest,
             is_real: summary.runs.iter().any(|run| run.real.is_some()),
             runs: summary.runs.into_iter().map(SavedRun::of).collect(),
             tables,
-        })
+        }
     }
 
     /// How soon messages, columns or transactions came to nodes, over all seeds of a run; `None` where no table says it.
@@ -108,18 +163,16 @@ impl Saved {
     /// # Errors
     /// A table cannot be read; the message names it.
     pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
-        self.pooled(run, |directory| {
-            let (deliveries, shares) =
-                (directory.join("deliveries.parquet"), directory.join("delivery_latency.parquet"));
-            if deliveries.exists() {
+        self.pooled(run, |tables| {
+            if tables.has("deliveries") {
                 let mut times = Vec::new();
-                read_columns(&deliveries, &["delivery_latency_ms"], |batch| {
+                tables.read("deliveries", &["delivery_latency_ms"], |batch| {
                     times.extend(floats(batch, "delivery_latency_ms"));
                 })?;
                 Ok(Some(equal_weights(&times)))
-            } else if shares.exists() {
+            } else if tables.has("delivery_latency") {
                 let (mut weights, mut before) = (Vec::new(), 0.0);
-                read_columns(&shares, &["delivery_latency_ms", "share"], |batch| {
+                tables.read("delivery_latency", &["delivery_latency_ms", "share"], |batch| {
                     let pairs = floats(batch, "delivery_latency_ms").into_iter().zip(floats(batch, "share"));
                     for (time, share) in pairs {
                         if let (Some(time), Some(share)) = (time, share) {
@@ -140,14 +193,13 @@ impl Saved {
     /// # Errors
     /// A table cannot be read; the message names it.
     pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
-        self.pooled(run, |directory| {
-            let deliveries = directory.join("deliveries.parquet");
-            if !deliveries.exists() {
+        self.pooled(run, |tables| {
+            if !tables.has("deliveries") {
                 return Ok(None);
             }
             // The last column of each node and slot; nothing if one never came.
             let mut last: BTreeMap<(u32, u32), Option<f64>> = BTreeMap::new();
-            read_columns(&deliveries, &["node", "slot", "delivery_latency_ms"], |batch| {
+            tables.read("deliveries", &["node", "slot", "delivery_latency_ms"], |batch| {
                 let pairs = whole(batch, "node").into_iter().zip(whole(batch, "slot"));
                 for (pair, time) in pairs.zip(floats(batch, "delivery_latency_ms")) {
                     let slowest = last.entry(pair).or_insert(Some(0.0));
@@ -162,13 +214,13 @@ impl Saved {
     fn pooled(
         &self,
         run: &SavedRun,
-        weights: impl Fn(&Path) -> Result<Option<Vec<(f64, f64)>>, String>,
+        weights: impl Fn(&Tables) -> Result<Option<Vec<(f64, f64)>>, String>,
     ) -> Result<Option<Curve>, String> {
-        let directories = self.tables.get(&run.key()).map(Vec::as_slice).unwrap_or_default();
+        let seeds = self.tables.get(&run.key()).map(Vec::as_slice).unwrap_or_default();
         let mut all = Vec::new();
-        for directory in directories {
-            let Some(weights) = weights(directory)? else { return Ok(None) };
-            all.extend(weights.into_iter().map(|(time, weight)| (time, weight / directories.len() as f64)));
+        for tables in seeds {
+            let Some(weights) = weights(tables)? else { return Ok(None) };
+            all.extend(weights.into_iter().map(|(time, weight)| (time, weight / seeds.len() as f64)));
         }
         Ok((!all.is_empty()).then(|| curve(all)))
     }

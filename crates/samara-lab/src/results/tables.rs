@@ -1,5 +1,6 @@
-//! Parquet tables. Columns have the names and units of the metrics.
+//! Tables in Arrow's format, as they are written into Parquet files. Columns have the names and units of the metrics.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +15,9 @@ use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::{ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, TransactionsResult};
+use super::{
+    ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, RunResult, TransactionsResult,
+};
 use crate::measure::CopyRow;
 use crate::network::Hosts;
 use crate::run::{
@@ -37,45 +40,107 @@ impl TableError {
     }
 }
 
-/// Writes the tables of a run with blocks of columns into its directory.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn columns(
-    directory: &Path,
-    measured: &ColumnsMeasured,
-    result: &ColumnsResult,
-) -> Result<(), TableError> {
-    deliveries(&directory.join("deliveries.parquet"), result)?;
-    let rows = measured.collector.copies();
-    copies(&directory.join("copies.parquet"), rows, result.columns, &result.published)?;
-    let nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-    write(&directory.join("traffic.parquet"), nodes)
+/// The columns of a table.
+pub(super) type Columns = Vec<(&'static str, ArrayRef)>;
+
+/// A table of a run, made when it is asked for: all at once would take much memory.
+pub struct Table<'a> {
+    name: &'static str,
+    rows: usize,
+    make: Box<dyn Fn() -> Columns + 'a>,
 }
 
-/// Writes the tables of a run with a stream of messages into its directory.
+impl fmt::Debug for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} rows", self.name, self.rows)
+    }
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(name: &'static str, rows: usize, make: impl Fn() -> Columns + 'a) -> Self {
+        Self { name, rows, make: Box::new(make) }
+    }
+
+    /// What it is called; the name of its file without `.parquet`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes it.
+    pub fn batch(&self) -> RecordBatch {
+        match RecordBatch::try_from_iter((self.make)()) {
+            Ok(batch) => batch,
+            Err(error) => unreachable!("all columns of {} have as many rows: {error}", self.name),
+        }
+    }
+
+    /// Writes it into a directory.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), TableError> {
+        write(directory, self.name, &self.batch())
+    }
+}
+
+/// Writes a table into a directory.
+pub(super) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), TableError> {
+    let path = directory.join(format!("{name}.parquet"));
+    let file = File::create(&path).map_err(|error| TableError::of(&path, error.into()))?;
+    write_batch(file, &path, batch)
+}
+
+/// The tables of a run. What a result keeps is taken from it, so that both must be of the same run.
 ///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn messages(
-    directory: &Path,
-    measured: &MessagesMeasured,
-    result: &MessagesResult,
-) -> Result<(), TableError> {
-    message_rows(&directory.join("messages.parquet"), result)?;
-    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
-    distribution(&directory.join("inter_arrival.parquet"), "inter_arrival_ms", &result.inter_arrival)?;
-    let lost: Vec<((u32, u32), u64)> = result.lost.iter().map(|(link, copies)| (*link, *copies)).collect();
-    write(
-        &directory.join("queue_drops.parquet"),
-        vec![
-            ("node", numbers(lost.iter().map(|((node, _), _)| *node))),
-            ("peer", numbers(lost.iter().map(|((_, peer), _)| *peer))),
-            ("copies", Arc::new(UInt64Array::from_iter_values(lost.iter().map(|(_, copies)| *copies)))),
-        ],
-    )?;
-    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+/// # Panics
+/// If they are of different kinds.
+pub fn tables<'a>(measured: &'a Measured, result: &'a RunResult) -> Vec<Table<'a>> {
+    let of_kind = match (measured, result) {
+        (Measured::Columns(measured), RunResult::Columns(result)) => columns(measured, result),
+        (Measured::Messages(measured), RunResult::Messages(result)) => messages(measured, result),
+        (Measured::Transactions(measured), RunResult::Transactions(result)) => transactions(measured, result),
+        (Measured::Group(measured), RunResult::Group(result)) => group(measured, result),
+        (Measured::Handover(_), RunResult::Handover(result)) => handover(result),
+        (Measured::Relay(measured), RunResult::Relay(result)) => result.tables(measured),
+        _ => panic!("a result is of the kind of its measurement"),
+    };
+    of_kind.into_iter().chain(hosts(measured)).collect()
+}
+
+/// Of a run with blocks of columns.
+fn columns<'a>(measured: &'a ColumnsMeasured, result: &'a ColumnsResult) -> Vec<Table<'a>> {
+    let rows = measured.collector.copies();
+    vec![
+        Table::new("deliveries", result.deliveries.len(), || deliveries(result)),
+        Table::new("copies", rows.len(), || copies(rows, result.columns, &result.published)),
+        Table::new("traffic", measured.traffic.len(), || {
+            traffic(&measured.traffic, &measured.hosts, &measured.point.scenario)
+        }),
+    ]
+}
+
+/// Of a run with a stream of messages.
+fn messages<'a>(measured: &'a MessagesMeasured, result: &'a MessagesResult) -> Vec<Table<'a>> {
+    vec![
+        Table::new("messages", result.messages.len(), || message_rows(result)),
+        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
+        distribution("inter_arrival", "inter_arrival_ms", &result.inter_arrival),
+        Table::new("queue_drops", result.lost.len(), || {
+            vec![
+                ("node", numbers(result.lost.keys().map(|(node, _)| *node))),
+                ("peer", numbers(result.lost.keys().map(|(_, peer)| *peer))),
+                ("copies", Arc::new(UInt64Array::from_iter_values(result.lost.values().copied()))),
+            ]
+        }),
+        Table::new("traffic", measured.traffic.len(), || message_traffic(measured)),
+    ]
+}
+
+fn message_traffic(measured: &MessagesMeasured) -> Columns {
     let counts = &measured.counts;
+    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     nodes.extend([
         ("links", numbers(measured.degrees.iter().copied())),
         (
@@ -86,92 +151,88 @@ pub(super) fn messages(
         ("duplicates", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.duplicates)))),
         ("answered_copies", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.answered)))),
     ]);
-    write(&directory.join("traffic.parquet"), nodes)
+    nodes
 }
 
-/// Writes the tables of a run with transactions into its directory.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn transactions(
-    directory: &Path,
-    measured: &TransactionsMeasured,
-    result: &TransactionsResult,
-) -> Result<(), TableError> {
+/// Of a run with transactions.
+fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a TransactionsResult) -> Vec<Table<'a>> {
+    let first = measured.point.scenario.transactions.as_ref().map_or(0, |t| t.warm_up.nanos());
+    let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
+    vec![
+        Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),
+        Table::new("blocks", result.blocks.len(), move || block_rows(result, ms)),
+        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
+        Table::new("traffic", measured.traffic.len(), || {
+            let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+            let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
+            nodes.extend([
+                ("links", numbers(measured.degrees.iter().copied())),
+                ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
+            ]);
+            nodes
+        }),
+    ]
+}
+
+/// A row for each transaction.
+fn transaction_rows(result: &TransactionsResult, ms: impl Fn(u64) -> f64) -> Columns {
     let rows = &result.transactions;
-    let first = measured.point.scenario.transactions.clone().unwrap_or_default().warm_up.nanos();
-    let ms = |at: u64| at.saturating_sub(first) as f64 / 1e6;
     let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
-    write(
-        &directory.join("transactions.parquet"),
-        vec![
-            ("transaction", numbers(0..rows.len() as u32)),
-            ("origin", numbers(rows.iter().map(|row| row.origin))),
-            ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
-            (
-                "submitted_ms",
-                Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted)))),
-            ),
-            ("pools", numbers(rows.iter().map(|row| row.pools))),
-            (
-                "dissemination_ms",
-                Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
-            ),
-            ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
-        ],
-    )?;
-    let blocks = &result.blocks;
-    write(
-        &directory.join("blocks.parquet"),
-        vec![
-            (
-                "committed_ms",
-                Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
-            ),
-            ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
-            ("transactions", numbers(blocks.iter().map(|block| block.txs))),
-            ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
-        ],
-    )?;
-    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
-    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-    let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
-    nodes.extend([
-        ("links", numbers(measured.degrees.iter().copied())),
-        ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
-    ]);
-    write(&directory.join("traffic.parquet"), nodes)
+    vec![
+        ("transaction", numbers(0..rows.len() as u32)),
+        ("origin", numbers(rows.iter().map(|row| row.origin))),
+        ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
+        ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
+        ("pools", numbers(rows.iter().map(|row| row.pools))),
+        (
+            "dissemination_ms",
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
+        ),
+        ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
+    ]
 }
 
-/// Writes the table of a run with batches into its directory.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn handover(directory: &Path, result: &HandoverResult) -> Result<(), TableError> {
+/// A row for each block.
+fn block_rows(result: &TransactionsResult, ms: impl Fn(u64) -> f64) -> Columns {
+    let blocks = &result.blocks;
+    vec![
+        (
+            "committed_ms",
+            Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
+        ),
+        ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
+        ("transactions", numbers(blocks.iter().map(|block| block.txs))),
+        ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
+    ]
+}
+
+/// Of a run with batches.
+fn handover(result: &HandoverResult) -> Vec<Table<'_>> {
     let times = |value: fn(&BatchTimes) -> u64| {
         let all = result.batches.iter().map(|batch| value(batch) as f64 / 1e6);
         Arc::new(Float64Array::from_iter_values(all)) as ArrayRef
     };
-    write(
-        &directory.join("batches.parquet"),
+    vec![Table::new("batches", result.batches.len(), move || {
         vec![
             ("begun_ms", times(|batch| batch.begun)),
             ("ready_ms", times(|batch| batch.ready)),
             ("whole_ms", times(|batch| batch.whole)),
-        ],
-    )
+        ]
+    })]
 }
 
-/// Writes the tables of a run with a group into its directory.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn group(
-    directory: &Path,
-    measured: &GroupMeasured,
-    result: &GroupResult,
-) -> Result<(), TableError> {
-    distribution(&directory.join("delivery_latency.parquet"), "delivery_latency_ms", &result.latency)?;
+/// Of a run with a group.
+fn group<'a>(measured: &'a GroupMeasured, result: &'a GroupResult) -> Vec<Table<'a>> {
+    vec![
+        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
+        Table::new("links", result.links.iter().map(Vec::len).sum(), || link_rows(result)),
+        Table::new("suspicions", measured.suspicions.len(), || suspicion_rows(measured)),
+        Table::new("traffic", measured.traffic.len(), || group_traffic(measured, result)),
+    ]
+}
+
+/// A row for each pair of members.
+fn link_rows(result: &GroupResult) -> Columns {
     let pairs = || {
         result
             .links
@@ -179,28 +240,26 @@ pub(super) fn group(
             .enumerate()
             .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
     };
-    write(
-        &directory.join("links.parquet"),
-        vec![
-            ("from", numbers(pairs().map(|(from, ..)| from as u32))),
-            ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
-            ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
-        ],
-    )?;
+    vec![
+        ("from", numbers(pairs().map(|(from, ..)| from as u32))),
+        ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
+        ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
+    ]
+}
+
+/// A row for each time that a member suspected another.
+fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = &measured.suspicions;
-    write(
-        &directory.join("suspicions.parquet"),
-        vec![
-            (
-                "at_ms",
-                Arc::new(Float64Array::from_iter_values(suspicions.iter().map(|s| s.at as f64 / 1e6)))
-                    as ArrayRef,
-            ),
-            ("by", numbers(suspicions.iter().map(|s| s.by))),
-            ("node", numbers(suspicions.iter().map(|s| s.host))),
-            ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
-        ],
-    )?;
+    let at = suspicions.iter().map(|suspicion| suspicion.at as f64 / 1e6);
+    vec![
+        ("at_ms", Arc::new(Float64Array::from_iter_values(at)) as ArrayRef),
+        ("by", numbers(suspicions.iter().map(|s| s.by))),
+        ("node", numbers(suspicions.iter().map(|s| s.host))),
+        ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
+    ]
+}
+
+fn group_traffic(measured: &GroupMeasured, result: &GroupResult) -> Columns {
     let rows = &result.members;
     let float = |value: fn(&MemberRow) -> f64| {
         Arc::new(Float64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
@@ -219,7 +278,7 @@ pub(super) fn group(
         ("longest_gap_until_ms", float(|row| row.longest_gap_until_ms)),
         ("idle_bytes_per_s", count(|row| row.idle_bytes)),
     ]);
-    write(&directory.join("traffic.parquet"), nodes)
+    nodes
 }
 
 pub(super) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
@@ -227,103 +286,95 @@ pub(super) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
 }
 
 /// A row for each message.
-fn message_rows(path: &Path, result: &MessagesResult) -> Result<(), TableError> {
+fn message_rows(result: &MessagesResult) -> Columns {
     let rows = &result.messages;
     let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
     let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
     let complete = |row: &&crate::measure::messages::MessageRow| row.delivered == result.others;
     let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
     let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
-    write(
-        path,
-        vec![
-            ("message", numbers(0..rows.len() as u32)),
-            ("publisher", numbers(rows.iter().map(|row| row.publisher))),
-            ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
-            ("delivered", numbers(rows.iter().map(|row| row.delivered))),
-            ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
-            ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
-        ],
-    )
+    vec![
+        ("message", numbers(0..rows.len() as u32)),
+        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
+        ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
+        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
+        ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
+        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+    ]
 }
 
 /// A cumulative distribution.
-pub(super) fn distribution(path: &Path, name: &str, points: &[(f64, f64)]) -> Result<(), TableError> {
+pub(super) fn distribution<'a>(
+    table: &'static str,
+    name: &'static str,
+    points: &'a [(f64, f64)],
+) -> Table<'a> {
     let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
-    let (values, shares) = points.iter().copied().unzip();
-    write(path, vec![(name, column(values)), ("share", column(shares))])
+    Table::new(table, points.len(), move || {
+        let (values, shares) = points.iter().copied().unzip();
+        vec![(name, column(values)), ("share", column(shares))]
+    })
 }
 
-/// Writes the deliveries of a run: a row for each column that a node waits for.
-fn deliveries(path: &Path, result: &ColumnsResult) -> Result<(), TableError> {
+/// A row for each column that a node waits for.
+fn deliveries(result: &ColumnsResult) -> Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
     let arrivals = rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot)));
     let lasts = rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot)));
     let from = rows.iter().map(|row| row.delivered().then_some(row.from));
-    write(
-        path,
-        vec![
-            ("node", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.host))) as ArrayRef),
-            ("slot", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.slot)))),
-            ("column", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.column)))),
-            ("delivery_latency_ms", Arc::new(Float64Array::from_iter(arrivals))),
-            ("from", Arc::new(UInt32Array::from_iter(from))),
-            ("hops", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.hops)))),
-            ("copies", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.copies)))),
-            ("last_copy_ms", Arc::new(Float64Array::from_iter(lasts))),
-        ],
-    )
+    vec![
+        ("node", numbers(rows.iter().map(|row| row.host))),
+        ("slot", numbers(rows.iter().map(|row| row.slot))),
+        ("column", numbers(rows.iter().map(|row| row.column))),
+        ("delivery_latency_ms", Arc::new(Float64Array::from_iter(arrivals))),
+        ("from", Arc::new(UInt32Array::from_iter(from))),
+        ("hops", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.hops)))),
+        ("copies", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.copies)))),
+        ("last_copy_ms", Arc::new(Float64Array::from_iter(lasts))),
+    ]
 }
 
-/// Writes all copies of a run in the order of arrival.
-fn copies(path: &Path, rows: &[CopyRow], columns: u32, published: &[u64]) -> Result<(), TableError> {
+/// All copies in the order of arrival.
+fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> Columns {
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
-    write(
-        path,
-        vec![
-            ("at_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(ms))) as ArrayRef),
-            ("node", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.host)))),
-            ("from", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.from)))),
-            ("slot", Arc::new(UInt32Array::from_iter_values(rows.iter().map(slot)))),
-            ("column", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.column % columns)))),
-            ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
-        ],
-    )
+    vec![
+        ("at_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(ms))) as ArrayRef),
+        ("node", numbers(rows.iter().map(|row| row.host))),
+        ("from", numbers(rows.iter().map(|row| row.from))),
+        ("slot", numbers(rows.iter().map(slot))),
+        ("column", numbers(rows.iter().map(|row| row.column % columns))),
+        ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
+    ]
 }
 
 /// What files call the hosts and their regions, if they call them anything: a row for each.
-pub(super) fn hosts(path: &Path, measured: &Measured) -> Result<(), TableError> {
-    let (hosts, nodes) = match measured {
-        Measured::Columns(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Messages(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Transactions(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Group(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Relay(measured) => (&measured.hosts, measured.point.scenario.network.nodes),
-        Measured::Handover(_) => return Ok(()),
+fn hosts(measured: &Measured) -> Option<Table<'_>> {
+    let hosts = match measured {
+        Measured::Columns(measured) => &measured.hosts,
+        Measured::Messages(measured) => &measured.hosts,
+        Measured::Transactions(measured) => &measured.hosts,
+        Measured::Group(measured) => &measured.hosts,
+        Measured::Relay(measured) => &measured.hosts,
+        Measured::Handover(_) => return None,
     };
-    if hosts.names.is_none() && hosts.regions.is_empty() {
-        return Ok(());
-    }
+    let nodes = measured.point().scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
-    write(
-        path,
-        vec![
-            ("node", numbers(0..nodes)),
-            ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
-            ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
-        ],
-    )
+    (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {
+        Table::new("hosts", nodes as usize, move || {
+            vec![
+                ("node", numbers(0..nodes)),
+                ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
+                ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
+            ]
+        })
+    })
 }
 
 /// What every host sent and received from the first publication on.
-pub(super) fn traffic(
-    stats: &[HostStats],
-    hosts: &Hosts,
-    scenario: &Scenario,
-) -> Vec<(&'static str, ArrayRef)> {
+pub(super) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
     let count = |value: fn(&HostStats) -> u64| {
@@ -359,23 +410,14 @@ pub(super) fn traffic(
     ]
 }
 
-/// Writes keys and values.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn configuration(path: &Path, rows: &[(String, String)]) -> Result<(), TableError> {
-    write(
-        path,
+/// Keys and values.
+pub(super) fn configuration(rows: &[(String, String)]) -> Table<'_> {
+    Table::new("configuration", rows.len(), || {
         vec![
             ("key", Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| key))) as ArrayRef),
             ("value", Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, value)| value)))),
-        ],
-    )
-}
-
-pub(super) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<(), TableError> {
-    let file = File::create(path).map_err(|error| TableError::of(path, error.into()))?;
-    write_table(file, path, columns)
+        ]
+    })
 }
 
 /// Writes a table; errors name `path`.
@@ -387,13 +429,17 @@ pub(crate) fn write_table(
     path: &Path,
     columns: Vec<(&str, ArrayRef)>,
 ) -> Result<(), TableError> {
+    let batch = RecordBatch::try_from_iter(columns).map_err(|error| TableError::of(path, error.into()))?;
+    write_batch(sink, path, &batch)
+}
+
+fn write_batch(sink: impl Write + Send, path: &Path, batch: &RecordBatch) -> Result<(), TableError> {
     let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError::of(path, source);
-    let batch = RecordBatch::try_from_iter(columns).map_err(|error| fail(error.into()))?;
     let level = ZstdLevel::try_new(3).map_err(|error| fail(error.into()))?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
     let mut writer =
         ArrowWriter::try_new(sink, batch.schema(), Some(properties)).map_err(|error| fail(error.into()))?;
-    writer.write(&batch).map_err(|error| fail(error.into()))?;
+    writer.write(batch).map_err(|error| fail(error.into()))?;
     writer.close().map_err(|error| fail(error.into()))?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Runs a point of a scenario in the simulator.
 
+mod all;
 mod columns;
 mod group;
 mod handover;
@@ -15,9 +16,11 @@ use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
 use crate::data::Inputs;
+use crate::measure::relay::Collector as Rounds;
 use crate::network::{self, Hosts};
 use crate::scenario::{FaultKind, Point, Scenario};
 
+pub use all::{LARGE, Watch, WatchRun, run_all};
 pub use columns::{ColumnsMeasured, columns_bound_ms};
 pub use group::{Fates, GroupMeasured, Suspicion};
 pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
@@ -84,6 +87,20 @@ pub enum Measured {
     Relay(Box<RelayMeasured>),
 }
 
+impl Measured {
+    /// What was run.
+    pub fn point(&self) -> &Point {
+        match self {
+            Self::Columns(measured) => &measured.point,
+            Self::Messages(measured) => &measured.point,
+            Self::Transactions(measured) => &measured.point,
+            Self::Group(measured) => &measured.point,
+            Self::Handover(measured) => &measured.point,
+            Self::Relay(measured) => &measured.point,
+        }
+    }
+}
+
 /// How much of the run is simulated between two looks at the results.
 const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
@@ -98,8 +115,21 @@ pub fn run(
     options: RunOptions<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Measured, RunError> {
+    run_seen(point, options, progress, |_| {})
+}
+
+/// The same; of teams that mix batches, `rounds` is shown all that hosts have told so far, as often.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_seen(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+    rounds: impl FnMut(&Rounds),
+) -> Result<Measured, RunError> {
     if point.scenario.relay.is_some() {
-        relay::run(point, options, progress).map(|measured| Measured::Relay(Box::new(measured)))
+        relay::run(point, options, progress, rounds).map(|measured| Measured::Relay(Box::new(measured)))
     } else if point.scenario.handover.is_some() {
         handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
     } else if point.scenario.group.is_some() {

@@ -83,6 +83,7 @@ pub(super) fn run(
     point: &Point,
     options: RunOptions<'_>,
     progress: impl FnMut(Progress),
+    rounds: impl FnMut(&Collector),
 ) -> Result<RelayMeasured, RunError> {
     let (scenario, seed) = (&point.scenario, point.seed);
     let relay = scenario.relay.clone().unwrap_or_default();
@@ -107,7 +108,7 @@ pub(super) fn run(
         .map_err(|error| RunError::Scenario(error.to_string()))?;
     super::schedule_faults(&mut sim, scenario, seed, &hosts);
     let mut watched = Watched::default();
-    watch(&mut sim, &relay, nodes, &shared, options, (&mut watched, progress))?;
+    watch(&mut sim, &relay, nodes, &shared, options, (&mut watched, progress, rounds))?;
     let metrics = || (0..=nodes).map(|host| sim.node(host).metrics());
     let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
     Ok(RelayMeasured {
@@ -146,7 +147,7 @@ fn watch(
     nodes: u32,
     shared: &Shared,
     options: RunOptions<'_>,
-    (watched, mut progress): (&mut Watched, impl FnMut(Progress)),
+    (watched, mut progress, mut see): (&mut Watched, impl FnMut(Progress), impl FnMut(&Collector)),
 ) -> Result<(), RunError> {
     let patience = [
         relay.precomputation_timeout,
@@ -174,6 +175,7 @@ fn watch(
         if reached != last {
             (last, last_at) = (reached, now);
         }
+        see(&watched.told);
         progress(Progress {
             share: (reached.0 + reached.1) as f64 / (2 * rounds) as f64,
             virtual_nanos: Some(now),
@@ -188,7 +190,9 @@ fn watch(
     let before = before.unwrap_or_default();
     let after = look(sim);
     watched.traffic = after.iter().enumerate().map(|(host, after)| since(after, before.get(host))).collect();
-    step(sim, now + DRAIN_NANOS, options, watched)
+    step(sim, now + DRAIN_NANOS, options, watched)?;
+    see(&watched.told);
+    Ok(())
 }
 
 fn step(

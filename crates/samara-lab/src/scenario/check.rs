@@ -9,8 +9,8 @@ mod transactions;
 use super::error::{Problem, line_of};
 use super::protocol;
 use super::{
-    FaultKind, Messages, Protocol, ProtocolKind, Scenario, ScheduleKind, SourceKind, Stack, TopologyKind,
-    TransportKind, Workload,
+    FaultKind, Messages, Policies, Protocol, ProtocolKind, Scenario, ScheduleKind, ScheduleSpec, SourceKind,
+    Stack, TopologyKind, TransportKind, Workload,
 };
 use crate::jobs::messages::PAYLOAD_MIN;
 use crate::units::{Share, Span};
@@ -365,7 +365,8 @@ impl Checks<'_> {
             ("gossipsub.schedule_forward", &gossipsub.schedule_forward),
         ] {
             let Some(spec) = spec else { continue };
-            let plain = matches!(spec.kind, ScheduleKind::Sequential | ScheduleKind::Staggered);
+            let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
+            let plain = kinds.contains(&spec.kind);
             if plain && (spec.shuffle || spec.peers.is_some()) {
                 self.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback".to_owned());
             }
@@ -375,6 +376,7 @@ impl Checks<'_> {
             if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
                 self.wrong(key, "source and cap belong to the kind feedback".to_owned());
             }
+            self.policy(key, spec, &gossipsub.policies);
             if spec.source == Some(SourceKind::Observer) && !scenario.workload.observer {
                 self.wrong(key, "source = \"observer\" needs workload.observer = true".to_owned());
             }
@@ -386,6 +388,29 @@ impl Checks<'_> {
                 Some(key) => self.wrong(&format!("gossipsub.{key}"), message),
                 None => self.wrong("gossipsub", format!("{}: {message}", error.field)),
             }
+        }
+    }
+
+    /// A policy has to be there, since a scenario cannot hold one.
+    fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
+        let names: Vec<&str> = policies.names().collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let key = &format!("{key}.policy");
+        match (&spec.policy, spec.kind) {
+            (Some(name), ScheduleKind::Custom) if !names.contains(&name.as_str()) => {
+                let how = "policies are code that runs a scenario: in Python, samara.run(..., policies={\"NAME\": CLASS})";
+                self.wrong(key, format!("is \"{name}\"; there is {there}; {how}"));
+            }
+            (None, ScheduleKind::Custom) => {
+                self.wrong(
+                    key,
+                    format!("is missing; kind = \"custom\" needs the name of a policy; there is {there}"),
+                );
+            }
+            (Some(_), kind) if kind != ScheduleKind::Custom => {
+                self.wrong(key, "belongs to the kind custom".to_owned());
+            }
+            _ => {}
         }
     }
 

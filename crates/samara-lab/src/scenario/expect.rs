@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Loaded;
 use crate::units::{Rate, Share, Size, Span};
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
@@ -40,6 +41,19 @@ pub struct Outcome {
 }
 
 impl Expectation {
+    /// The expectations of a scenario.
+    ///
+    /// # Errors
+    /// A text that says which is wrong, and how.
+    pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
+        let parse = |(key, text): (&String, &String)| {
+            Self::parse_all(key, text)
+                .map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+        };
+        let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
     /// Reads expectations of one metric: comparisons, separated by commas.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::error::{Problem, ScenarioError, closest, line_of};
 use super::resolve::{make_way, resolve, written};
-use super::{RunSpec, Scenario, builtin, builtins, check};
+use super::{Policies, RunSpec, Scenario, builtin, builtins, check};
 use crate::data::Inputs;
 
 /// One run: a scenario without variants.
@@ -74,6 +74,10 @@ pub struct Overrides {
     pub seeds: Vec<u64>,
     /// Axes of the sweep, key and values: an axis that the scenario has gets these values, others come behind its own.
     pub axes: Vec<GridAxis>,
+    /// Variants behind those of the scenario; one without any stays a run of its own beside them.
+    pub runs: Vec<RunSpec>,
+    /// The policies that schedules of the kind custom can name.
+    pub policies: Policies,
 }
 
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
@@ -91,7 +95,7 @@ pub fn load(
         set: set.to_vec(),
         only: only.to_vec(),
         seeds: seed.into_iter().collect(),
-        axes: Vec::new(),
+        ..Overrides::default()
     };
     load_with(name, &overrides)
 }
@@ -116,7 +120,7 @@ pub fn load_source(
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
     let (source, text) = (source.to_owned(), text.to_owned());
-    let Overrides { set, only, seeds, axes } = overrides;
+    let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
     // First the file as it is, so that its mistakes are told with their lines.
     parse(&source, &text)?;
     let mut table: toml::Table = text.parse().map_err(|error| toml_problem(&source, &error))?;
@@ -135,6 +139,7 @@ pub fn load_source(
     for (key, values) in axes {
         set_axis(&mut table, key, values);
     }
+    add_runs(&source, &mut table, added)?;
     let scenario =
         from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
     let runs = chosen(&source, &scenario, only)?;
@@ -142,7 +147,8 @@ pub fn load_source(
     let (mut problems, mut notes) = (Vec::new(), BTreeSet::new());
     for values in combinations(&scenario) {
         for run in &runs {
-            let (built, given) = build(&source, &text, &table, &values, run)?;
+            let (mut built, given) = build(&source, &text, &table, &values, run)?;
+            built.gossipsub.policies = policies.clone();
             let built = match resolve(built, &given, &text, &inputs) {
                 Ok(resolved) => {
                     notes.extend(resolved.notes);
@@ -335,6 +341,31 @@ fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
     axis.insert("key".to_owned(), toml::Value::String(key.to_owned()));
     axis.insert("values".to_owned(), values);
     axes.push(toml::Value::Table(axis));
+}
+
+/// Adds variants.
+fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<(), ScenarioError> {
+    if added.is_empty() {
+        return Ok(());
+    }
+    let name = table.get("scenario").and_then(|about| about.get("name")).cloned();
+    let runs = table.entry("run").or_insert_with(|| toml::Value::Array(Vec::new()));
+    let Some(runs) = runs.as_array_mut() else { return Ok(()) };
+    if runs.is_empty() {
+        runs.extend(name.map(|name| toml::Value::Table([("name".to_owned(), name)].into_iter().collect())));
+    }
+    for run in added {
+        if runs.iter().any(|other| other.get("name").and_then(toml::Value::as_str) == Some(&run.name)) {
+            return Err(ScenarioError::one(
+                source,
+                format!("a run \"{}\" is to be added, but there is one of this name", run.name),
+            ));
+        }
+        let run = toml::Value::try_from(run)
+            .map_err(|error| ScenarioError::one(source, format!("run \"{}\": {error}", run.name)))?;
+        runs.push(run);
+    }
+    Ok(())
 }
 
 /// A value from the command line: TOML where it reads as such, a string otherwise.

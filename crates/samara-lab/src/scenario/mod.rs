@@ -17,6 +17,7 @@ mod known;
 mod load;
 mod measured;
 mod messages;
+mod policies;
 mod protocol;
 mod regions;
 mod relay;
@@ -43,6 +44,7 @@ pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{GridAxis, Loaded, Overrides, Point, load, load_source, load_with, parse_axis, schema};
 pub use messages::{Arrivals, Messages};
+pub use policies::Policies;
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
     SourceKind, Version,

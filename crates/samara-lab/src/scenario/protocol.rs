@@ -8,6 +8,7 @@ use samara_gossipsub::message_id::MessageIdFn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Policies;
 use crate::units::Span;
 
 /// Which protocol nodes speak.
@@ -111,6 +112,9 @@ pub struct Gossipsub {
     /// In which order the copies of forwarded messages leave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_forward: Option<ScheduleSpec>,
+    /// The policies that schedules of the kind custom name: of the program that runs the scenario, never of a file.
+    #[serde(skip)]
+    pub policies: Policies,
 }
 
 /// Sets of parameters that are in use.
@@ -176,7 +180,7 @@ pub enum OverflowKind {
 }
 
 /// In which order copies leave.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
     /// The schedule.
@@ -196,6 +200,9 @@ pub struct ScheduleSpec {
     /// Feedback from peers: the most copies that their announcements can stand for (4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
+    /// Custom: which policy, of those that the program that runs the scenario brings along (in Python: `samara.run(..., policies={...})`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 /// Kinds of schedules.
@@ -210,6 +217,8 @@ pub enum ScheduleKind {
     Staggered,
     /// First copies first, and messages that others have seen last.
     Feedback,
+    /// As a policy says that a program brings along.
+    Custom,
 }
 
 /// Which peer gets the next copy of a message.
@@ -264,8 +273,9 @@ const STAGGER_TIMEOUT: Span = Span::from_millis(200);
 const FEEDBACK_CAP: u32 = 4;
 
 impl ScheduleSpec {
-    /// The engine's schedule. `observer` is the handle of the observer where there is one.
-    pub fn build(&self, observer: Option<PeerId>) -> Schedule {
+    /// The engine's schedule. `observer` is the handle of the observer where there is one. A policy that there is not is not this function's
+    /// to tell: scenarios are checked before.
+    pub fn build(&self, observer: Option<PeerId>, policies: &Policies) -> Schedule {
         let messages = if self.shuffle { MessageOrder::Shuffled } else { MessageOrder::AsGiven };
         let peers = match self.peers.unwrap_or(PeerOrderKind::AsGiven) {
             PeerOrderKind::AsGiven => PeerOrder::AsGiven,
@@ -287,6 +297,10 @@ impl ScheduleSpec {
                     _ => FeedbackSource::Peers { cap: self.cap.unwrap_or(FEEDBACK_CAP) },
                 };
                 Schedule::Feedback { source, messages, peers }
+            }
+            ScheduleKind::Custom => {
+                let policy = self.policy.as_deref().and_then(|name| policies.get(name));
+                policy.map_or_else(Schedule::default, Schedule::Custom)
             }
         }
     }
@@ -343,8 +357,10 @@ impl Gossipsub {
                 };
             }
         }
-        set(&mut config.schedule_publish, self.schedule_publish.map(|spec| spec.build(observer)));
-        set(&mut config.schedule_forward, self.schedule_forward.map(|spec| spec.build(observer)));
+        let schedule =
+            |spec: &Option<ScheduleSpec>| spec.as_ref().map(|spec| spec.build(observer, &self.policies));
+        set(&mut config.schedule_publish, schedule(&self.schedule_publish));
+        set(&mut config.schedule_forward, schedule(&self.schedule_forward));
         config
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use serde_json::Value;
 
 use super::PointRecord;
@@ -38,6 +38,16 @@ pub fn write_points_to(
         path,
         columns.iter().map(|(name, column)| (name.as_str(), Arc::clone(column))).collect(),
     )
+}
+
+/// The same as a table in memory.
+///
+/// # Errors
+/// Columns have the same name.
+pub fn points_table(records: &[PointRecord]) -> Result<RecordBatch, TableError> {
+    let columns = columns(records);
+    let named = columns.iter().map(|(name, column)| (name, Arc::clone(column)));
+    RecordBatch::try_from_iter(named).map_err(|error| TableError::of(Path::new("metrics"), error.into()))
 }
 
 /// One value of a column.

@@ -11,7 +11,7 @@ mod record;
 mod relate;
 mod summary;
 
-pub use columns::{write_points, write_points_to};
+pub use columns::{points_table, write_points, write_points_to};
 pub use directory::{Opened, SweepDirectory, SweepError};
 pub use plan::{Planned, SWEEP_POINTS_MAX, plan, point_id};
 pub use record::PointRecord;

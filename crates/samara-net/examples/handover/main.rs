@@ -7,11 +7,11 @@
 
 mod transfer;
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use samara_emulation::{DownlinkQueue, EmulationConfig, Relay, RelayConfig};
+use samara_lab::data::Inputs;
 use samara_lab::results::{Metrics, RunResult};
 use samara_lab::run::{self, RunOptions};
 use samara_lab::scenario::{Point, load};
@@ -37,7 +37,8 @@ fn set(name: &str, value: &str) -> Anyhow<()> {
 /// The first batch, and the median of the later ones, in milliseconds.
 fn simulated(point: &Point) -> Anyhow<(f64, f64)> {
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, directory: Path::new("."), stop: &stop };
+    let inputs = Inputs::directory(".");
+    let options = RunOptions { threads: 1, inputs: &inputs, stop: &stop };
     let measured = run::run(point, options, |_| {})?;
     match &RunResult::of(&measured).run().metrics {
         Metrics::Handover(metrics) => Ok((metrics.first_ms, metrics.later_ms)),

@@ -11,7 +11,7 @@ use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
-use samara_lab::scenario::{Preset, ScheduleSpec, SourceKind, Version};
+use samara_lab::scenario::{Preset, ScheduleKind, ScheduleSpec, SourceKind, Version};
 use samara_lab::units::Size;
 use samara_net::{KeyVerifier, Options, PROTOCOLS, ring};
 use tracing_subscriber::EnvFilter;
@@ -197,6 +197,11 @@ pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Resu
     let observed = schedule.is_some_and(|schedule| schedule.source == Some(SourceKind::Observer));
     check(!observed, format!("{key}.source"), || {
         "found observer, which only simulations have; expected peers".to_owned()
+    })?;
+    let is_custom = schedule.is_some_and(|schedule| schedule.kind == ScheduleKind::Custom);
+    check(!is_custom, format!("{key}.kind"), || {
+        "found custom, which only simulations have that a program starts; expected sequential, interleaved, staggered or feedback"
+            .to_owned()
     })
 }
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use samara_engine::outbox::Schedule;
-use samara_lab::scenario::{ScheduleKind, ScheduleSpec};
+use samara_lab::scenario::{Policies, ScheduleKind, ScheduleSpec};
 use serde::{Deserialize, Deserializer};
 
 use crate::config::{check_schedule, check_topic};
@@ -64,6 +64,7 @@ impl<'de> Deserialize<'de> for ScheduleWord {
                 timeout: None,
                 source: None,
                 cap: None,
+                policy: None,
             };
             ScheduleKind::deserialize(value).map(of_kind)
         } else {
@@ -169,5 +170,5 @@ fn bounded(key: &str, messages: Messages) -> Result<Messages, String> {
 fn schedule(key: &str, word: Option<ScheduleWord>) -> Result<Option<Schedule>, String> {
     let Some(ScheduleWord(spec)) = word else { return Ok(None) };
     check_schedule(key, Some(&spec)).map_err(|(key, message)| format!("{key}: {message}"))?;
-    Ok(Some(spec.build(None)))
+    Ok(Some(spec.build(None, &Policies::default())))
 }

@@ -87,6 +87,7 @@ impl OneRun {
             only: self.run.iter().cloned().collect(),
             seeds: self.seed.into_iter().collect(),
             axes: self.grid.clone(),
+            ..Overrides::default()
         };
         let loaded = load_with(&self.scenario, &overrides).map_err(|error| error.to_string())?;
         crate::session::tell_notes(&loaded, false);

@@ -11,7 +11,7 @@ pub(crate) struct ShadowOptions {
     #[command(flatten)]
     pub(crate) scenario: ScenarioOptions,
     /// The directory to write to: a new one, or an empty one.
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long = "output", alias = "out", short, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// The program that nodes are, instead of this one; it must be linked dynamically.
     #[arg(long, value_name = "PROGRAM")]

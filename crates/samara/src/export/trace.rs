@@ -26,7 +26,7 @@ pub(crate) struct TraceOptions {
     #[arg(long, value_enum)]
     pub(crate) format: TraceFormat,
     /// The file to write to; replaced if it is there.
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long = "output", alias = "out", short, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
 

@@ -79,6 +79,7 @@ impl SweepOptions {
             only: self.only.clone(),
             seeds: self.seeds.clone().map(|seeds| seeds.0).unwrap_or_default(),
             axes: self.grid.clone(),
+            ..Overrides::default()
         };
         load_with(&self.scenario, &overrides).map_err(|error| error.to_string())
     }

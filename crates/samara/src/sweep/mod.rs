@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::run::LARGE;
+use samara_lab::scenario::{Expectation, Loaded, Outcome};
 use samara_lab::sweep::{
     FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
 };
@@ -23,8 +24,7 @@ use sha2::{Digest, Sha256};
 pub(crate) use args::{PointOptions, SweepOptions};
 
 use crate::args::Format;
-use crate::run::LARGE;
-use crate::session::{INTERRUPTED, NOT_MET, expectations, stop_on_interrupt, tell, tell_notes};
+use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
 use args::Place;
 use progress::Progress;
 
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
             loaded.source
         ));
     }
-    let expectations = expectations(&loaded)?;
+    let expectations = Expectation::all_of(&loaded)?;
     let planned = plan(&loaded)?;
     let path = options.directory(&loaded);
     if options.list {

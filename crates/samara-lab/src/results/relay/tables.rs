@@ -1,37 +1,30 @@
 //! The tables of a run with a relay.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 
 use super::super::RelayResult;
-use super::super::tables::{TableError, numbers, traffic, write};
+use super::super::tables::{Columns, Table, numbers, traffic};
 use crate::measure::relay::{PhaseTimes, RoundRow};
 use crate::run::RelayMeasured;
 
 impl RelayResult {
-    /// Writes the tables of a run into its directory.
-    ///
-    /// # Errors
-    /// A file cannot be written.
-    pub(in crate::results) fn tables(
-        &self,
-        directory: &Path,
-        measured: &RelayMeasured,
-    ) -> Result<(), TableError> {
-        write(&directory.join("rounds.parquet"), rounds(&self.rounds))?;
-        write(&directory.join("phases.parquet"), phases(self))?;
-        write(&directory.join("work.parquet"), work(self))?;
-        let mut hosts = measured.hosts.clone();
-        hosts.configs.truncate(measured.traffic.len());
-        hosts.class.truncate(measured.traffic.len());
-        let nodes = traffic(&measured.traffic, &hosts, &measured.point.scenario);
-        write(&directory.join("traffic.parquet"), nodes)
+    /// The tables of a run.
+    pub(in crate::results) fn tables<'a>(&'a self, measured: &'a RelayMeasured) -> Vec<Table<'a>> {
+        vec![
+            Table::new("rounds", self.rounds.len(), || rounds(&self.rounds)),
+            Table::new("phases", self.phases.len(), || phases(self)),
+            Table::new("work", self.work.len(), || work(self)),
+            Table::new("traffic", measured.traffic.len(), || {
+                let mut hosts = measured.hosts.clone();
+                hosts.configs.truncate(measured.traffic.len());
+                hosts.class.truncate(measured.traffic.len());
+                traffic(&measured.traffic, &hosts, &measured.point.scenario)
+            }),
+        ]
     }
 }
-
-type Columns = Vec<(&'static str, ArrayRef)>;
 
 fn ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6

@@ -1,8 +1,12 @@
 //! What `samara dashboard` shows of runs, while they go on.
 
-use std::path::Path;
+mod rounds;
+
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rounds::Rounds;
+use samara_lab::measure::relay::Collector;
 use samara_lab::run::Progress;
 use samara_lab::scenario::Point;
 use samara_trace::live::{Clock, Event, LiveWriter, Outcome, RunState};
@@ -13,6 +17,7 @@ const SAY_EVERY: Duration = Duration::from_millis(250);
 /// The live file of a session, which speaks for all its runs.
 pub(crate) struct Live {
     writer: LiveWriter,
+    results: PathBuf,
 }
 
 impl Live {
@@ -25,12 +30,21 @@ impl Live {
             let progress = event(RunState::Waiting, None, None, Progress::default());
             writer.say_of(Some(&name(point)), unix_ns(), progress);
         }
-        Ok(Self { writer })
+        Ok(Self { writer, results: results.to_owned() })
     }
 
     /// A run begins.
     pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
-        let mut run = RunLive { writer: &self.writer, name: name(point), start: Instant::now(), said: None };
+        let slots = point.scenario.relay.as_ref().map(|relay| u64::from(relay.batch));
+        let rounds = slots.map(|slots| (slots, None));
+        let mut run = RunLive {
+            live: self,
+            name: name(point),
+            start: Instant::now(),
+            said: None,
+            rounds,
+            looked: None,
+        };
         run.say(RunState::Running, None, None);
         run
     }
@@ -45,10 +59,13 @@ impl Live {
 
 /// What a run says of itself.
 pub(crate) struct RunLive<'a> {
-    writer: &'a LiveWriter,
+    live: &'a Live,
     name: String,
     start: Instant,
     said: Option<(Instant, Progress)>,
+    /// Of a relay: slots of a round, and the file of its rounds, if it is simulated.
+    rounds: Option<(u64, Option<Rounds>)>,
+    looked: Option<Instant>,
 }
 
 impl RunLive<'_> {
@@ -62,8 +79,27 @@ impl RunLive<'_> {
         }
     }
 
+    /// What the teams of a simulated relay have told; said only if it was not looked at a moment ago.
+    pub(crate) fn rounds(&mut self, told: &Collector) {
+        let Some((slots, rounds)) = &mut self.rounds else { return };
+        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < SAY_EVERY);
+        // Of a run that is over everything is said.
+        if is_early && told.rounds.values().any(|row| row.ended.is_none()) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        if rounds.is_none() {
+            // A run goes on without it: a disk that is full shows elsewhere.
+            *rounds = Rounds::create(&self.live.results, &self.name, *slots).ok();
+        }
+        rounds.iter_mut().for_each(|rounds| rounds.look(told));
+    }
+
     /// It has ended.
     pub(crate) fn end(mut self, state: RunState) {
+        if let Some((_, Some(rounds))) = self.rounds.take() {
+            rounds.finish(if state == RunState::Done { Outcome::Ok } else { Outcome::Failed });
+        }
         let last = self.said.map(|(_, progress)| progress);
         self.say(state, None, last);
     }
@@ -71,7 +107,7 @@ impl RunLive<'_> {
     fn say(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
         let wall_ns = self.start.elapsed().as_nanos() as u64;
         let said = event(state, doing, Some(wall_ns), progress.unwrap_or_default());
-        self.writer.say_of(Some(&self.name), unix_ns(), said);
+        self.live.writer.say_of(Some(&self.name), unix_ns(), said);
         self.said = progress.map(|progress| (Instant::now(), progress));
     }
 }

@@ -1,9 +1,9 @@
-//! What the process has used.
+//! What this process has used.
 
 use nix::sys::resource::{UsageWho, getrusage};
 
 /// Processor time of all threads in seconds, user and system; 0 if the system does not tell.
-pub(crate) fn cpu_seconds() -> f64 {
+pub fn cpu_seconds() -> f64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
         let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
         seconds(usage.user_time()) + seconds(usage.system_time())
@@ -11,7 +11,7 @@ pub(crate) fn cpu_seconds() -> f64 {
 }
 
 /// The most memory that the process has had; 0 if the system does not tell.
-pub(crate) fn peak_rss_bytes() -> u64 {
+pub fn peak_rss_bytes() -> u64 {
     // On Linux what getrusage tells includes what the parent had when it started this process; this does not.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak =

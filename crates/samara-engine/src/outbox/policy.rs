@@ -1,0 +1,224 @@
+//! Schedules that are code: a policy looks at what is pending and says in which order it leaves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::order::Key;
+use super::{Lane, Outbox};
+use crate::{Frame, MessageKey, PeerId, Time};
+
+/// A scheduling policy of somebody else's making, as [`Schedule::Custom`](super::Schedule::Custom) takes it.
+///
+/// ```
+/// use samara_engine::Time;
+/// use samara_engine::outbox::{Custom, Orderer, PendingCopy, Policy, Schedule};
+///
+/// /// First copies first; of these the largest.
+/// struct LargestFirst;
+///
+/// impl Policy for LargestFirst {
+///     fn name(&self) -> &str {
+///         "largest-first"
+///     }
+///     fn orderer(&self, _seed: u64) -> Box<dyn Orderer> {
+///         Box::new(LargestFirst)
+///     }
+/// }
+///
+/// impl Orderer for LargestFirst {
+///     fn order(&mut self, _now: Time, _lane: &'static str, pending: &[PendingCopy], order: &mut Vec<u32>) {
+///         order.sort_by_key(|at| {
+///             let copy = &pending[*at as usize];
+///             (copy.sent, std::cmp::Reverse(copy.len))
+///         });
+///     }
+/// }
+///
+/// let schedule = Schedule::Custom(Custom::new(LargestFirst));
+/// assert_eq!(format!("{schedule:?}"), "Custom(largest-first)");
+/// ```
+pub trait Policy: Send + Sync {
+    /// What reports and messages call it.
+    fn name(&self) -> &str;
+
+    /// What orders the copies of one outbox. It may remember what it has seen; the same calls must give the same orders. `seed` is of the
+    /// node, for those that draw.
+    fn orderer(&self, seed: u64) -> Box<dyn Orderer>;
+}
+
+/// Orders what one outbox owes.
+pub trait Orderer: Send {
+    /// Puts pending copies into the order in which they are to leave. `pending` are the copies of one lane that were owed by this policy, in the
+    /// order in which they were owed; `order` has the places 0, 1, 2, ... of all of them, to be permuted. A place that is missing in the end
+    /// comes behind those that are there; one that is twice there, or that there is not, counts for nothing.
+    fn order(&mut self, now: Time, lane: &'static str, pending: &[PendingCopy], order: &mut Vec<u32>);
+}
+
+/// A copy that is owed, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingCopy {
+    /// The message that it is a copy of.
+    pub message: MessageKey,
+    /// For whom.
+    pub peer: PeerId,
+    /// Its encoded length in bytes.
+    pub len: u32,
+    /// Since when it is owed.
+    pub owed_at: Time,
+    /// It is not sent any more after that.
+    pub deadline: Option<Time>,
+    /// Grows with every call that owes something: copies of one batch have the same.
+    pub batch: u64,
+    /// The message's place in its batch.
+    pub index: u32,
+    /// The copy's place among the copies of its message, as they were given.
+    pub rank: u32,
+    /// Copies of the message that have left since it is pending.
+    pub sent: u32,
+    /// Peers that are known to have the message ([`Outbox::note_has`]), at most [`Progress::NOTED_MAX`](super::Progress::NOTED_MAX).
+    pub noted: u32,
+}
+
+/// A policy that schedules share. Equal to itself only.
+#[derive(Clone)]
+pub struct Custom(Arc<dyn Policy>);
+
+impl Custom {
+    /// A schedule by a policy.
+    pub fn new(policy: impl Policy + 'static) -> Self {
+        Self(Arc::new(policy))
+    }
+
+    /// What the policy is called.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The orderers of an outbox, and what they said. There is none in an outbox that no policy has ordered.
+#[derive(Default)]
+pub(super) struct Orders {
+    orderers: Vec<(Custom, Box<dyn Orderer>)>,
+    /// By lane: which orderer, and whether it has to be asked again.
+    lanes: Vec<Option<(usize, bool)>>,
+    /// By the slot of a copy.
+    keys: Vec<Key>,
+}
+
+impl fmt::Debug for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.orderers.iter().map(|(policy, _)| policy)).finish()
+    }
+}
+
+impl Orders {
+    /// From now on a lane is ordered by this policy.
+    pub(super) fn set_policy(&mut self, lane: Lane, policy: &Custom, seed: impl FnOnce() -> u64) {
+        let known = self.orderers.iter().position(|(known, _)| known == policy);
+        let orderer = known.unwrap_or_else(|| {
+            self.orderers.push((policy.clone(), policy.0.orderer(seed())));
+            self.orderers.len() - 1
+        });
+        let lane = usize::from(lane.0);
+        if self.lanes.len() <= lane {
+            self.lanes.resize(lane + 1, None);
+        }
+        self.lanes[lane] = Some((orderer, true));
+    }
+
+    pub(super) fn key(&self, slot: u32) -> Option<Key> {
+        self.keys.get(slot as usize).copied()
+    }
+
+    pub(super) fn set_key(&mut self, slot: u32, key: Key) {
+        let slot = slot as usize;
+        if self.keys.len() <= slot {
+            self.keys.resize(slot + 1, key);
+        }
+        self.keys[slot] = key;
+    }
+
+    /// Something has changed on a lane.
+    pub(super) fn note(&mut self, lane: u8) {
+        if let Some(Some((_, is_stale))) = self.lanes.get_mut(usize::from(lane)) {
+            *is_stale = true;
+        }
+    }
+
+    /// Something has changed on any lane.
+    pub(super) fn note_all(&mut self) {
+        self.lanes.iter_mut().flatten().for_each(|(_, is_stale)| *is_stale = true);
+    }
+
+    /// Nothing is pending any more.
+    pub(super) fn forget_keys(&mut self) {
+        self.keys = Vec::new();
+    }
+
+    /// The orderer of a lane if it has to be asked.
+    fn take_stale(&mut self, lane: usize) -> Option<usize> {
+        let (orderer, is_stale) = self.lanes.get_mut(lane)?.as_mut()?;
+        std::mem::take(is_stale).then_some(*orderer)
+    }
+
+    /// The order of copies, each exactly once.
+    fn ask(&mut self, orderer: usize, now: Time, lane: &'static str, pending: &[PendingCopy]) -> Vec<u32> {
+        let all = 0..pending.len() as u32;
+        let mut order: Vec<u32> = all.clone().collect();
+        self.orderers[orderer].1.order(now, lane, pending, &mut order);
+        let mut is_there = vec![false; pending.len()];
+        order.retain(|at| {
+            is_there.get_mut(*at as usize).is_some_and(|is_there| !std::mem::replace(is_there, true))
+        });
+        order.extend(all.filter(|at| !is_there[*at as usize]));
+        order
+    }
+}
+
+impl<F: Frame> Outbox<F> {
+    /// Asks the policy of a lane, if something has changed since it was asked last.
+    ///
+    /// The copies trade places among themselves: the first in the policy's order gets the first place, and takes it along when it leaves. So
+    /// others on the lane wait no longer for them than they would without a policy.
+    pub(super) fn reorder(&mut self, now: Time, lane: u8) {
+        let at = usize::from(lane);
+        let Some(orders) = &mut self.store.orders else { return };
+        let Some(orderer) = orders.take_stale(at) else { return };
+        let mut slots: Vec<u32> = Vec::new();
+        for active in &self.active[at] {
+            let mut slot = self.oldest(active.peer(), at);
+            while let Some(copy) = slot.and_then(|slot| self.store.copies.get(slot as usize)) {
+                slots.extend(slot.filter(|_| self.store.is_custom(copy)));
+                slot = Some(copy.younger);
+            }
+        }
+        if slots.len() < 2 {
+            return;
+        }
+        slots.sort_unstable_by_key(|slot| self.store.copies[*slot as usize].serial);
+        let pending: Vec<PendingCopy> = slots.iter().map(|slot| self.store.pending_copy(*slot)).collect();
+        let name = self.config.lanes[at].name;
+        let Some(orders) = &mut self.store.orders else { return };
+        let mut places: Vec<(u64, u64)> =
+            slots.iter().filter_map(|slot| orders.key(*slot)).map(|key| (key.at, key.origin)).collect();
+        places.sort_unstable();
+        let order = orders.ask(orderer, now, name, &pending);
+        for ((turn, chosen), (at, origin)) in order.into_iter().enumerate().zip(places) {
+            let key = Key { at, round: 0, origin, tier: 0, position: turn as u64, preference: 0 };
+            orders.set_key(slots[chosen as usize], key);
+        }
+        self.line_up_again(at);
+    }
+}

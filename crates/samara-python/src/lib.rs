@@ -1,0 +1,67 @@
+//! Samara in Python: what the package `samara` (in `python/`) is made of.
+//!
+//! Scenarios are loaded and run as the command line does it; tables are handed over in Arrow's format without a copy; scheduling policies
+//! can be classes. The interpreter's lock is released while something runs.
+
+mod compared;
+mod errors;
+mod frame;
+mod loaded;
+mod outcome;
+mod policy;
+mod progress;
+mod table;
+
+use pyo3::prelude::*;
+use samara_lab::scenario::{builtins, schema as scenario_schema};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The names and titles of the built-in scenarios.
+#[pyfunction]
+fn scenarios() -> Vec<(&'static str, String)> {
+    builtins().iter().map(|builtin| (builtin.name, builtin.title())).collect()
+}
+
+/// The JSON Schema of scenarios, as text.
+#[pyfunction]
+fn schema() -> String {
+    scenario_schema().to_string()
+}
+
+/// JSON as TOML.
+#[pyfunction]
+fn json_to_toml(json: &str) -> PyResult<String> {
+    let fail = |error: String| errors::Error::new_err(error);
+    let value: toml::Table = serde_json::from_str(json).map_err(|error| fail(error.to_string()))?;
+    toml::to_string_pretty(&value).map_err(|error| fail(error.to_string()))
+}
+
+/// What the package `samara` is made of. Use that one.
+#[pymodule]
+mod _samara {
+    #[pymodule_export]
+    use super::compared::{Compared, open_results};
+    #[pymodule_export]
+    use super::errors::{
+        DirectoryError, Error, FigureError, PolicyError, RunError, ScenarioError, TableError,
+    };
+    #[pymodule_export]
+    use super::loaded::{Loaded, load};
+    #[pymodule_export]
+    use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::policy::PendingCopy;
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::{json_to_toml, scenarios, schema};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

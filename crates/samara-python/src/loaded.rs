@@ -1,0 +1,220 @@
+//! Scenarios that are ready to run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use pyo3::prelude::*;
+use samara_lab::data::Inputs;
+use samara_lab::results::{Findings, ResultsDirectory, Used};
+use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, Policies, RunSpec, load_source, load_with};
+use samara_lab::topology;
+use samara_report::Report;
+
+use crate::errors::{DirectoryError, Error, RunError, TableError};
+use crate::frame::Labels;
+use crate::outcome::Outcome;
+use crate::policy::{Failure, PythonPolicy};
+use crate::progress::{Keep, Onlooker};
+use crate::table::{Kept, Table};
+use crate::{errors, progress};
+
+/// A scenario with all that is to be different in it.
+#[pyclass(frozen, module = "samara._samara")]
+pub(crate) struct Loaded {
+    scenario: Arc<Scenario>,
+    failure: Arc<Failure>,
+    /// Whether all nodes share a policy.
+    is_shared: bool,
+}
+
+/// Loads a scenario: a built-in one or a file by its `name`, or a `text` with the `files` that it names.
+#[pyfunction]
+#[pyo3(signature = (name, *, text = None, files = BTreeMap::new(), directory = None, set = vec![], only = vec![], seeds = vec![],
+    runs = vec![], policies = vec![]))]
+#[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+pub(crate) fn load(
+    py: Python<'_>,
+    name: &str,
+    text: Option<&str>,
+    files: BTreeMap<String, Vec<u8>>,
+    directory: Option<PathBuf>,
+    set: Vec<(String, String)>,
+    only: Vec<String>,
+    seeds: Vec<u64>,
+    runs: Vec<BTreeMap<String, String>>,
+    policies: Vec<(String, Bound<'_, PyAny>)>,
+) -> PyResult<Loaded> {
+    let failure = Arc::new(Failure::default());
+    let (mut known, mut is_shared) = (Policies::default(), false);
+    for (name, object) in &policies {
+        let policy = PythonPolicy::new(name, object, &failure)?;
+        is_shared |= policy.is_shared();
+        known = known.with(name, policy);
+    }
+    let runs = runs.into_iter().map(variant).collect::<PyResult<_>>()?;
+    let overrides = Overrides { set, only, seeds, runs, policies: known, axes: Vec::new() };
+    let loaded = match text {
+        None => load_with(name, &overrides),
+        Some(text) => {
+            let mut inputs = Inputs::directory(directory.unwrap_or_default());
+            for (name, bytes) in files {
+                inputs = inputs.with(name, bytes);
+            }
+            load_source(name, text, inputs, &overrides)
+        }
+    };
+    let scenario = loaded.map_err(|error| errors::scenario(py, &error))?;
+    Ok(Loaded { scenario: Arc::new(scenario), failure, is_shared })
+}
+
+/// A variant as Python gives it: texts, and the changed keys as TOML.
+fn variant(mut given: BTreeMap<String, String>) -> PyResult<RunSpec> {
+    let mut take = |key: &str| given.remove(key).unwrap_or_default();
+    let name = take("name");
+    let set = take("set")
+        .parse()
+        .map_err(|error| Error::new_err(format!("run {name:?}: the keys that it sets: {error}")))?;
+    Ok(RunSpec { label: take("label"), description: take("description"), series: take("series"), name, set })
+}
+
+#[pymethods]
+impl Loaded {
+    /// The scenario with all that is different in it, as TOML.
+    #[getter]
+    fn toml(&self) -> &str {
+        &self.scenario.text
+    }
+
+    /// What was done with its files that whoever wrote them may not expect.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.scenario.notes.clone()
+    }
+
+    /// What there is to run: name, seed and label of each.
+    #[getter]
+    fn points(&self) -> Vec<(String, u64, String)> {
+        self.scenario.points.iter().map(|point| (point.name(), point.seed, point.label.clone())).collect()
+    }
+
+    /// The links of every run: who dialled whom.
+    fn edges(&self, py: Python<'_>) -> PyResult<Table> {
+        py.detach(|| edges(&self.scenario))
+    }
+
+    /// Which columns nodes keep, in every run.
+    fn custody(&self, py: Python<'_>) -> PyResult<Table> {
+        py.detach(|| custody(&self.scenario))
+    }
+
+    /// Runs everything. `progress` is called several times a second with a list of names and shares; `tables` are the names of those to keep
+    /// in memory (all, if not given), unless they have more than `rows_max` rows; `out` is a directory to write everything into.
+    #[pyo3(signature = (*, threads = None, progress = None, tables = None, rows_max = 50_000_000, out = None, force = false))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+    fn run(
+        &self,
+        py: Python<'_>,
+        threads: Option<usize>,
+        progress: Option<Py<PyAny>>,
+        tables: Option<Vec<String>>,
+        rows_max: usize,
+        out: Option<PathBuf>,
+        force: bool,
+    ) -> PyResult<Outcome> {
+        let start = Instant::now();
+        let mut loaded = Arc::clone(&self.scenario);
+        if loaded.wants_costs() {
+            let scenario = Arc::make_mut(&mut loaded);
+            py.detach(|| scenario.measure_costs()).map_err(|error| errors::scenario(py, &error))?;
+        }
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        // The order in which nodes ask a policy that they share must not depend on threads.
+        let threads = if self.is_shared { 1 } else { threads.unwrap_or(available) };
+        let fail = |error: samara_lab::results::DirectoryError| DirectoryError::new_err(error.to_string());
+        let directory =
+            out.map(|path| ResultsDirectory::create(&path, &loaded, force)).transpose().map_err(fail)?;
+        let keep = Keep { names: tables, rows_max };
+        let onlooker = Onlooker::new(&loaded, &keep, directory.as_ref());
+        let (results, tables) =
+            progress::run(py, &loaded, onlooker, threads, &self.failure, progress.as_ref())?;
+        let findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
+        let report = py.detach(|| Report::of(&loaded, &findings));
+        if let Some(directory) = &directory {
+            py.detach(|| report.write(directory)).map_err(DirectoryError::new_err)?;
+            directory.finish(&findings.summary, findings.is_complete).map_err(fail)?;
+        }
+        let path = directory.map(|directory| directory.path().to_path_buf());
+        Ok(Outcome::new(loaded, findings, report, tables, path))
+    }
+}
+
+/// Numbers of two columns for each run, labelled.
+fn pairs(
+    name: &str,
+    loaded: &Scenario,
+    columns: [&'static str; 2],
+    of: impl Fn(&Point) -> Result<Vec<(u32, u32)>, String>,
+) -> PyResult<Table> {
+    let labels = Labels::of(&loaded.points);
+    let mut batches = Vec::new();
+    for (at, point) in loaded.points.iter().enumerate() {
+        let rows = of(point).map_err(|error| {
+            TableError::new_err(format!("{}: run {}: {error}", loaded.source, point.name()))
+        })?;
+        let column = |values: Vec<u32>| std::sync::Arc::new(UInt32Array::from(values)) as ArrayRef;
+        let (left, right) = rows.into_iter().unzip();
+        let batch = RecordBatch::try_from_iter([(columns[0], column(left)), (columns[1], column(right))])
+            .and_then(|batch| labels.label(at, &batch))
+            .map_err(|error| TableError::new_err(error.to_string()))?;
+        batches.push(batch);
+    }
+    Table::new(name, batches)
+}
+
+fn edges(loaded: &Scenario) -> PyResult<Table> {
+    pairs("edges", loaded, ["dialer", "listener"], |point| {
+        let scenario = &point.scenario;
+        if scenario.group.is_some() || scenario.handover.is_some() || scenario.relay.is_some() {
+            return Err("groups, relays and handovers make their own links; there is no graph".to_owned());
+        }
+        let has_columns = scenario.messages.is_none() && scenario.transactions.is_none();
+        let custody = match has_columns {
+            true => topology::custody(scenario, &loaded.inputs, point.seed)?,
+            false => Vec::new(),
+        };
+        topology::build(scenario, &custody, &loaded.inputs, point.seed).map(|graph| graph.edges)
+    })
+}
+
+fn custody(loaded: &Scenario) -> PyResult<Table> {
+    pairs("custody", loaded, ["node", "column"], |point| {
+        let scenario = &point.scenario;
+        let others = [
+            scenario.messages.is_some(),
+            scenario.transactions.is_some(),
+            scenario.group.is_some(),
+            scenario.handover.is_some(),
+            scenario.relay.is_some(),
+        ];
+        if others.contains(&true) {
+            return Err("only blocks of columns have custody".to_owned());
+        }
+        let kept = topology::custody(scenario, &loaded.inputs, point.seed)?;
+        let rows = (0..).zip(kept).flat_map(|(node, columns)| columns.into_iter().map(move |c| (node, c)));
+        Ok(rows.collect())
+    })
+}
+
+/// The tables that a result has here, by name, without those that are gone.
+pub(crate) fn here(tables: &crate::table::Tables) -> BTreeMap<String, RecordBatch> {
+    tables
+        .iter()
+        .filter_map(|(name, kept)| match kept {
+            Kept::Here(batch) => Some((name.clone(), batch.clone())),
+            Kept::Gone(_) => None,
+        })
+        .collect()
+}

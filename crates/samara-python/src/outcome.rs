@@ -1,0 +1,221 @@
+//! What came out of a scenario.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use pyo3::prelude::*;
+use samara_lab::results::{Findings, ResultsDirectory, Saved};
+use samara_lab::scenario::{Loaded, Point};
+use samara_lab::sweep::{PointRecord, points_table};
+use samara_report::{Report, png, terminal};
+
+use crate::compared::Compared;
+use crate::errors::{DirectoryError, Error, FigureError, TableError};
+use crate::frame::Labels;
+use crate::loaded::here;
+use crate::table::{Kept, Table, Tables};
+
+/// The results of all runs of a scenario.
+#[pyclass(frozen, module = "samara._samara")]
+pub(crate) struct Outcome {
+    loaded: Arc<Loaded>,
+    findings: Findings,
+    report: Report,
+    /// Run by run.
+    tables: Vec<Tables>,
+    #[pyo3(get)]
+    directory: Option<PathBuf>,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        loaded: Arc<Loaded>,
+        findings: Findings,
+        report: Report,
+        tables: Vec<Tables>,
+        directory: Option<PathBuf>,
+    ) -> Self {
+        Self { loaded, findings, report, tables, directory }
+    }
+
+    fn saved(&self, name: &str) -> PyResult<Saved> {
+        let tables = self.tables.iter().map(here).collect();
+        Saved::in_memory(name, &self.findings.summary, tables).map_err(Error::new_err)
+    }
+
+    /// The table of one run.
+    fn kept(&self, at: usize, name: &str) -> PyResult<&RecordBatch> {
+        let point = &self.loaded.points[at];
+        match self.tables[at].get(name) {
+            Some(Kept::Here(batch)) => Ok(batch),
+            Some(Kept::Gone(rows)) => Err(TableError::new_err(format!(
+                "{name} of {}, seed {}: its {rows} rows were not kept in memory{}",
+                point.name(),
+                point.seed,
+                self.elsewhere(name)
+            ))),
+            None => {
+                let names: Vec<&str> = self.tables[at].keys().map(String::as_str).collect();
+                Err(TableError::new_err(format!(
+                    "{name}: runs of {} have no such table; they have {}",
+                    self.loaded.source,
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    fn elsewhere(&self, name: &str) -> String {
+        match &self.directory {
+            Some(path) => {
+                format!("; read {}", path.join("runs").join("*").join(format!("{name}.parquet")).display())
+            }
+            None => {
+                "; name it in tables=[...], raise rows_max, or write everything into a directory with out="
+                    .to_owned()
+            }
+        }
+    }
+
+    fn is_chosen(point: &Point, run: Option<&str>, seed: Option<u64>) -> bool {
+        run.is_none_or(|run| run == point.run) && seed.is_none_or(|seed| seed == point.seed)
+    }
+}
+
+#[pymethods]
+impl Outcome {
+    /// The machine-readable summary, as JSON.
+    #[getter]
+    fn summary_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.findings.summary).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The scenario that was run, as TOML.
+    #[getter]
+    fn toml(&self) -> &str {
+        &self.loaded.text
+    }
+
+    /// The table that the command line prints.
+    #[getter]
+    fn text(&self) -> String {
+        let mut text = terminal::table(&self.report);
+        if !self.findings.comparisons.is_empty() {
+            text += &terminal::comparisons(&self.findings.comparisons);
+        }
+        if !self.findings.known.is_empty() {
+            text += &terminal::known(&self.findings.known);
+        }
+        text
+    }
+
+    /// The scenario's expectations: run, what was expected, what was found, and whether it holds.
+    #[getter]
+    fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool)> {
+        let outcomes = self.findings.outcomes.iter();
+        outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds)).collect()
+    }
+
+    /// The names of the tables that there are.
+    #[getter]
+    fn table_names(&self) -> Vec<String> {
+        self.tables.first().map(|tables| tables.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// A table over all runs, or those of a name or a seed.
+    #[pyo3(signature = (name, run = None, seed = None))]
+    fn table(&self, name: &str, run: Option<&str>, seed: Option<u64>) -> PyResult<Table> {
+        let labels = Labels::of(&self.loaded.points);
+        let points = self.loaded.points.iter().enumerate();
+        let chosen = points.filter(|(_, point)| Self::is_chosen(point, run, seed));
+        let label = |(at, _): (usize, &Point)| {
+            labels.label(at, self.kept(at, name)?).map_err(|error| TableError::new_err(error.to_string()))
+        };
+        let batches = chosen.map(label).collect::<PyResult<Vec<_>>>()?;
+        if batches.is_empty() {
+            let runs: Vec<String> =
+                self.loaded.points.iter().map(|p| format!("{}, seed {}", p.name(), p.seed)).collect();
+            return Err(TableError::new_err(format!(
+                "{name}: there is no such run; the runs are {}",
+                runs.join("; ")
+            )));
+        }
+        Table::new(name, batches)
+    }
+
+    /// A row for each run, with all its metrics.
+    fn metrics(&self) -> PyResult<Table> {
+        let runs = self.findings.summary.runs.iter();
+        let records: Vec<PointRecord> = runs.map(|run| PointRecord::of(String::new(), run)).collect();
+        // What a process used is known of all runs together only, and they have no ids.
+        let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
+        let fail = |error: Box<dyn std::error::Error + Send + Sync>| TableError::new_err(error.to_string());
+        let table = points_table(&records).map_err(|error| fail(error.into()))?;
+        let known: Vec<usize> = (0..table.num_columns())
+            .filter(|at| !unknown.contains(&table.schema().field(*at).name().as_str()))
+            .collect();
+        Table::new("metrics", vec![table.project(&known).map_err(|error| fail(error.into()))?])
+    }
+
+    /// The names of the figures.
+    #[getter]
+    fn figure_names(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.report.figures()).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// A figure as SVG.
+    fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        let figures = py.detach(|| self.report.figures());
+        let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
+        let found = figures.into_iter().find(|(other, _)| other == name).map(|(_, svg)| svg);
+        found.ok_or_else(|| {
+            FigureError::new_err(format!(
+                "{name}: there is no such figure; the figures are {}",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// An SVG figure as PNG.
+    #[staticmethod]
+    fn png(py: Python<'_>, svg: &str) -> PyResult<Vec<u8>> {
+        py.detach(|| png(svg)).map_err(FigureError::new_err)
+    }
+
+    /// The report, one HTML file.
+    fn html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.report.html())
+    }
+
+    /// Sets this beside another result.
+    fn compare(&self, py: Python<'_>, other: &Self, names: (String, String)) -> PyResult<Compared> {
+        let (a, b) = (self.saved(&names.0)?, other.saved(&names.1)?);
+        py.detach(|| Compared::new(a, b))
+    }
+
+    /// Sets this beside a results directory.
+    fn compare_directory(&self, py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Compared> {
+        let a = self.saved(name)?;
+        py.detach(|| Compared::new(a, Saved::open(&path).map_err(DirectoryError::new_err)?))
+    }
+
+    /// Writes a results directory as the command line does.
+    #[pyo3(signature = (path, force = false))]
+    fn write(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
+        // Before anything is touched: all tables have to be here.
+        for (at, tables) in self.tables.iter().enumerate() {
+            tables.keys().try_for_each(|name| self.kept(at, name).map(drop))?;
+        }
+        let fail = |error: samara_lab::results::DirectoryError| DirectoryError::new_err(error.to_string());
+        py.detach(|| {
+            let directory = ResultsDirectory::create(&path, &self.loaded, force).map_err(fail)?;
+            let runs = self.loaded.points.iter().zip(&self.findings.summary.runs).zip(&self.tables);
+            for ((point, run), tables) in runs {
+                directory.run_tables(point, run, &here(tables)).map_err(fail)?;
+            }
+            self.report.write(&directory).map_err(DirectoryError::new_err)?;
+            directory.finish(&self.findings.summary, self.findings.is_complete).map_err(fail)
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Runs, with somebody who looks on: progress, interrupts, and tables that are kept.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use samara_lab::results::{ResultsDirectory, RunResult, tables};
+use samara_lab::run::{Measured, Progress, Watch, WatchRun, run_all};
+use samara_lab::scenario::{Loaded, Point};
+
+use crate::errors::RunError;
+use crate::policy::Failure;
+use crate::table::{Kept, Tables};
+
+/// How often progress is shown and interrupts are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which tables are kept in memory.
+pub(crate) struct Keep {
+    /// Their names; all, if `None`.
+    pub(crate) names: Option<Vec<String>>,
+    /// Those of more rows are not.
+    pub(crate) rows_max: usize,
+}
+
+/// Looks on at all runs.
+pub(crate) struct Onlooker<'a> {
+    points: &'a [Point],
+    keep: &'a Keep,
+    directory: Option<&'a ResultsDirectory>,
+    /// By run: how far it is, from 0 to 1.
+    shares: Mutex<Vec<f64>>,
+    tables: Mutex<Vec<Tables>>,
+}
+
+/// Looks on at one of them.
+pub(crate) struct Look<'a> {
+    all: &'a Onlooker<'a>,
+    at: usize,
+}
+
+impl<'a> Onlooker<'a> {
+    pub(crate) fn new(loaded: &'a Loaded, keep: &'a Keep, directory: Option<&'a ResultsDirectory>) -> Self {
+        let points = &loaded.points;
+        let tables = points.iter().map(|_| Tables::new()).collect();
+        Self {
+            points,
+            keep,
+            directory,
+            shares: Mutex::new(vec![0.0; points.len()]),
+            tables: Mutex::new(tables),
+        }
+    }
+
+    fn tables(self) -> Vec<Tables> {
+        self.tables.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, py: Python<'_>, progress: &Bound<'_, PyAny>) -> PyResult<()> {
+        let shares = lock(&self.shares).clone();
+        let names: Vec<String> = self.points.iter().map(Point::name).collect();
+        let runs: Vec<(String, f64)> = names.into_iter().zip(shares).collect();
+        progress.call1((runs.into_pyobject(py)?,)).map(drop)
+    }
+}
+
+impl Watch for Onlooker<'_> {
+    type Run<'a>
+        = Look<'a>
+    where
+        Self: 'a;
+
+    fn begin<'a>(&'a self, point: &'a Point) -> Look<'a> {
+        let at = self.points.iter().position(|other| std::ptr::eq(other, point)).unwrap_or(0);
+        Look { all: self, at }
+    }
+}
+
+impl WatchRun for Look<'_> {
+    fn progress(&mut self, progress: Progress) {
+        lock(&self.all.shares)[self.at] = progress.share.clamp(0.0, 1.0);
+    }
+
+    fn measured(&mut self, measured: &Measured, result: &RunResult) -> Result<(), String> {
+        if let Some(directory) = self.all.directory {
+            directory.run(measured, result).map_err(|error| error.to_string())?;
+        }
+        let keep = self.all.keep;
+        let mut kept = Tables::new();
+        for table in tables(measured, result) {
+            let is_wanted =
+                keep.names.as_ref().is_none_or(|names| names.iter().any(|name| name == table.name()));
+            let what = if is_wanted && table.rows() <= keep.rows_max {
+                Kept::Here(table.batch())
+            } else {
+                Kept::Gone(table.rows())
+            };
+            kept.insert(table.name().to_owned(), what);
+        }
+        lock(&self.all.tables)[self.at] = kept;
+        Ok(())
+    }
+
+    fn end(self, is_done: bool) {
+        if is_done {
+            lock(&self.all.shares)[self.at] = 1.0;
+        }
+    }
+}
+
+/// Runs all points without the interpreter's lock, shows how far they are, and listens for interrupts.
+pub(crate) fn run(
+    py: Python<'_>,
+    loaded: &Loaded,
+    onlooker: Onlooker<'_>,
+    threads: usize,
+    failure: &Failure,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<(Vec<Option<RunResult>>, Vec<Tables>)> {
+    let mut interrupt = None;
+    let results = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (tell, told) = channel();
+            let (stop, watch) = (&failure.stop, &onlooker);
+            let worker = scope.spawn(move || tell.send(run_all(loaded, threads, stop, watch)));
+            loop {
+                match told.recv_timeout(LOOK_EVERY) {
+                    Ok(results) => return Ok(results),
+                    Err(RecvTimeoutError::Disconnected) => return Err(worker.join()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                let looked = Python::attach(|py| {
+                    py.check_signals()?;
+                    progress.map_or(Ok(()), |progress| onlooker.show(py, progress.bind(py)))
+                });
+                if let Err(error) = looked {
+                    failure.stop.store(true, Ordering::SeqCst);
+                    interrupt.get_or_insert(error);
+                }
+            }
+        })
+    });
+    if let Some(error) = failure.take().or(interrupt) {
+        return Err(error);
+    }
+    let results = match results {
+        Ok(results) => results.map_err(RunError::new_err)?,
+        Err(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(Ok(_)) => return Err(RunError::new_err("the run ended without a result")),
+    };
+    if let Some(progress) = progress {
+        onlooker.show(py, progress.bind(py))?;
+    }
+    Ok((results, onlooker.tables()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

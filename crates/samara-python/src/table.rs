@@ -1,0 +1,159 @@
+//! Tables, handed over without a copy through Arrow's C interface.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+
+use crate::errors::TableError;
+
+/// The names of the capsules (Arrow's PyCapsule interface).
+const STREAM: &CStr = c"arrow_array_stream";
+/// See `STREAM`.
+const SCHEMA: &CStr = c"arrow_schema";
+
+/// A table in Arrow's format: batches of rows with the same columns.
+#[pyclass(frozen, module = "samara._samara", name = "Table")]
+pub(crate) struct Table {
+    name: String,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Table {
+    /// Puts batches together. Columns are those of the first; one that may be empty in any of them may be in all.
+    pub(crate) fn new(name: &str, batches: Vec<RecordBatch>) -> PyResult<Self> {
+        let mut fields: Vec<Field> = Vec::new();
+        for field in
+            batches.iter().flat_map(|batch| batch.schema().fields().iter().cloned().collect::<Vec<_>>())
+        {
+            match fields.iter_mut().find(|known| known.name() == field.name()) {
+                Some(known) => known.set_nullable(known.is_nullable() || field.is_nullable()),
+                None => fields.push(Field::clone(&field)),
+            }
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let same = |batch: RecordBatch| {
+            RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+                .map_err(|error| TableError::new_err(format!("{name}: the tables of runs differ: {error}")))
+        };
+        let batches = batches.into_iter().map(same).collect::<PyResult<_>>()?;
+        Ok(Self { name: name.to_owned(), schema, batches })
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// What it is called.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its columns.
+    #[getter]
+    fn column_names(&self) -> Vec<&str> {
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// How many rows it has.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// How many bytes its columns take.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
+    }
+
+    /// The table as an Arrow stream, for whoever reads such: pyarrow, pandas, polars, DuckDB. The memory is shared, not copied.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // Whoever asks for other types has to convert: the interface says that a producer need not.
+        drop(requested_schema);
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+    }
+
+    /// The types of its columns as an Arrow schema.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref())
+            .map_err(|error| TableError::new_err(error.to_string()))?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+
+    /// Columns as lists of Python values, at most so many rows: for tests and for looking, not for work.
+    #[pyo3(signature = (limit = None))]
+    fn to_pydict<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = PyDict::new(py);
+        for (at, field) in self.schema.fields().iter().enumerate() {
+            let list = PyList::empty(py);
+            let mut left = limit.unwrap_or(usize::MAX);
+            for batch in &self.batches {
+                let rows = batch.num_rows().min(left);
+                left -= rows;
+                append(py, &list, &batch.column(at).slice(0, rows))?;
+            }
+            columns.set_item(field.name(), list)?;
+        }
+        Ok(columns)
+    }
+
+    fn __len__(&self) -> usize {
+        self.num_rows()
+    }
+}
+
+/// Appends the values of an array of one of the types that tables have.
+fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
+    macro_rules! values {
+        ($array:expr) => {
+            $array.iter().try_for_each(|value| list.append(value))
+        };
+    }
+    match array.data_type() {
+        DataType::Float64 => values!(array.as_primitive::<Float64Type>()),
+        DataType::UInt64 => values!(array.as_primitive::<UInt64Type>()),
+        DataType::UInt32 => values!(array.as_primitive::<UInt32Type>()),
+        DataType::UInt16 => values!(array.as_primitive::<UInt16Type>()),
+        DataType::Int64 => values!(array.as_primitive::<Int64Type>()),
+        DataType::Boolean => values!(array.as_boolean()),
+        DataType::Utf8 => values!(array.as_string::<i32>()),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_dictionary::<Int32Type>();
+            let words = dictionary.values().as_string::<i32>();
+            let words: Vec<Py<PyAny>> =
+                words.iter().map(|word| Ok(word.into_pyobject(py)?.unbind())).collect::<PyResult<_>>()?;
+            let keys = dictionary.keys().iter();
+            keys.map(|key| key.map(|key| &words[key as usize])).try_for_each(|word| list.append(word))
+        }
+        other => Err(TableError::new_err(format!("columns of type {other} are read through Arrow only"))),
+    }
+}
+
+/// Tables by their names.
+pub(crate) type Tables = BTreeMap<String, Kept>;
+
+/// A table of a run, or why there is none.
+#[derive(Clone)]
+pub(crate) enum Kept {
+    /// It is here.
+    Here(RecordBatch),
+    /// It was not to be kept, or is too large: so many rows.
+    Gone(usize),
+}

@@ -1,0 +1,58 @@
+"""Samara: how well one piece of data gets from one machine to all the others.
+
+    >>> import samara
+    >>> result = samara.run("peerdas", only=["batch", "node-wide"], **{"network.nodes": 250})
+    >>> result.deliveries.to_pandas()
+    >>> result.figure("custody")
+
+The guide is docs/guides/python.md.
+"""
+
+from samara._compare import Comparison, compare
+from samara._network import Network, messages, network
+from samara._policy import Policy, PolicyLike, SchedulingPolicy
+from samara._result import Figure, Report, Result, Run
+from samara._run import run
+from samara._samara import (
+    DirectoryError,
+    Error,
+    FigureError,
+    PendingCopy,
+    PolicyError,
+    RunError,
+    ScenarioError,
+    TableError,
+    __version__,
+)
+from samara._scenario import Prepared, Scenario, scenarios, schema
+from samara._table import Table
+
+__all__ = [
+    "Comparison",
+    "DirectoryError",
+    "Error",
+    "Figure",
+    "FigureError",
+    "Network",
+    "PendingCopy",
+    "Policy",
+    "PolicyError",
+    "PolicyLike",
+    "Prepared",
+    "Report",
+    "Result",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "SchedulingPolicy",
+    "Table",
+    "TableError",
+    "__version__",
+    "compare",
+    "messages",
+    "network",
+    "run",
+    "scenarios",
+    "schema",
+]

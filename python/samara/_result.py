@@ -1,0 +1,208 @@
+"""What came out of a scenario."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from samara import _samara
+from samara._compare import Comparison
+from samara._frame import html_frame
+from samara._scenario import Prepared
+from samara._table import Table
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a scenario."""
+
+    #: Its name in the scenario.
+    name: str
+    #: Its seed.
+    seed: int
+    #: What sets it apart: its seed, the values of a sweep, and what the scenario says of its size.
+    parameters: dict[str, Any]
+    #: The figures, as docs/results.md defines them.
+    metrics: dict[str, Any]
+    #: Of every packet that every host received: equal digests mean equal runs.
+    digest: str
+    #: Steps of the simulation.
+    steps: int
+
+    def __repr__(self) -> str:
+        return f"<samara.Run {self.name}, seed {self.seed}: digest {self.digest}>"
+
+
+class Figure:
+    """A figure of a report."""
+
+    def __init__(self, name: str, svg: str) -> None:
+        self.name = name
+        self.svg = svg
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes it, as `.svg` or `.png`."""
+        target = Path(fspath(path))
+        if target.suffix == ".png":
+            target.write_bytes(_samara.Outcome.png(self.svg))
+        elif target.suffix == ".svg":
+            target.write_text(self.svg, encoding="utf-8")
+        else:
+            raise ValueError(f"{target}: figures are written as .svg and .png")
+        return target
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<samara.Figure {self.name}>"
+
+
+class Report:
+    """The report of a result: one HTML file, which a notebook shows in a frame."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes it."""
+        target = Path(fspath(path))
+        target.write_text(self.html, encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        return html_frame(self.html)
+
+    def __repr__(self) -> str:
+        return f"<samara.Report: {len(self.html) / 1e3:.0f} kB of HTML>"
+
+
+class Result:
+    """The results of all runs of a scenario."""
+
+    def __init__(self, native: _samara.Outcome, scenario: Prepared) -> None:
+        self._native = native
+        self._scenario = scenario
+        self.summary: dict[str, Any] = json.loads(native.summary_json)
+        """The document that `samara run --format json` prints."""
+
+    @property
+    def digest(self) -> str:
+        """Of all runs: equal digests mean equal runs."""
+        return str(self.summary["digest"])
+
+    @property
+    def runs(self) -> list[Run]:
+        """Run by run."""
+        return [
+            Run(run["name"], run["parameters"]["seed"], run["parameters"], run["metrics"], run["digest"], run["steps"])
+            for run in self.summary["runs"]
+        ]
+
+    def run(self, name: str, seed: int | None = None) -> Run:
+        """The first run of a name (and a seed)."""
+        for run in self.runs:
+            if run.name == name and seed in (None, run.seed):
+                return run
+        known = ", ".join(f"{run.name} (seed {run.seed})" for run in self.runs)
+        raise KeyError(f"there is no such run; the runs are {known}")
+
+    @property
+    def expectations(self) -> list[dict[str, Any]]:
+        """What has become of the scenario's expectations."""
+        keys = ("run", "expected", "found", "holds")
+        return [dict(zip(keys, outcome)) for outcome in self._native.expectations]
+
+    @property
+    def toml(self) -> str:
+        """The scenario that was run, with everything filled in."""
+        return self._native.toml
+
+    @property
+    def directory(self) -> Path | None:
+        """The results directory, if `out` was given."""
+        return self._native.directory
+
+    # ---- tables ----
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables that runs of this scenario have."""
+        return self._native.table_names
+
+    def table(self, name: str, run: str | None = None, seed: int | None = None) -> Table:
+        """A table over all runs, or those of a name or a seed; the first columns say which run it was."""
+        return Table(self._native.table(name, run, seed))
+
+    @property
+    def deliveries(self) -> Table:
+        """A row for each column that a node waits for: when it came, from whom, over how many hops, and how many copies followed."""
+        return self.table("deliveries")
+
+    @property
+    def copies(self) -> Table:
+        """A row for each copy that came, in the order of arrival."""
+        return self.table("copies")
+
+    @property
+    def traffic(self) -> Table:
+        """A row for each node: what it sent, received and lost."""
+        return self.table("traffic")
+
+    @property
+    def metrics(self) -> Table:
+        """A row for each run, with all its metrics."""
+        return Table(self._native.metrics())
+
+    @property
+    def edges(self) -> Table:
+        """The links of every run: `dialer` and `listener`."""
+        return self._scenario.edges
+
+    @property
+    def custody(self) -> Table:
+        """Which columns nodes keep, in every run."""
+        return self._scenario.custody
+
+    # ---- figures and reports ----
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of the figures."""
+        return self._native.figure_names
+
+    def figure(self, name: str) -> Figure:
+        """A figure of the report, such as "custody"."""
+        return Figure(name, self._native.figure(name))
+
+    def report(self) -> Report:
+        """The report that `samara run` writes."""
+        return Report(self._native.html())
+
+    # ---- and what becomes of it ----
+
+    def compare(
+        self, other: Result | str | PathLike[str], *, names: tuple[str, str] = ("this", "other")
+    ) -> Comparison:
+        """Sets this beside another result, in memory or in a directory. `names` are what both are called."""
+        if isinstance(other, Result):
+            return Comparison(self._native.compare(other._native, names))
+        return Comparison(self._native.compare_directory(names[0], fspath(other)))
+
+    def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
+        """Writes a results directory as `samara run` does: `samara compare` and others read it."""
+        self._native.write(fspath(path), force)
+        return Path(fspath(path))
+
+    def __str__(self) -> str:
+        return self._native.text
+
+    def __repr__(self) -> str:
+        return f"<samara.Result of {self.summary['scenario']}: {len(self.runs)} runs, digest {self.digest}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre style='line-height: 1.2'>{escape(self._native.text)}</pre><p>digest <code>{self.digest}</code></p>"

@@ -1,0 +1,197 @@
+"""Runs: what they give back, how they end, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, small
+
+import samara
+
+
+def test_there_are_scenarios() -> None:
+    assert samara.scenarios()["peerdas"].startswith("A block's 128 columns")
+    assert "network" in samara.schema()["properties"]
+
+
+def test_a_result_has_a_summary_and_runs(peerdas: samara.Result) -> None:
+    assert [run.name for run in peerdas.runs] == ["sequential", "batch", "node-wide"]
+    assert peerdas.summary["nodes"] == 40 and peerdas.summary["seed"] == 1
+    run = peerdas.run("batch")
+    assert run.seed == 1 and run.metrics["delivery_ratio"] == 1.0
+    assert run.metrics["time_to_custody_ms"]["mean"] > run.metrics["lower_bound_ms"]
+    assert len(run.digest) == 16 and run.steps > 0
+    with pytest.raises(KeyError, match="the runs are sequential"):
+        peerdas.run("none")
+
+
+def test_a_result_prints_as_on_the_command_line(peerdas: samara.Result) -> None:
+    assert "batch" in str(peerdas) and "mean" in str(peerdas)
+    assert peerdas.digest in repr(peerdas) and peerdas.digest in peerdas._repr_html_()
+    assert 'name = "peerdas"' in peerdas.toml
+
+
+def test_the_digest_does_not_depend_on_threads() -> None:
+    def once(threads: int) -> str:
+        return samara.run("peerdas", only="node-wide", threads=threads, progress=False, **SMALL).digest
+
+    assert once(1) == once(2) == once(5)
+
+
+def test_seeds_are_one_or_several(two_seeds: samara.Result) -> None:
+    assert [run.seed for run in two_seeds.runs] == [1, 2, 3]
+    assert len({run.digest for run in two_seeds.runs}) == 3
+    one = samara.run("peerdas", 2, only="batch", progress=False, **SMALL)
+    assert one.run("batch").digest == two_seeds.run("batch", seed=2).digest
+
+
+def test_variants_are_added_by_name() -> None:
+    result = samara.run(
+        "peerdas",
+        only="batch",
+        runs={"fast": {"network.bandwidth": "100 Mbit/s"}},
+        progress=False,
+        **SMALL,
+    )
+    batch, fast = result.runs
+    assert (batch.name, fast.name) == ("batch", "fast")
+    assert fast.metrics["time_to_custody_ms"]["mean"] < batch.metrics["time_to_custody_ms"]["mean"]
+
+
+def test_a_scenario_without_runs_stays_one_beside_those_that_are_added() -> None:
+    result = samara.run(small(), runs={"slow": {"network.bandwidth": "1 Mbit/s"}}, progress=False)
+    assert [run.name for run in result.runs] == ["small", "slow"]
+
+
+def test_expectations_are_told() -> None:
+    result = samara.run(small(expect={"delivery_ratio": "== 1", "incomplete": "> 3"}), progress=False)
+    assert [(told["expected"], told["holds"]) for told in result.expectations] == [
+        ("delivery_ratio == 1", True),
+        ("incomplete > 3", False),
+    ]
+
+
+def test_progress_is_told() -> None:
+    told: list[list[tuple[str, float]]] = []
+    samara.run("peerdas", only=["batch", "sequential"], progress=told.append, **SMALL)
+    assert told and [name for name, _ in told[-1]] == ["sequential", "batch"]
+    assert all(0.0 <= share <= 1.0 for runs in told for _, share in runs)
+    assert all(share == 1.0 for _, share in told[-1])
+
+
+def test_an_error_of_who_is_told_ends_the_run() -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        samara.run("peerdas", progress=fail, **SMALL)
+
+
+def test_the_lock_is_released_while_something_runs() -> None:
+    """Another thread goes on while a run does, and a run can be in any thread."""
+    results: list[samara.Result] = []
+    thread = threading.Thread(
+        target=lambda: results.append(samara.run("peerdas", only="batch", progress=False, **SMALL))
+    )
+    thread.start()
+    turns = 0
+    while thread.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    thread.join()
+    assert turns > 3 and results[0].run("batch").metrics["incomplete"] == 0
+
+
+def test_an_interrupt_ends_the_run(tmp_path: Path) -> None:
+    code = (
+        "import samara\n"
+        "print('ready', flush=True)\n"
+        "try:\n"
+        "    samara.run('peerdas', progress=False, out='out', **{'network.nodes': 3000})\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    while not (tmp_path / "out" / "unfinished").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    assert out == "interrupted\n" and process.returncode == 0
+    assert not (tmp_path / "out" / "complete").exists(), "what is not finished says so"
+
+
+def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('[scenario]\nname = "wrong"\ntitle = "t"\n[network]\nnodes = 1\nloss = "100 %"\n')
+    with pytest.raises(samara.ScenarioError) as caught:
+        samara.run(file)
+    assert f"{file}:5: network.nodes: is 1" in str(caught.value)
+    assert caught.value.source == str(file)
+    assert ("network.nodes", 5) in [problem[:2] for problem in caught.value.problems]
+    assert isinstance(caught.value, samara.Error)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"network.nodes": "many"}, "--set network.nodes=many: invalid type"),
+        ({"network.nodes": 1}, "network.nodes: is 1; allowed is 2 to"),
+        ({"network.nods": 5}, "did you mean `nodes`?"),
+        ({"network.uplink": "20 Mbit"}, '"Mbit" is not a unit of it'),
+        ({"network.uplink": "20"}, '"20" has no unit'),
+        ({"nodes": 5}, "expected section.key"),
+    ],
+)
+def test_wrong_keys_are_told_as_on_the_command_line(keys: dict[str, object], text: str) -> None:
+    with pytest.raises(samara.ScenarioError, match="^peerdas:") as caught:
+        samara.run("peerdas", **keys)  # type: ignore[arg-type]
+    assert text in str(caught.value)
+
+
+def test_what_there_is_not_is_told() -> None:
+    with pytest.raises(samara.ScenarioError, match='did you mean the built-in scenario "peerdas"?'):
+        samara.run("perdas")
+    with pytest.raises(samara.ScenarioError, match="--only none: there is no such run"):
+        samara.run("peerdas", only="none")
+    with pytest.raises(samara.ScenarioError, match="but there is one of this name"):
+        samara.run("peerdas", runs={"batch": {}})
+    with pytest.raises(TypeError, match="None is no value"):
+        samara.run("peerdas", **{"network.nodes": None})
+    with pytest.raises(TypeError, match="which a scenario cannot hold"):
+        samara.run("peerdas", **{"network.nodes": object()})
+
+
+def test_a_run_that_cannot_be_done_says_why() -> None:
+    with pytest.raises(samara.Error, match="cannot be reached from host 0"):
+        samara.run(small(network=samara.network([(0, 1), (2, 3)])), progress=False)
+
+
+def test_results_are_written_as_the_command_line_writes_them(tmp_path: Path) -> None:
+    result = samara.run("peerdas", only="batch", progress=False, out=tmp_path / "out", **SMALL)
+    assert result.directory == tmp_path / "out"
+    later = result.write(tmp_path / "later")
+    for directory in (tmp_path / "out", later):
+        names = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+        assert {"complete", "report.html", "scenario.toml", "summary.json"} <= names
+        assert "figures/custody.svg" in names and "figures/custody.png" in names
+        run = "runs/batch-seed1"
+        assert {f"{run}/{table}.parquet" for table in ("deliveries", "copies", "traffic", "configuration")} <= names
+    assert samara.compare(tmp_path / "out", later).identical
+    for table in ("deliveries", "copies", "traffic", "configuration"):
+        of = [(path / "runs/batch-seed1" / f"{table}.parquet").read_bytes() for path in (tmp_path / "out", later)]
+        assert of[0] == of[1], table
+    with pytest.raises(samara.DirectoryError, match="holds a finished result"):
+        result.write(later)
+    result.write(later, force=True)
+    with pytest.raises(samara.DirectoryError, match="holds a finished result"):
+        samara.run("peerdas", only="batch", progress=False, out=later, **SMALL)

@@ -1,0 +1,192 @@
+"""Scenarios in code: networks from graphs and arrays, workloads from tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from conftest import small
+
+import samara
+
+STREAM = {"warm_up": "5 s"}
+PLAIN = {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6}}
+
+
+def run(scenario: samara.Scenario, **keys: object) -> samara.Result:
+    return samara.run(scenario, progress=False, **keys)  # type: ignore[arg-type]
+
+
+def test_a_scenario_is_what_a_file_would_say(tmp_path: Path) -> None:
+    scenario = small(runs={"slow": {"network.bandwidth": "5 Mbit/s"}}, seeds=[3])
+    again = samara.Scenario.from_toml(scenario.to_toml())
+    assert again.to_dict() == scenario.to_dict() and str(again) == scenario.to_toml()
+    path = scenario.save(tmp_path / "small.toml")
+    digests = {samara.run(source, progress=False).digest for source in (scenario, again, path, str(path))}
+    assert len(digests) == 1
+    assert samara.Scenario.open(path).to_dict() == scenario.to_dict()
+
+
+def test_keys_can_be_changed() -> None:
+    scenario = samara.Scenario.open("peerdas")
+    scenario["network.nodes"] = np.int64(30)
+    scenario.set("network.topology.degree", 8).set("workload", {"blobs": 1, "columns": 16, "custody": 4})
+    assert scenario["network.nodes"] == 30
+    other = scenario.copy()
+    other["network.nodes"] = 31
+    assert scenario["network.nodes"] == 30
+    points = scenario.load(only="batch").points
+    assert points == [{"name": "batch", "seed": 1, "label": "Batch, as in the post"}]
+    assert "nodes = 30" in scenario.load().toml
+
+
+def test_what_there_is_not_is_told_before_it_runs() -> None:
+    with pytest.raises(samara.ScenarioError, match="did you mean"):
+        samara.Scenario.open("perdas")
+    with pytest.raises(samara.ScenarioError, match="small:2: network.nodes: is 1"):
+        small(network={"nodes": 1}).load()
+    with pytest.raises(samara.ScenarioError, match="unknown field `netwrk`"):
+        small(netwrk={}).load()
+
+
+def test_a_graph_of_networkx() -> None:
+    graph = nx.random_regular_graph(6, 20, seed=4)
+    graph = nx.relabel_nodes(graph, {node: f"n{node}" for node in graph})
+    network = samara.network(graph, latency="20 ms")
+    assert network.labels == list(graph.nodes) and network.keys["topology"]["kind"] == "file"
+    result = run(small(network=network))
+    edges = result.edges.to_pandas()
+    ours = nx.Graph([(network.labels[a], network.labels[b]) for a, b in edges[["dialer", "listener"]].to_numpy()])
+    assert nx.utils.graphs_equal(ours, nx.Graph(graph.edges))
+    assert result.summary["nodes"] == 20
+
+
+def test_a_list_of_pairs_and_other_graphs() -> None:
+    pairs = [(0, 1), (1, 2), (2, 3), (3, 0), (1, 3)]
+    for graph in (pairs, nx.Graph(pairs), nx.DiGraph([*pairs, (1, 0)]), nx.MultiGraph([*pairs, (1, 0)]), np.array(pairs)):
+        assert samara.network(graph).files["edges.csv"].splitlines()[0] == b"dialer,listener"
+        assert len(samara.network(graph).files["edges.csv"].splitlines()) == 1 + 5
+    assert samara.network([("a", "b"), ("b", "c")]).labels == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="keep either"):
+        samara.network(pairs, topology={"kind": "ring"})
+
+
+def test_rates_of_single_hosts() -> None:
+    uplink = np.linspace(10e6, 29e6, 20)
+    network = samara.network(nodes=20, uplink=uplink, downlink="50 Mbit/s", latency=20, topology={"degree": 6})
+    traffic = run(small(network=network)).traffic.to_pandas()
+    assert traffic["uplink_bps"].tolist() == [int(rate) for rate in uplink]
+    assert set(traffic["downlink_bps"]) == {50_000_000}
+    texts = samara.network(bandwidth=["10 Mbit/s", "20 Mbit/s"])
+    assert texts.files["hosts.csv"] == b"host,uplink,downlink\n0,10 Mbit/s,10 Mbit/s\n1,20 Mbit/s,20 Mbit/s\n"
+    mixed = samara.network(uplink=["10 Mbit/s", 5])
+    assert mixed.files["hosts.csv"] == b"host,uplink\n0,10 Mbit/s\n1,5 bit/s\n"
+
+
+def test_properties_of_the_nodes_of_a_graph() -> None:
+    graph = nx.cycle_graph(8)
+    nx.set_node_attributes(graph, {node: 1e7 * (node + 1) for node in graph}, "uplink")
+    network = samara.network(graph, latency="10 ms", downlink="100 Mbit/s")
+    traffic = run(small(network=network)).traffic.to_pandas()
+    assert traffic["uplink_bps"].tolist() == [10_000_000 * (node + 1) for node in range(8)]
+    del graph.nodes[3]["uplink"]
+    with pytest.raises(ValueError, match="1 nodes of the graph have no uplink"):
+        samara.network(graph)
+
+
+def test_latencies_between_hosts() -> None:
+    """A first copy over one hop takes its latency, and no less."""
+    rng = np.random.default_rng(1)
+    latency = rng.uniform(5, 60, (20, 20))
+    latency = (latency + latency.T) / 2
+    network = samara.network(latency=latency, uplink="1 Gbit/s", downlink="1 Gbit/s", topology={"degree": 6})
+    # Few small columns: one flight of packets.
+    workload = {"blobs": 1, "blob_size": "16 KiB", "columns": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"}
+    copies = run(small(network=network, workload=workload)).copies.to_pandas()
+    direct = copies[(copies["from"] == 0) & copies["first"]]
+    assert len(direct) > 10
+    least = direct.groupby("node")["at_ms"].min()
+    for node, at in least.items():
+        assert at >= latency[0, node] - 1e-6, (node, at)
+        assert at < latency[0, node] + 5, (node, at, latency[0, node])
+
+
+def test_latencies_between_regions() -> None:
+    region = ["near", "far"] * 10
+    network = samara.network(latency=[[5, 100], [100, 5]], region=region, regions=["near", "far"], topology={"degree": 6})
+    copies = run(small(network=network)).copies.to_pandas()
+    same = [region[a] == region[b] for a, b in copies[["from", "node"]].to_numpy()]
+    first = copies[(copies["from"] == 0)]
+    assert any(same) and not all(same)
+    far = first[[region[node] == "far" for node in first["node"]]]["at_ms"].min()
+    near = first[[region[node] == "near" for node in first["node"]]]["at_ms"].min()
+    assert near < 100 <= far
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"latency": [[1, 2], [3]]}, "square array"),
+        ({"latency": [[1, 2], [3, 4]], "nodes": 3}, "the numbers of hosts differ: nodes 3, latency 2"),
+        ({"uplink": [1, 2], "graph": [(0, 1), (1, 2)]}, "the numbers of hosts differ: the graph 3, uplink 2"),
+        ({"uplink": [float("nan"), 1]}, "nan is not a quantity"),
+        ({"bandwidth": "1 Mbit/s", "uplink": "1 Mbit/s"}, "give either"),
+        ({"latency": [[1, 2], [3, 4]], "region": ["a", "b"], "regions": ["a", "b", "c"]}, "row for each of 3 regions"),
+    ],
+)
+def test_what_does_not_fit_is_told(keys: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        samara.network(**keys)  # type: ignore[arg-type]
+
+
+def test_values_that_are_no_numbers_are_told() -> None:
+    with pytest.raises(TypeError, match="is a object, not a number"):
+        samara.network(uplink=[object(), object()])
+
+
+ROWS = [{"at_ms": 10.5 * i, "publisher": i % 5, "size_bytes": 500 + i} for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ROWS,
+        {name: [row[name] for row in ROWS] for name in ROWS[0]},
+        pandas.DataFrame(ROWS),
+        polars.DataFrame(ROWS),
+        pyarrow.Table.from_pylist(ROWS),
+    ],
+    ids=["rows", "columns", "pandas", "polars", "pyarrow"],
+)
+def test_a_workload_from_a_table(table: object) -> None:
+    scenario = small(network=PLAIN, workload=None, messages=samara.messages(table, **STREAM))
+    frame = run(scenario).table("messages").to_pandas()
+    assert frame["publisher"].tolist() == [row["publisher"] for row in ROWS]
+    assert frame["published_ms"].tolist() == pytest.approx([row["at_ms"] for row in ROWS])
+    assert (frame["delivered"] == 19).all()
+
+
+def test_tables_that_are_none_are_told() -> None:
+    with pytest.raises(ValueError, match="has no rows"):
+        samara.messages([])
+    with pytest.raises(ValueError, match="different lengths"):
+        samara.messages({"at_ms": [1, 2], "publisher": [1]})
+    with pytest.raises(ValueError, match="row 1 of a table has"):
+        samara.messages([{"at_ms": 1}, {"at": 1}])
+    with pytest.raises(TypeError, match="a int is no table"):
+        samara.messages(5)
+    scenario = small(network=PLAIN, workload=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
+    with pytest.raises(samara.ScenarioError, match="messages.csv:2: there is no host 77"):
+        run(scenario)
+
+
+def test_files_are_saved_beside_the_scenario(tmp_path: Path) -> None:
+    scenario = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
+    path = scenario.save(tmp_path / "mine.toml")
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "edges.csv", "latency.csv"}
+    assert samara.run(path, progress=False).digest == run(scenario).digest
