@@ -125,8 +125,18 @@ pub fn run(
 pub fn run_seen(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
-    rounds: impl FnMut(&Rounds),
+    mut progress: impl FnMut(Progress),
+    mut rounds: impl FnMut(&Rounds),
+) -> Result<Measured, RunError> {
+    run_any(point, options, &mut progress, &mut rounds)
+}
+
+/// Not generic, so that simulations are compiled once, here, and not in every program and test that runs one.
+fn run_any(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: &mut dyn FnMut(Progress),
+    rounds: &mut dyn FnMut(&Rounds),
 ) -> Result<Measured, RunError> {
     if point.scenario.relay.is_some() {
         relay::run(point, options, progress, rounds).map(|measured| Measured::Relay(Box::new(measured)))
@@ -168,11 +178,21 @@ pub fn run_together(
     point: &Point,
     options: RunOptions<'_>,
     ranks: &mut dyn Ranks,
-    progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Option<Measured>, RunError> {
     check_together(&point.scenario)?;
-    let measured = columns::run(point, options, Some(ranks), progress)?;
+    let measured = columns_together(point, options, ranks, &mut progress)?;
     Ok(measured.map(|measured| Measured::Columns(Box::new(measured))))
+}
+
+/// As [`run_any`].
+fn columns_together(
+    point: &Point,
+    options: RunOptions<'_>,
+    ranks: &mut dyn Ranks,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<ColumnsMeasured>, RunError> {
+    columns::run(point, options, Some(ranks), progress)
 }
 
 /// Dials, or simply makes, all links when the scenario says.
