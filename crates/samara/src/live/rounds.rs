@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn rounds_phases_and_latencies_are_told_in_the_time_of_the_simulation() {
-        let set = [("relay.batch", "20"), ("relay.rounds", "6")];
-        let set: Vec<_> = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let set = [("relay.batch".to_owned(), "20".to_owned())];
         let loaded = load("relay", &set, &["equal-5".to_owned()], Some(1)).unwrap();
+        let expected = loaded.points[0].scenario.relay.as_ref().unwrap().rounds as usize;
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
@@ -153,16 +153,22 @@ mod tests {
         assert!(lines.is_sorted_by_key(|line| line.at_ns));
         let count = |is: fn(&Event) -> bool| lines.iter().filter(|line| is(&line.event)).count();
         assert_eq!(count(|event| matches!(event, Event::Team { .. })), 1);
-        assert_eq!(count(|event| matches!(event, Event::Round { state: RoundState::Completed, .. })), 6);
-        assert_eq!(count(|event| matches!(event, Event::Slots { step: Step::Left, slots: 20, .. })), 6);
-        assert_eq!(count(|event| matches!(event, Event::Latencies { .. })), 6);
+        assert_eq!(
+            count(|event| matches!(event, Event::Round { state: RoundState::Completed, .. })),
+            expected
+        );
+        assert_eq!(
+            count(|event| matches!(event, Event::Slots { step: Step::Left, slots: 20, .. })),
+            expected
+        );
+        assert_eq!(count(|event| matches!(event, Event::Latencies { .. })), expected);
         let edge = |edge| {
             lines
                 .iter()
                 .filter(|line| matches!(&line.event, Event::Phase { edge: is, .. } if *is == edge))
                 .count()
         };
-        assert!(edge(Edge::Begin) >= 6 * 5 * 2, "two passes of five nodes: {}", edge(Edge::Begin));
+        assert!(edge(Edge::Begin) >= expected * 5 * 2, "two passes of five nodes: {}", edge(Edge::Begin));
         assert_eq!(edge(Edge::Begin), edge(Edge::End));
         assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
     }
