@@ -34,7 +34,7 @@ const BAD_INPUT: u8 = 2;
 
 /// A node of the GossipSub interoperability tests of libp2p's test-plans.
 ///
-/// The host's name, node<N>, says which one. The exit status is 0 when the script is over, 1 if an instruction failed, 2 if something
+/// The host's name, `node<N>`, says which one. The exit status is 0 when the script is over, 1 if an instruction failed, 2 if something
 /// is wrong with the input.
 #[derive(Debug, Parser)]
 #[command(name = "samara-interop", version, about)]
