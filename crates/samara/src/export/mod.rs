@@ -10,6 +10,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+#[cfg(feature = "net")]
 use samara_lab::scenario::{Loaded, Point};
 
 /// What can be written for other programs.
@@ -52,6 +53,7 @@ pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
 ///
 /// # Errors
 /// A text that names all runs.
+#[cfg(feature = "net")]
 pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
     match loaded.points.as_slice() {
         [point] => Ok(point),
