@@ -33,7 +33,8 @@ impl Quota {
     /// For processes that may take so many processors each (0.1 is a tenth of one).
     ///
     /// # Errors
-    /// This machine has no control groups for processors.
+    /// This machine has no control groups for processors, or they cannot be made; only root may, as a rule. It shows here, and not when
+    /// processes have worked for minutes.
     pub(crate) fn new(processors: f64) -> io::Result<Self> {
         let (version, base) = find(Path::new(ROOT)).ok_or_else(|| {
             io::Error::new(
@@ -41,34 +42,43 @@ impl Quota {
                 format!("there is no control group for processors below {ROOT}"),
             )
         })?;
-        Ok(Self { version, base, processors, groups: Vec::new() })
+        let mut quota = Self { version, base, processors, groups: Vec::new() };
+        quota.group("probe")?;
+        Ok(quota)
     }
 
     /// Keeps a process, with all its threads, to its part from now on.
     ///
     /// # Errors
-    /// The group cannot be made; only root may, as a rule.
+    /// As [`new`](Self::new), or the process is gone.
     pub(crate) fn limit(&mut self, name: &str, pid: u32) -> io::Result<()> {
+        let file = self.group(name)?.join("cgroup.procs");
+        fs::write(&file, pid.to_string()).map_err(told(&file))
+    }
+
+    /// A group with the part that its processes may take.
+    fn group(&mut self, name: &str) -> io::Result<PathBuf> {
         let group = self.base.join(format!("samara-{}-{name}", std::process::id()));
-        let say = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"))
-        };
         match fs::create_dir(&group) {
             // That of a process that was started again.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            done => done.map_err(say(&group))?,
+            done => done.map_err(told(&group))?,
         }
         if !self.groups.contains(&group) {
             self.groups.push(group.clone());
         }
         for (file, value) in settings(self.version, self.processors) {
             let file = group.join(file);
-            fs::write(&file, value).map_err(say(&file))?;
+            fs::write(&file, value).map_err(told(&file))?;
         }
-        let file = group.join("cgroup.procs");
-        fs::write(&file, pid.to_string()).map_err(say(&file))
+        Ok(group)
     }
+}
+
+/// The same error with its file.
+fn told(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    let path = path.display().to_string();
+    move |error| io::Error::new(error.kind(), format!("{path}: {error}"))
 }
 
 impl Drop for Quota {
@@ -127,5 +137,23 @@ mod tests {
         fs::write(root.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
         assert_eq!(find(&root), Some((Version::Two, root.clone())));
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_process_is_in_its_group_and_groups_are_removed() {
+        let mut quota = match Quota::new(0.25) {
+            Ok(quota) => quota,
+            Err(error) => return eprintln!("SKIPPED: {error}"),
+        };
+        let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let limited = quota.limit("sleeper", sleeper.id());
+        let members = limited.map(|()| fs::read_to_string(quota.groups[1].join("cgroup.procs")).unwrap());
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert_eq!(members.unwrap().trim(), sleeper.id().to_string());
+        let groups = quota.groups.clone();
+        assert_eq!(groups.len(), 2);
+        drop(quota);
+        assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
     }
 }
