@@ -14,8 +14,8 @@ use crate::data::hosts::HostTable;
 use crate::data::latency::LatencyTable;
 use crate::data::{Inputs, Names};
 use crate::scenario::{
-    Cat, FaultKind, FlushSpec, Interface, LatencyOf, Placed, Queue, Regions, RingPreset, Scenario, Stack,
-    Streams, TopologyKind, TransportKind,
+    Cat, Congestion, FaultKind, FlushSpec, Interface, LatencyOf, Placed, Queue, Regions, RingPreset,
+    Scenario, Stack, Streams, TopologyKind, TransportKind,
 };
 use crate::topology;
 use crate::units::{Size, Span};
@@ -272,6 +272,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             if spec.stack == Stack::Shadow {
                 *tcp = shadow();
             }
+            set(&mut tcp.congestion, spec.congestion.map(congestion));
             set(&mut tcp.initial_window, spec.initial_window);
             set(&mut tcp.receive_window, spec.receive_window);
             set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
@@ -358,6 +359,13 @@ fn connection(scenario: &Scenario) -> Option<MConnectionConfig> {
     })
 }
 
+fn congestion(congestion: Congestion) -> samara_sim::Congestion {
+    match congestion {
+        Congestion::Reno => samara_sim::Congestion::Reno,
+        Congestion::Cubic => samara_sim::Congestion::Cubic,
+    }
+}
+
 fn stream_order(streams: Streams) -> StreamOrder {
     match streams {
         Streams::Single => StreamOrder::Single,
@@ -372,6 +380,7 @@ fn stream_order(streams: Streams) -> StreamOrder {
 /// for each packet of the window.
 fn shadow() -> TcpConfig {
     TcpConfig {
+        congestion: samara_sim::Congestion::Reno,
         initial_window: 10,
         receive_window: 1000,
         min_rto: Duration::from_secs(1),

@@ -307,9 +307,11 @@ impl Framing {
     pub const NOISE_YAMUX: Self = Self { small_overhead: 30, large_overhead: 89, lead: 57 };
 }
 
-/// Congestion control and timers of TCP: NewReno (RFC 5681, RFC 6582) with selective acknowledgements (RFC 6675).
+/// Congestion control and timers of TCP, with selective acknowledgements (RFC 6675).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpConfig {
+    /// How the congestion window grows, and what is left of it after a loss.
+    pub congestion: Congestion,
     /// Initial congestion window in packets (10: RFC 6928).
     pub initial_window: u32,
     /// The receiver's window in packets.
@@ -342,6 +344,7 @@ pub struct TcpConfig {
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
+            congestion: Congestion::Reno,
             initial_window: 10,
             receive_window: 4096,
             min_rto: Duration::from_millis(200),
@@ -356,6 +359,15 @@ impl Default for TcpConfig {
             send_buffer: SendBuffer::Auto { per_packet: 2 * 1460, min: 16 * 1024 },
         }
     }
+}
+
+/// Algorithms of congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// NewReno (RFC 5681, RFC 6582).
+    Reno,
+    /// CUBIC (RFC 9438) whose slow start ends before packets are lost (HyStart): the default of Linux.
+    Cubic,
 }
 
 /// What the least retransmission timeout is a floor of.

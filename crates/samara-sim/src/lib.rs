@@ -30,7 +30,7 @@ mod together;
 mod world;
 
 pub use config::{
-    Control, DownlinkQueue, Framing, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network,
+    Congestion, Control, DownlinkQueue, Framing, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network,
     NicDiscipline, Partition, RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
 };
 pub use error::ConfigError;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use samara_engine::Time;
-use samara_sim::{DownlinkQueue, SendBuffer, TcpConfig};
+use samara_sim::{Congestion, DownlinkQueue, SendBuffer, TcpConfig};
 
 fn tcp() -> TcpConfig {
     TcpConfig { send_buffer: SendBuffer::Fixed { bytes: u64::MAX }, ..TcpConfig::default() }
@@ -15,7 +15,8 @@ fn tcp() -> TcpConfig {
 #[test]
 fn everything_arrives_in_order_whatever_is_lost() {
     for seed in 0..40 {
-        let mut config = config(20, bare(Some(tcp())));
+        let congestion = if seed % 8 < 4 { Congestion::Reno } else { Congestion::Cubic };
+        let mut config = config(20, bare(Some(TcpConfig { congestion, ..tcp() })));
         config.seed = seed;
         config.network.loss = [0.001, 0.01, 0.05, 0.2][seed as usize % 4];
         config.network.jitter = Duration::from_millis(seed % 7);
@@ -25,7 +26,7 @@ fn everything_arrives_in_order_whatever_is_lost() {
         for id in 0..100 {
             sim.command(Time::from_millis(1000 + 3 * id), 0, Say::To { hosts: vec![1], id, len: 16_500 });
         }
-        let heard = heard(&run(&mut sim, Time::from_secs(600)));
+        let heard = heard(&run(&mut sim, Time::from_secs(2000)));
         let ids: Vec<u64> = heard.iter().map(|(.., id)| *id).collect();
         let stats = (*sim.stats(0), *sim.stats(1));
         assert_eq!(ids, (0..100).collect::<Vec<_>>(), "seed {seed}: {stats:?}");
@@ -62,7 +63,8 @@ fn a_lost_tail_is_repaired_by_the_timer() {
     // The last packets of a transfer have nothing behind them that could report their loss.
     let mut timeouts = 0;
     for seed in 0..30 {
-        let mut config = config(20, bare(Some(tcp())));
+        let congestion = if seed % 8 < 4 { Congestion::Reno } else { Congestion::Cubic };
+        let mut config = config(20, bare(Some(TcpConfig { congestion, ..tcp() })));
         config.seed = seed;
         config.network.loss = 0.1;
         let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
@@ -114,4 +116,29 @@ fn controlled_delay_bounds_the_queue_without_emptying_the_link() {
     assert!((16.0..20.0).contains(&seconds), "40 MB over 20 Mbit/s took {seconds} s");
     assert!(sim.stats(0).drops.downlink_codel.packets > 20);
     assert_eq!(sim.stats(0).drops.downlink_full.packets, 0);
+}
+
+/// What CUBIC is for (RFC 9438 section 1): on a path of 100 Mbit/s and 100 ms NewReno takes half a minute to fill the link after a loss, a
+/// packet each round trip. And HyStart ends slow start before the queue overflows.
+#[test]
+fn cubic_fills_a_long_path_sooner_and_loses_less() {
+    let run_with = |congestion, queue| {
+        let mut config = config(50, bare(Some(TcpConfig { congestion, ..tcp() })));
+        config.downlink_queue = DownlinkQueue::DropTail { bytes: queue };
+        let mut hosts = hosts(2, 1_000 * MBIT);
+        hosts[1].downlink_bps = 100 * MBIT;
+        let mut sim = network(config, hosts, &[(0, 1)]);
+        for id in 0..100 {
+            sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id, len: 1_000_000 });
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(120)));
+        assert_eq!(heard.len(), 100);
+        assert_eq!(sim.stats(0).timeouts, 0);
+        (heard[99].0.as_millis_f64() - 1000.0, sim.stats(0).retransmitted.packets)
+    };
+    // Bursts of slow start overflow a short queue when the window is half of what the path holds.
+    let (reno, cubic) = (run_with(Congestion::Reno, 100_000), run_with(Congestion::Cubic, 100_000));
+    assert!(cubic.0 < 0.75 * reno.0, "{cubic:?}, {reno:?} with NewReno");
+    let (reno, cubic) = (run_with(Congestion::Reno, 400_000), run_with(Congestion::Cubic, 400_000));
+    assert!(cubic.1 < reno.1 / 10, "{cubic:?}, {reno:?} with NewReno");
 }

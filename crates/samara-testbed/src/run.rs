@@ -87,7 +87,7 @@ pub fn run(
         return teams::run(point, options, &mut share);
     }
     let stop = Stop(options.stop);
-    let mut doubts = kernel::prepare(point.scenario.transport.kind, options.private_network);
+    let mut doubts = kernel::prepare(&point.scenario.transport, options.private_network);
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;

@@ -155,6 +155,7 @@ impl Checks<'_> {
         ];
         let of_tcp = [
             ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
+            ("congestion", spec.congestion.is_some(), "is TCP's; QUIC has NewReno here"),
             ("min_rto", spec.min_rto.is_some(), "is TCP's; QUIC has probe timeouts without a minimum"),
             ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
             ("ack_every", spec.ack_every.is_some(), "is TCP's; QUIC has max_ack_delay"),

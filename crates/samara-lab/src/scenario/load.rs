@@ -501,9 +501,9 @@ fn build(
 }
 
 impl Scenario {
-    /// Applies `network.bandwidth` to both rates.
+    /// Has both rates in the place of `network.bandwidth`.
     fn normalised(mut self) -> Self {
-        if let Some(rate) = self.network.bandwidth {
+        if let Some(rate) = self.network.bandwidth.take() {
             self.network.uplink = rate;
             self.network.downlink = rate;
         }

@@ -337,6 +337,9 @@ pub struct TransportSpec {
     pub kind: TransportKind,
     /// Starting point for the values below that are not given.
     pub stack: Stack,
+    /// Tcp and grpc: how the congestion window grows and shrinks ("reno", if not given). Linux comes with "cubic".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<Congestion>,
     /// Initial congestion window in packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
@@ -388,6 +391,7 @@ impl Default for TransportSpec {
         Self {
             kind: TransportKind::Tcp,
             stack: Stack::Linux,
+            congestion: None,
             initial_window: None,
             receive_window: None,
             min_rto: None,
@@ -429,6 +433,16 @@ pub enum Streams {
     Single,
     /// A stream for every frame: it is delivered as soon as its own packets are there.
     PerFrame,
+}
+
+/// Algorithms of congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Congestion {
+    /// NewReno (RFC 6582): one packet more each round trip, half after a loss.
+    Reno,
+    /// CUBIC (RFC 9438) with HyStart, as in Linux.
+    Cubic,
 }
 
 /// Implementations of TCP that differ in ways that show.

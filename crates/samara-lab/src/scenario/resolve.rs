@@ -32,8 +32,23 @@ const REPLACED: [(&str, &[&str]); 3] = [
 /// More keys that a scenario with files may leave out.
 const LEFT_OUT: [&str; 2] = ["network.nodes", "messages.size"];
 
+/// The key that stands for two others.
+const BOTH_RATES: &str = "network.bandwidth";
+const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
+
 /// Removes what a key takes the place of that is about to be set.
 pub(super) fn make_way(table: &mut toml::Table, key: &str) {
+    if key == BOTH_RATES {
+        RATES.iter().for_each(|rate| remove(table, rate));
+    }
+    if RATES.contains(&key)
+        && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)
+        && let Some(both) = network.remove("bandwidth")
+    {
+        // The other one stays as it was.
+        network.insert("uplink".to_owned(), both.clone());
+        network.insert("downlink".to_owned(), both);
+    }
     let is_it = |file: &str| key == file || key.strip_prefix(file).is_some_and(|rest| rest.starts_with('.'));
     for (_, replaced) in REPLACED.iter().filter(|(file, _)| is_it(file)) {
         for key in *replaced {
@@ -193,11 +208,24 @@ impl Work<'_> {
     }
 
     fn all(&mut self) -> Result<(), Wrong> {
+        self.rates();
         let hosts = self.hosts()?;
         self.graph()?;
         self.regions(hosts.as_deref())?;
         self.latencies(hosts.as_deref())?;
         self.messages()
+    }
+
+    fn rates(&mut self) {
+        let Some(both) = get(self.given, BOTH_RATES) else { return };
+        if let Some(rate) =
+            RATES.into_iter().find(|rate| get(self.given, rate).is_some_and(|one| one != both))
+        {
+            self.wrong(
+                BOTH_RATES,
+                format!("stands for uplink and downlink, and {rate} is another rate; keep either"),
+            );
+        }
     }
 
     /// Reads the file of hosts, and counts hosts.

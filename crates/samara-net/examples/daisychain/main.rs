@@ -17,6 +17,7 @@ mod member;
 mod network;
 mod process;
 mod report;
+mod simulated;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

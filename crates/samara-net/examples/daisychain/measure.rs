@@ -6,6 +6,7 @@ use crate::histogram::Histogram;
 use crate::network::Network;
 use crate::process::Implementation;
 use crate::report::{Report, Row};
+use crate::simulated;
 
 /// Payload of a message: that of the post.
 pub(crate) const BYTES: usize = 8_192;
@@ -110,7 +111,7 @@ impl Measuring {
             }
             let measured = figures.into_iter().enumerate();
             for (at, figures) in measured.filter(|(_, figures)| !figures.mb_per_s.is_empty()) {
-                self.report_throughput(network, members, senders, at, &figures);
+                self.report_throughput(network, members, senders, at, &figures)?;
             }
         }
         Ok(())
@@ -149,7 +150,7 @@ impl Measuring {
         senders: usize,
         at: usize,
         figures: &Figures,
-    ) {
+    ) -> Anyhow<()> {
         let millis = |histogram: &Histogram, rank| histogram.quantile(rank).unwrap_or(0) as f64 / 1000.0;
         let rate = median(&figures.mb_per_s);
         let mut values = vec![
@@ -159,6 +160,10 @@ impl Measuring {
         ];
         if let Some(bound) = network.bound_mb_per_s(members, senders) {
             values.push(("share_of_bound", rate / bound));
+            if self.implementations[at].name == OURS {
+                let simulated = simulated::mb_per_s(members, senders, self.plan.messages.1 / senders as u64)?;
+                values.extend([("simulated_mb_per_s", simulated), ("simulated_to_real", simulated / rate)]);
+            }
         }
         values.extend([
             ("cpu_s_per_gb", median(&figures.cpu_s_per_gb)),
@@ -175,6 +180,7 @@ impl Measuring {
             parameter: ("senders", senders),
             values,
         });
+        Ok(())
     }
 
     /// Positions by rank: the second one first, which is not the coordinator.

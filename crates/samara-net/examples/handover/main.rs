@@ -14,7 +14,7 @@ use samara_emulation::{DownlinkQueue, EmulationConfig, Relay, RelayConfig};
 use samara_lab::data::Inputs;
 use samara_lab::results::{Metrics, RunResult};
 use samara_lab::run::{self, RunOptions};
-use samara_lab::scenario::{Point, load};
+use samara_lab::scenario::{Congestion, Point, load};
 
 type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -22,12 +22,8 @@ type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const QUEUE_BYTES: u64 = 64 << 20;
 
 /// Settings of the kernel's TCP in the namespace: those of the simulator's, and nothing remembered from one connection to the next.
-const SETTINGS: [(&str, &str); 4] = [
-    ("tcp_congestion_control", "reno"),
-    ("tcp_no_metrics_save", "1"),
-    ("tcp_wmem", "4096 16384 67108864"),
-    ("tcp_rmem", "4096 131072 67108864"),
-];
+const SETTINGS: [(&str, &str); 3] =
+    [("tcp_no_metrics_save", "1"), ("tcp_wmem", "4096 16384 67108864"), ("tcp_rmem", "4096 131072 67108864")];
 
 fn set(name: &str, value: &str) -> Anyhow<()> {
     let path = format!("/proc/sys/net/ipv4/{name}");
@@ -51,7 +47,14 @@ fn real(point: &Point, runtime: &tokio::runtime::Runtime) -> Anyhow<(f64, f64)> 
     let scenario = &point.scenario;
     let idle_restart = scenario.transport.idle_restart.unwrap_or(true);
     set("tcp_slow_start_after_idle", if idle_restart { "1" } else { "0" })?;
-    let (rate, latency) = (scenario.network.uplink.bps(), scenario.network.latency.duration());
+    let congestion = match scenario.transport.congestion.unwrap_or(Congestion::Reno) {
+        Congestion::Reno => "reno",
+        Congestion::Cubic => "cubic",
+    };
+    set("tcp_congestion_control", congestion)?;
+    // The emulated uplink is beyond the kernel, and so a link on the way.
+    let rate = scenario.network.uplink.bps().min(scenario.network.downlink.bps());
+    let latency = scenario.network.latency.duration();
     let mut emulation = EmulationConfig::uniform(2, rate, latency);
     emulation.downlink_queue = DownlinkQueue::DropTail { bytes: QUEUE_BYTES };
     let mut relay = Relay::start(RelayConfig::new(emulation))?;

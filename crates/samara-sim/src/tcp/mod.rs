@@ -3,6 +3,7 @@
 //! Segments are numbered from 0 and keep their boundaries when they are sent again, as every write makes its own
 //! segments. Windows count packets, as in Linux.
 
+mod cubic;
 mod receiver;
 mod rtt;
 mod scoreboard;

@@ -2,10 +2,11 @@
 
 use samara_engine::outbox::Room;
 
+use super::cubic::Cubic;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use crate::backlog::{Backlog, Run, Segment};
-use crate::config::{SendBuffer, TcpConfig, Transport};
+use crate::config::{Congestion, SendBuffer, TcpConfig, Transport};
 use crate::packet::Sack;
 
 /// One direction, at its sender. Times in nanoseconds.
@@ -21,6 +22,8 @@ pub(crate) struct Sender<F> {
     /// The largest congestion window so far: send buffers never shrink.
     cwnd_max: f64,
     ssthresh: f64,
+    /// How the window grows and shrinks, if not as in NewReno.
+    cubic: Option<Box<Cubic>>,
     rtt: RttEstimator,
     last_sent: u64,
     /// When the retransmission timer expires; `u64::MAX` if it is off.
@@ -49,6 +52,9 @@ impl<F: Clone> Sender<F> {
             cwnd: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
             cwnd_max: config.map_or(f64::INFINITY, |config| f64::from(config.initial_window)),
             ssthresh: f64::INFINITY,
+            cubic: config
+                .filter(|config| config.congestion == Congestion::Cubic)
+                .map(|_| Box::new(Cubic::default())),
             rtt: RttEstimator::new(),
             last_sent: 0,
             rto_at: u64::MAX,
@@ -210,6 +216,12 @@ impl<F: Clone> Sender<F> {
         if !self.can_send() {
             return None;
         }
+        if self.backlog.nxt() == self.una
+            && self.last_sent > 0
+            && let Some(cubic) = &mut self.cubic
+        {
+            cubic.was_idle(now - self.last_sent);
+        }
         let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
         let segment = self.backlog.take(lost, timestamp(now), transport);
         self.last_sent = now;
@@ -274,20 +286,27 @@ impl<F: Clone> Sender<F> {
                 now.saturating_add(self.rtt.timeout(config))
             };
         }
-        self.recover(news, in_flight, config);
+        self.recover(now, news, in_flight, config);
         news > 0
     }
 
     fn advance(&mut self, una: u32, echo: u32, now: u64) {
+        let round_trip = u64::from(timestamp(now).wrapping_sub(echo)) * 1000;
         self.una = una;
         self.stalled_since = 0;
         self.rtt.progress();
-        self.rtt.sample(u64::from(timestamp(now).wrapping_sub(echo)) * 1000);
+        self.rtt.sample(round_trip);
         self.backlog.release(una);
+        if let Some(cubic) = &mut self.cubic {
+            let slow_start = (self.cwnd < self.ssthresh).then_some(self.cwnd);
+            if cubic.acknowledged(now, round_trip, (una, self.backlog.nxt()), slow_start) {
+                self.ssthresh = self.cwnd;
+            }
+        }
     }
 
-    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1).
-    fn recover(&mut self, news: u32, in_flight: u32, config: &TcpConfig) {
+    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1, or RFC 9438).
+    fn recover(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
         let mut grows = true;
         if let Some(holes) = &mut self.holes {
             match holes.recover {
@@ -306,7 +325,10 @@ impl<F: Clone> Sender<F> {
                 None => {}
             }
             if holes.recover.is_none() && holes.board.find_lost() {
-                self.ssthresh = f64::from((in_flight / 2).max(2));
+                self.ssthresh = match &mut self.cubic {
+                    Some(cubic) => cubic.lost(self.cwnd),
+                    None => f64::from((in_flight / 2).max(2)),
+                };
                 self.cwnd = self.ssthresh;
                 holes.recover = Some(self.backlog.nxt());
                 grows = false;
@@ -316,18 +338,21 @@ impl<F: Clone> Sender<F> {
             }
         }
         if grows {
-            self.grow(news, in_flight, config);
+            self.grow(now, news, in_flight, config);
         }
     }
 
-    fn grow(&mut self, news: u32, in_flight: u32, config: &TcpConfig) {
+    fn grow(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
         let news = f64::from(news);
         if self.cwnd < self.ssthresh {
             if config.grow_unused || self.cwnd < 2.0 * f64::from(in_flight) {
                 self.cwnd = (self.cwnd + news).min(self.ssthresh.max(self.cwnd + 1.0));
             }
         } else if config.grow_unused || f64::from(in_flight) + 1.0 > self.cwnd {
-            self.cwnd += news / self.cwnd;
+            self.cwnd += match &mut self.cubic {
+                Some(cubic) => cubic.grow(now, self.cwnd, news),
+                None => news / self.cwnd,
+            };
         }
         self.cwnd = self.cwnd.min(f64::from(config.receive_window));
         self.cwnd_max = self.cwnd_max.max(self.cwnd);
@@ -347,7 +372,10 @@ impl<F: Clone> Sender<F> {
         });
         // A second timeout in the same recovery must not halve the threshold again (RFC 5681, equation 4).
         if !holes.timeout {
-            self.ssthresh = f64::from((in_flight / 2).max(2));
+            self.ssthresh = match &mut self.cubic {
+                Some(cubic) => cubic.timed_out(self.cwnd),
+                None => f64::from((in_flight / 2).max(2)),
+            };
         }
         holes.board.all_lost(nxt);
         holes.recover = Some(nxt);

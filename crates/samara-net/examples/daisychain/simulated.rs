@@ -1,0 +1,36 @@
+//! The shaped group once more, in the simulator.
+
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::data::Inputs;
+use samara_lab::results::{Metrics, RunResult};
+use samara_lab::run::{self, RunOptions};
+use samara_lab::scenario::load;
+
+use crate::Anyhow;
+use crate::measure::BYTES;
+
+/// From a member to the next one, where namespaces of one machine are the network: what two turns of processes take, roughly. Rounds of
+/// seconds hardly depend on it.
+const LATENCY: &str = "200 us";
+
+/// What each member of the scenario `ring` delivers, in MB/s, if so many send so many messages each and uplinks have 100 Mbit/s.
+pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<f64> {
+    let set = [
+        ("network.nodes", members.to_string()),
+        ("network.bandwidth", "100 Mbit/s".to_owned()),
+        ("network.latency", LATENCY.to_owned()),
+        ("group.senders", senders.to_string()),
+        ("group.messages", messages.to_string()),
+        ("group.size", format!("{BYTES} B")),
+    ];
+    let set = set.map(|(key, value)| (key.to_owned(), value));
+    let loaded = load("ring", &set, &["ring".to_owned()], None)?;
+    let point = loaded.points.first().ok_or("the scenario `ring` has no run")?;
+    let (stop, inputs) = (AtomicBool::new(false), Inputs::directory("."));
+    let measured = run::run(point, RunOptions { threads: 1, inputs: &inputs, stop: &stop }, |_| {})?;
+    match &RunResult::of(&measured).run().metrics {
+        Metrics::Group(metrics) => Ok(metrics.throughput_mb_per_s),
+        _ => Err("expected a run with a group".into()),
+    }
+}
