@@ -125,6 +125,34 @@ fn impossible_values_name_key_line_value_and_what_is_allowed() {
     );
 }
 
+/// `network.bandwidth` stands for two keys: what is set later counts, and two values in one place are a mistake.
+#[test]
+fn a_rate_is_set_once() {
+    let rates = |set: &[(&str, &str)]| {
+        let set: Vec<_> = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        // The scenario has network.bandwidth = "1 Gbit/s".
+        let network = load("ring", &set, &[], None).unwrap().points.remove(0).scenario.network;
+        (network.uplink.bps(), network.downlink.bps())
+    };
+    const GBIT: u64 = 1_000_000_000;
+    assert_eq!(rates(&[]), (GBIT, GBIT));
+    assert_eq!(rates(&[("network.uplink", "2 Gbit/s")]), (2 * GBIT, GBIT));
+    assert_eq!(
+        rates(&[("network.downlink", "2 Gbit/s"), ("network.uplink", "3 Gbit/s")]),
+        (3 * GBIT, 2 * GBIT)
+    );
+    assert_eq!(
+        rates(&[("network.uplink", "2 Gbit/s"), ("network.bandwidth", "5 Gbit/s")]),
+        (5 * GBIT, 5 * GBIT)
+    );
+    let both =
+        error(&format!("{HEAD}[network]\nbandwidth = \"1 Gbit/s\"\nuplink = \"2 Gbit/s\"\n"), &[], &[]);
+    assert_eq!(
+        both,
+        "FILE:5: network.bandwidth: stands for uplink and downlink, and network.uplink is another rate; keep either"
+    );
+}
+
 #[test]
 fn keys_of_another_transport_are_refused() {
     let transport = |keys: &str| error(&format!("{HEAD}[transport]\n{keys}"), &[], &[]);
@@ -138,6 +166,11 @@ fn keys_of_another_transport_are_refused() {
     let ideal = transport("kind = \"ideal\"\ninitial_window = 24\nidle_restart = true\n");
     assert_eq!(ideal.lines().count(), 2, "{ideal}");
     assert!(ideal.contains("transport.initial_window: has no meaning with kind = \"ideal\""), "{ideal}");
+    let congestion = transport("kind = \"quic\"\ncongestion = \"cubic\"\n");
+    assert!(
+        congestion.contains("transport.congestion: is TCP's; QUIC has NewReno here; remove it"),
+        "{congestion}"
+    );
     let stack = transport("kind = \"quic\"\nstack = \"shadow\"\n");
     assert!(stack.contains("transport.stack: is \"shadow\", an implementation of TCP; remove it"), "{stack}");
     let size = transport("kind = \"quic\"\nmax_udp_payload = 1000\n");

@@ -115,6 +115,8 @@ pub struct Net {
     /// What leaves the first for the second arrives no sooner: a TCP connection whose packets are lost, and sent again by then.
     pub held: BTreeMap<(u32, u32), Time>,
     pub frames: u64,
+    /// Frames that are no heartbeats.
+    pub others: u64,
     pub data_bytes: BTreeMap<(u32, u32), u64>,
 }
 
@@ -139,6 +141,7 @@ impl Net {
             cut: BTreeSet::new(),
             held: BTreeMap::new(),
             frames: 0,
+            others: 0,
             data_bytes: BTreeMap::new(),
         }
     }
@@ -430,6 +433,7 @@ impl Net {
                 self.schedule(sent, host, What::Free);
             }
             self.frames += 1;
+            self.others += u64::from(!matches!(copy.frame, RingFrame::Heartbeat(_)));
             if matches!(copy.frame, RingFrame::Data(_)) {
                 *self.data_bytes.entry((host, other)).or_default() += copy.frame.payload_len() as u64;
             }

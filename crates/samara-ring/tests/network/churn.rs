@@ -65,10 +65,11 @@ fn what_a_leaver_broadcast_is_complete_everywhere_and_then_it_is_quiet() {
             net.record.assert_promises(config.order == Order::Total, &label);
             net.record.assert_complete(&rest, &all, &label);
             // Three members, ten heartbeats a second to each of the two others (the leaver still listens), and nothing else.
-            let before = net.frames;
+            let before = (net.frames, net.others);
             net.run_for(Duration::from_secs(10));
-            let frames = net.frames - before;
+            let frames = net.frames - before.0;
             assert!(frames <= 3 * 3 * 10 * 10 + 9, "{label}: {frames} frames");
+            assert_eq!(net.others, before.1, "{label}: frames that are no heartbeats");
             assert!(rest.iter().all(|host| net.engine(*host).kept_bytes() == 0), "{label}");
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use samara_mix::{Half, Phase, Transfer};
 
-use crate::measure::relay::RoundRow;
+use crate::measure::relay::{RoundRow, WorkSpan};
 use crate::run::{ProcessorLook, RelayMeasured};
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
@@ -69,15 +69,21 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    /// Of the rounds that came out in a window. Precomputation counts if it goes on beside.
+    /// Of the rounds that came out in a window. Processors are as busy with them as they were in the window: rounds that were under way when it
+    /// began stand for those that are when it ends.
     pub(super) fn of(measured: &RelayMeasured, window: &Window) -> Self {
         let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
-        let is_stocked = rows.iter().all(|row| row.opened.is_some_and(|at| at <= measured.begun));
+        let work = &measured.told.work;
+        let precomputes = if work.is_empty() {
+            // Real nodes do not tell of each piece.
+            rows.iter().any(|row| row.opened.is_none_or(|at| at > measured.begun))
+        } else {
+            let is_in_it = |span: &WorkSpan| span.from < window.to && span.to > window.from;
+            work.iter().any(|span| half(span) == Half::Precomputation && is_in_it(span))
+        };
         let halves: &[Half] =
-            if is_stocked { &[Half::RealTime] } else { &[Half::RealTime, Half::Precomputation] };
-        // What a real process takes is more than its work on slots: all of it keeps others waiting.
-        let processors = busy_processors(measured, window).unwrap_or_else(|| work(measured, &rows, halves));
-        Self::over(measured, &rows, halves, &processors)
+            if precomputes { &[Half::RealTime, Half::Precomputation] } else { &[Half::RealTime] };
+        Self::over(measured, &rows, halves, &busy(measured, window))
     }
 
     /// Of one half of some rounds.
@@ -105,21 +111,39 @@ impl Loads {
     }
 }
 
+/// Keys and secrets of a round have no phase.
+fn half(span: &WorkSpan) -> Half {
+    span.phase.map_or(Half::Precomputation, Phase::half)
+}
+
 /// How long the cores of each node worked on some rounds, in nanoseconds.
 fn work(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
     let mut work = vec![0_u64; measured.hosts.configs.len()];
     let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
     for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
-        let half = span.phase.map_or(Half::Precomputation, Phase::half);
-        if halves.contains(&half) {
+        if halves.contains(&half(span)) {
             work[span.host as usize] += span.to - span.from;
         }
     }
     work.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
 }
 
+/// How long the cores of each node were busy in a window, in nanoseconds. What a real process takes is more than its work on slots: all of it
+/// keeps others waiting.
+pub(super) fn busy(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
+    if let Some(busy) = busy_processors(measured, window) {
+        return busy;
+    }
+    let mut busy = vec![0_u64; measured.hosts.configs.len()];
+    for span in &measured.told.work {
+        let (from, to) = (span.from.max(window.from), span.to.min(window.to));
+        busy[span.host as usize] += to.saturating_sub(from);
+    }
+    busy.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
+}
+
 /// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
-pub(super) fn busy_processors(measured: &RelayMeasured, window: &Window) -> Option<Vec<f64>> {
+fn busy_processors(measured: &RelayMeasured, window: &Window) -> Option<Vec<f64>> {
     let looks = &measured.processors;
     let relay = measured.point.scenario.relay.as_ref()?;
     let allowed = measured.config.jobs_max as f64 * relay.processor.fraction();

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::columns::{PacketDrops, packet_drops, ratio};
 use super::{Metrics, RelayResult, Run};
-use bound::{Loads, Window, busy_processors};
+use bound::{Loads, Window, busy};
 
 use crate::measure::Statistics;
 use crate::measure::relay::{PhaseTimes, RoundRow, WorkSpan};
@@ -284,16 +284,9 @@ fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
 
 /// By node: the part of a window in which its cores worked.
 fn utilisation(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
-    if let Some(busy) = busy_processors(measured, window) {
-        return busy.into_iter().map(|nanos| ratio(nanos, (window.to - window.from) as f64)).collect();
-    }
-    let mut busy = vec![0_u64; measured.point.scenario.network.nodes as usize];
-    for span in &measured.told.work {
-        let (from, to) = (span.from.max(window.from), span.to.min(window.to));
-        busy[span.host as usize] += to.saturating_sub(from);
-    }
-    let all = (window.to - window.from) as f64 * measured.config.jobs_max as f64;
-    busy.into_iter().map(|busy| ratio(busy as f64, all)).collect()
+    let length = (window.to - window.from) as f64;
+    let nodes = measured.point.scenario.network.nodes as usize;
+    busy(measured, window).into_iter().take(nodes).map(|nanos| ratio(nanos, length)).collect()
 }
 
 /// Rounds a second that were precomputed before the first payloads came, and what the busiest node allows; `None` without a stock.
