@@ -88,6 +88,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     /// Replaces this node's key with the sender by R and U. A slot with a fault is voided: it goes on as 1, and harms no other.
     pub(super) fn decrypt(&self, slots: &Slots) -> Output {
         let mut out = Output::default();
+        out.elements.reserve_exact(slots.count as usize * self.group.slot_bytes());
         let void = content::void(self.group);
         let size = self.group.element_bytes();
         for (index, (elements, credentials, shared)) in entries(self.group, self.seat, slots).enumerate() {
@@ -122,6 +123,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         let last = self.seat.is_last();
         let kept = if last { self.kept(slots.first, slots.count as usize) } else { Vec::new().into() };
         let mut out = Output::default();
+        out.elements.reserve_exact(slots.count as usize * self.group.slot_bytes());
         for index in 0..slots.count {
             let slot = slots.first + index;
             let incoming = slots.slot(self.group, elements, self.permutation[slot as usize] as usize);

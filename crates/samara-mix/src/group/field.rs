@@ -9,7 +9,8 @@
 use std::marker::PhantomData;
 
 use crypto_bigint::modular::{ConstMontyForm, ConstMontyParams};
-use crypto_bigint::{CtLt, CtSelect, Uint};
+use crypto_bigint::{CtLt, CtSelect, Uint, Word};
+use zeroize::Zeroizing;
 
 use super::primes::{Modp2048, Modp4096};
 use super::table::Table;
@@ -60,6 +61,9 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
     /// Bytes of a secret exponent.
     pub(crate) const EXPONENT_BYTES: usize = (M::EXPONENT_BITS / 8) as usize;
 
+    /// The first number above all elements.
+    const BOUND: Uint<LIMBS> = Form::<M, LIMBS>::MODULUS.as_ref().shr_vartime(1).wrapping_add(&Uint::ONE);
+
     fn modulus() -> Uint<LIMBS> {
         Form::<M, LIMBS>::MODULUS.get()
     }
@@ -72,7 +76,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
     /// The element in these bytes (big endian), if it is one.
     pub(crate) fn read(bytes: &[u8]) -> Option<Uint<LIMBS>> {
         let element = (bytes.len() == Self::BYTES).then(|| Uint::from_be_slice(bytes))?;
-        let sound = element.ct_lt(&Self::modulus().shr_vartime(1).wrapping_add(&Uint::ONE));
+        let sound = element.ct_lt(&Self::BOUND);
         (sound.to_bool() && element != Uint::ZERO).then_some(element)
     }
 
@@ -105,12 +109,13 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
 
     /// A uniformly random number in `1..=q`. What is drawn and not taken tells nothing of what is.
     fn random_up_to_order(stream: &mut Stream) -> Uint<LIMBS> {
-        let mut bytes = vec![0; Self::BYTES];
+        // Words are erased eight times as fast as bytes.
+        let mut words = Zeroizing::new([0 as Word; LIMBS]);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words[..]);
         loop {
-            stream.fill(&mut bytes);
+            stream.fill(bytes);
             bytes[0] &= 0x7f;
-            if let Some(number) = Self::read(&bytes) {
-                zeroize::Zeroize::zeroize(&mut bytes);
+            if let Some(number) = Self::read(bytes) {
                 return number;
             }
         }
