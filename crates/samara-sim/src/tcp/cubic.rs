@@ -128,10 +128,11 @@ impl Cubic {
         (window * LEFT).max(2.0)
     }
 
-    /// Nothing was in flight for so long: that is no time in which the window could have grown.
-    pub(super) fn was_idle(&mut self, idle: u64) {
+    /// Nothing was sent since `last_sent`, and nothing is in flight: that is no time in which the window could have grown.
+    pub(super) fn was_idle(&mut self, now: u64, last_sent: u64) {
         if let Some(growth) = &mut self.growth {
-            growth.since += idle;
+            // The curve may have begun with the acknowledgement of what was sent last.
+            growth.since = (growth.since + (now - last_sent)).min(now);
         }
     }
 }

@@ -220,7 +220,7 @@ impl<F: Clone> Sender<F> {
             && self.last_sent > 0
             && let Some(cubic) = &mut self.cubic
         {
-            cubic.was_idle(now - self.last_sent);
+            cubic.was_idle(now, self.last_sent);
         }
         let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
         let segment = self.backlog.take(lost, timestamp(now), transport);
