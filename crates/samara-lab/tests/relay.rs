@@ -264,3 +264,19 @@ fn values_that_cannot_be_are_told() {
         assert!(error.contains(expected), "{key} = {value}: {error}");
     }
 }
+
+/// Rounds that were under way when the measured part of a run began had been worked on before, and those of a team that was drawn later were
+/// precomputed in between: neither makes more come out than processors allow.
+#[test]
+fn no_more_comes_out_than_processors_allow_although_teams_are_drawn_anew() {
+    let set = [
+        ("sweep.axis.0.values", "[3]"),
+        ("relay.rounds_per_draw", "100"),
+        ("run.3.set.\"relay.rounds\"", "256"),
+        ("relay.batch", "300"),
+    ];
+    let [forty] = &results("relay-team", &set, &["forty"])[..] else { panic!("one run") };
+    is_sound(forty);
+    assert!(forty.metrics.draws > 2, "teams were drawn anew");
+    assert!((0.2..=1.0 + 1e-9).contains(&forty.metrics.share_of_bound), "{}", forty.metrics.share_of_bound);
+}

@@ -36,10 +36,7 @@ pub(crate) fn prepare_grpc(transport: &TransportSpec, private_network: bool) -> 
 
 /// What the kernel calls it.
 fn congestion(transport: &TransportSpec) -> &'static str {
-    match transport.congestion.unwrap_or(Congestion::Reno) {
-        Congestion::Reno => "reno",
-        Congestion::Cubic => "cubic",
-    }
+    transport.congestion.unwrap_or(Congestion::Reno).name()
 }
 
 /// Sets a value where that touches nobody else. Says so if it is another one then.

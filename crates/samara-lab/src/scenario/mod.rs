@@ -445,6 +445,16 @@ pub enum Congestion {
     Cubic,
 }
 
+impl Congestion {
+    /// What Linux calls it (`net.ipv4.tcp_congestion_control`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
+}
+
 /// Implementations of TCP that differ in ways that show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

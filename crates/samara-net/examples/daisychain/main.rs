@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...] [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`,
 //! where a case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members), `crash` or `leave`; all without any.
-//! `--alone` leaves JGroups out everywhere.
+//! `--alone` leaves JGroups out everywhere. Throughput of our shaped groups is simulated, too.
 //!
 //! Every member is a process of its own. The shaped network has a namespace for each, with an uplink of 100 Mbit/s; it needs root, and is
 //! left out without. JGroups needs Java and Maven (`interop/java`), and is left out without, but not where `SAMARA_REQUIRE_PEERS` is set.
@@ -32,8 +32,7 @@ use crate::process::Implementation;
 pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const CASES: [&str; 5] = ["loopback", "shaped", "shaped-8", "crash", "leave"];
-const USAGE: &str =
-    "expected: [loopback|shaped|shaped-8|crash|leave]... [--quick] [--json FILE] [--congestion NAME]";
+const USAGE: &str = "expected: [loopback|shaped|shaped-8|crash|leave]... [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]";
 
 /// What was asked for.
 #[derive(Default)]

@@ -47,11 +47,8 @@ fn real(point: &Point, runtime: &tokio::runtime::Runtime) -> Anyhow<(f64, f64)> 
     let scenario = &point.scenario;
     let idle_restart = scenario.transport.idle_restart.unwrap_or(true);
     set("tcp_slow_start_after_idle", if idle_restart { "1" } else { "0" })?;
-    let congestion = match scenario.transport.congestion.unwrap_or(Congestion::Reno) {
-        Congestion::Reno => "reno",
-        Congestion::Cubic => "cubic",
-    };
-    set("tcp_congestion_control", congestion)?;
+    let congestion = scenario.transport.congestion.unwrap_or(Congestion::Reno);
+    set("tcp_congestion_control", congestion.name())?;
     // The emulated uplink is beyond the kernel, and so a link on the way.
     let rate = scenario.network.uplink.bps().min(scenario.network.downlink.bps());
     let latency = scenario.network.latency.duration();

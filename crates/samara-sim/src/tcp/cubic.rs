@@ -4,9 +4,9 @@
 const GROWTH: f64 = 0.4;
 /// What is left of the window after a loss (717 / 1024 in Linux; 0.7 in RFC 9438 section 4.6).
 const LEFT: f64 = 717.0 / 1024.0;
-/// Before the first loss the window grows by one packet for so many acknowledged at the latest.
+/// Before the first loss the window grows by one packet for so many acknowledged at the latest (`bictcp_update`).
 const FIRST_COUNT_MAX: f64 = 20.0;
-/// The window grows by one packet for so many acknowledged at the soonest, and at the latest for so many windows.
+/// The window grows by one packet for so many acknowledged at the soonest, and at the latest for so many windows (`bictcp_update`).
 const COUNT_MIN: f64 = 2.0;
 const WINDOWS_MAX: f64 = 100.0;
 
