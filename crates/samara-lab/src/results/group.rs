@@ -173,7 +173,7 @@ impl Bounds {
             last: true,
             bytes: vec![0; chunk as usize].into(),
         };
-        let data = Data { view: ViewId::default(), units: vec![unit], acks: Vec::new() };
+        let data = Data::new(ViewId::default(), vec![unit], Vec::new());
         let frame = RingFrame::Data(data.into()).encoded_len() as u32;
         let is_steady = |host: &usize| measured.fates.is_steady(*host);
         let steady = Workload {

@@ -71,7 +71,7 @@ impl Ring {
         if sequence <= stream.stable {
             return;
         }
-        stream.stable = sequence;
+        current.change(origin, |stream| stream.stable = sequence);
         let before_origin = (usize::from(origin) + current.len() - 1) % current.len();
         // The predecessor of the origin has told it to everybody.
         if usize::from(current.next()) != before_origin && current.len() > 1 {

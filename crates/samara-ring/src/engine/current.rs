@@ -98,6 +98,8 @@ pub(super) struct Current {
     routes: Vec<[Children; 2]>,
     /// Origins of which the successor on the ring does not know the latest.
     pub(super) news: Vec<u16>,
+    /// How many origins have units here that not all members are known to have.
+    active: u64,
     /// Lamport clock, where the order is total.
     pub(super) clock: u64,
     /// Units that wait for their turn, where the order is total: stamp, origin, number.
@@ -136,6 +138,7 @@ impl Current {
             hops,
             routes,
             news: Vec::new(),
+            active: 0,
             clock: 0,
             pending: BTreeSet::new(),
             view,
@@ -190,6 +193,23 @@ impl Current {
         if !std::mem::replace(&mut stream.is_news, true) {
             self.news.push(origin);
         }
+    }
+
+    /// Changes what is known of an origin's units, and keeps count of the origins that have some on the way.
+    pub(super) fn change<T>(&mut self, origin: u16, change: impl FnOnce(&mut Stream) -> T) -> T {
+        let stream = &mut self.streams[usize::from(origin)];
+        let before = stream.is_active();
+        let changed = change(stream);
+        self.active += u64::from(stream.is_active());
+        self.active -= u64::from(before);
+        changed
+    }
+
+    /// How many members, this one apart, have units that may have to go to this successor still.
+    pub(super) fn others(&self, hop: usize) -> u64 {
+        debug_assert_eq!(self.active, self.streams.iter().filter(|stream| stream.is_active()).count() as u64);
+        let is_active = |rank: u16| u64::from(self.streams[usize::from(rank)].is_active());
+        self.active - is_active(self.rank) - is_active(self.hops[hop].rank)
     }
 
     /// Units of origins that this member answers for.

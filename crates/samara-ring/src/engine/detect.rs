@@ -40,17 +40,21 @@ impl Ring {
 
     pub(super) fn send_heartbeats(&mut self, cx: &mut Cx<'_>) {
         let up: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(id, _)| id).collect();
-        up.into_iter().for_each(|peer| self.send_heartbeat(peer, cx));
+        let heartbeat = self.heartbeat(cx.now());
+        up.into_iter().for_each(|peer| self.send_to(peer, heartbeat.clone(), cx));
     }
 
     pub(super) fn send_heartbeat(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        let Some(state) = self.peers.get(peer) else { return };
+        let heartbeat = self.heartbeat(cx.now());
+        self.send_to(peer, heartbeat, cx);
+    }
+
+    /// What is the same in heartbeats to all.
+    fn heartbeat(&self, now: Time) -> Heartbeat {
         let view = self.current.as_ref().map(|current| &current.view);
-        let heartbeat = Heartbeat {
+        Heartbeat {
             group: self.config.group,
             incarnation: self.me.incarnation,
-            leader: self.leader_for(peer, now),
             view: view.map(|view| view.id),
             members: view.map_or(0, |view| view.len() as u16),
             promised: self.flush.as_ref().map(|flush| flush.prepare.proposal),
@@ -58,8 +62,18 @@ impl Ring {
             suspects: self.suspected.iter().copied().collect(),
             progress: self.current.as_ref().map_or(0, |current| current.progress()),
             sent: now.as_nanos(),
+            ..Heartbeat::default()
+        }
+    }
+
+    fn send_to(&mut self, peer: PeerId, heartbeat: Heartbeat, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let Some(state) = self.peers.get(peer) else { return };
+        let heartbeat = Heartbeat {
+            leader: self.leader_for(peer, now),
             echo: state.echo.0,
             held: u64::try_from(now.since(state.echo.1).as_nanos()).unwrap_or(u64::MAX),
+            ..heartbeat
         };
         self.send(peer, RingFrame::Heartbeat(Arc::new(heartbeat)), cx);
     }

@@ -71,8 +71,9 @@ impl Ring {
         if !self.may_send(index) {
             return false;
         }
-        let mut filling = Filling { others: self.others(index), ..Filling::default() };
-        let batch = self.batch_bytes();
+        let others = self.current.as_ref().map_or(0, |current| current.others(index));
+        let mut filling = Filling { others, ..Filling::default() };
+        let batch = self.batch_bytes(others);
         while !filling.is_full(batch) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
         // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
@@ -98,21 +99,11 @@ impl Ring {
     }
 
     /// The most bytes of a frame. Each member receives a frame whole before it passes it on: so that frames at all hops, on two laps, are no
-    /// more than a member may have on the way, those of large groups are smaller.
-    fn batch_bytes(&self) -> usize {
+    /// more than the members that send may have on the way, those of large groups are smaller where few send.
+    fn batch_bytes(&self, others: u64) -> usize {
         let members = self.current.as_ref().map_or(1, Current::len);
-        let share = self.config.window_max(members) / (2 * members as u64);
+        let share = (1 + others) * self.config.window_max(members) / (2 * members as u64);
         self.config.batch_bytes.min(usize::try_from(share).unwrap_or(usize::MAX)).max(1)
-    }
-
-    /// How many members, this one apart, have units that may have to go to this successor still.
-    fn others(&self, index: usize) -> u64 {
-        let Some(current) = &self.current else { return 0 };
-        let skipped = [current.rank, current.hops[index].rank];
-        let streams = (0u16..).zip(&current.streams);
-        let active =
-            streams.filter(|(origin, stream)| !skipped.contains(origin) && stream.have > stream.stable);
-        active.count() as u64
     }
 
     /// Adds one unit, or one piece of news. Own ones get the share of one member, by bytes. Whether there was any.
@@ -197,7 +188,7 @@ impl Ring {
             Unit { origin, sequence, hops, stamp, first: chunk.first, last: chunk.last, bytes: chunk.bytes };
         self.flow.send(sequence, weight(&unit), cx.now());
         self.metrics.own_units += 1;
-        current.streams[usize::from(origin)].insert(unit, u64::MAX);
+        current.change(origin, |stream| stream.insert(unit, u64::MAX));
         for index in current.route(origin, sequence).clone() {
             let hop = &mut current.hops[usize::from(index)];
             if !hop.is_waiting {
@@ -217,14 +208,14 @@ impl Ring {
         // In total order, news must not overtake units.
         let overtakes = filling.units.is_empty() && self.config.order == Order::Fifo;
         let lane = if overtakes { Config::CONTROL } else { Config::DATA };
-        let data = Data { view, units: filling.units, acks: filling.acks };
+        let data = Data::new(view, filling.units, filling.acks);
         hop.sent += data.weight();
         let data = Arc::new(data);
         if !self.owe(peer, lane, RingFrame::Data(data.clone()), cx)
             && let Some(current) = &mut self.current
         {
             // The queue is full of frames: what they say is said again later.
-            data.acks.iter().for_each(|ack| current.note_news(ack.origin));
+            data.acks().iter().for_each(|ack| current.note_news(ack.origin));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{Order, Payload, RingFrame, Shape};
 
 impl Ring {
     pub(super) fn on_data(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {
-        if self.current.as_ref().is_none_or(|current| current.view.id != data.view) {
+        if self.current.as_ref().is_none_or(|current| current.view.id != data.view()) {
             self.keep_early_data(peer, data);
             return;
         }
@@ -24,13 +24,13 @@ impl Ring {
         }
         self.count_credit(peer, data, cx);
         let is_frozen = self.flush.is_some();
-        for unit in &data.units {
+        for unit in data.units() {
             self.take_unit(peer, unit, cx);
         }
         if is_frozen {
             self.check_ready(cx);
         } else {
-            data.acks.iter().for_each(|ack| self.take_ack(*ack, cx));
+            data.acks().iter().for_each(|ack| self.take_ack(*ack, cx));
             self.deliver_ordered(cx);
         }
     }
@@ -39,7 +39,7 @@ impl Ring {
     fn keep_early_data(&mut self, peer: PeerId, data: &Arc<Data>) {
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let ready = self.ready.as_ref().map(|ready| ready.prepare.proposal);
-        if proposed != Some(data.view) && ready != Some(data.view) {
+        if proposed != Some(data.view()) && ready != Some(data.view()) {
             self.metrics.ignore(Ignored::StaleView);
             return;
         }
@@ -62,7 +62,7 @@ impl Ring {
         let (came, told) = state.credit;
         if came - told >= step {
             state.credit.1 = came;
-            self.send(peer, RingFrame::Credit { view: data.view, bytes: came }, cx);
+            self.send(peer, RingFrame::Credit { view: data.view(), bytes: came }, cx);
         }
     }
 
@@ -85,13 +85,13 @@ impl Ring {
         let members = current.len();
         let weight_max = self.weight_max(members);
         let Some(current) = &mut self.current else { return };
-        let stream = &mut current.streams[usize::from(unit.origin)];
-        let before = stream.have;
-        match stream.insert(unit.clone(), weight_max) {
+        let before = current.streams[usize::from(unit.origin)].have;
+        match current.change(unit.origin, |stream| stream.insert(unit.clone(), weight_max)) {
             Inserted::New => {}
             Inserted::Duplicate => return self.metrics.ignore(Ignored::Duplicate),
             Inserted::Beyond => return self.metrics.ignore(Ignored::BeyondWindow),
         }
+        let stream = &current.streams[usize::from(unit.origin)];
         let after = stream.have;
         let has_gap = stream.has_gap();
         if self.flush.is_none() {

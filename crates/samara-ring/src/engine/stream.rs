@@ -63,6 +63,12 @@ impl Stream {
             return Inserted::Beyond;
         }
         let index = index as usize;
+        if self.units.len() == index && !self.has_gap() {
+            self.held += weight(&unit);
+            self.units.push_back(Some(unit));
+            self.have += 1;
+            return Inserted::New;
+        }
         if self.units.len() <= index {
             self.units.resize(index + 1, None);
         }
@@ -74,6 +80,11 @@ impl Stream {
         let next = (self.have - self.base) as usize;
         self.have += self.units.range(next..).take_while(|unit| unit.is_some()).count() as u64;
         Inserted::New
+    }
+
+    /// Whether there are units that not all members are known to have.
+    pub(super) fn is_active(&self) -> bool {
+        self.have > self.stable
     }
 
     /// Whether units came behind one that is missing.

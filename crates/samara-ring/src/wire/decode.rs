@@ -120,7 +120,7 @@ fn data(r: &mut Reader<'_>, limits: &Limits) -> Result<Data, WireError> {
         let origin = r.short("ack.origin")?;
         Ok(Ack { origin, reached: r.varint("ack.reached")?, stable: r.varint("ack.stable")? })
     });
-    Ok(Data { view, units, acks: acks.collect::<Result<_, WireError>>()? })
+    Ok(Data::new(view, units, acks.collect::<Result<_, WireError>>()?))
 }
 
 fn unit(r: &mut Reader<'_>, limits: &Limits) -> Result<Unit, WireError> {

@@ -23,6 +23,14 @@ pub(super) fn encoded_len(frame: &RingFrame) -> usize {
     count.0
 }
 
+/// Bytes of a frame of data.
+pub(super) fn data_len(data: &Data) -> usize {
+    let mut count = Count(0);
+    count.byte(VERSION);
+    write_data(data, &mut count);
+    count.0
+}
+
 /// Where fields go. All that an implementation has to know is [`slice`](Self::slice).
 pub trait Sink {
     /// Appends bytes.
@@ -167,11 +175,11 @@ fn write_heartbeat<S: Sink>(heartbeat: &Heartbeat, sink: &mut S) {
 
 fn write_data<S: Sink>(data: &Data, sink: &mut S) {
     sink.byte(kind::DATA);
-    sink.view(data.view);
-    sink.varint(data.units.len() as u64);
-    data.units.iter().for_each(|unit| write_unit(unit, sink));
-    sink.varint(data.acks.len() as u64);
-    data.acks.iter().for_each(|Ack { origin, reached, stable }| {
+    sink.view(data.view());
+    sink.varint(data.units().len() as u64);
+    data.units().iter().for_each(|unit| write_unit(unit, sink));
+    sink.varint(data.acks().len() as u64);
+    data.acks().iter().for_each(|Ack { origin, reached, stable }| {
         sink.varint((*origin).into());
         sink.varint(*reached);
         sink.varint(*stable);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Frame, PeerIdentity};
 
-use super::encode::encoded_len;
+use super::encode::{data_len, encoded_len};
 use crate::{Member, Shape, ViewId};
 
 /// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
@@ -102,22 +102,47 @@ pub struct Heartbeat {
 }
 
 /// Units and acknowledgements. The receiver looks at the units first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// Its lengths are asked for several times at each hop: they are worked out once.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// The view in which these ranks and sequence numbers hold.
-    pub view: ViewId,
-    /// Messages or chunks of them.
-    pub units: Vec<Unit>,
-    /// What has arrived elsewhere.
-    pub acks: Vec<Ack>,
+    view: ViewId,
+    units: Vec<Unit>,
+    acks: Vec<Ack>,
+    /// Bytes of the contents of units.
+    content: usize,
+    /// Bytes of the frame.
+    encoded: usize,
 }
 
 impl Data {
+    /// Units and acknowledgements of a view, in which their ranks and sequence numbers hold.
+    pub fn new(view: ViewId, units: Vec<Unit>, acks: Vec<Ack>) -> Self {
+        let content = units.iter().map(|unit| unit.bytes.len()).sum();
+        let mut data = Self { view, units, acks, content, encoded: 0 };
+        data.encoded = data_len(&data);
+        data
+    }
+
+    /// The view in which these ranks and sequence numbers hold.
+    pub const fn view(&self) -> ViewId {
+        self.view
+    }
+
+    /// Messages or chunks of them.
+    pub fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// What has arrived elsewhere.
+    pub fn acks(&self) -> &[Ack] {
+        &self.acks
+    }
+
     /// What counts against a window: the content, 64 bytes for the frame and for each unit, and 24 for each acknowledgement, never
     /// less than the encoded length.
     pub(crate) fn weight(&self) -> u64 {
-        let content: usize = self.units.iter().map(|unit| unit.bytes.len()).sum();
-        content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64) + 24 * self.acks.len() as u64
+        self.content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64) + 24 * self.acks.len() as u64
     }
 }
 
@@ -210,12 +235,15 @@ pub struct OldView {
 
 impl Frame for RingFrame {
     fn encoded_len(&self) -> usize {
-        encoded_len(self)
+        match self {
+            Self::Data(data) => data.encoded,
+            frame => encoded_len(frame),
+        }
     }
 
     fn payload_len(&self) -> usize {
         match self {
-            Self::Data(data) => data.units.iter().map(|unit| unit.bytes.len()).sum(),
+            Self::Data(data) => data.content,
             Self::Early(bytes) => bytes.len(),
             Self::Bridge(frame) => frame.payload_len(),
             _ => 0,

@@ -121,13 +121,13 @@ fn falsify_units(
     rng: &mut NodeRng,
 ) {
     let own = ring.view().and_then(|view| view.rank_of(ring.member()));
-    let mut changed = (**data).clone();
-    for unit in changed.units.iter_mut().filter(|unit| Some(unit.origin) == own && unit.first && unit.last) {
+    let mut units = data.units().to_vec();
+    for unit in units.iter_mut().filter(|unit| Some(unit.origin) == own && unit.first && unit.last) {
         if let Some(content) = tamper(rng) {
             unit.bytes = content;
         }
     }
-    *data = changed.into();
+    *data = Data::new(data.view(), units, data.acks().to_vec()).into();
 }
 
 fn pair(a: u32, b: u32) -> (u32, u32) {

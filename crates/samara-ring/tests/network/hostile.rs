@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use samara_engine::{
     Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken,
 };
-use samara_ring::wire::{Heartbeat, State};
+use samara_ring::wire::{Data, Heartbeat, State, Unit};
 use samara_ring::{Command, Config, Event, Ignored, Preset, Ring, RingFrame, ViewId};
 
 #[path = "../wire/arbitrary.rs"]
@@ -20,13 +20,10 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
     let next = ViewId { counter: view.counter + 1, ..view };
     match frame {
         RingFrame::Data(data) => {
-            let mut data = (*data).clone();
-            data.view = view;
-            for unit in &mut data.units {
-                unit.origin %= 4;
-                unit.sequence %= 40;
-            }
-            RingFrame::Data(data.into())
+            let aimed =
+                |unit: &Unit| Unit { origin: unit.origin % 4, sequence: unit.sequence % 40, ..unit.clone() };
+            let units = data.units().iter().map(aimed).collect();
+            RingFrame::Data(Data::new(view, units, data.acks().to_vec()).into())
         }
         RingFrame::Heartbeat(heartbeat) => {
             let mut heartbeat = (*heartbeat).clone();

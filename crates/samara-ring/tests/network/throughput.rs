@@ -41,6 +41,21 @@ fn one_sender_fills_the_link_of_a_large_group() {
     assert!(reached >= 0.9 * bound, "{:.4}", reached / bound);
 }
 
+/// With all sending, frames of all are at each hop, and none of them has to be small.
+#[test]
+fn frames_of_a_large_group_are_full_where_many_send() {
+    let units_per_frame = |senders: u32| {
+        let fast = Link { bps: 10 * BPS, ..SHAPED };
+        let mut net = Net::group(1, fast, 64, &Config::default());
+        (0..senders).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
+        net.run_for(Duration::from_secs(3));
+        let metrics = net.engine(5).metrics();
+        (metrics.own_units + metrics.forwarded_units) as f64 / metrics.data_frames.copies as f64
+    };
+    let (one, all) = (units_per_frame(1), units_per_frame(48));
+    assert!(one < 4.0 && all > 2.0 * one, "{one} and {all}");
+}
+
 #[test]
 fn total_order_costs_little_throughput() {
     let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));

@@ -78,7 +78,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
 
 fn plain_frame() -> impl Strategy<Value = RingFrame> {
     let data = (view(), vec(unit(), 0..8), vec(ack(), 0..8))
-        .prop_map(|(view, units, acks)| RingFrame::Data(Arc::new(Data { view, units, acks })));
+        .prop_map(|(view, units, acks)| RingFrame::Data(Arc::new(Data::new(view, units, acks))));
     let shape = (0..Shape::ALL.len()).prop_map(|index| Shape::ALL[index]);
     let prepare = (view(), vec(member(), 0..8), vec(member(), 0..4), shape).prop_map(
         |(proposal, members, departing, shape)| {

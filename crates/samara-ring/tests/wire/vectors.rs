@@ -30,7 +30,7 @@ fn data() {
     };
     let stamped = Unit { stamp: 5, last: false, ..unit.clone() };
     let acks = vec![Ack { origin: 1, reached: 7, stable: 6 }];
-    let frame = RingFrame::Data(Arc::new(Data { view: VIEW, units: vec![unit, stamped], acks }));
+    let frame = RingFrame::Data(Arc::new(Data::new(VIEW, vec![unit, stamped], acks)));
     let mut expected = vec![1, 2];
     expected.extend(VIEW_BYTES);
     expected.extend([2, 3, 2, 3, 0x81, 1, 3, b'a', b'b', b'c']);

@@ -1,6 +1,7 @@
 //! What an application of a group saw: kept where it happens, because deliveries are too many to be told one by one.
 
 use samara_engine::Time;
+use smallvec::SmallVec;
 
 use super::Header;
 use crate::measure::messages::Durations;
@@ -28,8 +29,8 @@ impl Kind {
 /// Numbers of messages of one origin that were delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// From and to, both included, ascending, with holes between.
-    ranges: Vec<(u64, u64)>,
+    /// From and to, both included, ascending, with holes between. Most often there is one.
+    ranges: SmallVec<[(u64, u64); 1]>,
     count: u64,
 }
 

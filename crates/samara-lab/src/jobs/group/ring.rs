@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
-use samara_ring::{BroadcastError, Command, Event, Federation, FederationEvent, Ring, RingFrame, Unused};
+use samara_ring::{
+    BroadcastError, Command, Event, Federation, FederationEvent, Payload, Ring, RingFrame, Unused,
+};
 use samara_sim::host_of;
 
 use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, for_engine, lock};
@@ -11,8 +13,8 @@ use crate::jobs::messages::Neighbours;
 /// What an engine told its application.
 #[derive(Debug)]
 pub enum Seen {
-    /// A message: its first chunk, and its length.
-    Delivered(Bytes, usize),
+    /// A message.
+    Delivered(Payload),
     /// A view of so many members of the group; of a federation, of the site.
     View(usize),
     /// This host is taken for failed.
@@ -55,9 +57,7 @@ impl Broadcasts for Ring {
 
     fn seen(event: Event) -> Seen {
         match event {
-            Event::Delivered { payload, .. } => {
-                Seen::Delivered(payload.chunks().first().cloned().unwrap_or_default(), payload.len())
-            }
+            Event::Delivered { payload, .. } => Seen::Delivered(payload),
             Event::View(view) => Seen::View(view.len()),
             Event::Suspected { member, .. } => Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX)),
             Event::Room => Seen::Room,
@@ -90,10 +90,7 @@ impl Broadcasts for Federation {
 
     fn seen(event: FederationEvent) -> Seen {
         match event {
-            FederationEvent::Delivered { content, .. } => {
-                let length = content.len();
-                Seen::Delivered(content, length)
-            }
+            FederationEvent::Delivered { content, .. } => Seen::Delivered(content.into()),
             FederationEvent::View(view) => Seen::View(view.len()),
             FederationEvent::Suspected { member, .. } => {
                 Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX))
@@ -172,7 +169,10 @@ impl<B: Broadcasts> RingMember<B> {
         let mut ledger = lock(&self.ledger);
         for event in self.events.drain(..) {
             match B::seen(event) {
-                Seen::Delivered(head, length) => ledger.deliver(&head, length, now),
+                Seen::Delivered(payload) => {
+                    let head = payload.chunks().first().map_or(&[][..], |chunk| chunk);
+                    ledger.deliver(head, payload.len(), now);
+                }
                 Seen::View(members) => cx.emit(Told::View { members: members as u32 }),
                 Seen::Suspected(host) => cx.emit(Told::Suspected { host }),
                 Seen::Room => self.is_full = false,
@@ -192,7 +192,7 @@ impl<B: Broadcasts> RingMember<B> {
             frame => frame,
         };
         let parts = match within {
-            RingFrame::Data(data) if !data.units.is_empty() => {
+            RingFrame::Data(data) if !data.units().is_empty() => {
                 [(Kind::Content, content), (Kind::Headers, all - content)]
             }
             RingFrame::Early(_) => [(Kind::Content, content), (Kind::Headers, all - content)],
