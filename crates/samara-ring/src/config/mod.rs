@@ -112,7 +112,7 @@ pub struct Window {
     pub max_bytes: u64,
     /// The time allowed beyond what the round trips between members make necessary...
     pub slack: Duration,
-    /// ...and for each member, which has to receive a frame whole before it forwards it.
+    /// ...and for each member, which has to receive a frame whole before it forwards it: the time of two frames on its link, at most this.
     pub slack_per_member: Duration,
 }
 

@@ -4,6 +4,8 @@
 //! units. What the origin's predecessor knows so, all members have: it is stable. That news goes round once more. Both travel with
 //! the data, and count together for many units.
 
+use std::time::Duration;
+
 use samara_engine::{PeerId, Time};
 
 use super::current::Item;
@@ -134,12 +136,16 @@ impl Ring {
     pub(super) fn work_out_lap_goal(&mut self) {
         let Some(current) = &self.current else { return };
         let trips = current.peers.iter().flatten().filter_map(|peer| self.peers.get(*peer));
-        let total: std::time::Duration = trips.map(|peer| peer.round_trip.least()).sum();
+        let total: Duration = trips.map(|peer| peer.round_trip.least()).sum();
         let members = current.len() as u32;
         let window = &self.config.window;
+        // A frame that comes in and one that goes out; where links are slow or nothing is known of them yet, the most that is allowed.
+        let frames = 2.0 * self.config.batch_bytes as f64;
+        let rate = current.hops.first().map_or(0.0, |hop| hop.rate);
+        let per_member =
+            window.slack_per_member.min(Duration::from_secs_f64((frames / rate.max(1.0)).min(1.0)));
         // The mean over the others, times as many hops as there are members, is the sum over all of them.
-        self.lap_goal =
-            total + 2 * members * self.config.ack_delay + window.slack + members * window.slack_per_member;
+        self.lap_goal = total + 2 * members * self.config.ack_delay + window.slack + members * per_member;
     }
 
     pub(super) fn on_credit(&mut self, peer: PeerId, view: crate::ViewId, bytes: u64) {

@@ -39,6 +39,8 @@ pub(super) struct Hop {
     pub(super) arrived: u64,
     /// `arrived` at the last look, and how many bytes may be on the way since.
     measured: u64,
+    /// Bytes per second that arrive, while there is something to send.
+    pub(super) rate: f64,
     pub(super) window: u64,
     /// Bytes served of forwarded and own units since both waited.
     pub(super) served: [u64; 2],
@@ -57,6 +59,7 @@ impl Hop {
             sent: 0,
             arrived: 0,
             measured: 0,
+            rate: 0.0,
             window: 0,
             served: [0; 2],
             last: vec![0; members],
@@ -72,8 +75,8 @@ impl Hop {
     pub(super) fn measure(&mut self, span: Duration, round_trip: Duration) {
         let rate = (self.arrived - self.measured) as f64 / span.as_secs_f64();
         self.measured = self.arrived;
-        let wanted = (rate * (round_trip + QUEUE).as_secs_f64()) as u64;
-        self.window = wanted.max(self.window / 8 * 7);
+        self.rate = rate.max(self.rate * 7.0 / 8.0);
+        self.window = (self.rate * (round_trip + QUEUE).as_secs_f64()) as u64;
     }
 
     /// Forgets all that waits, and what was sent: the link is new.
