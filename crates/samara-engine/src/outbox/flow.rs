@@ -116,7 +116,7 @@ impl<F: Frame> Outbox<F> {
         }
         let lanes = self.config.lanes.len();
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return false };
-        let queue = link.lane_mut(lane, lanes);
+        let queue = link.lane_mut(lane, lanes, &mut self.spare);
         let slot = self.store.insert(
             Pending {
                 frame,
@@ -224,7 +224,7 @@ impl<F: Frame> Outbox<F> {
         let entry = Entry { key: self.store.key(slot, copy), serial: copy.serial, slot };
         let lanes = self.config.lanes.len();
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
-        let queue = link.lane_mut(lane, lanes);
+        let queue = link.lane_mut(lane, lanes, &mut self.spare);
         queue.push(entry);
         self.lined_up += 1;
         let active = &mut self.active[lane];
@@ -439,7 +439,7 @@ impl<F: Frame> Outbox<F> {
         queue.tidy(&self.store);
         let idle = if queue.copies == 0 { std::mem::replace(&mut queue.active, NONE) } else { NONE };
         link.copies -= 1;
-        link.tidy();
+        link.tidy(&mut self.spare);
         self.leave_list(lane, idle);
     }
 

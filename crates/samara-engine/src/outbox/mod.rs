@@ -122,7 +122,7 @@ use flow::{Active, Origin, Outcome};
 use message::Store;
 use order::{Batch, Rounds};
 use plan::Plan;
-use queue::{Class, Link, NONE};
+use queue::{Class, Link, NONE, Spare};
 
 /// A message that is owed to several peers.
 #[derive(Clone, Debug)]
@@ -189,6 +189,7 @@ pub struct Outbox<F> {
     classes: Vec<Class>,
     store: Store<F>,
     links: Vec<Option<Link>>,
+    spare: Spare,
     /// By lane: the links that have something in line.
     active: Vec<Vec<Active>>,
     /// Node dispatch: the lane of each class that was served last.
@@ -219,6 +220,7 @@ impl<F: Frame> Outbox<F> {
             classes,
             store: Store::new(config.dispatch, config.lanes.iter().map(nanos).collect()),
             links: Vec::new(),
+            spare: Spare::default(),
             active: (0..lanes).map(|_| Vec::new()).collect(),
             touched: Vec::new(),
             counters: vec![Counters::default(); lanes],

@@ -63,6 +63,14 @@ impl<F: Frame> Outbox<F> {
     ) -> Option<Found> {
         for class in 0..classes {
             let link = self.link(peer).filter(|link| link.copies > 0)?;
+            if let [lane] = self.classes[class][..] {
+                if among(lane)
+                    && let Some(slot) = self.first_in_time(now, peer, lane)
+                {
+                    return Some(Found { class, lane, slot });
+                }
+                continue;
+            }
             let turn: Turn = queue::in_turn(&self.classes[class], link.last_lane(class)).collect();
             for lane in turn.into_iter().filter(|lane| among(*lane)) {
                 if let Some(slot) = self.first_in_time(now, peer, lane) {

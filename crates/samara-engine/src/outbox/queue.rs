@@ -71,11 +71,25 @@ impl LaneQueue {
     /// Throws entries of copies away that are gone, once they are the majority.
     pub(super) fn tidy<F>(&mut self, store: &Store<F>) {
         if self.copies == 0 {
-            self.heap = BinaryHeap::new();
+            self.heap.clear();
+            self.heap.shrink_to(HEAP_KEPT);
         } else if self.heap.len() > 2 * self.copies as usize + 16 {
             self.heap.retain(|entry| store.is_live(entry.0.slot, entry.0.serial));
         }
     }
+}
+
+/// An empty queue keeps room for so many copies.
+const HEAP_KEPT: usize = 16;
+
+/// What links with copies have besides themselves. Those that became empty leave it to those that get copies next: on most links, copies
+/// come one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Vec<(Vec<LaneQueue>, Option<Box<[u8]>>)>);
+
+impl Spare {
+    /// For so many links at most.
+    const MAX: usize = 8;
 }
 
 /// One link. While nothing is pending it owns no memory besides itself (48 bytes).
@@ -89,9 +103,12 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn lane_mut(&mut self, lane: usize, lanes: usize) -> &mut LaneQueue {
+    pub(super) fn lane_mut(&mut self, lane: usize, lanes: usize, spare: &mut Spare) -> &mut LaneQueue {
         if self.lanes.is_empty() {
-            self.lanes = (0..lanes).map(|_| LaneQueue::new()).collect();
+            match spare.0.pop() {
+                Some(spare) => (self.lanes, self.turns) = spare,
+                None => self.lanes = (0..lanes).map(|_| LaneQueue::new()).collect(),
+            }
         }
         &mut self.lanes[lane]
     }
@@ -109,11 +126,14 @@ impl Link {
         self.lanes.capacity() > 0 || self.turns.is_some()
     }
 
-    /// Frees what an empty link does not need.
-    pub(super) fn tidy(&mut self) {
+    /// Gives away what an empty link does not need.
+    pub(super) fn tidy(&mut self, spare: &mut Spare) {
         if self.copies == 0 {
-            self.lanes = Vec::new();
-            self.turns = None;
+            let (lanes, mut turns) = (std::mem::take(&mut self.lanes), self.turns.take());
+            if spare.0.len() < Spare::MAX && !lanes.is_empty() {
+                turns.iter_mut().for_each(|turns| turns.fill(u8::MAX));
+                spare.0.push((lanes, turns));
+            }
         }
     }
 }

@@ -43,6 +43,7 @@ pub fn builtins() -> &'static [Builtin] {
         "cat-band",
         "cat-measured",
         "cat-measured-tcp",
+        "cat-rate",
         "cat-real",
         "cat-timeout",
         "cat-size",

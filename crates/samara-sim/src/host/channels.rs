@@ -1,6 +1,6 @@
 //! Connections with channels: copies from the outbox into them, and messages out of them.
 
-use samara_engine::{Engine, PeerId, Time};
+use samara_engine::{Engine, Outbox, PeerId, Time};
 
 use super::{Host, TimerKind};
 use crate::half::{Receiver, Sender};
@@ -41,8 +41,11 @@ impl<N: Engine> Host<N> {
                     break;
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
+                    let is_owed = |outbox: &Outbox<N::Frame>| {
+                        channel.lanes.iter().any(|lane| outbox.pending_on(peer, *lane) > 0)
+                    };
                     while sender.has_room(index, config)
-                        && self.outbox.pending_to(peer) > 0
+                        && is_owed(&self.outbox)
                         && let Some(copy) =
                             self.outbox.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
                     {
