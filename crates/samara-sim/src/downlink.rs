@@ -87,6 +87,10 @@ impl<F> Downlink<F> {
         stats: &mut HostStats,
     ) -> Option<Packet<F>> {
         let mut packet = self.queue.pop_front()?;
+        if self.queue.is_empty() {
+            // Begins again where its memory begins, which is in the processor's cache.
+            self.queue.clear();
+        }
         self.queued_bytes -= u64::from(packet.len);
         if let DownlinkQueue::CoDel { target, interval } = queue {
             let sojourn = now - packet.arrive;

@@ -63,6 +63,10 @@ impl<F> Channel<F> {
         }
         self.sending = Some((self.head.take()?, 0));
         self.head = self.queue.pop_front();
+        if self.queue.is_empty() {
+            // Begins again where its memory begins, as in `Writer::seal`.
+            self.queue.clear();
+        }
         Some(true)
     }
 

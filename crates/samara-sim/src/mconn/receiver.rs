@@ -103,6 +103,10 @@ impl<F: Clone> Receiver<F> {
             deliver.extend(load.messages.iter().cloned());
             self.unread_segments -= load.segments;
             self.unread.pop_front();
+            if self.unread.is_empty() {
+                // Begins again where its memory begins, as in `Writer::seal`.
+                self.unread.clear();
+            }
         }
         heard.window_opened = config.is_some_and(|config| self.window_opened(config));
         heard

@@ -154,6 +154,10 @@ impl<F> Stream<F> {
             && let Some(front) = self.waiting.pop_front()
         {
             brings.add(front.sealed.brings);
+            if self.waiting.is_empty() {
+                // Begins again where its memory begins, as in `Writer::seal`.
+                self.waiting.clear();
+            }
         }
         taken
     }
