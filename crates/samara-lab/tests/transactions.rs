@@ -128,6 +128,8 @@ fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
         assert!(metrics.keys_max <= 200_000 && metrics.requests_max < 50_000, "{name}: {metrics:?}");
+        let bytes = &metrics.bytes;
+        assert!(0.0 < bytes.headers && bytes.headers < bytes.total / 2.0, "{name}: {bytes:?}");
         if name == "pusher" || name == "garbage" {
             assert!(metrics.rejected_txs > 0, "{name}: garbage came and was seen through");
         }

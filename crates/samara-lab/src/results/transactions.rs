@@ -138,7 +138,7 @@ pub struct TransactionBytes {
     pub framing: f64,
     /// Sealing, pings, and what sealed frames are filled up with.
     pub sealing: f64,
-    /// Headers, acknowledgements, what is sent again, and what came from hostile nodes.
+    /// Headers, acknowledgements, and what is sent again.
     pub headers: f64,
 }
 
@@ -159,7 +159,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     let links = measured.degrees.iter().map(|degree| f64::from(*degree)).sum::<f64>() / 2.0;
     let busy =
         |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
-    let connections = Connections::of(measured);
+    let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
     let found = (totals.block_hits + totals.block_misses) as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
     let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
@@ -186,7 +186,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         want_tx: ratio(totals.requested_txs as f64, pairs),
         bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
         bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
-        bytes: bytes(measured, &connections, sum(|stats| stats.received.bytes), pairs),
+        bytes: bytes(measured, sum(|stats| stats.received.bytes), pairs),
         connection_bytes: ratio(connections.messages + connections.framing, pairs),
         bytes_saved_factor: None,
         uplink_utilisation: traffic.iter().map(busy).sum::<f64>() / count,
@@ -227,7 +227,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     }
 }
 
-/// What the connections of honest nodes wrote. Without channels, frames are all there is.
+/// What the connections of some nodes wrote. Without channels, frames are all there is.
 struct Connections {
     messages: f64,
     framing: f64,
@@ -236,13 +236,12 @@ struct Connections {
 }
 
 impl Connections {
-    fn of(measured: &TransactionsMeasured) -> Self {
-        let honest = |(node, _): &(usize, &ConnectionStats)| measured.uptime.honest[*node];
-        let all = || measured.connections.iter().enumerate().filter(honest).map(|(_, stats)| stats);
+    fn of(measured: &TransactionsMeasured, counts: impl Fn(usize) -> bool) -> Self {
+        let chosen = |(node, _): &(usize, &ConnectionStats)| counts(*node);
+        let all = || measured.connections.iter().enumerate().filter(chosen).map(|(_, stats)| stats);
         let sum = |value: fn(&ConnectionStats) -> u64| all().map(value).sum::<u64>() as f64;
         if measured.connections.is_empty() {
-            let frames =
-                (0..).zip(&measured.traffic).filter(|(node, _): &(usize, _)| measured.uptime.honest[*node]);
+            let frames = (0..).zip(&measured.traffic).filter(|(node, _): &(usize, _)| counts(*node));
             let sent =
                 frames.map(|(_, stats)| stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes);
             return Self { messages: sent.sum::<u64>() as f64, framing: 0.0, sealing: 0.0, flushes: 0.0 };
@@ -260,13 +259,9 @@ impl Connections {
     }
 }
 
-/// Splits what was received. What connections add is known where it is written: the network as a whole receives as much.
-fn bytes(
-    measured: &TransactionsMeasured,
-    connections: &Connections,
-    total: f64,
-    pairs: f64,
-) -> TransactionBytes {
+/// Splits what honest nodes received. What connections add is known where it is written, and the network as a whole receives as much: where some
+/// nodes are hostile, the others are taken to have received of it what they received of the messages.
+fn bytes(measured: &TransactionsMeasured, total: f64, pairs: f64) -> TransactionBytes {
     let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
     let workload = measured.point.scenario.transactions.clone().unwrap_or_default();
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
@@ -277,7 +272,12 @@ fn bytes(
     let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
     let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
     let blocks = received(&[FrameKind::CompactBlock]);
-    let known = copies + announcements + requests + blocks + connections.framing + connections.sealing;
+    let messages = copies + announcements + requests + blocks;
+    let network = Connections::of(measured, |_| true);
+    let all_honest = measured.uptime.honest.iter().all(|honest| *honest);
+    let part = if all_honest { 1.0 } else { ratio(messages, network.messages) };
+    let (framing, sealing) = (part * network.framing, part * network.sealing);
+    let known = messages + framing + sealing;
     let share = |bytes: f64| ratio(bytes, pairs);
     TransactionBytes {
         total: share(total),
@@ -286,8 +286,8 @@ fn bytes(
         announcements: share(announcements),
         requests: share(requests),
         blocks: share(blocks),
-        framing: share(connections.framing),
-        sealing: share(connections.sealing),
+        framing: share(framing),
+        sealing: share(sealing),
         headers: share(total - known),
     }
 }
