@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use samara_cat::{CatFrame, FrameKind};
-use samara_sim::{ConnectionStats, HostStats, SEALED_FRAME};
+use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
 use serde::Serialize;
 
 use super::columns::{PacketDrops, packet_drops, ratio};
@@ -160,6 +160,10 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     let busy =
         |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
+    let received = traffic.iter().map(|stats| stats.received).fold(Count::default(), |sum, count| Count {
+        packets: sum.packets + count.packets,
+        bytes: sum.bytes + count.bytes,
+    });
     let found = (totals.block_hits + totals.block_misses) as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
     let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
@@ -186,7 +190,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         want_tx: ratio(totals.requested_txs as f64, pairs),
         bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
         bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
-        bytes: bytes(measured, sum(|stats| stats.received.bytes), pairs),
+        bytes: bytes(measured, received, pairs),
         connection_bytes: ratio(connections.messages + connections.framing, pairs),
         bytes_saved_factor: None,
         uplink_utilisation: traffic.iter().map(busy).sum::<f64>() / count,
@@ -259,9 +263,10 @@ impl Connections {
     }
 }
 
-/// Splits what honest nodes received. What connections add is known where it is written, and the network as a whole receives as much: where some
-/// nodes are hostile, the others are taken to have received of it what they received of the messages.
-fn bytes(measured: &TransactionsMeasured, total: f64, pairs: f64) -> TransactionBytes {
+/// Splits what honest nodes received. What connections add is known where it is written, and the network as a whole receives as much. Where some
+/// nodes are hostile, the others are taken to have received of the framing what they received of the messages, and headers are counted by packets.
+fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> TransactionBytes {
+    let (total, received_packets) = (received.bytes as f64, received.packets);
     let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
     let workload = measured.point.scenario.transactions.clone().unwrap_or_default();
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
@@ -275,8 +280,16 @@ fn bytes(measured: &TransactionsMeasured, total: f64, pairs: f64) -> Transaction
     let messages = copies + announcements + requests + blocks;
     let network = Connections::of(measured, |_| true);
     let all_honest = measured.uptime.honest.iter().all(|honest| *honest);
-    let part = if all_honest { 1.0 } else { ratio(messages, network.messages) };
-    let (framing, sealing) = (part * network.framing, part * network.sealing);
+    let (framing, sealing) = if all_honest {
+        (network.framing, network.sealing)
+    } else {
+        let framing = network.framing * ratio(messages, network.messages);
+        let header = f64::from(crate::network::transport(&measured.point.scenario).header);
+        let headers = header * received_packets as f64;
+        // Without channels nothing is sealed.
+        let sealing = if network.sealing > 0.0 { total - messages - framing - headers } else { 0.0 };
+        (framing, sealing.max(0.0))
+    };
     let known = messages + framing + sealing;
     let share = |bytes: f64| ratio(bytes, pairs);
     TransactionBytes {
