@@ -85,7 +85,14 @@ const HEAP_KEPT: usize = 16;
 /// What links with copies have besides themselves. Those that became empty leave it to those that get copies next: on most links, copies
 /// come one at a time.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Vec<(Vec<LaneQueue>, Option<Box<[u8]>>)>);
+pub(super) struct Spare(Vec<Queues>);
+
+/// The memory of one link that was left: empty queues, and nothing served.
+#[derive(Debug)]
+struct Queues {
+    lanes: Vec<LaneQueue>,
+    turns: Option<Box<[u8]>>,
+}
 
 impl Spare {
     /// For so many links at most.
@@ -106,7 +113,7 @@ impl Link {
     pub(super) fn lane_mut(&mut self, lane: usize, lanes: usize, spare: &mut Spare) -> &mut LaneQueue {
         if self.lanes.is_empty() {
             match spare.0.pop() {
-                Some(spare) => (self.lanes, self.turns) = spare,
+                Some(Queues { lanes, turns }) => (self.lanes, self.turns) = (lanes, turns),
                 None => self.lanes = (0..lanes).map(|_| LaneQueue::new()).collect(),
             }
         }
@@ -132,7 +139,7 @@ impl Link {
             let (lanes, mut turns) = (std::mem::take(&mut self.lanes), self.turns.take());
             if spare.0.len() < Spare::MAX && !lanes.is_empty() {
                 turns.iter_mut().for_each(|turns| turns.fill(u8::MAX));
-                spare.0.push((lanes, turns));
+                spare.0.push(Queues { lanes, turns });
             }
         }
     }
