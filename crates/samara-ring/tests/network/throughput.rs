@@ -56,6 +56,21 @@ fn frames_of_a_large_group_are_full_where_many_send() {
     assert!(one < 4.0 && all > 2.0 * one, "{one} and {all}");
 }
 
+/// How much may be on the way follows what links carry: on fast ones the time that slow ones are allowed does not count.
+#[test]
+fn the_time_allowed_for_a_lap_follows_the_rate_of_links() {
+    let kept = |per_member: Duration| {
+        let mut config = Config::default();
+        config.window.slack_per_member = per_member;
+        let mut net = Net::group(1, Link { bps: 10 * BPS, ..SHAPED }, 32, &config);
+        (0..32).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
+        net.run_for(Duration::from_secs(3));
+        net.engine(5).kept_bytes() as f64
+    };
+    let ratio = kept(Duration::from_millis(80)) / kept(Duration::from_millis(1));
+    assert!(ratio < 1.3, "{ratio}");
+}
+
 #[test]
 fn total_order_costs_little_throughput() {
     let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));
