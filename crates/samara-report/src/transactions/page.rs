@@ -98,6 +98,9 @@ fn turns(report: &TransactionsReport, body: &mut String) {
 }
 
 fn blocks(report: &TransactionsReport, body: &mut String) {
+    if report.rows.iter().all(|row| row.mean(&|m| m.blocks as f64) == 0.0) {
+        return;
+    }
     let compact = report.rows.iter().any(|row| row.mean(&|m| m.compact_block_hit_rate.unwrap_or(0.0)) > 0.0);
     body.push_str("<section><h2>Blocks</h2>");
     let mut headings = vec!["Blocks", "Transactions of a block", "Until inclusion, mean", "p99"];

@@ -140,10 +140,15 @@ impl Ring {
         let members = current.len() as u32;
         let window = &self.config.window;
         // A frame that comes in and one that goes out; where links are slow or nothing is known of them yet, the most that is allowed.
+        // In total order news waits in line behind units, so that a lap takes longer than its frames.
         let frames = 2.0 * self.config.batch_bytes as f64;
         let rate = current.hops.first().map_or(0.0, |hop| hop.rate);
-        let per_member =
-            window.slack_per_member.min(Duration::from_secs_f64((frames / rate.max(1.0)).min(1.0)));
+        let per_member = match self.config.order {
+            Order::Fifo => {
+                Duration::from_secs_f64((frames / rate.max(1.0)).min(1.0)).min(window.slack_per_member)
+            }
+            Order::Total => window.slack_per_member,
+        };
         // The mean over the others, times as many hops as there are members, is the sum over all of them.
         self.lap_goal = total + 2 * members * self.config.ack_delay + window.slack + members * per_member;
     }
