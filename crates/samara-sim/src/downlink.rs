@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::config::DownlinkQueue;
 use crate::packet::Packet;
+use crate::rewind;
 use crate::stats::HostStats;
 
 /// The downlink of a host. Times in nanoseconds.
@@ -87,10 +88,7 @@ impl<F> Downlink<F> {
         stats: &mut HostStats,
     ) -> Option<Packet<F>> {
         let mut packet = self.queue.pop_front()?;
-        if self.queue.is_empty() {
-            // Begins again where its memory begins, which is in the processor's cache.
-            self.queue.clear();
-        }
+        rewind(&mut self.queue);
         self.queued_bytes -= u64::from(packet.len);
         if let DownlinkQueue::CoDel { target, interval } = queue {
             let sojourn = now - packet.arrive;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::wire::{MESSAGE_PACKET_BYTES, packet_bytes};
+use crate::rewind;
 
 /// What is left of `recently_sent` after each interval (`updateStats` in `p2p/conn/connection.go`).
 const DECAY: f64 = 0.8;
@@ -63,10 +64,7 @@ impl<F> Channel<F> {
         }
         self.sending = Some((self.head.take()?, 0));
         self.head = self.queue.pop_front();
-        if self.queue.is_empty() {
-            // Begins again where its memory begins, as in `Writer::seal`.
-            self.queue.clear();
-        }
+        rewind(&mut self.queue);
         Some(true)
     }
 

@@ -6,7 +6,7 @@ use super::limiter::Limiter;
 use super::stream::Load;
 use crate::config::{TcpConfig, Transport};
 use crate::half::{Ack, AckNeed};
-use crate::tcp;
+use crate::{rewind, tcp};
 
 /// What was read besides messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,10 +103,7 @@ impl<F: Clone> Receiver<F> {
             deliver.extend(load.messages.iter().cloned());
             self.unread_segments -= load.segments;
             self.unread.pop_front();
-            if self.unread.is_empty() {
-                // Begins again where its memory begins, as in `Writer::seal`.
-                self.unread.clear();
-            }
+            rewind(&mut self.unread);
         }
         heard.window_opened = config.is_some_and(|config| self.window_opened(config));
         heard

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::wire::SEALED_FRAME;
 use crate::backlog::Run;
+use crate::rewind;
 
 /// What a segment brings: shared between what is on its way and what the sender keeps to send it again.
 pub(crate) type Load<F> = Arc<Brings<F>>;
@@ -154,10 +155,7 @@ impl<F> Stream<F> {
             && let Some(front) = self.waiting.pop_front()
         {
             brings.add(front.sealed.brings);
-            if self.waiting.is_empty() {
-                // Begins again where its memory begins, as in `Writer::seal`.
-                self.waiting.clear();
-            }
+            rewind(&mut self.waiting);
         }
         taken
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::stream::Sealed;
 use super::wire::{BUFFER_BYTES, SEALED_PLAINTEXT};
+use crate::rewind;
 
 /// What a packet means to the receiver once it is complete.
 #[derive(Debug)]
@@ -84,10 +85,7 @@ impl<F> Writer<F> {
                 Item::Pong => sealed.brings.pong = true,
             }
         }
-        if self.items.is_empty() {
-            // Begins again where its memory begins, which is in the processor's cache: otherwise a queue goes round all that it ever needed.
-            self.items.clear();
-        }
+        rewind(&mut self.items);
         Some(sealed)
     }
 }
