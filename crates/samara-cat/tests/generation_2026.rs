@@ -4,11 +4,10 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use common::{App, Delay, Net, Node, identity, signed, signer, tx};
 use samara_cat::pool::Signer;
-use samara_cat::wire::{Bodies, SeenDetails, SeenTx};
+use samara_cat::wire::{SeenDetails, SeenTx};
 use samara_cat::{CatFrame, Config, Event, Ignored, Misbehaviour, Preset, Transaction, TxKey};
 use samara_engine::{LinkRequest, PeerId, Time};
 
@@ -29,7 +28,7 @@ fn node(peers: u32) -> Node {
 }
 
 fn seen_by(key: TxKey, sequence: u64, signer: Option<Signer>) -> CatFrame {
-    CatFrame::SeenTx(SeenTx { key, details: Some(Arc::new(SeenDetails { from: None, sequence, signer })) })
+    SeenTx { key, details: Some(SeenDetails { from: None, sequence, signer }) }.into()
 }
 
 fn seen(sequence: u64) -> CatFrame {
@@ -225,10 +224,9 @@ fn banned(frame: CatFrame, why: Misbehaviour) {
 /// are too long do not pass the codec.)
 #[test]
 fn misbehaviour_disconnects() {
-    let two = Bodies::from(vec![tx(1, 20), tx(2, 20)]);
-    banned(CatFrame::Txs(two), Misbehaviour::TooManyTxs);
+    banned(CatFrame::txs(vec![tx(1, 20), tx(2, 20)]), Misbehaviour::TooManyTxs);
     banned(CatFrame::tx(Transaction::new(Vec::new())), Misbehaviour::EmptyTx);
-    banned(CatFrame::Txs(Bodies::from(Vec::new())), Misbehaviour::EmptyTx);
+    banned(CatFrame::txs(Vec::new()), Misbehaviour::EmptyTx);
     banned(CatFrame::seen(key(0)), Misbehaviour::MissingSigner);
 }
 

@@ -30,7 +30,7 @@ fn default() -> Config {
 
 fn seen(keys: &[TxKey]) -> CatFrame {
     let keys = KeyList::new(keys.to_vec());
-    CatFrame::SeenKeys(SeenKeys { keys, kind: Kind::Transaction, pushed_by: None })
+    SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
 }
 
 fn keys(range: std::ops::Range<u64>) -> Vec<TxKey> {
@@ -42,7 +42,7 @@ fn several_keys_are_asked_for_in_one_frame() {
     let mut node = node(1);
     let all = keys(0..10);
     node.frame(0, seen(&all));
-    assert_eq!(node.take(0), [CatFrame::WantKeys(KeyList::new(all))]);
+    assert_eq!(node.take(0), [CatFrame::want_keys(KeyList::new(all))]);
 }
 
 /// The first announcement goes at once; those of the next window share a frame, and each peer is told only of what it does not have.
@@ -133,11 +133,11 @@ fn not_found_moves_a_request_at_once() {
     let key = tx(1, 50).key();
     (0..2).for_each(|peer| node.frame(peer, seen(&[key])));
     assert_eq!(node.wants(0), [key]);
-    node.frame(0, CatFrame::NotFound(KeyList::one(key)));
+    node.frame(0, CatFrame::not_found(KeyList::one(key)));
     assert_eq!(node.wants(1), [key]);
-    node.frame(1, CatFrame::NotFound(KeyList::one(key)));
+    node.frame(1, CatFrame::not_found(KeyList::one(key)));
     assert_eq!((node.metrics().not_found, node.metrics().lost_txs), (2, 1));
-    node.frame(1, CatFrame::NotFound(KeyList::one(key)));
+    node.frame(1, CatFrame::not_found(KeyList::one(key)));
     assert_eq!(node.metrics().ignored(Ignored::NotFoundUnasked), 1);
 }
 
@@ -146,9 +146,9 @@ fn what_is_not_here_is_denied_to_those_who_understand() {
     let mut node = node(1);
     node.connect(1, "cat/1");
     let key = tx(1, 50).key();
-    node.frame(0, CatFrame::WantTx(key));
-    node.frame(1, CatFrame::WantTx(key));
-    assert_eq!(node.take(0), [CatFrame::NotFound(KeyList::one(key))]);
+    node.frame(0, CatFrame::want(key));
+    node.frame(1, CatFrame::want(key));
+    assert_eq!(node.take(0), [CatFrame::not_found(KeyList::one(key))]);
     assert_eq!(node.take(1), []);
 }
 
@@ -173,8 +173,8 @@ fn a_push_that_is_under_way_is_waited_for() {
     assert!(node.has(&first));
     assert_eq!((node.wants(1), node.wants(2)), (vec![], vec![]));
     // If it does not come, the announcer is asked.
-    let again = SeenKeys { keys: KeyList::one(second.key()), ..hinted.clone() };
-    node.frame(1, CatFrame::SeenKeys(again));
+    let again = SeenKeys { keys: KeyList::one(second.key()), ..SeenKeys::clone(hinted) };
+    node.frame(1, again.into());
     node.millis(501);
     assert_eq!(node.wants(1), [second.key()]);
 }
@@ -195,7 +195,7 @@ fn old_peers_are_spoken_to_as_they_understand() {
     let [CatFrame::SeenTx(seen)] = &frames[..] else { panic!("{frames:?}") };
     assert!(seen.details.as_ref().is_some_and(|details| details.signer.is_some()));
     // Extensions from those who did not agree on them are misbehaviour.
-    node.frame(1, CatFrame::NotFound(KeyList::one(tx.key())));
+    node.frame(1, CatFrame::not_found(KeyList::one(tx.key())));
     let why = Misbehaviour::NotNegotiated;
     assert!(node.events.contains(&Event::Misbehaved { peer: PeerId(1), why }));
     assert_eq!(node.links, [LinkRequest::Close(PeerId(1))]);
@@ -221,9 +221,9 @@ fn repeated_requests_are_limited() {
     node.submit(&tx);
     node.take(0);
     for _ in 0..10 {
-        node.frame(0, CatFrame::WantTx(tx.key()));
+        node.frame(0, CatFrame::want(tx.key()));
         // While it is owed it is not owed twice.
-        node.frame(0, CatFrame::WantTx(tx.key()));
+        node.frame(0, CatFrame::want(tx.key()));
         node.take(0);
     }
     assert_eq!(node.metrics().ignored(Ignored::WantOwed), 3);
@@ -336,7 +336,7 @@ fn neighbourhoods_push_along_few_links_and_announce_over_the_rest() {
     node.submit(&own);
     node.millis(30);
     let frames: Vec<Vec<CatFrame>> = (0..6).map(|peer| node.take(peer)).collect();
-    let pushed = |frames: &[CatFrame]| frames.iter().any(|frame| matches!(frame, CatFrame::Txs(_)));
+    let pushed = |frames: &[CatFrame]| frames.iter().any(|frame| !frame.bodies().is_empty());
     assert_eq!(frames.iter().filter(|frames| pushed(frames)).count(), 2);
     assert!(frames.iter().all(|frames| frames.len() == 1), "the others are told");
     // The same links for what comes from others.
@@ -370,20 +370,20 @@ fn bundles_go_by_one_key() {
     node.frame(0, frames[0].clone());
     let want = node.take(0);
     let [CatFrame::WantTx(key)] = &want[..] else { panic!("{want:?}") };
-    origin.frame(0, CatFrame::WantTx(*key));
+    origin.frame(0, CatFrame::want(**key));
     let answer = origin.take(0);
     assert_eq!(answer.len(), 1);
     node.frame(0, answer[0].clone());
     assert!(txs.iter().all(|tx| node.has(tx)));
     // It is announced as a whole.
     node.millis(30);
-    assert_eq!(node.told(1), [*key]);
+    assert_eq!(node.told(1), [**key]);
     // Once a block has some of it, it is served without them, and under the same key.
     node.commit(1, &[txs[0].key(), txs[1].key()]);
-    node.frame(1, CatFrame::WantTx(*key));
+    node.frame(1, CatFrame::want(**key));
     let rest = node.take(1);
     let [CatFrame::Bundle(bundle)] = &rest[..] else { panic!("{rest:?}") };
-    assert_eq!(bundle.key(), *key);
+    assert_eq!(bundle.key(), **key);
     assert_eq!(bundle.members().iter().filter(|member| matches!(member, Member::Full(_))).count(), 18);
 }
 
@@ -433,7 +433,7 @@ fn compact_blocks_are_completed_and_passed_on() {
     node.frame(1, CatFrame::tx(txs[3].clone()));
     assert!(node.events.contains(&Event::BlockComplete { key, height: 7 }));
     assert_eq!(node.told(2), [key], "at once, whatever window transactions wait for");
-    node.frame(2, CatFrame::WantTx(key));
+    node.frame(2, CatFrame::want(key));
     assert_eq!(node.take(2), std::slice::from_ref(&frame));
     node.frame(0, frame);
     assert_eq!(node.metrics().ignored(Ignored::BlockKnown), 1);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use common::{App, Delay, Net, Node, tx};
 use samara_cat::config::Jitter;
-use samara_cat::wire::Bodies;
 use samara_cat::{CatFrame, Config, Event, Ignored, Preset, Transaction};
 use samara_engine::{PeerId, Time};
 
@@ -48,7 +47,7 @@ fn reactor_send_want_tx_after_receiving_seen_tx() {
     let mut node = node(1);
     let key = tx(1, 50).key();
     node.frame(0, CatFrame::seen(key));
-    assert_eq!(node.take(0), [CatFrame::WantTx(key)]);
+    assert_eq!(node.take(0), [CatFrame::want(key)]);
     assert_eq!(node.engine.asked(&key), Some(PeerId(0)));
     assert!(node.engine.has_seen(PeerId(0), &key));
 }
@@ -60,7 +59,7 @@ fn reactor_sends_tx_after_receiving_want_tx() {
     let tx = tx(1, 50);
     node.submit(&tx);
     node.connect(0, "cat/1");
-    node.frame(0, CatFrame::WantTx(tx.key()));
+    node.frame(0, CatFrame::want(tx.key()));
     assert_eq!(node.take(0), [CatFrame::tx(tx.clone())]);
     assert!(node.engine.has_seen(PeerId(0), &tx.key()));
 }
@@ -116,7 +115,7 @@ fn reactor_eventually_removes_expired_transaction() {
 #[test]
 fn legacy_reactor_receive_basic() {
     let mut node = node(1);
-    node.frame(0, CatFrame::Txs(Bodies::from(Vec::new())));
+    node.frame(0, CatFrame::txs(Vec::new()));
     assert_eq!(node.metrics().ignored(Ignored::EmptyTxs), 1);
     assert!(node.links.is_empty());
 }
@@ -147,7 +146,7 @@ fn request_scheduler_rerequest() {
         let seen = || {
             let details =
                 samara_cat::wire::SeenDetails { from: None, sequence: 0, signer: Some(common::signer(0)) };
-            CatFrame::SeenTx(samara_cat::wire::SeenTx { key: tx.key(), details: Some(details.into()) })
+            CatFrame::from(samara_cat::wire::SeenTx { key: tx.key(), details: Some(details) })
         };
         (0..2).for_each(|peer| node.frame(peer, seen()));
         assert_eq!((node.wants(0), node.wants(1)), (vec![tx.key()], vec![]), "{protocol}");
@@ -311,7 +310,7 @@ fn reactor_waits_to_receive_tx_from_original_sender() {
     // Such an announcement of something else makes it wait for that peer.
     let hinted = samara_cat::wire::SeenTx { key: never.key(), details: seen.details.clone() };
     node.take(2);
-    node.frame(2, CatFrame::SeenTx(hinted));
+    node.frame(2, hinted.into());
     assert_eq!(node.wants(2), []);
     node.millis(201);
     assert_eq!(node.wants(2), [never.key()]);
@@ -359,7 +358,7 @@ fn listen_only() {
         (0..2).for_each(|peer| node.connect(peer, "cat/1"));
         node.submit(&tx(1, 50));
         node.frame(0, CatFrame::tx(tx(2, 50)));
-        node.frame(1, CatFrame::WantTx(tx(1, 50).key()));
+        node.frame(1, CatFrame::want(tx(1, 50).key()));
         node.millis(500);
         assert_eq!((node.take(0), node.take(1)), (vec![], vec![]));
         node.frame(0, CatFrame::seen(tx(3, 50).key()));

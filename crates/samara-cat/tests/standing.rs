@@ -24,7 +24,7 @@ fn rules() -> Standing {
 
 fn seen(keys: &[TxKey]) -> CatFrame {
     let keys = KeyList::new(keys.to_vec());
-    CatFrame::SeenKeys(SeenKeys { keys, kind: Kind::Transaction, pushed_by: None })
+    SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
 }
 
 fn announce(node: &mut Node, peer: u32, tx: &Transaction) {
@@ -209,7 +209,7 @@ fn hints_of_a_bad_peer_are_not_believed() {
         let tx = tx(number, 50);
         let keys = KeyList::one(tx.key());
         let hinted = SeenKeys { keys, kind: Kind::Transaction, pushed_by: address };
-        node.frame(peer, CatFrame::SeenKeys(hinted));
+        node.frame(peer, hinted.into());
         announce(&mut node, HONEST, &tx);
         assert_eq!(node.wants(HONEST), expected, "{peer}");
     };

@@ -1,5 +1,6 @@
 //! Telling peers what is here.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +107,7 @@ impl<A: Application> Cat<A> {
         persistent_most: usize,
         cx: &mut Cx<'_>,
     ) {
-        let signer = frames.details.as_ref().and_then(|details| details.signer.clone());
-        let order = self.sticky.order(signer.as_ref(), &self.peers);
+        let order = self.sticky.order(frames.details.signer.as_ref(), &self.peers);
         let (mut sent, mut persistent_sent) = (0, 0);
         for peer in order.iter().copied() {
             let is_persistent = self.peers.get(peer).is_some_and(|peer| peer.persistent);
@@ -158,7 +158,7 @@ impl<A: Application> Cat<A> {
             Hint::Short { .. } => pusher.map(|peer| peer.address.short()),
             _ => None,
         };
-        Some(Frames { key: item.key, kind: item.kind, short, details: Some(Arc::new(details)) })
+        Some(Frames { key: item.key, kind: item.kind(), short, details, made: Default::default() })
     }
 
     // ---- several at a time ----
@@ -190,9 +190,9 @@ impl<A: Application> Cat<A> {
                 _ => None,
             };
             let member = (*id, item.key);
-            match groups.iter_mut().find(|(kind, by, _)| (*kind, *by) == (item.kind, short)) {
+            match groups.iter_mut().find(|(kind, by, _)| (*kind, *by) == (item.kind(), short)) {
                 Some((.., members)) => members.push(member),
-                None => groups.push((item.kind, short, vec![member])),
+                None => groups.push((item.kind(), short, vec![member])),
             }
         }
         groups
@@ -234,7 +234,7 @@ impl<A: Application> Cat<A> {
 
     fn tell_list(&mut self, peer: PeerId, seen: SeenKeys, chunk: &[Member], mask: u64, cx: &mut Cx<'_>) {
         let count = seen.keys.len();
-        if !self.owe(peer, self.config.sending.map.announcements, CatFrame::SeenKeys(seen), None, cx) {
+        if !self.owe(peer, self.config.sending.map.announcements, seen.into(), None, cx) {
             self.resync_later(peer, cx);
             return;
         }
@@ -298,36 +298,45 @@ impl<A: Application> Cat<A> {
     }
 }
 
-/// An announcement in all the forms that peers may want.
+/// An announcement in all the forms that peers may want; each is made once and shared by the peers that want it.
 struct Frames {
     key: TxKey,
     kind: Kind,
     short: Option<PushedBy>,
-    details: Option<Arc<SeenDetails>>,
+    details: SeenDetails,
+    made: [OnceCell<Option<CatFrame>>; 3],
 }
 
 impl Frames {
     fn of(&self, protocol: Protocol) -> Option<CatFrame> {
-        let is_plain = |details: &&Arc<SeenDetails>| details.from.is_some();
+        let place = match protocol {
+            Protocol::Flood => return None,
+            Protocol::Cat => 0,
+            Protocol::Sequenced => 1,
+            Protocol::Extended => 2,
+        };
+        self.made[place].get_or_init(|| self.make(protocol)).clone()
+    }
+
+    fn make(&self, protocol: Protocol) -> Option<CatFrame> {
+        let key = self.key;
         match protocol {
             Protocol::Flood => None,
             Protocol::Extended => {
-                let seen = SeenKeys { keys: KeyList::one(self.key), kind: self.kind, pushed_by: self.short };
-                Some(CatFrame::SeenKeys(seen))
+                let keys = KeyList::one(key);
+                Some(SeenKeys { keys, kind: self.kind, pushed_by: self.short }.into())
             }
             _ if self.kind != Kind::Transaction => None,
             // The merged wire has neither signer nor sequence, but what was benchmarked may have `From`.
             Protocol::Cat => {
-                let from = self.details.as_ref().filter(is_plain).and_then(|details| details.from.clone());
-                let details =
-                    from.map(|from| Arc::new(SeenDetails { from: Some(from), sequence: 0, signer: None }));
-                Some(CatFrame::SeenTx(SeenTx { key: self.key, details }))
+                let from = self.details.from.clone();
+                let details = from.map(|from| SeenDetails { from: Some(from), ..SeenDetails::default() });
+                Some(SeenTx { key, details }.into())
             }
             // Without signer it would be misbehaviour.
             Protocol::Sequenced => {
-                let details = self.details.as_ref().filter(|details| details.signer.is_some())?;
-                let details = Arc::clone(details);
-                Some(CatFrame::SeenTx(SeenTx { key: self.key, details: Some(details) }))
+                let details = Some(self.details.clone()).filter(|details| details.signer.is_some())?;
+                Some(SeenTx { key, details: Some(details) }.into())
             }
         }
     }

@@ -19,7 +19,7 @@ use super::{Cat, Cx};
 use crate::Transaction;
 use crate::config::Inline;
 use crate::pool::Application;
-use crate::wire::{Bodies, CatFrame, Kind};
+use crate::wire::{CatFrame, Kind};
 
 /// Bytes of a body beyond which it is never sent in the place of its announcement, however few peers there are: it would be a push.
 const INLINE_MAX: u64 = 1_024;
@@ -66,7 +66,7 @@ impl<A: Application> Cat<A> {
             chosen().filter_map(|(_, (_, key))| self.pool.get(key).cloned()).collect();
         let ids: SmallVec<[_; 8]> = chosen().map(|(_, (id, _))| *id).collect();
         let count = txs.len() as u64;
-        let frame = CatFrame::Txs(Bodies::from(txs));
+        let frame = CatFrame::txs(txs);
         if !self.owe(peer, self.config.sending.map.bodies, frame, None, cx) {
             self.resync_later(peer, cx);
             return false;

@@ -24,8 +24,9 @@ impl ItemId {
     }
 }
 
-/// What is known of a key: 64 bytes, one cache line.
+/// What is known of a key: one cache line, and not parts of two, because large pools are slow by what they have to fetch.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Item {
     pub(super) key: TxKey,
     /// The peers that have it, or say so.
@@ -35,7 +36,8 @@ pub(super) struct Item {
     live: u32,
     /// Seconds since the start.
     since_s: u32,
-    pub(super) kind: Kind,
+    /// [`None`] if the place is free; then only the generation counts, which is the next one's.
+    kind: Option<Kind>,
     /// It is in the pool (or here, if it is no transaction).
     pub(super) have: bool,
     /// The application is to decide on it.
@@ -61,6 +63,25 @@ const NOBODY: u32 = u32::MAX;
 const _: () = assert!(size_of::<Item>() == 64);
 
 impl Item {
+    fn new(key: TxKey, kind: Option<Kind>, generation: u32, now: Time) -> Self {
+        Self {
+            key,
+            seen: PeerSet::default(),
+            generation,
+            live: NOBODY,
+            since_s: now.since(Time::ZERO).as_secs() as u32,
+            kind,
+            have: false,
+            checking: false,
+            wait: Wait::None,
+        }
+    }
+
+    /// What it is.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind.unwrap_or_default()
+    }
+
     /// The peer of the live request.
     pub(super) fn live(&self) -> Option<PeerId> {
         (self.live != NOBODY).then_some(PeerId(self.live))
@@ -84,17 +105,10 @@ impl Item {
 /// All keys that are known.
 #[derive(Debug)]
 pub(super) struct Items {
-    slots: Vec<Slot>,
+    slots: Vec<Item>,
     free: Vec<u32>,
     table: HashTable<u32>,
     hasher: FixedState,
-}
-
-#[derive(Debug)]
-enum Slot {
-    Used(Item),
-    /// The generation of the next one.
-    Free(u32),
 }
 
 impl Items {
@@ -113,59 +127,31 @@ impl Items {
     }
 
     pub(super) fn find(&self, key: &TxKey) -> Option<ItemId> {
-        let is_it = |slot: &u32| matches!(&self.slots[*slot as usize], Slot::Used(item) if item.key == *key);
+        let is_it = |slot: &u32| self.slots[*slot as usize].key == *key;
         let slot = *self.table.find(self.hasher.hash_one(key), is_it)?;
-        let generation = self.slot(slot)?.generation;
-        Some(ItemId { slot, generation })
-    }
-
-    fn slot(&self, slot: u32) -> Option<&Item> {
-        match self.slots.get(slot as usize)? {
-            Slot::Used(item) => Some(item),
-            Slot::Free(_) => None,
-        }
+        Some(ItemId { slot, generation: self.slots[slot as usize].generation })
     }
 
     /// Takes a key that [`find`](Self::find) did not find.
     pub(super) fn insert(&mut self, key: TxKey, kind: Kind, now: Time) -> ItemId {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        let generation = match self.slots.get(slot as usize) {
-            Some(Slot::Free(generation)) => *generation,
-            _ => 0,
-        };
-        let item = Item {
-            key,
-            seen: PeerSet::default(),
-            generation,
-            live: NOBODY,
-            since_s: now.since(Time::ZERO).as_secs() as u32,
-            kind,
-            have: false,
-            checking: false,
-            wait: Wait::None,
-        };
+        let generation = self.slots.get(slot as usize).map_or(0, |free| free.generation);
+        let item = Item::new(key, Some(kind), generation, now);
         match self.slots.get_mut(slot as usize) {
-            Some(place) => *place = Slot::Used(item),
-            None => self.slots.push(Slot::Used(item)),
+            Some(place) => *place = item,
+            None => self.slots.push(item),
         }
         let Self { slots, table, hasher, .. } = self;
-        let rehash = |slot: &u32| match &slots[*slot as usize] {
-            Slot::Used(item) => hasher.hash_one(item.key),
-            Slot::Free(_) => 0,
-        };
-        table.insert_unique(hasher.hash_one(key), slot, rehash);
+        table.insert_unique(hasher.hash_one(key), slot, |slot| hasher.hash_one(slots[*slot as usize].key));
         ItemId { slot, generation }
     }
 
     pub(super) fn get(&self, id: ItemId) -> Option<&Item> {
-        self.slot(id.slot).filter(|item| item.generation == id.generation)
+        self.slots.get(id.slot as usize).filter(|item| item.generation == id.generation)
     }
 
     pub(super) fn get_mut(&mut self, id: ItemId) -> Option<&mut Item> {
-        match self.slots.get_mut(id.slot as usize)? {
-            Slot::Used(item) if item.generation == id.generation => Some(item),
-            _ => None,
-        }
+        self.slots.get_mut(id.slot as usize).filter(|item| item.generation == id.generation)
     }
 
     pub(super) fn remove(&mut self, id: ItemId) -> Option<Item> {
@@ -173,18 +159,15 @@ impl Items {
         let found = self.table.find_entry(self.hasher.hash_one(key), |slot| *slot == id.slot);
         found.ok()?.remove();
         self.free.push(id.slot);
-        let freed = Slot::Free(id.generation.wrapping_add(1));
-        match std::mem::replace(&mut self.slots[id.slot as usize], freed) {
-            Slot::Used(item) => Some(item),
-            Slot::Free(_) => None,
-        }
+        let freed = Item::new(key, None, id.generation.wrapping_add(1), Time::ZERO);
+        Some(std::mem::replace(&mut self.slots[id.slot as usize], freed))
     }
 
     /// All of them, in no meaningful but always the same order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ItemId, &Item)> {
-        self.slots.iter().enumerate().filter_map(|(slot, place)| match place {
-            Slot::Used(item) => Some((ItemId { slot: slot as u32, generation: item.generation }, item)),
-            Slot::Free(_) => None,
+        self.slots.iter().enumerate().filter(|(_, item)| item.kind.is_some()).map(|(slot, item)| {
+            let id = ItemId { slot: slot as u32, generation: item.generation };
+            (id, item)
         })
     }
 }

@@ -139,7 +139,7 @@ impl<A: Application> Cat<A> {
         let now = cx.now();
         self.forget_stale(now);
         let ttl = self.config.limits.seen_ttl;
-        let is_transient = |item: &Item| item.kind != Kind::Transaction || !item.is_here();
+        let is_transient = |item: &Item| item.kind() != Kind::Transaction || !item.is_here();
         let is_old = |item: &Item| item.since() + ttl <= now && item.live().is_none();
         let mut old = Vec::new();
         let mut oldest = None;

@@ -102,7 +102,7 @@ impl FrameKind {
     /// The kind of a frame.
     pub const fn of(frame: &CatFrame) -> Self {
         match frame {
-            CatFrame::Txs(_) => Self::Txs,
+            CatFrame::Tx(_) | CatFrame::Txs(_) => Self::Txs,
             CatFrame::SeenTx(_) => Self::SeenTx,
             CatFrame::WantTx(_) => Self::WantTx,
             CatFrame::SeenKeys(_) => Self::SeenKeys,

@@ -11,7 +11,7 @@ use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour};
 use crate::Transaction;
 use crate::config::{Jitter, Recipients};
 use crate::pool::{Application, Cause, Refusal};
-use crate::wire::{Bodies, CatFrame, Kind};
+use crate::wire::{CatFrame, Kind};
 
 /// A receiver that sleeps, where one goroutine receives for all peers.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl<A: Application> Cat<A> {
             return;
         };
         let negotiated = match &frame {
-            CatFrame::Txs(_) => true,
+            CatFrame::Tx(_) | CatFrame::Txs(_) => true,
             CatFrame::SeenTx(_) | CatFrame::WantTx(_) => state.protocol.has_state(),
             _ => state.protocol.is_extended(),
         };
@@ -67,15 +67,15 @@ impl<A: Application> Cat<A> {
     }
 
     fn take_frame(&mut self, peer: PeerId, frame: CatFrame, cx: &mut Cx<'_>) {
-        match frame {
-            CatFrame::Txs(bodies) => self.on_txs(peer, &bodies, cx),
-            CatFrame::SeenTx(seen) => self.on_seen_tx(peer, &seen, cx),
-            CatFrame::WantTx(key) => self.on_want(peer, &key, cx),
-            CatFrame::SeenKeys(seen) => self.on_seen_keys(peer, &seen, cx),
-            CatFrame::WantKeys(keys) => self.on_want_keys(peer, &keys, cx),
-            CatFrame::NotFound(keys) => self.on_not_found(peer, &keys, cx),
-            CatFrame::Bundle(bundle) => self.on_bundle(peer, &bundle, cx),
-            CatFrame::CompactBlock(block) => self.on_block(peer, &block, cx),
+        match &frame {
+            CatFrame::Tx(_) | CatFrame::Txs(_) => self.on_txs(peer, frame.bodies(), cx),
+            CatFrame::SeenTx(seen) => self.on_seen_tx(peer, seen, cx),
+            CatFrame::WantTx(key) => self.on_want(peer, key, cx),
+            CatFrame::SeenKeys(seen) => self.on_seen_keys(peer, seen, cx),
+            CatFrame::WantKeys(keys) => self.on_want_keys(peer, keys, cx),
+            CatFrame::NotFound(keys) => self.on_not_found(peer, keys, cx),
+            CatFrame::Bundle(bundle) => self.on_bundle(peer, bundle, cx),
+            CatFrame::CompactBlock(block) => self.on_block(peer, block, cx),
         }
     }
 
@@ -126,7 +126,7 @@ impl<A: Application> Cat<A> {
         if rest.is_empty() {
             return;
         }
-        let frame = CatFrame::Txs(Bodies::from(rest.to_vec()));
+        let frame = CatFrame::txs(rest.to_vec());
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.waiting_bytes += frame.encoded_len();
         if self.receiver.asleep {
@@ -138,8 +138,7 @@ impl<A: Application> Cat<A> {
 
     // ---- bodies ----
 
-    fn on_txs(&mut self, peer: PeerId, bodies: &Bodies, cx: &mut Cx<'_>) {
-        let txs = bodies.as_slice();
+    fn on_txs(&mut self, peer: PeerId, txs: &[Transaction], cx: &mut Cx<'_>) {
         let is_strict = self.config.sequences.is_some();
         if txs.is_empty() {
             self.metrics.ignore(Ignored::EmptyTxs);

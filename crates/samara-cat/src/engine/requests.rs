@@ -89,7 +89,7 @@ impl<A: Application> Cat<A> {
                 let keys: KeyList =
                     chunk.iter().filter_map(|(id, _)| Some(self.items.get(*id)?.key)).collect();
                 let taken =
-                    self.owe(peer, self.config.sending.map.requests, CatFrame::WantKeys(keys), None, cx);
+                    self.owe(peer, self.config.sending.map.requests, CatFrame::want_keys(keys), None, cx);
                 chunk.iter().for_each(|(id, serial)| self.requested(*id, *serial, peer, taken, false, cx));
             }
         } else {
@@ -103,7 +103,7 @@ impl<A: Application> Cat<A> {
     /// Owes a request for one item.
     pub(super) fn owe_want(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) -> bool {
         let Some(item) = self.items.get(id) else { return false };
-        let frame = CatFrame::WantTx(item.key);
+        let frame = CatFrame::want(item.key);
         self.owe(peer, self.config.sending.map.requests, frame, None, cx)
     }
 

@@ -14,7 +14,7 @@ use crate::wire::{KeyList, Kind, PushedBy, SeenKeys, SeenTx};
 
 impl<A: Application> Cat<A> {
     pub(super) fn on_seen_tx(&mut self, peer: PeerId, seen: &SeenTx, cx: &mut Cx<'_>) {
-        let details = seen.details.as_deref();
+        let details = seen.details.as_ref();
         let signer = details.and_then(|details| details.signer.as_ref());
         if self.config.sequences.is_some()
             && signer.is_none()

@@ -58,7 +58,7 @@ impl<A: Application> Cat<A> {
     fn content_of(&self, key: &TxKey) -> Option<(ItemId, CatFrame)> {
         let id = self.items.find(key)?;
         let item = self.items.get(id).filter(|item| item.have)?;
-        let frame = match item.kind {
+        let frame = match item.kind() {
             Kind::Transaction => CatFrame::tx(self.pool.get(key)?.clone()),
             Kind::Bundle => CatFrame::Bundle(Arc::new(self.bundle_of(id)?)),
             Kind::Block => CatFrame::CompactBlock(self.blocks.get(id)?),
@@ -96,7 +96,7 @@ impl<A: Application> Cat<A> {
     fn deny(&mut self, peer: PeerId, keys: &[TxKey], cx: &mut Cx<'_>) {
         let understands = self.peers.get(peer).is_some_and(|peer| peer.protocol.is_extended());
         if self.config.not_found && understands {
-            let frame = CatFrame::NotFound(keys.iter().copied().collect());
+            let frame = CatFrame::not_found(keys.iter().copied().collect());
             self.owe(peer, self.config.sending.map.announcements, frame, None, cx);
         }
     }

@@ -67,10 +67,10 @@ fn read_kind(
     match number {
         field::TXS => read_txs(&mut body, limits, make),
         field::SEEN_TX => read_seen(&mut body, limits),
-        field::WANT_TX => read_key(&mut body, "want_tx.tx_key").map(CatFrame::WantTx),
+        field::WANT_TX => read_key(&mut body, "want_tx.tx_key").map(CatFrame::want),
         field::SEEN_KEYS => read_seen_keys(&mut body),
-        field::WANT_KEYS => read_keys(&mut body, "want.keys").map(CatFrame::WantKeys),
-        field::NOT_FOUND => read_keys(&mut body, "missing.keys").map(CatFrame::NotFound),
+        field::WANT_KEYS => read_keys(&mut body, "want.keys").map(CatFrame::want_keys),
+        field::NOT_FOUND => read_keys(&mut body, "missing.keys").map(CatFrame::not_found),
         field::BUNDLE => read_bundle(&mut body, limits, make),
         _ => read_block(&mut body, limits),
     }
@@ -90,7 +90,7 @@ fn read_txs(
             skip(body, head)?;
         }
     }
-    Ok(CatFrame::Txs(txs.into()))
+    Ok(CatFrame::txs(txs))
 }
 
 fn read_seen(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
@@ -109,8 +109,8 @@ fn read_seen(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireErr
         }
     }
     let key = key.ok_or_else(|| no_key("seen_tx.tx_key", start))?;
-    let details = (details != SeenDetails::default()).then(|| Arc::new(details));
-    Ok(CatFrame::SeenTx(SeenTx { key, details }))
+    let details = (details != SeenDetails::default()).then_some(details);
+    Ok(SeenTx { key, details }.into())
 }
 
 fn read_from(body: &mut Reader<'_>, head: Head, limits: &Limits) -> Result<Arc<str>, WireError> {
@@ -135,7 +135,7 @@ fn read_seen_keys(body: &mut Reader<'_>) -> Result<CatFrame, WireError> {
             _ => skip(body, head)?,
         }
     }
-    Ok(CatFrame::SeenKeys(SeenKeys { keys: KeyList::new(keys), kind, pushed_by }))
+    Ok(SeenKeys { keys: KeyList::new(keys), kind, pushed_by }.into())
 }
 
 fn read_keys(body: &mut Reader<'_>, path: &'static str) -> Result<KeyList, WireError> {

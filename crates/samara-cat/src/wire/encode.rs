@@ -32,8 +32,9 @@ pub(super) fn encoded_len(frame: &CatFrame) -> usize {
 
 fn body_len(frame: &CatFrame) -> usize {
     match frame {
-        CatFrame::Txs(bodies) => bodies.as_slice().iter().map(|tx| nested(tx.len())).sum(),
-        CatFrame::SeenTx(seen) => KEY_FIELD + seen.details.as_deref().map_or(0, details_len),
+        CatFrame::Tx(tx) => nested(tx.len()),
+        CatFrame::Txs(txs) => txs.iter().map(|tx| nested(tx.len())).sum(),
+        CatFrame::SeenTx(seen) => KEY_FIELD + seen.details.as_ref().map_or(0, details_len),
         CatFrame::WantTx(_) => KEY_FIELD,
         CatFrame::SeenKeys(seen) => {
             let pushed_by = if seen.pushed_by.is_some() { TAG + 8 } else { 0 };
@@ -78,7 +79,7 @@ pub(super) const fn kind_number(kind: Kind) -> u64 {
 /// If `out` is full: it needs [`encoded_len`](samara_engine::Frame::encoded_len) bytes. A `Vec` grows.
 pub fn encode(frame: &CatFrame, out: &mut impl BufMut) {
     let number = match frame {
-        CatFrame::Txs(_) => field::TXS,
+        CatFrame::Tx(_) | CatFrame::Txs(_) => field::TXS,
         CatFrame::SeenTx(_) => field::SEEN_TX,
         CatFrame::WantTx(_) => field::WANT_TX,
         CatFrame::SeenKeys(_) => field::SEEN_KEYS,
@@ -89,7 +90,8 @@ pub fn encode(frame: &CatFrame, out: &mut impl BufMut) {
     };
     put_head(out, number, body_len(frame));
     match frame {
-        CatFrame::Txs(bodies) => bodies.as_slice().iter().for_each(|tx| put_bytes(out, 1, tx.bytes())),
+        CatFrame::Tx(tx) => put_bytes(out, 1, tx.bytes()),
+        CatFrame::Txs(txs) => txs.iter().for_each(|tx| put_bytes(out, 1, tx.bytes())),
         CatFrame::SeenTx(seen) => put_seen(out, seen),
         CatFrame::WantTx(key) => put_bytes(out, 1, key.as_bytes()),
         CatFrame::SeenKeys(seen) => put_seen_keys(out, seen),
@@ -101,7 +103,7 @@ pub fn encode(frame: &CatFrame, out: &mut impl BufMut) {
 
 fn put_seen(out: &mut impl BufMut, seen: &SeenTx) {
     put_bytes(out, 1, seen.key.as_bytes());
-    let Some(details) = seen.details.as_deref() else { return };
+    let Some(details) = seen.details.as_ref() else { return };
     if let Some(from) = details.from.as_deref() {
         put_bytes(out, 2, from.as_bytes());
     }

@@ -8,62 +8,27 @@ use super::{KeyList, encode};
 use crate::pool::Signer;
 use crate::{Transaction, TxKey};
 
-/// A frame. Cheap to clone: what is large is shared.
+/// A frame: two words, and cheap to clone. What it says is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatFrame {
-    /// Transactions in full (`Txs`).
-    Txs(Bodies),
+    /// A transaction in full (`Txs` with one).
+    Tx(Transaction),
+    /// None, or several in full (`Txs`); see [`CatFrame::txs`].
+    Txs(Arc<Vec<Transaction>>),
     /// The sender has a transaction (`SeenTx`).
-    SeenTx(SeenTx),
+    SeenTx(Arc<SeenTx>),
     /// The sender wants a transaction (`WantTx`).
-    WantTx(TxKey),
+    WantTx(Arc<TxKey>),
     /// The sender has all of these (extension).
-    SeenKeys(SeenKeys),
+    SeenKeys(Arc<SeenKeys>),
     /// The sender wants all of these (extension).
-    WantKeys(KeyList),
+    WantKeys(Arc<KeyList>),
     /// The sender was asked for these, and does not have them (extension).
-    NotFound(KeyList),
+    NotFound(Arc<KeyList>),
     /// The transactions that go by one key together (extension).
     Bundle(Arc<Bundle>),
     /// The transactions of a proposed block, by their keys (extension).
     CompactBlock(Arc<CompactBlock>),
-}
-
-/// Transactions in full: nearly always one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bodies {
-    /// One.
-    One(Transaction),
-    /// None, or several.
-    Many(Arc<[Transaction]>),
-}
-
-impl Bodies {
-    /// The transactions.
-    pub fn as_slice(&self) -> &[Transaction] {
-        match self {
-            Self::One(tx) => std::slice::from_ref(tx),
-            Self::Many(txs) => txs,
-        }
-    }
-}
-
-impl From<Transaction> for Bodies {
-    fn from(tx: Transaction) -> Self {
-        Self::One(tx)
-    }
-}
-
-impl From<Vec<Transaction>> for Bodies {
-    fn from(mut txs: Vec<Transaction>) -> Self {
-        match (txs.len(), txs.pop()) {
-            (1, Some(tx)) => Self::One(tx),
-            (_, last) => {
-                txs.extend(last);
-                Self::Many(txs.into())
-            }
-        }
-    }
 }
 
 /// The announcement of one transaction.
@@ -72,7 +37,7 @@ pub struct SeenTx {
     /// Which.
     pub key: TxKey,
     /// What some generations add.
-    pub details: Option<Arc<SeenDetails>>,
+    pub details: Option<SeenDetails>,
 }
 
 /// What some generations add to an announcement.
@@ -202,9 +167,8 @@ impl Frame for CatFrame {
 
     fn payload_len(&self) -> usize {
         match self {
-            Self::Txs(bodies) => bodies.as_slice().iter().map(Transaction::len).sum(),
             Self::Bundle(bundle) => bundle.members.iter().map(|member| body_of(member).len()).sum(),
-            _ => 0,
+            _ => self.bodies().iter().map(Transaction::len).sum(),
         }
     }
 }
@@ -212,17 +176,64 @@ impl Frame for CatFrame {
 impl CatFrame {
     /// A frame with one transaction.
     pub fn tx(tx: Transaction) -> Self {
-        Self::Txs(Bodies::One(tx))
+        Self::Tx(tx)
+    }
+
+    /// A frame with transactions: nearly always one.
+    pub fn txs(mut txs: Vec<Transaction>) -> Self {
+        match (txs.len(), txs.pop()) {
+            (1, Some(tx)) => Self::Tx(tx),
+            (_, last) => {
+                txs.extend(last);
+                Self::Txs(Arc::new(txs))
+            }
+        }
+    }
+
+    /// The transactions of a frame that has them one by one.
+    pub fn bodies(&self) -> &[Transaction] {
+        match self {
+            Self::Tx(tx) => std::slice::from_ref(tx),
+            Self::Txs(txs) => txs,
+            _ => &[],
+        }
     }
 
     /// The announcement of one transaction, as merged.
     pub fn seen(key: TxKey) -> Self {
-        Self::SeenTx(key.into())
+        SeenTx::from(key).into()
+    }
+
+    /// The request for one transaction.
+    pub fn want(key: TxKey) -> Self {
+        Self::WantTx(Arc::new(key))
+    }
+
+    /// The request for several transactions.
+    pub fn want_keys(keys: KeyList) -> Self {
+        Self::WantKeys(Arc::new(keys))
+    }
+
+    /// The answer that these are not here.
+    pub fn not_found(keys: KeyList) -> Self {
+        Self::NotFound(Arc::new(keys))
     }
 
     /// Whether it is one of our extensions.
     pub const fn is_extension(&self) -> bool {
-        !matches!(self, Self::Txs(_) | Self::SeenTx(_) | Self::WantTx(_))
+        !matches!(self, Self::Tx(_) | Self::Txs(_) | Self::SeenTx(_) | Self::WantTx(_))
+    }
+}
+
+impl From<SeenTx> for CatFrame {
+    fn from(seen: SeenTx) -> Self {
+        Self::SeenTx(Arc::new(seen))
+    }
+}
+
+impl From<SeenKeys> for CatFrame {
+    fn from(seen: SeenKeys) -> Self {
+        Self::SeenKeys(Arc::new(seen))
     }
 }
 
@@ -233,8 +244,8 @@ fn body_of(member: &Member) -> &[u8] {
     }
 }
 
-/// The largest frame must be small: the simulator holds millions of them.
-const _: () = assert!(size_of::<CatFrame>() <= 48);
+/// Frames pass through many queues, and the simulator holds millions of them: with two words each they move in registers.
+const _: () = assert!(size_of::<CatFrame>() == 16);
 
 /// For [`Signer`] from the wire.
 pub(super) fn signer(bytes: &[u8]) -> Option<Signer> {

@@ -39,9 +39,7 @@ mod limits;
 
 pub use decode::{decode, decode_with};
 pub use encode::encode;
-pub use frame::{
-    Bodies, Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
-};
+pub use frame::{Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx};
 pub use keys::KeyList;
 pub use limits::Limits;
 pub use samara_protobuf::{WireError, WireErrorKind};

@@ -109,7 +109,7 @@ impl Node {
     /// The keys that a peer is asked for by what is owed to it.
     pub fn wants(&mut self, peer: u32) -> Vec<TxKey> {
         let keys = |frame| match frame {
-            CatFrame::WantTx(key) => vec![key],
+            CatFrame::WantTx(key) => vec![*key],
             CatFrame::WantKeys(keys) => keys.iter().copied().collect(),
             _ => Vec::new(),
         };
@@ -128,10 +128,7 @@ impl Node {
 
     /// The keys of the transactions that are owed to a peer.
     pub fn bodies(&mut self, peer: u32) -> Vec<TxKey> {
-        let keys = |frame| match frame {
-            CatFrame::Txs(bodies) => bodies.as_slice().iter().map(Transaction::key).collect(),
-            _ => Vec::new(),
-        };
+        let keys = |frame: CatFrame| frame.bodies().iter().map(Transaction::key).collect::<Vec<_>>();
         self.take(peer).into_iter().flat_map(keys).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use samara_cat::CatFrame;
-use samara_cat::wire::{Bodies, Limits, WireErrorKind, decode};
+use samara_cat::wire::{Limits, WireErrorKind, decode};
 
 use crate::decoded;
 
@@ -56,7 +56,7 @@ fn broken_protobuf() {
 /// `TestLegacyReactorReceiveBasic`: a message without transactions is read, and harms nobody.
 #[test]
 fn empty_txs_are_read() {
-    assert_eq!(decoded(&[0x0a, 0]).unwrap(), CatFrame::Txs(Bodies::from(Vec::new())));
+    assert_eq!(decoded(&[0x0a, 0]).unwrap(), CatFrame::txs(Vec::new()));
 }
 
 #[test]

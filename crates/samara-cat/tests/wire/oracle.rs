@@ -50,12 +50,13 @@ struct Envelope {
 fn model(frame: &CatFrame) -> Option<Envelope> {
     let bytes = |key: &TxKey| key.as_bytes().to_vec();
     let sum = match frame {
-        CatFrame::Txs(bodies) => {
-            Sum::Txs(Txs { txs: bodies.as_slice().iter().map(|tx| tx.bytes().to_vec()).collect() })
+        CatFrame::Tx(_) | CatFrame::Txs(_) => {
+            Sum::Txs(Txs { txs: frame.bodies().iter().map(|tx| tx.bytes().to_vec()).collect() })
         }
         CatFrame::WantTx(key) => Sum::Want(Want { tx_key: bytes(key) }),
-        CatFrame::SeenTx(SeenTx { key, details }) => {
-            let details = details.as_deref().cloned().unwrap_or_default();
+        CatFrame::SeenTx(seen) => {
+            let SeenTx { key, details } = &**seen;
+            let details = details.clone().unwrap_or_default();
             if details.from.is_some() {
                 return None;
             }

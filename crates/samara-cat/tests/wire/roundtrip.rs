@@ -7,8 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use samara_cat::pool::Signer;
 use samara_cat::wire::{
-    Bodies, Bundle, CompactBlock, KeyList, Kind, Limits, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
-    decode,
+    Bundle, CompactBlock, KeyList, Kind, Limits, Member, PushedBy, SeenDetails, SeenKeys, SeenTx, decode,
 };
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::Frame;
@@ -49,20 +48,20 @@ pub(crate) fn frame() -> impl Strategy<Value = CatFrame> {
     let kind = prop_oneof![Just(Kind::Transaction), Just(Kind::Bundle), Just(Kind::Block)];
     let seen = (key(), proptest::option::of(details())).prop_map(|(key, details)| {
         let details = details.filter(|details| *details != SeenDetails::default());
-        CatFrame::SeenTx(SeenTx { key, details: details.map(Arc::new) })
+        CatFrame::from(SeenTx { key, details })
     });
     let seen_keys = (keys(), kind, proptest::option::of(any::<u64>())).prop_map(|(keys, kind, pushed_by)| {
-        CatFrame::SeenKeys(SeenKeys { keys, kind, pushed_by: pushed_by.map(PushedBy) })
+        CatFrame::from(SeenKeys { keys, kind, pushed_by: pushed_by.map(PushedBy) })
     });
     let block = (any::<u64>(), vec(key(), 0..20))
         .prop_map(|(height, keys)| CatFrame::CompactBlock(Arc::new(CompactBlock::new(height, keys))));
     prop_oneof![
-        vec(transaction(), 0..4).prop_map(|txs| CatFrame::Txs(Bodies::from(txs))),
+        vec(transaction(), 0..4).prop_map(CatFrame::txs),
         seen,
-        key().prop_map(CatFrame::WantTx),
+        key().prop_map(CatFrame::want),
         seen_keys,
-        keys().prop_map(CatFrame::WantKeys),
-        keys().prop_map(CatFrame::NotFound),
+        keys().prop_map(CatFrame::want_keys),
+        keys().prop_map(CatFrame::not_found),
         vec(member(), 0..6).prop_map(|members| CatFrame::Bundle(Arc::new(Bundle::new(members)))),
         block,
     ]

@@ -29,7 +29,7 @@ fn test_mempool_vectors() {
 fn announcements_and_requests_have_36_bytes() {
     let key = TxKey::new([0xab; 32]);
     check(&CatFrame::seen(key), &format!("12220a20{}", "ab".repeat(32)));
-    check(&CatFrame::WantTx(key), &format!("1a220a20{}", "ab".repeat(32)));
+    check(&CatFrame::want(key), &format!("1a220a20{}", "ab".repeat(32)));
     assert_eq!(CatFrame::seen(key).encoded_len(), 36);
 }
 
@@ -38,7 +38,7 @@ fn from_adds_42_bytes() {
     let key = TxKey::new([1; 32]);
     let from = |text: &str| {
         let details = SeenDetails { from: Some(text.into()), ..SeenDetails::default() };
-        CatFrame::SeenTx(SeenTx { key, details: Some(Arc::new(details)) })
+        CatFrame::from(SeenTx { key, details: Some(details) })
     };
     check(&from(&"f".repeat(40)), &format!("124c0a20{}1228{}", "01".repeat(32), "66".repeat(40)));
     assert_eq!(from(&"f".repeat(40)).encoded_len(), 36 + 42);
@@ -49,7 +49,7 @@ fn from_adds_42_bytes() {
 #[test]
 fn signer_and_sequence() {
     let details = SeenDetails { from: None, sequence: 300, signer: Some(Signer::new(&[7; 20])) };
-    let frame = CatFrame::SeenTx(SeenTx { key: TxKey::new([1; 32]), details: Some(Arc::new(details)) });
+    let frame = CatFrame::from(SeenTx { key: TxKey::new([1; 32]), details: Some(details) });
     check(&frame, &format!("123b0a20{}10ac021a14{}", "01".repeat(32), "07".repeat(20)));
 }
 
@@ -57,10 +57,10 @@ fn signer_and_sequence() {
 fn extensions() {
     let keys: KeyList = [TxKey::new([1; 32]), TxKey::new([2; 32])].into_iter().collect();
     let both = format!("0a40{}{}", "01".repeat(32), "02".repeat(32));
-    check(&CatFrame::WantKeys(keys.clone()), &format!("5a42{both}"));
-    check(&CatFrame::NotFound(keys.clone()), &format!("6242{both}"));
+    check(&CatFrame::want_keys(keys.clone()), &format!("5a42{both}"));
+    check(&CatFrame::not_found(keys.clone()), &format!("6242{both}"));
     let seen = SeenKeys { keys, kind: Kind::Bundle, pushed_by: Some(PushedBy(0x0102)) };
-    check(&CatFrame::SeenKeys(seen), &format!("524d{both}1001190201000000000000"));
+    check(&seen.into(), &format!("524d{both}1001190201000000000000"));
     let bundle = Bundle::new(vec![Member::Full(Transaction::new(vec![9])), Member::Key(TxKey::new([3; 32]))]);
     check(&CatFrame::Bundle(Arc::new(bundle)), &format!("6a290a030a01090a221220{}", "03".repeat(32)));
     let block = CompactBlock::new(5, vec![TxKey::new([4; 32])]);

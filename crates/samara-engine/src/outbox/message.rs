@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::order::{Batch, Key, Rounds, position};
 use super::policy::{Orders, PendingCopy};
-use super::queue::NONE;
+use super::queue::{Entry, NONE};
 use super::{Dispatch, FeedbackSource, Progress};
 use crate::{MessageKey, PeerId, Time};
 
@@ -121,12 +121,9 @@ impl<F> Store<F> {
         self.by_message.get(&message).copied()
     }
 
-    pub(super) fn is_live(&self, slot: u32, serial: u64) -> bool {
-        self.copies.get(slot as usize).is_some_and(|copy| copy.serial == serial)
-    }
-
-    pub(super) fn current_key(&self, slot: u32, serial: u64) -> Option<Key> {
-        self.copies.get(slot as usize).filter(|copy| copy.serial == serial).map(|copy| self.key(slot, copy))
+    /// The copy that an entry stands for, unless it is gone.
+    pub(super) fn live(&self, entry: &Entry) -> Option<&Pending<F>> {
+        self.copies.get(entry.slot as usize).filter(|copy| copy.serial == entry.serial)
     }
 
     pub(super) fn key(&self, slot: u32, copy: &Pending<F>) -> Key {

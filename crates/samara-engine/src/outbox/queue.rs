@@ -38,23 +38,35 @@ impl LaneQueue {
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        self.heap.push(Reverse(entry));
+        if self.heap.is_empty() {
+            // Most queues have one copy. Nothing is to be compared, and `BinaryHeap::push` would read the entry again at
+            // once: by other words than it was written, which waits for every write before it.
+            let mut entries = std::mem::take(&mut self.heap).into_vec();
+            entries.push(Reverse(entry));
+            self.heap = entries.into();
+        } else {
+            self.heap.push(Reverse(entry));
+        }
     }
 
     /// The first copy that may leave, with its key brought up to date.
     pub(super) fn first<F>(&mut self, store: &Store<F>) -> Option<Entry> {
         while let Some(mut top) = self.heap.peek_mut() {
             let entry = top.0;
-            match store.current_key(entry.slot, entry.serial) {
-                None => {
-                    PeekMut::pop(top);
-                }
-                Some(key) if key == entry.key => return Some(entry),
-                Some(key) => {
-                    debug_assert!(key > entry.key, "the key of a pending copy decreased");
-                    top.0.key = key;
-                }
+            let Some(copy) = store.live(&entry) else {
+                PeekMut::pop(top);
+                continue;
+            };
+            // A copy that was owed alone stays where it is.
+            if copy.batch == NONE {
+                return Some(entry);
             }
+            let key = store.key(entry.slot, copy);
+            if key == entry.key {
+                return Some(entry);
+            }
+            debug_assert!(key > entry.key, "the key of a pending copy decreased");
+            top.0.key = key;
         }
         None
     }
@@ -63,7 +75,7 @@ impl LaneQueue {
     pub(super) fn rekey<F>(&mut self, store: &Store<F>) {
         let entries = std::mem::take(&mut self.heap).into_vec().into_iter();
         let fresh = entries.filter_map(|Reverse(entry)| {
-            store.current_key(entry.slot, entry.serial).map(|key| Reverse(Entry { key, ..entry }))
+            store.live(&entry).map(|copy| Reverse(Entry { key: store.key(entry.slot, copy), ..entry }))
         });
         self.heap = fresh.collect();
     }
@@ -74,7 +86,7 @@ impl LaneQueue {
             self.heap.clear();
             self.heap.shrink_to(HEAP_KEPT);
         } else if self.heap.len() > 2 * self.copies as usize + 16 {
-            self.heap.retain(|entry| store.is_live(entry.0.slot, entry.0.serial));
+            self.heap.retain(|entry| store.live(&entry.0).is_some());
         }
     }
 }

@@ -127,7 +127,7 @@ async fn ours_ask_theirs_for_what_theirs_announce() {
     asks.has(&BTreeSet::from([key])).await;
     let (from, want) = theirs.received("want_tx").await;
     assert_eq!(from, asks.node.id().to_string());
-    assert_eq!(want, bytes_of(&CatFrame::WantTx(key)));
+    assert_eq!(want, bytes_of(&CatFrame::want(key)));
     let metrics = asks.metrics().await;
     assert_eq!((metrics.requested_txs, metrics.rerequested_txs, metrics.bodies_received), (1, 0, 1));
 }
@@ -144,7 +144,7 @@ async fn ours_ask_somebody_else_after_a_timeout() {
     let key = key_of(&tx);
     liar.announce(&key).await;
     let (_, want) = liar.received("want_tx").await;
-    assert_eq!(want, bytes_of(&CatFrame::WantTx(key)));
+    assert_eq!(want, bytes_of(&CatFrame::want(key)));
     // The honest one has it from elsewhere, and tells: it gets it from a node that ours does not know.
     let source =
         start(128, Preset::CatMerged.config(), Options { peers: vec![honest.address.clone()], ..options() })

@@ -26,13 +26,13 @@ async fn every_message_has_the_bytes_of_celestia_core() {
     let several: Vec<Transaction> =
         (1..40u8).map(|n| Transaction::new(vec![n; 10 * usize::from(n)])).collect();
     let txs: Vec<String> = several.iter().map(|tx| STANDARD.encode(tx.bytes())).collect();
-    frames.push((CatFrame::Txs(several.into()), json!({ "is": "encode", "kind": "txs", "txs": txs })));
-    frames.push((CatFrame::Txs(Vec::new().into()), json!({ "is": "encode", "kind": "txs" })));
+    frames.push((CatFrame::txs(several), json!({ "is": "encode", "kind": "txs", "txs": txs })));
+    frames.push((CatFrame::txs(Vec::new()), json!({ "is": "encode", "kind": "txs" })));
     for number in 0..20u8 {
         let key = TxKey::of(&[number]);
         let data = STANDARD.encode(key.as_bytes());
         frames.push((CatFrame::seen(key), json!({ "is": "encode", "kind": "seen_tx", "data": data })));
-        frames.push((CatFrame::WantTx(key), json!({ "is": "encode", "kind": "want_tx", "data": data })));
+        frames.push((CatFrame::want(key), json!({ "is": "encode", "kind": "want_tx", "data": data })));
     }
     for (frame, question) in frames {
         let theirs = peer.ask(question.clone()).await;

@@ -13,20 +13,19 @@ impl Net {
         let Input::Frame { peer, frame } = input else { return };
         let map = config.sending.map;
         let asked: Vec<TxKey> = match &frame {
-            CatFrame::WantTx(key) => vec![*key],
+            CatFrame::WantTx(key) => vec![**key],
             CatFrame::WantKeys(keys) => keys.iter().copied().collect(),
             _ => Vec::new(),
         };
         match frame {
-            CatFrame::SeenTx(SeenTx { key, .. }) => {
-                heard.insert(key);
+            CatFrame::SeenTx(seen) => {
+                heard.insert(seen.key);
             }
             CatFrame::SeenKeys(seen) => heard.extend(seen.keys.iter().copied()),
-            CatFrame::Txs(txs) => {
-                heard.extend(txs.as_slice().iter().map(Transaction::key));
-                bodies.extend(txs.as_slice().iter().cloned());
+            frame => {
+                heard.extend(frame.bodies().iter().map(Transaction::key));
+                bodies.extend(frame.bodies().iter().cloned());
             }
-            _ => {}
         }
         if *attack == Attack::Garbage {
             for _ in asked {
@@ -57,7 +56,7 @@ impl Net {
                 if extended {
                     let frame = |keys: &[TxKey]| {
                         let keys = KeyList::new(keys.to_vec());
-                        CatFrame::SeenKeys(SeenKeys { keys, kind: Kind::Transaction, pushed_by: None })
+                        SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
                     };
                     keys.chunks(KeyList::MAX).map(frame).collect()
                 } else {
@@ -79,7 +78,7 @@ impl Net {
                     (map.bodies, known.map(CatFrame::tx).collect::<Vec<_>>())
                 }
                 Attack::WantAll => {
-                    (map.requests, heard.iter().take(60).map(|key| CatFrame::WantTx(*key)).collect())
+                    (map.requests, heard.iter().take(60).map(|key| CatFrame::want(*key)).collect())
                 }
             };
             for frame in frames {

@@ -1,7 +1,6 @@
 //! Nodes that do not keep the rules.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use samara_cat::config::{LaneMap, Protocol};
@@ -67,18 +66,18 @@ impl Hostile {
 
     fn receive(&mut self, from: PeerId, frame: &CatFrame, cx: &mut Cx<'_>) {
         match frame {
-            CatFrame::Txs(bodies) => {
-                for tx in bodies.as_slice() {
+            CatFrame::Tx(_) | CatFrame::Txs(_) => {
+                for tx in frame.bodies() {
                     keep(&mut self.bodies, tx.clone());
                     let details = Header::of(tx).map(|header| SeenDetails {
                         from: None,
                         sequence: u64::from(header.sequence),
                         signer: Some(signer(header.signer)),
                     });
-                    self.hear(SeenTx { key: tx.key(), details: details.map(Arc::new) }, cx);
+                    self.hear(SeenTx { key: tx.key(), details }, cx);
                 }
             }
-            CatFrame::SeenTx(seen) => self.hear(seen.clone(), cx),
+            CatFrame::SeenTx(seen) => self.hear(SeenTx::clone(seen), cx),
             CatFrame::SeenKeys(seen) if seen.kind == Kind::Transaction => {
                 seen.keys.iter().for_each(|key| self.hear(SeenTx::from(*key), cx));
             }
@@ -114,7 +113,7 @@ impl Hostile {
             Protocol::Sequenced => seen.clone(),
             Protocol::Cat | Protocol::Extended => SeenTx::from(seen.key),
         };
-        owe(peer, self.lanes.announcements, CatFrame::SeenTx(seen), cx);
+        owe(peer, self.lanes.announcements, seen.into(), cx);
     }
 
     fn answer(&self, to: PeerId, keys: usize, cx: &mut Cx<'_>) {
@@ -139,7 +138,7 @@ impl Hostile {
             Adversary::Greedy => {
                 let at = cx.rng().index(self.heard.len().max(1));
                 if let Some(seen) = self.heard.get(at).filter(|_| protocol != Protocol::Flood) {
-                    owe(peer, self.lanes.requests, CatFrame::WantTx(seen.key), cx);
+                    owe(peer, self.lanes.requests, CatFrame::want(seen.key), cx);
                 }
             }
             Adversary::Announcer => {
@@ -152,7 +151,7 @@ impl Hostile {
                     sequence: 0,
                     signer: Some(signer(cx.rng().below(1 << 32) as u32)),
                 };
-                let seen = SeenTx { key: TxKey::new(name), details: Some(Arc::new(details)) };
+                let seen = SeenTx { key: TxKey::new(name), details: Some(details) };
                 self.announce(peer, protocol, &seen, cx);
             }
         }
