@@ -80,16 +80,24 @@ impl<A: Application> Cat<A> {
 
     /// Tells all peers that the configuration names of one item, at once.
     fn tell_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
-        let Some(frames) = self.frames_for(id, pushed_by) else { return };
         if let Announce::Sticky { peers, persistent } = self.config.announce {
-            self.tell_sticky(id, &frames, peers, persistent, cx);
+            if let Some(frames) = self.frames_for(id, pushed_by) {
+                self.tell_sticky(id, &frames, peers, persistent, cx);
+            }
             return;
         }
+        // Often nobody is left to be told.
+        let mut frames = None;
         for place in 0..self.peers.len() {
             let Some(peer) = self.peers.nth(place) else { continue };
-            if self.is_to_be_told(id, peer) {
-                self.tell(id, peer, &frames, cx);
+            if !self.is_to_be_told(id, peer) {
+                continue;
             }
+            if frames.is_none() {
+                frames = self.frames_for(id, pushed_by);
+            }
+            let Some(frames) = &frames else { return };
+            self.tell(id, peer, frames, cx);
         }
     }
 

@@ -49,6 +49,15 @@ pub(super) struct Pending<F> {
     pub(super) held: bool,
 }
 
+impl<F> Pending<F> {
+    /// The key of a copy that was owed by itself: it never changes.
+    #[inline]
+    fn key_alone(&self) -> Key {
+        let (at, position) = (self.owed_at.as_nanos(), u64::from(self.place));
+        Key { at, round: 0, origin: self.origin, tier: 0, position, preference: 0 }
+    }
+}
+
 /// Whom a staggered message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
@@ -93,8 +102,8 @@ pub(super) struct Store<F> {
 }
 
 /// Room for so many copies is kept by an outbox that owes nothing: with a thousand outboxes in one process, the memory of
-/// their busiest moments adds up.
-const KEPT_WHEN_IDLE: usize = 16;
+/// their busiest moments adds up. Something small for each of some twenty peers needs no memory anew.
+const KEPT_WHEN_IDLE: usize = 32;
 
 impl<F> Store<F> {
     pub(super) fn new(dispatch: Dispatch, patience: Vec<u64>) -> Self {
@@ -126,12 +135,16 @@ impl<F> Store<F> {
         self.copies.get(entry.slot as usize).filter(|copy| copy.serial == entry.serial)
     }
 
+    #[inline]
     pub(super) fn key(&self, slot: u32, copy: &Pending<F>) -> Key {
+        match self.batches.get(copy.batch as usize) {
+            Some(batch) => self.key_in_batch(slot, copy, batch),
+            None => copy.key_alone(),
+        }
+    }
+
+    fn key_in_batch(&self, slot: u32, copy: &Pending<F>, batch: &Batch) -> Key {
         let at = copy.owed_at.as_nanos();
-        let Some(batch) = self.batches.get(copy.batch as usize) else {
-            let position = u64::from(copy.place);
-            return Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 };
-        };
         if batch.rounds == Rounds::Custom
             && let Some(key) = self.orders.as_ref().and_then(|orders| orders.key(slot))
         {
@@ -214,6 +227,7 @@ impl<F> Store<F> {
     }
 
     /// Takes a copy out of its slot and of its message's list, but leaves the group and the batch.
+    #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Pending<F> {
         let copy = self.copies.remove(slot as usize);
         if copy.group != NONE {

@@ -37,6 +37,7 @@ impl LaneQueue {
         Self { heap: BinaryHeap::new(), head: NONE, tail: NONE, copies: 0, active: NONE, bytes: 0 }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         if self.heap.is_empty() {
             // Most queues have one copy. Nothing is to be compared, and `BinaryHeap::push` would read the entry again at
@@ -57,7 +58,7 @@ impl LaneQueue {
                 PeekMut::pop(top);
                 continue;
             };
-            // A copy that was owed alone stays where it is.
+            // A copy that was owed by itself stays where it is.
             if copy.batch == NONE {
                 return Some(entry);
             }
