@@ -75,10 +75,9 @@ impl<F> Writer<F> {
         }
         self.sealed += plain;
         let mut sealed = Sealed::new(plain.div_ceil(u64::from(SEALED_PLAINTEXT)) as u32, plain as u32, rank);
-        while let Some((end, _)) = self.items.front()
-            && *end <= self.sealed
-            && let Some((_, item)) = self.items.pop_front()
-        {
+        let complete = self.items.partition_point(|(end, _)| *end <= self.sealed);
+        sealed.brings.messages.reserve_exact(complete);
+        for (_, item) in self.items.drain(..complete) {
             match item {
                 Item::Message(frame) => sealed.brings.messages.push(frame),
                 Item::Ping => sealed.brings.ping = true,
