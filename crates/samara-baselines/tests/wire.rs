@@ -126,14 +126,14 @@ fn signed_and_anonymous_messages_are_refused() {
     short.from = Some(Bytes::new());
     short.seqno = Some(Bytes::from_static(b"7"));
     let expected = [
-        (signed, "publish.signature", WireErrorKind::Unsupported),
+        (signed, "publish.signature", WireErrorKind::Refused),
         (anonymous, "publish.from", WireErrorKind::Missing),
         (short, "publish.seqno", WireErrorKind::Length { found: 1, expected: "8" }),
     ];
     for (message, field, kind) in expected {
         let rpc = rpc::Rpc { publish: [Arc::new(message)].into_iter().collect(), ..Default::default() };
         let error = RpcFrame::decode(body(&gossipsub_frame(&rpc))).unwrap_err();
-        assert_eq!((error.field, error.kind), (field, kind));
+        assert_eq!((error.path, error.kind), (field, kind));
     }
 }
 
@@ -250,6 +250,27 @@ proptest! {
         let cut = (ours.len() as f64 * cut) as usize;
         prop_assert_ne!(PlumtreeFrame::decode(ours.slice(..cut)).ok(), Some(frame));
     }
+}
+
+/// The message of an error names the field, its place, and what is wrong.
+#[test]
+fn malformed_frames_are_refused_with_the_place() {
+    let refused =
+        |bytes: &[u8]| PlumtreeFrame::decode(Bytes::copy_from_slice(bytes)).unwrap_err().to_string();
+    assert_eq!(refused(&[0x0a, 1, b't']), "kind, at byte 3: missing");
+    assert_eq!(refused(&[0x2a, 0]), "topic, at byte 2: missing");
+    assert_eq!(refused(&[0x08, 1]), "topic, at byte 0: wire type 0 found, 2 expected");
+    assert_eq!(refused(&[0x0a, 1, 0xff]), "topic, at byte 0: not UTF-8");
+    let ihave = [&[0x0a, 0, 0x1a, 20, 0x0a, 16][..], &[0; 16], &[0x12, 0]].concat();
+    assert_eq!(refused(&ihave), "ihave.rounds, at byte 24: missing");
+    let graft = [&[0x0a, 0, 0x22, 6, 0x10][..], &[0xff, 0xff, 0xff, 0xff, 0x10]].concat();
+    let range = "graft.round, at byte 4: 8589934591 found, at most 4294967295 allowed by the limit uint32";
+    assert_eq!(refused(&graft)[..20], range[..20]);
+    assert!(
+        refused(&graft).ends_with("at most 4294967295 allowed by the limit uint32"),
+        "{}",
+        refused(&graft)
+    );
 }
 
 #[test]

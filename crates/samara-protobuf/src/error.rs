@@ -53,6 +53,12 @@ pub enum WireErrorKind {
         /// Bytes expected.
         expected: &'static str,
     },
+    /// A field that must be there is not.
+    #[error("missing")]
+    Missing,
+    /// A known field that whoever reads does not take.
+    #[error("not supported")]
+    Refused,
     /// A name that is not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,

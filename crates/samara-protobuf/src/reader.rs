@@ -97,6 +97,14 @@ impl<'a> Reader<'a> {
         Ok(self.frame[range].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
+    /// The next value of a packed list of varints, which [`message`](Self::message) opens as if it were a message; `None` at its end.
+    ///
+    /// # Errors
+    /// It is cut short, or does not fit 64 bits.
+    pub fn packed(&mut self) -> Result<Option<u64>, WireError> {
+        if self.at == self.end { Ok(None) } else { self.varint(self.path).map(Some) }
+    }
+
     /// A nested message.
     ///
     /// # Errors

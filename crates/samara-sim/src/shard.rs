@@ -21,6 +21,8 @@ pub(crate) struct Shard<N: Engine> {
     pub(crate) outgoing: Vec<Packet<N::Frame>>,
     /// Every so many of the network's gates, as there are shards.
     pub(crate) gates: Vec<Gate<N::Frame>>,
+    /// What its hosts have done so far.
+    pub(crate) steps: u64,
 }
 
 /// So many hosts of a shard are simulated before it looks whether others have sent something.
@@ -63,7 +65,9 @@ impl<N: Engine> Shard<N> {
             let host = &mut self.hosts[index];
             std::mem::swap(&mut host.outgoing, &mut self.outgoing);
             std::mem::swap(&mut host.arrivals, &mut self.arrivals);
+            let before = host.stats.steps;
             host.run(end, world);
+            self.steps += host.stats.steps - before;
             std::mem::swap(&mut host.arrivals, &mut self.arrivals);
             std::mem::swap(&mut host.outgoing, &mut self.outgoing);
             self.next_at[index] = host.next_at();

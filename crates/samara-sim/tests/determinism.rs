@@ -14,7 +14,7 @@ use samara_sim::{
 /// Random traffic on a random network with jitter, loss, crashes and restarts.
 fn messy(
     seed: u64,
-    threads: usize,
+    (threads, share_from): (usize, u64),
     dispatch: Dispatch,
     transport: &Transport,
 ) -> (u64, u64, Vec<Record<Heard>>) {
@@ -36,6 +36,7 @@ fn messy(
         }
     }
     let mut sim = network_with(config, hosts(n as usize, 10 * MBIT), &edges, dispatch);
+    sim.share_from(share_from);
     for id in 0..300 {
         let at = Time::from_millis(1000 + rng.below(3000));
         let say = Say::Along {
@@ -82,12 +83,13 @@ fn threads_do_not_show() {
             (Dispatch::PerLink, throttled.clone()),
             (Dispatch::PerLink, over(None, one_channel(Flush::WhenIdle))),
         ] {
-            let one = messy(seed, 1, dispatch, &transport);
+            let one = messy(seed, (1, 0), dispatch, &transport);
             assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));
-            for threads in [1, 2, 3, 7, 16] {
+            // Always together, alone but in the busiest windows, and hardly ever together.
+            for threads in [(1, 0), (2, 0), (3, 0), (7, 0), (16, 0), (2, 10), (3, 10), (2, 1_000)] {
                 let many = messy(seed, threads, dispatch, &transport);
-                assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads} threads, {dispatch:?}");
-                assert_eq!(one.2, many.2, "seed {seed}, {threads} threads, {dispatch:?}");
+                assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads:?}, {dispatch:?}");
+                assert_eq!(one.2, many.2, "seed {seed}, {threads:?}, {dispatch:?}");
             }
         }
     }
@@ -96,7 +98,7 @@ fn threads_do_not_show() {
 #[test]
 fn seeds_do_show() {
     let digests: Vec<u64> =
-        (0..5).map(|seed| messy(seed, 2, Dispatch::PerLink, &Transport::tcp()).0).collect();
+        (0..5).map(|seed| messy(seed, (2, 0), Dispatch::PerLink, &Transport::tcp()).0).collect();
     let mut distinct = digests.clone();
     distinct.dedup();
     assert_eq!(digests, distinct);

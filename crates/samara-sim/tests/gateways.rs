@@ -123,6 +123,7 @@ fn messy(seed: u64, threads: usize) -> (u64, u64, Vec<Record<Heard>>) {
     let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
     let edges: Vec<_> = pairs.filter(|_| rng.chance(0.2)).collect();
     let mut sim = network_with(config, spread(4, 6, 10 * MBIT), &edges, Dispatch::PerLink);
+    sim.share_from(0);
     for id in 0..200 {
         let route = (0..5).map(|_| rng.below(u64::from(n)) as u32).collect();
         let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };

@@ -4,7 +4,7 @@ use samara_lab::data::Inputs;
 use samara_lab::jobs::columns::Columns;
 use samara_lab::jobs::messages::TOPIC;
 use samara_lab::network::{self, Hosts};
-use samara_lab::run::{Plan, Submission, roles};
+use samara_lab::run::{Plan, roles};
 use samara_lab::scenario::{Point, Scenario, TransportKind};
 use samara_lab::topology::{self, Graph};
 
@@ -26,8 +26,8 @@ pub(crate) enum Job {
     Columns { custody: Vec<Vec<u32>>, columns: Columns },
     /// A stream of messages.
     Messages { plan: Plan },
-    /// Transactions, by time, and the group of each node.
-    Transactions { submissions: Vec<Submission>, roles: Vec<Option<usize>> },
+    /// Transactions at pools: the group of each node.
+    Transactions { roles: Vec<Option<usize>> },
 }
 
 impl Wanted {
@@ -36,10 +36,9 @@ impl Wanted {
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
         possible(scenario, &hosts)?;
-        if let Some(transactions) = &scenario.transactions {
+        if scenario.transactions.is_some() {
             let graph = topology::build(scenario, &[], inputs, point.seed)?;
-            let submissions = pools::submissions(transactions, nodes, point.seed);
-            let job = Job::Transactions { submissions, roles: roles(scenario, point.seed) };
+            let job = Job::Transactions { roles: roles(scenario, point.seed) };
             return Ok(Self { hosts, graph, topics: vec![Vec::new(); nodes as usize], job });
         }
         if scenario.messages.is_some() {
@@ -84,9 +83,8 @@ impl Wanted {
             Job::Columns { .. } => {
                 u64::from(scenario.workload.slots - 1) * scenario.workload.slot_interval.nanos()
             }
-            Job::Transactions { submissions, .. } => {
-                let at = |submission: Option<&Submission>| submission.map_or(0, |submission| submission.at);
-                at(submissions.last()) - at(submissions.first())
+            Job::Transactions { .. } => {
+                scenario.transactions.as_ref().map_or(0, |transactions| transactions.duration.nanos())
             }
         }
     }
@@ -101,9 +99,8 @@ impl Wanted {
                 let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
                 kept as u64 * u64::from(scenario.workload.slots)
             }
-            Job::Transactions { submissions, .. } => {
-                submissions.len() as u64 * u64::from(scenario.network.nodes - 1)
-            }
+            // Those of pools are counted as they are submitted.
+            Job::Transactions { .. } => 0,
         }
     }
 

@@ -97,12 +97,12 @@ pub fn run(
     progress("waiting for links and meshes", live::at(0.0));
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
     let before = Looks::new(&mut nodes, &mut wire)?;
-    let (measured, late_ms, after) = if let Job::Transactions { submissions, .. } = &wanted.job {
-        let mut told = pools::drive(&mut nodes, point, submissions, (&stop, options.live), &mut progress)?;
+    let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
+        let mut told = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = Looks::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
-        let measured = pools::measured(point, &wanted, submissions, &mut told, (&before, &after));
+        let measured = pools::measured(point, &wanted, &mut told, (&before, &after));
         doubts.append(&mut told.doubts);
         (Measured::Transactions(Box::new(measured)), told.late_ms, after)
     } else {

@@ -15,12 +15,10 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use samara_engine::{Frame, PeerIdentity};
+use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 use crate::message::{Message, MessageId, Topic};
-use crate::wire::{
-    Field, Reader, WireError, WireErrorKind, nested, put_bytes, put_fixed64, put_head, put_uint, put_varint,
-    uint_len, varint_len,
-};
+use crate::wire::{exactly, nested, put_bytes, put_fixed64, put_head, put_uint, text, uint_len, uint32};
 
 /// Tag and value of a `fixed64`.
 const FIXED64_LEN: usize = 9;
@@ -157,21 +155,24 @@ impl PlumtreeFrame {
     /// # Errors
     /// The frame is malformed.
     pub fn decode(frame: Bytes) -> Result<Self, WireError> {
-        let mut reader = Reader::new("frame", frame);
+        let mut reader = Reader::new(&frame, "frame");
         let (mut topic, mut kind) = (None, None);
-        while let Some(Field { number, value }) = reader.next()? {
-            match number {
-                1 => topic = Some(value.text("topic")?),
-                2..=5 => kind = Some((number, value.bytes("kind")?)),
-                _ => {}
+        while let Some(head) = reader.head()? {
+            match head.number() {
+                1 => topic = Some(text(&mut reader, head, "topic")?),
+                2 => kind = Some((2, reader.message(head, "gossip")?)),
+                3 => kind = Some((3, reader.message(head, "ihave")?)),
+                4 => kind = Some((4, reader.message(head, "graft")?)),
+                5 => kind = Some((5, reader.message(head, "prune")?)),
+                _ => drop(reader.skip(head)?),
             }
         }
-        let topic = topic.ok_or(WireErrorKind::Missing.at("topic"))?;
-        let (number, bytes) = kind.ok_or(WireErrorKind::Missing.at("kind"))?;
+        let topic = topic.ok_or(WireErrorKind::Missing.at("topic", frame.len()))?;
+        let (number, body) = kind.ok_or(WireErrorKind::Missing.at("kind", frame.len()))?;
         match number {
-            2 => read_gossip(topic, bytes),
-            3 => read_ihave(topic, bytes),
-            4 => read_graft(topic, bytes),
+            2 => read_gossip(topic, body),
+            3 => read_ihave(topic, body),
+            4 => read_graft(topic, body),
             _ => Ok(Self::Prune(topic)),
         }
     }
@@ -186,62 +187,53 @@ fn rounds_len(ihave: &IHave) -> usize {
     ihave.messages.iter().map(|(_, round)| varint_len(u64::from(*round))).sum()
 }
 
-fn read_gossip(topic: Topic, bytes: Bytes) -> Result<PlumtreeFrame, WireError> {
-    let mut reader = Reader::new("gossip", bytes);
+fn read_gossip(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, WireError> {
     let (mut author, mut seqno, mut data, mut round) = (Bytes::new(), 0, Bytes::new(), 0);
-    while let Some(Field { number, value }) = reader.next()? {
-        match number {
-            1 => author = value.bytes("gossip.author")?,
-            2 => seqno = value.fixed64("gossip.seqno")?,
-            3 => data = value.bytes("gossip.data")?,
-            4 => round = value.uint32("gossip.round")?,
-            _ => {}
+    while let Some(head) = reader.head()? {
+        match head.number() {
+            1 => author = reader.bytes(head, "gossip.author")?,
+            2 => seqno = reader.fixed64(head, "gossip.seqno")?,
+            3 => data = reader.bytes(head, "gossip.data")?,
+            4 => round = uint32(reader.number(head, "gossip.round")?, "gossip.round", head.start())?,
+            _ => drop(reader.skip(head)?),
         }
     }
     let message = Arc::new(Message::new(PeerIdentity::new(&author), seqno, topic, data));
     Ok(PlumtreeFrame::Gossip { message, round })
 }
 
-fn read_ihave(topic: Topic, bytes: Bytes) -> Result<PlumtreeFrame, WireError> {
-    let mut reader = Reader::new("ihave", bytes);
-    let (mut ids, mut rounds) = (Bytes::new(), Bytes::new());
-    while let Some(Field { number, value }) = reader.next()? {
-        match number {
-            1 => ids = value.bytes("ihave.ids")?,
-            2 => rounds = value.bytes("ihave.rounds")?,
-            _ => {}
+fn read_ihave(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, WireError> {
+    let start = reader.offset();
+    let (mut ids, mut rounds) = (Bytes::new(), None);
+    while let Some(head) = reader.head()? {
+        match head.number() {
+            1 => ids = reader.bytes(head, "ihave.ids")?,
+            2 => rounds = Some(reader.message(head, "ihave.rounds")?),
+            _ => drop(reader.skip(head)?),
         }
     }
     let (whole, rest) = ids.as_chunks::<{ MessageId::LEN }>();
     if !rest.is_empty() {
         let kind = WireErrorKind::Length { found: ids.len(), expected: "a multiple of 16" };
-        return Err(kind.at("ihave.ids"));
+        return Err(kind.at("ihave.ids", start));
     }
-    let mut rounds = Reader::new("ihave.rounds", rounds);
     let mut messages = Vec::with_capacity(whole.len());
     for id in whole {
-        let found = rounds.next_varint()?.ok_or(WireErrorKind::Missing.at("ihave.rounds"))?;
-        let max = u64::from(u32::MAX);
-        let round =
-            u32::try_from(found).map_err(|_| WireErrorKind::OutOfRange { found, max }.at("ihave.rounds"))?;
-        messages.push((MessageId::from_bytes(*id), round));
+        let at = rounds.as_ref().map_or(start, Reader::offset);
+        let found = rounds.as_mut().map(Reader::packed).transpose()?.flatten();
+        let found = found.ok_or(WireErrorKind::Missing.at("ihave.rounds", at))?;
+        messages.push((MessageId::from_bytes(*id), uint32(found, "ihave.rounds", at)?));
     }
     Ok(PlumtreeFrame::IHave(Arc::new(IHave { topic, messages })))
 }
 
-fn read_graft(topic: Topic, bytes: Bytes) -> Result<PlumtreeFrame, WireError> {
-    let mut reader = Reader::new("graft", bytes);
+fn read_graft(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, WireError> {
     let (mut id, mut round) = (None, 0);
-    while let Some(Field { number, value }) = reader.next()? {
-        match number {
-            1 => {
-                let bytes = value.bytes("graft.id")?;
-                let wrong = WireErrorKind::Length { found: bytes.len(), expected: "16" };
-                let bytes = bytes[..].try_into().map_err(|_| wrong.at("graft.id"))?;
-                id = Some(MessageId::from_bytes(bytes));
-            }
-            2 => round = value.uint32("graft.round")?,
-            _ => {}
+    while let Some(head) = reader.head()? {
+        match head.number() {
+            1 => id = Some(MessageId::from_bytes(exactly(&mut reader, head, "graft.id", "16")?)),
+            2 => round = uint32(reader.number(head, "graft.round")?, "graft.round", head.start())?,
+            _ => drop(reader.skip(head)?),
         }
     }
     Ok(PlumtreeFrame::Graft(Arc::new(Graft { topic, id, round })))

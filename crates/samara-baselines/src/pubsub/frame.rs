@@ -14,12 +14,10 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use samara_engine::{Frame, PeerIdentity};
+use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 use crate::message::{Message, Topic};
-use crate::wire::{
-    Reader, Value, WireError, WireErrorKind, nested, put_bytes, put_head, put_uint, put_varint, uint_len,
-    varint_len,
-};
+use crate::wire::{exactly, nested, put_bytes, put_head, put_uint, text, uint_len};
 
 /// A sequence number takes 8 bytes (specs `pubsub/README.md`, "The Message").
 const SEQNO_LEN: usize = 8;
@@ -91,12 +89,12 @@ impl RpcFrame {
     /// The RPC is malformed, or has a message that is anonymous or signed.
     pub fn decode(rpc: Bytes) -> Result<Vec<Self>, WireError> {
         let (mut changes, mut messages) = (Vec::new(), Vec::new());
-        let mut reader = Reader::new("rpc", rpc);
-        while let Some(field) = reader.next()? {
-            match field.number {
-                1 => changes.push(read_change(field.value.bytes("subscriptions")?)?),
-                2 => messages.push(Self::Publish(Arc::new(read_message(field.value.bytes("publish")?)?))),
-                _ => {}
+        let mut reader = Reader::new(&rpc, "rpc");
+        while let Some(head) = reader.head()? {
+            match head.number() {
+                1 => changes.push(read_change(reader.message(head, "subscriptions")?)?),
+                2 => messages.push(Self::Publish(Arc::new(read_message(reader.message(head, "publish")?)?))),
+                _ => drop(reader.skip(head)?),
             }
         }
         if !changes.is_empty() {
@@ -125,43 +123,35 @@ fn change_len(change: &SubOpts) -> usize {
     uint_len(u64::from(change.subscribe)) + nested(change.topic.as_str().len())
 }
 
-fn read_change(bytes: Bytes) -> Result<SubOpts, WireError> {
-    let mut reader = Reader::new("subscriptions", bytes);
+fn read_change(mut reader: Reader<'_>) -> Result<SubOpts, WireError> {
     let (mut subscribe, mut topic) = (false, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            1 => subscribe = field.value.varint("subscriptions.subscribe")? != 0,
-            2 => topic = Some(field.value.text("subscriptions.topicid")?),
-            _ => {}
+    while let Some(head) = reader.head()? {
+        match head.number() {
+            1 => subscribe = reader.number(head, "subscriptions.subscribe")? != 0,
+            2 => topic = Some(text(&mut reader, head, "subscriptions.topicid")?),
+            _ => drop(reader.skip(head)?),
         }
     }
     // As in go-libp2p-pubsub, an absent topic reads as the empty name.
     Ok(SubOpts { subscribe, topic: topic.unwrap_or_else(|| Topic::new("")) })
 }
 
-fn read_message(bytes: Bytes) -> Result<Message, WireError> {
-    let mut reader = Reader::new("publish", bytes);
+fn read_message(mut reader: Reader<'_>) -> Result<Message, WireError> {
+    let start = reader.offset();
     let (mut from, mut data, mut seqno, mut topic) = (None, Bytes::new(), None, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            1 => from = Some(field.value.bytes("publish.from")?),
-            2 => data = field.value.bytes("publish.data")?,
-            3 => seqno = Some(read_seqno(field.value)?),
-            4 => topic = Some(field.value.text("publish.topic")?),
-            5 => return Err(WireErrorKind::Unsupported.at("publish.signature")),
-            6 => return Err(WireErrorKind::Unsupported.at("publish.key")),
-            _ => {}
+    while let Some(head) = reader.head()? {
+        match head.number() {
+            1 => from = Some(reader.bytes(head, "publish.from")?),
+            2 => data = reader.bytes(head, "publish.data")?,
+            3 => seqno = Some(exactly::<SEQNO_LEN>(&mut reader, head, "publish.seqno", "8")?),
+            4 => topic = Some(text(&mut reader, head, "publish.topic")?),
+            5 => return Err(WireErrorKind::Refused.at("publish.signature", head.start())),
+            6 => return Err(WireErrorKind::Refused.at("publish.key", head.start())),
+            _ => drop(reader.skip(head)?),
         }
     }
-    let from = from.ok_or(WireErrorKind::Missing.at("publish.from"))?;
-    let seqno = seqno.ok_or(WireErrorKind::Missing.at("publish.seqno"))?;
-    let topic = topic.ok_or(WireErrorKind::Missing.at("publish.topic"))?;
-    Ok(Message::new(PeerIdentity::new(&from), seqno, topic, data))
-}
-
-fn read_seqno(value: Value) -> Result<u64, WireError> {
-    let bytes = value.bytes("publish.seqno")?;
-    let number: Result<[u8; SEQNO_LEN], _> = bytes[..].try_into();
-    let wrong = WireErrorKind::Length { found: bytes.len(), expected: "8" };
-    number.map(u64::from_be_bytes).map_err(|_| wrong.at("publish.seqno"))
+    let from = from.ok_or(WireErrorKind::Missing.at("publish.from", start))?;
+    let seqno = seqno.ok_or(WireErrorKind::Missing.at("publish.seqno", start))?;
+    let topic = topic.ok_or(WireErrorKind::Missing.at("publish.topic", start))?;
+    Ok(Message::new(PeerIdentity::new(&from), u64::from_be_bytes(seqno), topic, data))
 }

@@ -7,7 +7,7 @@ use samara_cat::{FrameKind, Ignored};
 use samara_engine::outbox::Tally;
 use samara_lab::measure::messages::Durations;
 use samara_lab::measure::transactions::TxCollector;
-use samara_lab::run::{BlockRow, Submission, Totals, TransactionsMeasured};
+use samara_lab::run::{BlockRow, Totals, TransactionsMeasured};
 use samara_lab::scenario::Point;
 use samara_sim::HostStats;
 
@@ -19,7 +19,6 @@ use crate::run::{Looks, traffic};
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
-    submissions: &[Submission],
     told: &mut Told,
     looks: (&Looks, &Looks),
 ) -> TransactionsMeasured {
@@ -34,7 +33,7 @@ pub(crate) fn measured(
             told.doubts.push(format!("{count} {what}"));
         }
     }
-    let collector = collect(submissions, told, nodes);
+    let collector = collect(told, nodes);
     let since = |at: u64| at.saturating_sub(told.start);
     TransactionsMeasured {
         point: point.clone(),
@@ -60,7 +59,8 @@ pub(crate) fn measured(
 }
 
 /// Submissions, what arrived, and what blocks have.
-fn collect(submissions: &[Submission], told: &Told, nodes: u32) -> TxCollector {
+fn collect(told: &Told, nodes: u32) -> TxCollector {
+    let submissions = &told.submissions;
     let since = |at: u64| at.saturating_sub(told.start);
     let mut collector = TxCollector::new(nodes);
     let keys: Vec<_> = submissions.iter().map(|submission| submission.transaction.key()).collect();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use samara_lab::jobs::transactions::TxNumber;
-use samara_lab::measure::transactions::Uptime;
+use samara_lab::measure::transactions::{TxCollector, Uptime};
 use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
 use samara_lab::scenario::{Point, Transactions};
 use samara_trace::live::LiveWriter;
@@ -24,6 +24,8 @@ pub(crate) use possible::{check, flush_throttle, preset};
 const REQUEST_BYTES: u64 = 8 << 20;
 /// Bytes of transactions that are handed out in a second, at the least.
 const HAND_OUT_BPS: u64 = 20_000_000;
+/// Clients learn of a block so long after it, and what handing out their next transactions takes: these must be at their nodes by then.
+const AFTER_BLOCK: Duration = Duration::from_millis(200);
 /// Blocks that are later than this are told as a doubt: transactions stay in pools for as long.
 const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
 
@@ -32,17 +34,14 @@ pub(crate) fn uptime(nodes: u32) -> Uptime {
     Uptime { honest: vec![true; nodes as usize], down: vec![Vec::new(); nodes as usize] }
 }
 
-/// What is submitted, by time: that of the simulation with the same seed.
-pub(crate) fn submissions(transactions: &Transactions, nodes: u32, seed: u64) -> Vec<Submission> {
-    Clients::new(transactions, uptime(nodes), seed).before(u64::MAX)
-}
-
 /// What happened.
 pub(crate) struct Told {
     /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
     start: u64,
     /// When the measurement ended.
     end: u64,
+    /// By number. The first ones of clients, or all of a rate, are those of the simulation with the same seed.
+    submissions: Vec<Submission>,
     /// By number: when the transaction was submitted.
     submitted: Vec<u64>,
     /// By node.
@@ -69,30 +68,31 @@ struct Maxima {
 pub(crate) fn drive(
     nodes: &mut [NodeProcess],
     point: &Point,
-    submissions: &[Submission],
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Told, TestbedError> {
     let workload = point.scenario.transactions.clone().unwrap_or_default();
-    let bytes = workload.size.bytes() * submissions.len() as u64;
-    let lead = LEAD + Duration::from_secs(bytes / HAND_OUT_BPS);
-    let start = unix_ns() + lead.as_nanos() as u64 - workload.warm_up.nanos();
-    hand_out(nodes, submissions, start, &workload)?;
-    let key = |submission: &Submission| submission.transaction.key().to_string();
+    let uptime = uptime(nodes.len() as u32);
+    let mut clients = Clients::new(&workload, uptime.clone(), point.seed);
+    let first = clients.before(u64::MAX);
+    let lead = LEAD + hand_out_time(first.len(), &workload);
     let mut driver = Driver {
-        submissions,
-        numbers: submissions.iter().map(key).zip(0..).collect(),
-        proposers: proposers(&uptime(nodes.len() as u32), point.seed),
+        clients,
+        collector: TxCollector::new(uptime.honest.len() as u32),
+        submissions: Vec::new(),
+        numbers: FxHashMap::default(),
+        proposers: proposers(&uptime, point.seed),
         blocks: Vec::new(),
         committed: 0,
         late: Duration::ZERO,
         maxima: Maxima::default(),
-        start,
+        start: unix_ns() + lead.as_nanos() as u64 - workload.warm_up.nanos(),
         workload,
     };
+    driver.hand_out(nodes, first)?;
     driver.watch(nodes, (stop, live), progress)?;
     let end = unix_ns();
-    let (submitted, late_ms) = made(nodes, submissions)?;
+    let (submitted, late_ms) = made(nodes, &driver.submissions)?;
     let mut doubts = Vec::new();
     if driver.late > BLOCK_LATE_MAX {
         doubts.push(format!("a block was {:.0} ms late", driver.late.as_secs_f64() * 1e3));
@@ -105,30 +105,13 @@ pub(crate) fn drive(
         }
         arrivals.push(list);
     }
-    let Driver { numbers, blocks, maxima, .. } = driver;
-    Ok(Told { start, end, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
+    let Driver { start, submissions, numbers, blocks, maxima, .. } = driver;
+    Ok(Told { start, end, submissions, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
 }
 
-/// Every node gets its own submissions, in portions.
-fn hand_out(
-    nodes: &mut [NodeProcess],
-    submissions: &[Submission],
-    start: u64,
-    workload: &Transactions,
-) -> Result<(), TestbedError> {
-    let portion = (REQUEST_BYTES / workload.size.bytes().max(1)).max(1) as usize;
-    for (number, node) in (0..).zip(nodes) {
-        let own: Vec<&Submission> =
-            submissions.iter().filter(|submission| submission.node == number).collect();
-        for portion in own.chunks(portion) {
-            let planned: Vec<PlannedTx> = portion
-                .iter()
-                .map(|submission| PlannedTx::new(start + submission.at, submission.transaction.bytes()))
-                .collect();
-            node.ask("hand-out of transactions", |client| client.plan_transactions(&planned))?;
-        }
-    }
-    Ok(())
+/// What handing out so many transactions takes, at the most.
+fn hand_out_time(count: usize, workload: &Transactions) -> Duration {
+    Duration::from_secs_f64(count as f64 * workload.size.bytes() as f64 / HAND_OUT_BPS as f64)
 }
 
 /// When each transaction was submitted, by number, and how late.
@@ -170,9 +153,13 @@ fn arrivals_at(node: &mut NodeProcess) -> Result<(Vec<Arrival>, u64), TestbedErr
 }
 
 /// What happens to the pools from outside.
-struct Driver<'a> {
+struct Driver {
     workload: Transactions,
-    submissions: &'a [Submission],
+    clients: Clients,
+    /// What clients have to know: what was submitted, and what blocks have.
+    collector: TxCollector,
+    /// Everything that was handed out.
+    submissions: Vec<Submission>,
     start: u64,
     numbers: FxHashMap<String, TxNumber>,
     /// Nodes in the order in which they propose blocks.
@@ -185,7 +172,31 @@ struct Driver<'a> {
     maxima: Maxima,
 }
 
-impl Driver<'_> {
+impl Driver {
+    /// Every node gets its own submissions, in portions.
+    fn hand_out(&mut self, nodes: &mut [NodeProcess], fresh: Vec<Submission>) -> Result<(), TestbedError> {
+        let portion = (REQUEST_BYTES / self.workload.size.bytes().max(1)).max(1) as usize;
+        for (number, node) in (0..).zip(nodes) {
+            let own: Vec<&Submission> = fresh.iter().filter(|submission| submission.node == number).collect();
+            for portion in own.chunks(portion) {
+                let planned: Vec<PlannedTx> = portion
+                    .iter()
+                    .map(|submission| {
+                        PlannedTx::new(self.start + submission.at, submission.transaction.bytes())
+                    })
+                    .collect();
+                node.ask("hand-out of transactions", |client| client.plan_transactions(&planned))?;
+            }
+        }
+        for submission in fresh {
+            let Submission { at, node, transaction, valid } = &submission;
+            self.collector.submitted(transaction.key(), *at, *node, *valid);
+            self.numbers.insert(transaction.key().to_string(), self.submissions.len() as TxNumber);
+            self.submissions.push(submission);
+        }
+        Ok(())
+    }
+
     fn watch(
         &mut self,
         nodes: &mut [NodeProcess],
@@ -197,7 +208,6 @@ impl Driver<'_> {
         let interval = self.workload.block_interval.nanos();
         let first = self.start + self.workload.warm_up.nanos();
         let mut block_at = if interval == 0 { u64::MAX } else { first + interval };
-        let everything = (self.submissions.len() * nodes.len()) as f64;
         let mut ended_since = None;
         loop {
             stop.check()?;
@@ -215,6 +225,7 @@ impl Driver<'_> {
             }
             std::thread::sleep(LOOK_EVERY);
             let added = self.look(nodes, live)?;
+            let everything = (self.submissions.len() * nodes.len()) as f64;
             progress("submitting", crate::live::delivered(added, everything as u64));
             let ended =
                 if interval == 0 { added >= everything } else { self.committed >= self.submissions.len() };
@@ -259,10 +270,22 @@ impl Driver<'_> {
         everywhere(nodes, |client| client.commit(height, &keys))?;
         self.late = self.late.max(Duration::from_nanos(at.saturating_sub(due)));
         let numbers: Vec<TxNumber> = keys.iter().filter_map(|key| self.numbers.get(key).copied()).collect();
+        let since_start = at.saturating_sub(self.start);
+        numbers.iter().for_each(|number| self.collector.committed(*number, since_start));
         self.committed += numbers.len();
         let txs = keys.len() as u32;
         self.blocks.push((BlockRow { at, proposer, txs, bytes: u64::from(txs) * size }, numbers));
-        Ok(())
+        self.clients_come_again(nodes)
+    }
+
+    /// Clients whose transactions the last block has submit others.
+    fn clients_come_again(&mut self, nodes: &mut [NodeProcess]) -> Result<(), TestbedError> {
+        let Some(clients) = self.workload.closed_loop() else { return Ok(()) };
+        let wait = AFTER_BLOCK + hand_out_time(clients as usize, &self.workload);
+        let from = unix_ns().saturating_sub(self.start) + wait.as_nanos() as u64;
+        self.clients.block(from, &self.collector);
+        let fresh = self.clients.before(u64::MAX);
+        self.hand_out(nodes, fresh)
     }
 }
 

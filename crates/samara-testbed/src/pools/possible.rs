@@ -44,13 +44,6 @@ fn check_connection(connection: &ConnectionSpec) -> Result<(), String> {
 fn check_workload(transactions: &Transactions) -> Result<(), String> {
     let only_simulated =
         "the application behind real pools takes everything, and knows neither signers, priorities nor gas;";
-    if transactions.rate.is_none() {
-        return refuse(
-            "transactions.clients",
-            "on real nodes submissions are handed out ahead, clients that wait for blocks exist in the simulator only; \
-             give transactions.rate instead",
-        );
-    }
     if transactions.signed {
         return refuse("transactions.signed", &format!("{only_simulated} set it to false"));
     }
