@@ -300,10 +300,27 @@ fn transactions_reach_every_pool_about_once() {
     assert!(run["real"]["node_peak_rss_bytes"]["mean"].as_f64().is_some_and(|bytes| bytes > 1e6), "{run}");
 }
 
+/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and after 4 s.
+#[test]
+fn clients_wait_for_blocks() {
+    let scenario = POOLS
+        .replace("rate = 10.0", "clients = 10\nspread = \"500 ms\"")
+        .replace("duration = \"2 s\"", "duration = \"4 s\"");
+    let mut testbed = Testbed::start("pools-closed", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    let transactions = metrics["transactions"].as_u64().expect("a number");
+    // A machine that is too slow makes blocks late; a client never has two transactions under way.
+    assert!((20..=30).contains(&transactions), "{run}");
+    assert_eq!(metrics["delivered_share"], 1.0, "{run}");
+    assert_eq!(metrics["successful_txs"], 5 * transactions, "{run}");
+    assert!(metrics["block_txs"]["max"].as_f64().is_some_and(|most| most <= 10.0), "{run}");
+}
+
 #[test]
 fn what_real_pools_cannot_do_is_refused() {
     for (from, to, key) in [
-        ("rate = 10.0", "clients = 5", "transactions.clients"),
+        ("signed = false", "signed = true", "transactions.signed"),
         ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "cat.coalesce"),
         ("send_rate = \"0 bit/s\"", "send_rate = \"9 Mbit/s\"", "transport.connection.send_rate"),
     ] {

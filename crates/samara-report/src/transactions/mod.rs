@@ -46,8 +46,6 @@ struct Row {
     /// What it was done with but for its pool.
     circumstances: Option<Box<Scenario>>,
     copies: f64,
-    transactions: f64,
-    incomplete: f64,
 }
 
 /// The columns: heading and cell.
@@ -113,6 +111,11 @@ impl Runs for Row {
 }
 
 impl Row {
+    /// A count of all seeds together.
+    fn count(&self, value: fn(&TransactionMetrics) -> u64) -> f64 {
+        self.metrics.iter().map(value).sum::<u64>() as f64
+    }
+
     /// The mean of a figure over seeds.
     fn mean(&self, value: &dyn Fn(&TransactionMetrics) -> f64) -> f64 {
         self.metrics.iter().map(value).sum::<f64>() / self.metrics.len() as f64
@@ -130,7 +133,6 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
     let latency =
         |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
     let copies = over(&|m| m.duplication_factor);
-    let incomplete = over(&|m| m.incomplete as f64);
     let cells = vec![
         format!("{copies:.3}"),
         format!("{:.1}", over(&|m| m.seen_tx)),
@@ -142,7 +144,7 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
         String::new(),
         number(over(&|m| m.early_timeouts as f64)),
         format!("{:.2} %", over(&|m| m.by_block_share) * 100.0),
-        number(incomplete),
+        number(over(&|m| m.incomplete as f64)),
     ];
     Row {
         run,
@@ -153,7 +155,5 @@ fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row 
         latency: results[0].latency.clone(),
         circumstances: None,
         copies,
-        transactions: over(&|m| m.transactions as f64),
-        incomplete,
     }
 }

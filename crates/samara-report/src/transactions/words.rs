@@ -18,10 +18,11 @@ pub(super) fn headline(report: &TransactionsReport) -> Vec<String> {
 }
 
 fn delivered(report: &TransactionsReport) -> String {
-    let total = report.rows.iter().map(|row| row.transactions).sum::<f64>();
-    let incomplete = report.rows.iter().map(|row| row.incomplete).sum::<f64>();
+    let missing = |row: &Row| row.count(|m| m.incomplete);
+    let total = report.rows.iter().map(|row| row.count(|m| m.transactions)).sum::<f64>();
+    let incomplete = report.rows.iter().map(missing).sum::<f64>();
     if incomplete > 0.0 {
-        let missed = report.rows.iter().filter(|row| row.incomplete > 0.0);
+        let missed = report.rows.iter().filter(|row| missing(row) > 0.0);
         let mut runs: Vec<String> = Vec::new();
         for row in missed {
             let name = format!("\"{}\"", row.label);
@@ -39,7 +40,7 @@ fn delivered(report: &TransactionsReport) -> String {
     format!(
         "{} in {}, and every valid one reached every honest node.",
         plural(total, "transaction"),
-        plural(report.rows.len() as f64, "run")
+        plural(report.rows.iter().map(|row| row.metrics.len()).sum::<usize>() as f64, "run")
     )
 }
 
