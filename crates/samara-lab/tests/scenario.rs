@@ -70,6 +70,29 @@ fn the_command_line_sets_any_key() {
     assert!(queue.is_ok());
 }
 
+/// Runs and sweeps come after the command line: what no run can see of it is a mistake, what some cannot see is told.
+#[test]
+fn what_is_set_without_effect_is_told() {
+    let load = |scenario: &str, key: &str, value: &str, only: &[&str]| {
+        let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+        load(scenario, &[(key.to_owned(), value.to_owned())], &only, None)
+    };
+    let all = load("cat-real", "cat.preset", "cat-2023", &["cat"]).unwrap_err().to_string();
+    assert_eq!(
+        all,
+        "cat-real: --set cat.preset=cat-2023: would have no effect: every run that was chosen sets it itself: \"cat\" (cat); \
+         choose others with --only, or change a copy of the scenario (`samara show`)"
+    );
+    assert!(load("cat-real", "cat.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
+    let axis = load("peerdas-bandwidth", "network.bandwidth", "1 Gbit/s", &[]).unwrap_err().to_string();
+    assert!(axis.contains("it is an axis of the sweep, whose values are used"), "{axis}");
+    let some = load("cat-real", "cat.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
+    assert_eq!(
+        some,
+        ["--set cat.preset=cat does not reach runs that set it themselves: \"cat-2023\" (cat-2023)"]
+    );
+}
+
 #[test]
 fn mistakes_are_told_with_line_and_remedy() {
     let unknown = error(&format!("{HEAD}[network]\nnodse = 5\n"), &[], &[]);

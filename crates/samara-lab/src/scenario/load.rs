@@ -144,7 +144,7 @@ pub fn load_source(
         from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
     let runs = chosen(&source, &scenario, only)?;
     let mut points = Vec::new();
-    let (mut problems, mut notes) = (Vec::new(), BTreeSet::new());
+    let (mut problems, mut notes) = (Vec::new(), hidden(&source, &scenario, &runs, set)?);
     for values in combinations(&scenario) {
         for run in &runs {
             let (mut built, given) = build(&source, &text, &table, &values, run)?;
@@ -453,6 +453,43 @@ fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunS
         runs.retain(|run| only.contains(&run.name));
     }
     Ok(runs)
+}
+
+/// What the command line sets does not reach runs that set it themselves. That is told; if it reaches none, it is a mistake.
+fn hidden(
+    source: &str,
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    set: &[(String, String)],
+) -> Result<BTreeSet<String>, ScenarioError> {
+    let mut notes = BTreeSet::new();
+    for (key, value) in set {
+        let wanted = parse_value(value);
+        let mut axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+        if axes.any(|axis| axis.key == *key) {
+            let message = "would have no effect: it is an axis of the sweep, whose values are used; `samara sweep --grid` gives it others";
+            return Err(flag(source, key, value, message));
+        }
+        let own: Vec<String> = runs
+            .iter()
+            .filter_map(|run| Some((run, run.set.get(key).filter(|own| **own != wanted)?)))
+            .map(|(run, own)| format!("\"{}\" ({})", run.name, plain(own)))
+            .collect();
+        if own.len() == runs.len() {
+            let message = format!(
+                "would have no effect: every run that was chosen sets it itself: {}; choose others with --only, or change a copy of the scenario (`samara show`)",
+                own.join(", ")
+            );
+            return Err(flag(source, key, value, &message));
+        }
+        if !own.is_empty() {
+            notes.insert(format!(
+                "--set {key}={value} does not reach runs that set it themselves: {}",
+                own.join(", ")
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 /// All combinations of the values of a sweep.

@@ -134,7 +134,8 @@ mod tests {
             scenario.transport.connection = Some(ConnectionSpec::default());
         };
         assert_eq!(refused(limited), "transport.connection.send_rate");
-        assert_eq!(refused(|_, transactions| transactions.rate = None), "transactions.clients");
+        let clients = Transactions { rate: None, ..plain.transactions.clone().unwrap() };
+        check(&plain, &clients).expect("clients wait for blocks");
         assert_eq!(refused(|_, transactions| transactions.signed = true), "transactions.signed");
         assert_eq!(refused(|_, transactions| transactions.priorities = 2), "transactions.priorities");
         assert_eq!(refused(|_, transactions| transactions.gas = 2), "transactions.gas");
