@@ -45,6 +45,11 @@ fn put_tag(out: &mut impl BufMut, number: u8, wire_type: u8) {
     out.put_u8(number << 3 | wire_type);
 }
 
+/// Passes over a field that is not known.
+pub(crate) fn skip(reader: &mut Reader<'_>, head: Head) -> Result<(), WireError> {
+    reader.skip(head).map(drop)
+}
+
 /// A name. It is at most as long as the frame.
 pub(crate) fn text(reader: &mut Reader<'_>, head: Head, path: &'static str) -> Result<Topic, WireError> {
     let bytes = reader.bytes(head, path)?;

@@ -18,7 +18,9 @@ use samara_engine::{Frame, PeerIdentity};
 use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 use crate::message::{Message, MessageId, Topic};
-use crate::wire::{exactly, nested, put_bytes, put_fixed64, put_head, put_uint, text, uint_len, uint32};
+use crate::wire::{
+    exactly, nested, put_bytes, put_fixed64, put_head, put_uint, skip, text, uint_len, uint32,
+};
 
 /// Tag and value of a `fixed64`.
 const FIXED64_LEN: usize = 9;
@@ -164,7 +166,7 @@ impl PlumtreeFrame {
                 3 => kind = Some((3, reader.message(head, "ihave")?)),
                 4 => kind = Some((4, reader.message(head, "graft")?)),
                 5 => kind = Some((5, reader.message(head, "prune")?)),
-                _ => drop(reader.skip(head)?),
+                _ => skip(&mut reader, head)?,
             }
         }
         let topic = topic.ok_or(WireErrorKind::Missing.at("topic", frame.len()))?;
@@ -195,7 +197,7 @@ fn read_gossip(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, Wi
             2 => seqno = reader.fixed64(head, "gossip.seqno")?,
             3 => data = reader.bytes(head, "gossip.data")?,
             4 => round = uint32(reader.number(head, "gossip.round")?, "gossip.round", head.start())?,
-            _ => drop(reader.skip(head)?),
+            _ => skip(&mut reader, head)?,
         }
     }
     let message = Arc::new(Message::new(PeerIdentity::new(&author), seqno, topic, data));
@@ -209,7 +211,7 @@ fn read_ihave(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, Wir
         match head.number() {
             1 => ids = reader.bytes(head, "ihave.ids")?,
             2 => rounds = Some(reader.message(head, "ihave.rounds")?),
-            _ => drop(reader.skip(head)?),
+            _ => skip(&mut reader, head)?,
         }
     }
     let (whole, rest) = ids.as_chunks::<{ MessageId::LEN }>();
@@ -233,7 +235,7 @@ fn read_graft(topic: Topic, mut reader: Reader<'_>) -> Result<PlumtreeFrame, Wir
         match head.number() {
             1 => id = Some(MessageId::from_bytes(exactly(&mut reader, head, "graft.id", "16")?)),
             2 => round = uint32(reader.number(head, "graft.round")?, "graft.round", head.start())?,
-            _ => drop(reader.skip(head)?),
+            _ => skip(&mut reader, head)?,
         }
     }
     Ok(PlumtreeFrame::Graft(Arc::new(Graft { topic, id, round })))

@@ -17,7 +17,7 @@ use samara_engine::{Frame, PeerIdentity};
 use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 use crate::message::{Message, Topic};
-use crate::wire::{exactly, nested, put_bytes, put_head, put_uint, text, uint_len};
+use crate::wire::{exactly, nested, put_bytes, put_head, put_uint, skip, text, uint_len};
 
 /// A sequence number takes 8 bytes (specs `pubsub/README.md`, "The Message").
 const SEQNO_LEN: usize = 8;
@@ -94,7 +94,7 @@ impl RpcFrame {
             match head.number() {
                 1 => changes.push(read_change(reader.message(head, "subscriptions")?)?),
                 2 => messages.push(Self::Publish(Arc::new(read_message(reader.message(head, "publish")?)?))),
-                _ => drop(reader.skip(head)?),
+                _ => skip(&mut reader, head)?,
             }
         }
         if !changes.is_empty() {
@@ -129,7 +129,7 @@ fn read_change(mut reader: Reader<'_>) -> Result<SubOpts, WireError> {
         match head.number() {
             1 => subscribe = reader.number(head, "subscriptions.subscribe")? != 0,
             2 => topic = Some(text(&mut reader, head, "subscriptions.topicid")?),
-            _ => drop(reader.skip(head)?),
+            _ => skip(&mut reader, head)?,
         }
     }
     // As in go-libp2p-pubsub, an absent topic reads as the empty name.
@@ -147,7 +147,7 @@ fn read_message(mut reader: Reader<'_>) -> Result<Message, WireError> {
             4 => topic = Some(text(&mut reader, head, "publish.topic")?),
             5 => return Err(WireErrorKind::Refused.at("publish.signature", head.start())),
             6 => return Err(WireErrorKind::Refused.at("publish.key", head.start())),
-            _ => drop(reader.skip(head)?),
+            _ => skip(&mut reader, head)?,
         }
     }
     let from = from.ok_or(WireErrorKind::Missing.at("publish.from", start))?;
