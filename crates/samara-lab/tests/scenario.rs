@@ -85,7 +85,10 @@ fn what_is_set_without_effect_is_told() {
     );
     assert!(load("cat-real", "cat.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
     let axis = load("peerdas-bandwidth", "network.bandwidth", "1 Gbit/s", &[]).unwrap_err().to_string();
-    assert!(axis.contains("it is an axis of the sweep, whose values are used"), "{axis}");
+    let remedy = "--set sweep.axis.0.values='[\"1 Gbit/s\"]'";
+    assert!(axis.contains("it is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
+    let one = load("peerdas-bandwidth", "sweep.axis.0.values", "[\"1 Gbit/s\"]", &["batch"]).unwrap();
+    assert!(one.points.iter().all(|point| point.scenario.network.uplink.bps() == 1_000_000_000));
     let some = load("cat-real", "cat.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
     assert_eq!(
         some,

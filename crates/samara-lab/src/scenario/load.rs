@@ -466,9 +466,11 @@ fn hidden(
     for (key, value) in set {
         let wanted = parse_value(value);
         let mut axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
-        if axes.any(|axis| axis.key == *key) {
-            let message = "would have no effect: it is an axis of the sweep, whose values are used; `samara sweep --grid` gives it others";
-            return Err(flag(source, key, value, message));
+        if let Some(place) = axes.position(|axis| axis.key == *key) {
+            let message = format!(
+                "would have no effect: it is an axis of the sweep, whose values are used; to have this one only, --set sweep.axis.{place}.values='[{wanted}]'"
+            );
+            return Err(flag(source, key, value, &message));
         }
         let own: Vec<String> = runs
             .iter()
