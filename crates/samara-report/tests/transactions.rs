@@ -50,6 +50,13 @@ fn only_runs_with_the_same_peers_are_compared() {
     assert!(row.is_some_and(|row| row.contains("<td class=\"n\">-</td>")), "{row:?}");
 }
 
+/// 20 transactions a second, for three seconds, twice.
+#[test]
+fn transactions_of_all_seeds_are_counted() {
+    let table = terminal::table(&report("cat-real", &[("scenario.seeds", "[1, 2]")], &["cat"]));
+    assert!(table.contains("120 transactions in 2 runs, and every valid one reached"), "{table}");
+}
+
 #[test]
 fn a_sweep_over_sizes_tells_where_flooding_wins() {
     let report = report("cat-size", &[], &["flood-fifo", "cat"]);

@@ -24,7 +24,8 @@ pub(crate) use possible::{check, flush_throttle, preset};
 const REQUEST_BYTES: u64 = 8 << 20;
 /// Bytes of transactions that are handed out in a second, at the least.
 const HAND_OUT_BPS: u64 = 20_000_000;
-/// Clients learn of a block so long after it, and what handing out their next transactions takes: these must be at their nodes by then.
+/// Clients learn of a block so long after it, and what handing out their next transactions takes: these must be at their nodes by then. A choice: several requests to
+/// each of some twenty nodes, of milliseconds each.
 const AFTER_BLOCK: Duration = Duration::from_millis(200);
 /// Blocks that are later than this are told as a doubt: transactions stay in pools for as long.
 const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
