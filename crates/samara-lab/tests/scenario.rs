@@ -94,6 +94,16 @@ fn what_is_set_without_effect_is_told() {
         some,
         ["--set cat.preset=cat does not reach runs that set it themselves: \"cat-2023\" (cat-2023)"]
     );
+    // A run that sets a table sets everything in it.
+    let within =
+        |value| load("peerdas-bandwidth", "gossipsub.schedule_publish.kind", value, &["batch", "balanced"]);
+    assert!(within("interleaved").is_ok(), "what it is anyway");
+    let within = within("sequential").unwrap_err().to_string();
+    assert!(
+        within
+            .contains("every run that was chosen sets it itself: \"batch\" (gossipsub.schedule_publish = {"),
+        "{within}"
+    );
 }
 
 #[test]

@@ -62,6 +62,16 @@ impl PlannedTx {
     }
 }
 
+/// What a node does with transactions whose time is over when it gets them.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Late {
+    /// It takes none of the request.
+    Refuse,
+    /// It submits them at once and tells how late that was.
+    Submit,
+}
+
 /// What the testbed wants to know of `GET /v1/pool`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PoolStatus {
@@ -155,6 +165,9 @@ pub(crate) enum RelayWhat {
 /// A publication, or a submission, as it was made.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Made {
+    /// Counted by the node from 0, which says what it has forgotten; other programs than ours need not tell.
+    #[serde(default)]
+    pub(crate) number: u64,
     pub(crate) actual_unix_ns: Option<u64>,
     pub(crate) late_ns: Option<i64>,
 }
@@ -229,8 +242,8 @@ impl Client {
         self.post("/v1/pool/dial", &serde_json::json!({ "address": address }))
     }
 
-    pub(crate) fn plan_transactions(&self, planned: &[PlannedTx]) -> Result<(), String> {
-        self.post("/v1/pool/schedule", &serde_json::json!({ "submissions": planned }))
+    pub(crate) fn plan_transactions(&self, planned: &[PlannedTx], late: Late) -> Result<(), String> {
+        self.post("/v1/pool/schedule", &serde_json::json!({ "submissions": planned, "late": late }))
     }
 
     pub(crate) fn made_transactions(&self) -> Result<Vec<Made>, String> {

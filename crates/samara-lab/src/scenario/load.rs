@@ -474,8 +474,7 @@ fn hidden(
         }
         let own: Vec<String> = runs
             .iter()
-            .filter_map(|run| Some((run, run.set.get(key).filter(|own| **own != wanted)?)))
-            .map(|(run, own)| format!("\"{}\" ({})", run.name, plain(own)))
+            .filter_map(|run| Some(format!("\"{}\" ({})", run.name, own_value(run, key, &wanted)?)))
             .collect();
         if own.len() == runs.len() {
             let message = format!(
@@ -492,6 +491,17 @@ fn hidden(
         }
     }
     Ok(notes)
+}
+
+/// What a run sets in the place of `wanted`: the key itself, or a table around it.
+fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
+    // Sorted, as they are set: a table comes before its keys.
+    let set = run.set.iter().filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
+    let covering = set.filter(|(_, _, below)| below.is_empty() || below.starts_with('.'));
+    let (own, value, below) = covering.last()?;
+    let effective = below.split('.').skip(1).try_fold(value, |value, part| value.get(part));
+    let shown = if below.is_empty() { plain(value) } else { format!("{own} = {value}") };
+    (effective != Some(wanted)).then_some(shown)
 }
 
 /// All combinations of the values of a sweep.

@@ -14,7 +14,7 @@ use super::answer::Failure;
 use super::handlers::{Answered, Body};
 use crate::model::{Arrivals, PlannedReport, PoolStatus, Submitted};
 use crate::node::payload::Payload;
-use crate::node::schedule::Planned;
+use crate::node::schedule::{Late, Planned};
 use crate::pool::{Pool, PoolCommand};
 
 /// The longest transaction that can be submitted: more than any preset takes.
@@ -35,6 +35,8 @@ pub(super) struct TxSpec {
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanRequest {
     submissions: Vec<Submission>,
+    #[serde(default)]
+    late: Late,
 }
 
 /// A submission to come.
@@ -100,14 +102,14 @@ pub(super) async fn submit(State(api): State<Api>, body: Body<TxSpec>) -> Answer
 }
 
 pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Answered<Value> {
-    let Json(request) = body?;
-    let planned = request.submissions.into_iter().enumerate().map(|(at, submission)| {
+    let Json(PlanRequest { submissions, late }) = body?;
+    let planned = submissions.into_iter().enumerate().map(|(at, submission)| {
         let Submission { at_unix_ns, data, text, random_bytes } = submission;
         let payload = TxSpec { data, text, random_bytes }.payload(&format!("submissions[{at}]"))?;
         Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], schedule: None })
     });
     let planned = planned.collect::<Result<Vec<_>, Failure>>()?;
-    let numbers = api.pool()?.plan(planned).await?;
+    let numbers = api.pool()?.plan(planned, late).await?;
     Ok(Json(json!({ "planned": numbers.map_err(Failure::wrong)? })))
 }
 

@@ -15,7 +15,7 @@ use crate::metrics::GroupSnapshot;
 use crate::model::{
     Broadcast, Deliveries, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
 };
-use crate::node::schedule::{Due, Plan, Planned};
+use crate::node::schedule::{Due, Late, Plan, Planned};
 use crate::pool::Gone;
 use record::Record;
 
@@ -213,7 +213,7 @@ impl Task {
     /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
     fn obey(&mut self, command: GroupCommand) {
         match command {
-            GroupCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned))),
+            GroupCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned, Late::Refuse))),
             GroupCommand::Planned(answer) => drop(answer.send(self.plan.report())),
             GroupCommand::Cancel(answer) => drop(answer.send(self.plan.cancel())),
             GroupCommand::Deliveries(from, answer) => drop(answer.send(self.record.deliveries(from))),

@@ -30,7 +30,7 @@ use command::{Command, Refusal};
 pub(crate) use drain::Stopping;
 use payload::Payload;
 use redial::{Redial, dial_opts};
-use schedule::{Due, Plan, Planned};
+use schedule::{Due, Late, Plan, Planned};
 pub(crate) use tracer::Tracer;
 
 /// What is counted of links, all since the start.
@@ -130,7 +130,7 @@ impl Node {
     /// # Errors
     /// A text: they are not possible.
     pub(crate) fn plan(&mut self, planned: Vec<Planned>) -> Result<(), String> {
-        self.plan.add(planned).map(drop)
+        self.plan.add(planned, Late::Refuse).map(drop)
     }
 
     /// Joins the topics of the configuration, which is the first thing that is traced.
@@ -293,7 +293,7 @@ impl Node {
 
     fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
         self.unless_stopping()?;
-        self.plan.add(planned).map_err(Refusal::Wrong)
+        self.plan.add(planned, Late::Refuse).map_err(Refusal::Wrong)
     }
 
     fn publish_now(

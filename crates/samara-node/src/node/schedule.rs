@@ -29,6 +29,17 @@ pub(crate) const PLANNED_MAX: usize = 10_000;
 /// Bytes of payload that wait at most; random ones do not count before they are made.
 const HELD_MAX: usize = 256 << 20;
 
+/// What becomes of publications whose time is over when they are asked for.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Late {
+    /// None of the request is taken.
+    #[default]
+    Refuse,
+    /// They are made at once, and their report tells how late that was.
+    Submit,
+}
+
 /// A publication to come.
 #[derive(Debug)]
 pub(crate) struct Planned {
@@ -76,12 +87,12 @@ impl Plan {
     /// Adds publications, all or none.
     ///
     /// # Errors
-    /// A text: one is in the past, or there are too many.
-    pub(crate) fn add(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, String> {
+    /// A text: one is in the past and that is not allowed, or there are too many.
+    pub(crate) fn add(&mut self, planned: Vec<Planned>, late: Late) -> Result<Vec<u64>, String> {
         let now = unix_ns();
         for (at, planned) in planned.iter().enumerate() {
             let found = planned.at_unix_ns;
-            if found <= now {
+            if found <= now && matches!(late, Late::Refuse) {
                 let late = (now - found) as f64 / 1e6;
                 return Err(format!(
                     "{}[{at}].at_unix_ns: found {found}, which is {late:.3} ms ago; expected a time after {now}",

@@ -3,11 +3,11 @@
 use tokio::sync::oneshot::Sender;
 
 use crate::model::{Arrivals, PlannedReport};
-use crate::node::schedule::Planned;
+use crate::node::schedule::{Late, Planned};
 
 #[derive(Debug)]
 pub(crate) enum PoolCommand {
-    Plan(Vec<Planned>, Sender<Result<Vec<u64>, String>>),
+    Plan(Vec<Planned>, Late, Sender<Result<Vec<u64>, String>>),
     Planned(Sender<Vec<PlannedReport>>),
     /// The answer is how many submissions will not be made.
     Cancel(Sender<usize>),

@@ -19,7 +19,7 @@ use crate::clock::unix_ns;
 use crate::config::CheckedCat;
 use crate::metrics::PoolSnapshot;
 use crate::model::{PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
-use crate::node::schedule::{Due, Plan, Planned};
+use crate::node::schedule::{Due, Late, Plan, Planned};
 use record::Record;
 
 /// Requests that wait for the pool's task.
@@ -192,9 +192,13 @@ impl Pool {
     }
 
     /// Plans submissions.
-    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Result<Vec<u64>, String>, Gone> {
+    pub(crate) async fn plan(
+        &self,
+        planned: Vec<Planned>,
+        late: Late,
+    ) -> Result<Result<Vec<u64>, String>, Gone> {
         self.unless_stopping()?;
-        self.ask(|answer| PoolCommand::Plan(planned, answer)).await
+        self.ask(|answer| PoolCommand::Plan(planned, late, answer)).await
     }
 
     /// Asks the pool's own task.
@@ -287,7 +291,7 @@ impl Task {
     /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
     fn obey(&mut self, command: PoolCommand) {
         match command {
-            PoolCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned))),
+            PoolCommand::Plan(planned, late, answer) => drop(answer.send(self.plan.add(planned, late))),
             PoolCommand::Planned(answer) => drop(answer.send(self.plan.report())),
             PoolCommand::Cancel(answer) => drop(answer.send(self.plan.cancel())),
             PoolCommand::Arrivals(from, answer) => drop(answer.send(self.record.arrivals(from))),

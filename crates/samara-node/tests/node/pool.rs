@@ -142,6 +142,12 @@ async fn submissions_are_made_at_their_time() {
     assert!(
         status == 400 && answer["error"].as_str().unwrap().starts_with("submissions[0].at_unix_ns: found")
     );
+    let at_once = json!({ "submissions": [{ "at_unix_ns": at(1), "text": "at once" }], "late": "submit" });
+    assert_eq!(hub.post("/v1/pool/schedule", at_once).await["planned"], json!([3]));
+    until(&hub, "the late one", |status| status["txs"] == 3).await;
+    let made = &hub.get("/v1/pool/schedule").await[3];
+    let (late, actual) = (made["late_ns"].as_u64().unwrap(), made["actual_unix_ns"].as_u64().unwrap());
+    assert!(made["state"] == "published" && late == actual - at(1) && late > 500_000_000, "{made}");
     let stopped = hub.running.stop().await.unwrap();
     assert_eq!(stopped.pool.unwrap().cancelled_submissions, 1);
     assert!(stopped.drained);

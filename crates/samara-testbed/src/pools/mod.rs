@@ -13,7 +13,7 @@ use samara_lab::scenario::{Point, Transactions};
 use samara_trace::live::LiveWriter;
 
 use crate::TestbedError;
-use crate::client::{Arrival, Client, Made, PlannedTx};
+use crate::client::{Arrival, Client, Late, Made, PlannedTx};
 use crate::process::NodeProcess;
 use crate::run::{LEAD, LOOK_EVERY, QUIET, Stop, unix_ns};
 
@@ -24,8 +24,8 @@ pub(crate) use possible::{check, flush_throttle, preset};
 const REQUEST_BYTES: u64 = 8 << 20;
 /// Bytes of transactions that are handed out in a second, at the least.
 const HAND_OUT_BPS: u64 = 20_000_000;
-/// Clients learn of a block so long after it, and what handing out their next transactions takes: these must be at their nodes by then. A choice: several requests to
-/// each of some twenty nodes, of milliseconds each.
+/// Clients learn of a block so long after it, and what handing out their next transactions takes, so that these are at their nodes by then. A choice: several
+/// requests to each of some twenty nodes, of milliseconds each. What comes to a node later is submitted at once, and counts as late.
 const AFTER_BLOCK: Duration = Duration::from_millis(200);
 /// Blocks that are later than this are told as a doubt: transactions stay in pools for as long.
 const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ pub(crate) fn drive(
         start: unix_ns() + lead.as_nanos() as u64 - workload.warm_up.nanos(),
         workload,
     };
-    driver.hand_out(nodes, first)?;
+    driver.hand_out(nodes, first, Late::Refuse)?;
     driver.watch(nodes, (stop, live), progress)?;
     let end = unix_ns();
     let (submitted, late_ms) = made(nodes, &driver.submissions)?;
@@ -122,6 +122,13 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
         let own = (0..).zip(submissions).filter(|(_, submission)| submission.node == number);
         let own: Vec<usize> = own.map(|(place, _)| place).collect();
         let reports: Vec<Made> = node.ask("collection", Client::made_transactions)?;
+        if let Some(forgotten) = reports.first().map(|oldest| oldest.number).filter(|number| *number > 0) {
+            return Err(TestbedError::Scenario(format!(
+                "node {number} remembers the last {} of its {} transactions; expected none forgotten: give the scenario fewer clients or less time, or more nodes",
+                reports.len(),
+                reports.len() as u64 + forgotten
+            )));
+        }
         let made: Vec<(u64, i64)> =
             reports.iter().filter_map(|made| Some((made.actual_unix_ns?, made.late_ns?))).collect();
         if made.len() != own.len() {
@@ -175,7 +182,12 @@ struct Driver {
 
 impl Driver {
     /// Every node gets its own submissions, in portions.
-    fn hand_out(&mut self, nodes: &mut [NodeProcess], fresh: Vec<Submission>) -> Result<(), TestbedError> {
+    fn hand_out(
+        &mut self,
+        nodes: &mut [NodeProcess],
+        fresh: Vec<Submission>,
+        late: Late,
+    ) -> Result<(), TestbedError> {
         let portion = (REQUEST_BYTES / self.workload.size.bytes().max(1)).max(1) as usize;
         for (number, node) in (0..).zip(nodes) {
             let own: Vec<&Submission> = fresh.iter().filter(|submission| submission.node == number).collect();
@@ -186,7 +198,7 @@ impl Driver {
                         PlannedTx::new(self.start + submission.at, submission.transaction.bytes())
                     })
                     .collect();
-                node.ask("hand-out of transactions", |client| client.plan_transactions(&planned))?;
+                node.ask("hand-out of transactions", |client| client.plan_transactions(&planned, late))?;
             }
         }
         for submission in fresh {
@@ -286,7 +298,7 @@ impl Driver {
         let from = unix_ns().saturating_sub(self.start) + wait.as_nanos() as u64;
         self.clients.block(from, &self.collector);
         let fresh = self.clients.before(u64::MAX);
-        self.hand_out(nodes, fresh)
+        self.hand_out(nodes, fresh, Late::Submit)
     }
 }
 
