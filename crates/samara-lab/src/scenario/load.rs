@@ -497,8 +497,8 @@ fn hidden(
 fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
     // Sorted, as they are set: a table comes before its keys.
     let set = run.set.iter().filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
-    let covering = set.filter(|(_, _, below)| below.is_empty() || below.starts_with('.'));
-    let (own, value, below) = covering.last()?;
+    let mut covering = set.filter(|(_, _, below)| below.is_empty() || below.starts_with('.'));
+    let (own, value, below) = covering.next_back()?;
     let effective = below.split('.').skip(1).try_fold(value, |value, part| value.get(part));
     let shown = if below.is_empty() { plain(value) } else { format!("{own} = {value}") };
     (effective != Some(wanted)).then_some(shown)
