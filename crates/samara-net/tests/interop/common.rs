@@ -186,7 +186,7 @@ impl Node {
 
     /// Waits until a peer is known to have joined a topic.
     pub(crate) async fn joined(&mut self, other: PeerId) {
-        self.next("a subscription", |told| {
+        self.next(&format!("a subscription of {other} at {}", self.peer), |told| {
             matches!(told, Told::Joined(peer, _) if *peer == other).then_some(())
         })
         .await;

@@ -80,6 +80,19 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
                         SwarmEvent::Behaviour(HostEvent::Identify(identify::Event::Received { peer_id, .. })) => {
                             Some(Told::Identified(peer_id))
                         }
+                        // Seen where a test fails.
+                        SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
+                            eprintln!("{peer} cannot dial {peer_id:?}: {error}");
+                            None
+                        }
+                        SwarmEvent::IncomingConnectionError { error, .. } => {
+                            eprintln!("{peer} was dialled in vain: {error}");
+                            None
+                        }
+                        SwarmEvent::ConnectionClosed { peer_id, cause: Some(cause), .. } => {
+                            eprintln!("{peer} lost its connection with {peer_id}: {cause}");
+                            None
+                        }
                         _ => None,
                     };
                     if let Some(told) = told {
