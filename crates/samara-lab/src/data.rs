@@ -4,9 +4,8 @@ pub mod graph;
 pub mod hosts;
 mod inputs;
 pub mod latency;
-pub mod messages;
 mod names;
-mod table;
+pub(crate) mod table;
 pub mod weights;
 
 pub use inputs::Inputs;

@@ -1,14 +1,19 @@
 //! From a scenario file to a network and a workload, through a run, to measurements and results.
 
 pub mod bounds;
+pub mod columns;
 pub mod data;
-pub mod jobs;
-pub mod measure;
+pub mod group;
+pub mod messages;
+pub mod mix;
 pub mod network;
+pub mod pool;
+mod processor;
 pub mod reference;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod statistics;
 pub mod sweep;
 pub mod topology;
 pub mod units;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::data;
-use crate::measure::Statistics;
 use crate::results::{ColumnsResult, Run, RunResult};
 use crate::scenario::{KnownFigure, Loaded, figure_of, plain};
+use crate::statistics::Statistics;
 
 /// A run beside its reference; all runs of either side are put together.
 #[derive(Clone, Debug, PartialEq, Serialize)]

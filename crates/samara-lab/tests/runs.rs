@@ -209,7 +209,7 @@ fn validation_takes_time_one_message_at_a_time() {
 #[test]
 fn reference_runs_are_there_and_are_what_was_published() {
     use samara_lab::data::reference_runs;
-    use samara_lab::measure::Statistics;
+    use samara_lab::statistics::Statistics;
     let mean = |name: &str| {
         let runs = reference_runs(name, &Inputs::default()).unwrap();
         Statistics::of(&runs[0].custody_ms).unwrap().mean

@@ -1,8 +1,8 @@
 //! What every report says, whatever was run.
 
-use samara_lab::measure::student::interval;
 use samara_lab::results::{RunResult, Summary};
 use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::statistics::student::interval;
 
 /// What every report says, whatever was run.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use samara_lab::measure::Statistics;
 use samara_lab::reference::KnownComparison;
 use samara_lab::scenario::Outcome;
+use samara_lab::statistics::Statistics;
 
 use crate::about::About;
 use crate::terminal::number;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use samara_lab::measure::CopyRow;
+use samara_lab::columns::measure::CopyRow;
 use samara_trace::{Body, TraceReader};
 
 use crate::TestbedError;

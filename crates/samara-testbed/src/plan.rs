@@ -1,8 +1,8 @@
 //! What nodes join and publish, and when: that of the simulation with the same seed.
 
+use samara_lab::columns::app::Columns;
 use samara_lab::data::Inputs;
-use samara_lab::jobs::columns::Columns;
-use samara_lab::jobs::messages::TOPIC;
+use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_lab::scenario::{Point, Scenario, TransportKind};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use indicatif::ProgressBar;
-use samara_lab::measure::relay::Collector;
+use samara_lab::mix::measure::Collector;
 use samara_lab::results::RunResult;
 use samara_lab::run::{Measured, Progress, Watch, WatchRun, run_all};
 use samara_lab::scenario::Point;

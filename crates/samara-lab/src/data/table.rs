@@ -9,7 +9,7 @@ use crate::scenario::closest;
 use crate::units::{Rate, Size, Span};
 
 /// A quantity that a column can have.
-pub(super) trait Quantity: Sized {
+pub(crate) trait Quantity: Sized {
     /// Units that may end the name of a column whose cells are plain numbers, with their factors.
     const UNITS: &'static [(&'static str, f64)];
 
@@ -59,15 +59,15 @@ impl Quantity for Size {
 }
 
 /// What a kind of table looks like.
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Columns that have to be there.
-    pub(super) needed: &'static [&'static str],
+    pub(crate) needed: &'static [&'static str],
     /// Columns that may be there.
-    pub(super) allowed: &'static [&'static str],
+    pub(crate) allowed: &'static [&'static str],
     /// Columns that may have a unit at the end of their names, with these units.
-    pub(super) units: &'static [(&'static str, &'static [(&'static str, f64)])],
+    pub(crate) units: &'static [(&'static str, &'static [(&'static str, f64)])],
     /// The most rows.
-    pub(super) rows_max: usize,
+    pub(crate) rows_max: usize,
 }
 
 /// A column of a table.
@@ -79,7 +79,7 @@ struct Column {
 }
 
 /// Reads a table with a header row by row; lines that start with `#` are comments.
-pub(super) fn scan(
+pub(crate) fn scan(
     file: &str,
     text: &str,
     shape: &Shape,
@@ -123,7 +123,7 @@ pub(super) fn scan(
 
 /// A row of a table.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     file: &'a str,
     columns: &'a [Column],
     line: u64,
@@ -132,7 +132,7 @@ pub(super) struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Something is wrong in this row.
-    pub(super) fn wrong(&self, what: impl std::fmt::Display) -> String {
+    pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
@@ -142,7 +142,7 @@ impl<'a> Row<'a> {
     }
 
     /// The text of a cell, `None` without such a column.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, String> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, String> {
         match self.cell(name) {
             None => Ok(None),
             Some((_, "")) => Err(self.wrong(format_args!("{name} is empty; expected a value"))),
@@ -151,7 +151,7 @@ impl<'a> Row<'a> {
     }
 
     /// The quantity in a cell, `None` without such a column.
-    pub(super) fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
+    pub(crate) fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let factor = self.cell(name).and_then(|(column, _)| column.factor);
         let Some(factor) = factor else {
@@ -215,7 +215,7 @@ impl Shape {
 }
 
 /// What separates the values of a table: whatever its first line has most of.
-pub(super) fn delimiter(text: &str) -> u8 {
+pub(crate) fn delimiter(text: &str) -> u8 {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or("");
     let count = |delimiter: u8| first.bytes().filter(|byte| *byte == delimiter).count();
     // The last of equals: a comma where there is none of them.

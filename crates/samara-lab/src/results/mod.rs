@@ -1,43 +1,39 @@
 //! Results: metrics, the machine-readable summary, and the tables of a results directory.
 
-mod columns;
 mod directory;
 mod findings;
-mod gateways;
-mod group;
-mod handover;
-mod messages;
 mod metric;
-mod relay;
 mod saved;
 mod summary;
-mod tables;
-mod transactions;
+pub(crate) mod tables;
+mod traffic;
 
-pub use columns::{ColumnMetrics, PacketDrops, Slot, column_metrics};
+pub use crate::columns::metrics::{ColumnMetrics, Slot, column_metrics};
+pub use crate::group::gateways::GatewayFigures;
+pub use crate::group::metrics::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
+pub use crate::messages::metrics::{MessageMetrics, message_metrics};
+pub use crate::mix::handover::metrics::{HandoverMetrics, HandoverParts, handover_metrics};
+pub use crate::mix::metrics::{RelayMetrics, relay_metrics};
+pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use findings::{Findings, Used};
-pub use gateways::GatewayFigures;
-pub use group::{GroupBytes, GroupMetrics, MemberRow, group_metrics};
-pub use handover::{HandoverMetrics, HandoverParts, handover_metrics};
-pub use messages::{MessageMetrics, message_metrics};
 pub use metric::{Better, better, is_first, rank};
-pub use relay::{RelayMetrics, relay_metrics};
 pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Metrics, ProcessUse, RealRun, Run, Summary, combined_digest};
 pub(crate) use tables::write_table;
 pub use tables::{Table, TableError, tables};
-pub use transactions::{TransactionBytes, TransactionMetrics, transaction_metrics};
+pub use traffic::PacketDrops;
+pub(crate) use traffic::{packet_drops, ratio};
 
 use std::collections::BTreeMap;
 
 use samara_mix::Phase;
 
-use crate::measure::Delivery;
-use crate::measure::messages::MessageRow;
-use crate::measure::relay::{PhaseTimes, RoundRow, WorkSpan};
-use crate::measure::transactions::TxRow;
+use crate::columns::measure::Delivery;
+use crate::messages::measure::MessageRow;
+use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
+use crate::pool::measure::TxRow;
 use crate::run::{
     BatchTimes, BlockRow, ColumnsMeasured, HandoverMeasured, Harm, Measured, MessagesMeasured,
     TransactionsMeasured,

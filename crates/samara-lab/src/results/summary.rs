@@ -7,9 +7,9 @@ use super::{
     ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, RelayMetrics, TransactionMetrics,
     column_metrics, group_metrics, handover_metrics, message_metrics, relay_metrics, transaction_metrics,
 };
-use crate::measure::Statistics;
 use crate::run::Measured;
 use crate::scenario::Point;
+use crate::statistics::Statistics;
 
 /// The document that `--format json` prints and `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]

@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::{
     ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, RunResult, TransactionsResult,
 };
-use crate::measure::CopyRow;
+use crate::columns::measure::CopyRow;
 use crate::network::Hosts;
 use crate::run::{
     BatchTimes, ColumnsMeasured, GroupMeasured, Measured, MessagesMeasured, TransactionsMeasured,
@@ -41,7 +41,7 @@ impl TableError {
 }
 
 /// The columns of a table.
-pub(super) type Columns = Vec<(&'static str, ArrayRef)>;
+pub(crate) type Columns = Vec<(&'static str, ArrayRef)>;
 
 /// A table of a run, made when it is asked for: all at once would take much memory.
 pub struct Table<'a> {
@@ -57,7 +57,7 @@ impl fmt::Debug for Table<'_> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(name: &'static str, rows: usize, make: impl Fn() -> Columns + 'a) -> Self {
+    pub(crate) fn new(name: &'static str, rows: usize, make: impl Fn() -> Columns + 'a) -> Self {
         Self { name, rows, make: Box::new(make) }
     }
 
@@ -80,13 +80,13 @@ impl<'a> Table<'a> {
     }
 
     /// Writes it into a directory.
-    pub(super) fn write(&self, directory: &Path) -> Result<(), TableError> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), TableError> {
         write(directory, self.name, &self.batch())
     }
 }
 
 /// Writes a table into a directory.
-pub(super) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), TableError> {
+pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), TableError> {
     let path = directory.join(format!("{name}.parquet"));
     let file = File::create(&path).map_err(|error| TableError::of(&path, error.into()))?;
     write_batch(file, &path, batch)
@@ -281,7 +281,7 @@ fn group_traffic(measured: &GroupMeasured, result: &GroupResult) -> Columns {
     nodes
 }
 
-pub(super) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
@@ -290,7 +290,7 @@ fn message_rows(result: &MessagesResult) -> Columns {
     let rows = &result.messages;
     let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
     let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
-    let complete = |row: &&crate::measure::messages::MessageRow| row.delivered == result.others;
+    let complete = |row: &&crate::messages::measure::MessageRow| row.delivered == result.others;
     let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
     let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
     vec![
@@ -304,7 +304,7 @@ fn message_rows(result: &MessagesResult) -> Columns {
 }
 
 /// A cumulative distribution.
-pub(super) fn distribution<'a>(
+pub(crate) fn distribution<'a>(
     table: &'static str,
     name: &'static str,
     points: &'a [(f64, f64)],
@@ -374,7 +374,7 @@ fn hosts(measured: &Measured) -> Option<Table<'_>> {
 }
 
 /// What every host sent and received from the first publication on.
-pub(super) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
+pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
     let count = |value: fn(&HostStats) -> u64| {
@@ -411,7 +411,7 @@ pub(super) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
 }
 
 /// Keys and values.
-pub(super) fn configuration(rows: &[(String, String)]) -> Table<'_> {
+pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
     Table::new("configuration", rows.len(), || {
         vec![
             ("key", Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| key))) as ArrayRef),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Measured, Progress, RunError, RunOptions, run_seen};
-use crate::measure::relay::Collector;
+use crate::mix::measure::Collector;
 use crate::results::RunResult;
 use crate::scenario::{Loaded, Point};
 

@@ -1,13 +1,6 @@
 //! Runs a point of a scenario in the simulator.
 
 mod all;
-mod columns;
-mod group;
-mod handover;
-mod messages;
-mod parts;
-mod relay;
-mod transactions;
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,9 +8,15 @@ use samara_engine::{Engine, NodeRng, Time};
 use samara_sim::{HostStats, Ranks, Simulation};
 use thiserror::Error;
 
+use crate::columns::run as columns;
 use crate::data::Inputs;
-use crate::measure::relay::Collector as Rounds;
+use crate::group::run as group;
+use crate::messages::run as messages;
+use crate::mix::handover::run as handover;
+use crate::mix::measure::Collector as Rounds;
+use crate::mix::run as relay;
 use crate::network::{self, Hosts};
+use crate::pool::run as transactions;
 use crate::scenario::{FaultKind, Point, Scenario};
 
 pub use all::{LARGE, Watch, WatchRun, run_all};
@@ -102,9 +101,9 @@ impl Measured {
 }
 
 /// How much of the run is simulated between two looks at the results.
-const SLICE_NANOS: u64 = 50_000_000;
+pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
-const QUIET_NANOS: u64 = 1_000_000_000;
+pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
 
 /// Runs a point. `progress` is told how far the run is, after each slice of virtual time.
 ///
@@ -196,7 +195,7 @@ fn columns_together(
 }
 
 /// Dials, or simply makes, all links when the scenario says.
-fn schedule_links<N: Engine>(
+pub(crate) fn schedule_links<N: Engine>(
     sim: &mut Simulation<N>,
     scenario: &Scenario,
     rng: &mut NodeRng,
@@ -214,7 +213,12 @@ fn schedule_links<N: Engine>(
 }
 
 /// Everything that goes wrong but partitions, which are part of the network.
-fn schedule_faults<N: Engine>(sim: &mut Simulation<N>, scenario: &Scenario, seed: u64, hosts: &Hosts) {
+pub(crate) fn schedule_faults<N: Engine>(
+    sim: &mut Simulation<N>,
+    scenario: &Scenario,
+    seed: u64,
+    hosts: &Hosts,
+) {
     for (index, fault) in scenario.faults.iter().enumerate() {
         let at = Time::from_nanos(fault.at.nanos());
         let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
@@ -243,6 +247,6 @@ fn schedule_faults<N: Engine>(sim: &mut Simulation<N>, scenario: &Scenario, seed
 }
 
 /// What happened between two looks at a host.
-fn since(now: &HostStats, before: Option<&HostStats>) -> HostStats {
+pub(crate) fn since(now: &HostStats, before: Option<&HostStats>) -> HostStats {
     before.map_or(*now, |before| now.since(before))
 }

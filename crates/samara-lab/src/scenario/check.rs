@@ -1,10 +1,6 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
-mod group;
-mod handover;
 mod regions;
-mod relay;
-mod transactions;
 
 use super::error::{Problem, line_of};
 use super::protocol;
@@ -12,14 +8,14 @@ use super::{
     FaultKind, Messages, Policies, Protocol, ProtocolKind, Scenario, ScheduleKind, ScheduleSpec, SourceKind,
     Stack, TopologyKind, TransportKind, Workload,
 };
-use crate::jobs::messages::PAYLOAD_MIN;
+use crate::messages::app::PAYLOAD_MIN;
 use crate::units::{Share, Span};
 
 /// Messages of a run: what is known of each and of its deliveries is kept in memory.
 const MESSAGES_MAX: u32 = 10_000_000;
 
 /// Everything that is wrong with the values of a scenario.
-pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
+pub(crate) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     checks.about(scenario);
     checks.network(scenario);
@@ -47,24 +43,30 @@ pub(super) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.problems
 }
 
-struct Checks<'a> {
+pub(crate) struct Checks<'a> {
     text: &'a str,
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl Checks<'_> {
-    fn wrong(&mut self, key: &str, message: String) {
+    pub(crate) fn wrong(&mut self, key: &str, message: String) {
         self.problems.push(Problem { key: Some(key.to_owned()), line: line_of(self.text, key), message });
     }
 
     /// `key` is `found`, which must be in `least..=most`.
-    fn range<T: PartialOrd + std::fmt::Display>(&mut self, key: &str, found: T, least: T, most: T) {
+    pub(crate) fn range<T: PartialOrd + std::fmt::Display>(
+        &mut self,
+        key: &str,
+        found: T,
+        least: T,
+        most: T,
+    ) {
         if found < least || found > most {
             self.wrong(key, format!("is {found}; allowed is {least} to {most}"));
         }
     }
 
-    fn about(&mut self, scenario: &Scenario) {
+    pub(crate) fn about(&mut self, scenario: &Scenario) {
         let name = &scenario.scenario.name;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || !name.chars().all(plain) {
@@ -78,7 +80,7 @@ impl Checks<'_> {
         }
     }
 
-    fn network(&mut self, scenario: &Scenario) {
+    pub(crate) fn network(&mut self, scenario: &Scenario) {
         let network = &scenario.network;
         self.range("network.nodes", network.nodes, 2, 1 << 20);
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
@@ -117,7 +119,7 @@ impl Checks<'_> {
     }
 
     /// Keys that belong to another kind of transport, which would be silently ignored.
-    fn transport(&mut self, scenario: &Scenario) {
+    pub(crate) fn transport(&mut self, scenario: &Scenario) {
         let spec = &scenario.transport;
         if let Some(bytes) = spec.max_udp_payload {
             // RFC 9000 sections 14.1 and 18.2.
@@ -192,7 +194,7 @@ impl Checks<'_> {
         }
     }
 
-    fn topology(&mut self, scenario: &Scenario) {
+    pub(crate) fn topology(&mut self, scenario: &Scenario) {
         let (nodes, topology) = (scenario.network.nodes, &scenario.network.topology);
         match topology.kind {
             TopologyKind::RandomRegular => {
@@ -239,7 +241,7 @@ impl Checks<'_> {
         }
     }
 
-    fn workload(&mut self, scenario: &Scenario) {
+    pub(crate) fn workload(&mut self, scenario: &Scenario) {
         let workload = &scenario.workload;
         self.range("workload.columns", workload.columns, 1, 4096);
         self.range("workload.blobs", workload.blobs, 1, 100_000);
@@ -281,7 +283,7 @@ impl Checks<'_> {
         self.starts_after_links("workload.warm_up", workload.warm_up, scenario);
     }
 
-    fn messages(&mut self, scenario: &Scenario, messages: &Messages) {
+    pub(crate) fn messages(&mut self, scenario: &Scenario, messages: &Messages) {
         if scenario.workload != Workload::default() {
             self.wrong(
                 "workload",
@@ -319,7 +321,7 @@ impl Checks<'_> {
     }
 
     /// `key` is when publishing starts, which must be when links are up.
-    fn starts_after_links(&mut self, key: &str, warm_up: Span, scenario: &Scenario) {
+    pub(crate) fn starts_after_links(&mut self, key: &str, warm_up: Span, scenario: &Scenario) {
         let links = &scenario.transport.links;
         if links.until < links.from {
             self.wrong("transport.links.until", format!("is {}, before from = {}", links.until, links.from));
@@ -332,7 +334,7 @@ impl Checks<'_> {
         }
     }
 
-    fn protocol(&mut self, scenario: &Scenario) {
+    pub(crate) fn protocol(&mut self, scenario: &Scenario) {
         let Protocol { kind, optimization_threshold, graft_timeout } = &scenario.protocol;
         if *kind != ProtocolKind::Gossipsub && scenario.messages.is_none() {
             self.wrong(
@@ -359,7 +361,7 @@ impl Checks<'_> {
         self.gossipsub(scenario);
     }
 
-    fn gossipsub(&mut self, scenario: &Scenario) {
+    pub(crate) fn gossipsub(&mut self, scenario: &Scenario) {
         let gossipsub = &scenario.gossipsub;
         for (key, spec) in [
             ("gossipsub.schedule_publish", &gossipsub.schedule_publish),
@@ -393,7 +395,7 @@ impl Checks<'_> {
     }
 
     /// A policy has to be there, since a scenario cannot hold one.
-    fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
+    pub(crate) fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
         let names: Vec<&str> = policies.names().collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let key = &format!("{key}.policy");
@@ -415,7 +417,7 @@ impl Checks<'_> {
         }
     }
 
-    fn faults(&mut self, scenario: &Scenario) {
+    pub(crate) fn faults(&mut self, scenario: &Scenario) {
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = format!("fault.{i}");
             if fault.share.fraction() > 1.0 {

@@ -23,7 +23,7 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    pub(super) fn one(source: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn one(source: &str, message: impl Into<String>) -> Self {
         let problem = Problem { key: None, line: None, message: message.into() };
         Self { source: source.to_owned(), problems: vec![problem] }
     }
@@ -53,7 +53,7 @@ impl std::error::Error for ScenarioError {}
 
 /// The line of the first place where a file sets a key, counted from 1. Understands sections, arrays of sections (by
 /// index), and dotted keys; not inline tables, whose line is that of the table.
-pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let wanted: Vec<&str> = key.split('.').collect();
     let mut section: Vec<String> = Vec::new();
     let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();

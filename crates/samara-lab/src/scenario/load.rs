@@ -192,7 +192,7 @@ pub fn load_source(
 
 impl Loaded {
     /// Writes the scenario as TOML.
-    pub(super) fn write(&mut self) -> Result<(), ScenarioError> {
+    pub(crate) fn write(&mut self) -> Result<(), ScenarioError> {
         let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
         self.text = written(&self.scenario, has_files).map_err(|error| {
             ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))

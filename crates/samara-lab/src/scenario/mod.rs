@@ -4,55 +4,50 @@
 //! a sweep) into a [`Scenario`] of its own. `samara schema` prints the JSON Schema of [`Scenario`].
 
 mod builtin;
-mod cat;
 mod check;
 mod connection;
 mod error;
 mod expect;
 mod fault;
 mod files;
-mod group;
-mod handover;
 mod known;
 mod load;
-mod measured;
-mod messages;
 mod policies;
 mod protocol;
 mod regions;
-mod relay;
 mod resolve;
-mod transactions;
-mod workload;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::columns::spec::Workload;
+pub use crate::group::spec::{Group, RingPreset, RingSpec, ShapeKind};
+pub use crate::messages::spec::{Arrivals, Messages};
+pub use crate::mix::handover::spec::{Call, Handover};
+pub use crate::mix::spec::{CostsKind, MixGroup, PhaseCosts, Relay};
+pub use crate::pool::cat::{
+    Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
+};
+pub use crate::pool::spec::Transactions;
 pub use builtin::{Builtin, builtin, builtins};
-pub use cat::{Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec};
+pub(crate) use check::Checks;
 pub use connection::{ConnectionSpec, FlushSpec};
 pub use error::{Problem, ScenarioError, closest};
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, Outcome};
 pub use fault::{Fault, FaultKind};
 pub use files::{LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit};
-pub use group::{Group, RingPreset, RingSpec, ShapeKind};
-pub use handover::{Call, Handover};
 pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{GridAxis, Loaded, Overrides, Point, load, load_source, load_with, parse_axis, schema};
-pub use messages::{Arrivals, Messages};
 pub use policies::Policies;
 pub use protocol::{
     DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
     SourceKind, Version,
 };
 pub use regions::{Placed, Regions};
-pub use relay::{CostsKind, MixGroup, PhaseCosts, Relay};
-pub use transactions::Transactions;
-pub use workload::Workload;
 
 use crate::units::{Rate, Share, Size, Span};
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{PointRecord, VERSION};
-use crate::measure::student::interval;
 use crate::results::combined_digest;
 use crate::scenario::Loaded;
+use crate::statistics::student::interval;
 
 /// The document that `samara sweep --format json` prints and `summary.json` holds. `runs` are as those of a [`Summary`](crate::results::Summary).
 #[derive(Clone, Debug, Serialize)]

@@ -5,9 +5,9 @@ mod page;
 mod table;
 mod words;
 
-use samara_lab::measure::Statistics;
 use samara_lab::reference::Comparison;
 use samara_lab::results::ColumnsResult;
+use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place, mean_and_confidence};
 

@@ -7,8 +7,8 @@ mod threshold;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use samara_lab::measure::student::{Interval, Welch, interval, welch};
 use samara_lab::results::{Better, Saved, SavedRun, better, rank};
+use samara_lab::statistics::student::{Interval, Welch, interval, welch};
 use serde_json::{Map, Value, json};
 
 pub use threshold::{Crossed, Threshold};

@@ -5,8 +5,8 @@ mod page;
 mod table;
 mod words;
 
-use samara_lab::measure::Statistics;
 use samara_lab::results::{MessageMetrics, MessagesResult};
+use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place, mean_and_confidence};
 

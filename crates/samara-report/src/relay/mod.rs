@@ -7,9 +7,9 @@ mod rounds;
 mod timeline;
 mod words;
 
-use samara_lab::measure::Statistics;
 use samara_lab::reference::KnownComparison;
 use samara_lab::results::{RelayMetrics, RelayResult};
+use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};

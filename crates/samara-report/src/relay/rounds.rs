@@ -1,7 +1,7 @@
 //! What became of every round, and what happened to nodes meanwhile.
 
 use plotters::prelude::*;
-use samara_lab::measure::relay::RoundRow;
+use samara_lab::mix::measure::RoundRow;
 use samara_lab::results::RelayResult;
 
 use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Unit, chart, colour, drawn_at_with, rooms};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plotters::prelude::*;
-use samara_lab::measure::relay::{PhaseTimes, RoundRow, WorkSpan};
+use samara_lab::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
 use samara_lab::results::RelayResult;
 use samara_mix::{Half, Phase};
 

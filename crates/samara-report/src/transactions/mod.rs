@@ -7,10 +7,10 @@ mod page;
 mod rows;
 mod words;
 
-use samara_lab::measure::Statistics;
 use samara_lab::reference::KnownComparison;
 use samara_lab::results::{TransactionMetrics, TransactionsResult};
 use samara_lab::scenario::{Loaded, Scenario};
+use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use samara_cat::pool::Cause;
 use samara_cat::{FrameKind, Ignored};
 use samara_engine::outbox::Tally;
-use samara_lab::measure::messages::Durations;
-use samara_lab::measure::transactions::TxCollector;
+use samara_lab::pool::measure::TxCollector;
 use samara_lab::run::{BlockRow, Totals, TransactionsMeasured};
 use samara_lab::scenario::Point;
+use samara_lab::statistics::Durations;
 use samara_sim::HostStats;
 
 use super::Told;

@@ -6,8 +6,8 @@ mod possible;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use samara_lab::jobs::transactions::TxNumber;
-use samara_lab::measure::transactions::{TxCollector, Uptime};
+use samara_lab::pool::app::TxNumber;
+use samara_lab::pool::measure::{TxCollector, Uptime};
 use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
 use samara_lab::scenario::{Point, Transactions};
 use samara_trace::live::LiveWriter;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use samara_lab::data::Inputs;
-use samara_lab::measure::Statistics;
 use samara_lab::results::RealRun;
 use samara_lab::run::Measured;
 use samara_lab::scenario::Point;
+use samara_lab::statistics::Statistics;
 
 use super::export::run_file;
 use super::{DATA, METRICS_FILES, RUN_FILE, RunFile, TRACE_FILE, of_host};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_engine::Time;
-use samara_lab::jobs::relay::{Checked, Told};
-use samara_lab::measure::relay::Collector;
+use samara_lab::mix::app::{Checked, Told};
+use samara_lab::mix::measure::Collector;
 use samara_lab::scenario::Relay;
 use samara_mix::{Cause, Failure, Mark, Phase, Plan, RoundState, Transfer};
 use samara_sim::Record;

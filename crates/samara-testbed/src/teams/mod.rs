@@ -11,12 +11,12 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use samara_emulation::RelayReport;
-use samara_lab::jobs::relay::Costs;
-use samara_lab::measure::Statistics;
+use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::RealRun;
 use samara_lab::run::{Measured, RelayMeasured};
 use samara_lab::scenario::{Point, Relay, Scenario};
+use samara_lab::statistics::Statistics;
 
 use crate::addresses::Wire;
 use crate::process::NodeProcess;

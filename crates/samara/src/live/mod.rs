@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rounds::Rounds;
-use samara_lab::measure::relay::Collector;
+use samara_lab::mix::measure::Collector;
 use samara_lab::run::Progress;
 use samara_lab::scenario::Point;
 use samara_trace::live::{Clock, Event, LiveWriter, Outcome, RunState};

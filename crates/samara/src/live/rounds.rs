@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use samara_lab::measure::relay::{Collector, PhaseTimes, RoundRow};
+use samara_lab::mix::measure::{Collector, PhaseTimes, RoundRow};
 use samara_mix::{Half, Phase};
 use samara_trace::live::{Clock, Edge, Event, Latencies, LiveWriter, Outcome, RoundState, Step};
 

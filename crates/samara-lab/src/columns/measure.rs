@@ -1,0 +1,237 @@
+//! From copies of columns to deliveries.
+
+/// One copy of a column that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRow {
+    /// When, in nanoseconds of the run.
+    pub at: u64,
+    /// At which host.
+    pub host: u32,
+    /// From which host.
+    pub from: u32,
+    /// The slot times the number of columns, plus the column.
+    pub column: u32,
+    /// Whether it was the first.
+    pub first: bool,
+}
+
+/// The first copy of a column at a node that waits for it, and what came after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// At which host.
+    pub host: u32,
+    /// Which slot.
+    pub slot: u32,
+    /// Which column.
+    pub column: u32,
+    /// When, in nanoseconds of the run; `u64::MAX` if never.
+    pub at: u64,
+    /// From which host.
+    pub from: u32,
+    /// Hops from the publisher.
+    pub hops: u16,
+    /// Copies received, the first included.
+    pub copies: u16,
+    /// When the last of them came.
+    pub last_at: u64,
+}
+
+impl Delivery {
+    /// Whether it happened.
+    pub fn delivered(&self) -> bool {
+        self.at != u64::MAX
+    }
+}
+
+/// Collects copies into deliveries.
+#[derive(Debug)]
+pub struct Collector {
+    columns: u32,
+    /// For each host the columns that it keeps, sorted.
+    custody: Vec<Vec<u32>>,
+    publisher: u32,
+    /// Hosts from here on are observers: they receive and forward, but nobody asks how fast.
+    observers_from: u32,
+    /// Where each host's deliveries start, and how many it has in a slot.
+    base: Vec<usize>,
+    deliveries: Vec<Delivery>,
+    copies: Vec<CopyRow>,
+    /// Copies that came back to the publisher.
+    returned: u64,
+    missing: usize,
+    lost: u64,
+    last_copy_at: u64,
+}
+
+impl Collector {
+    /// A collector for the columns that hosts keep over `slots` blocks. What the publisher receives is counted apart, and
+    /// what observers receive (the last hosts, from number `nodes` on) only as copies.
+    pub fn new(columns: u32, slots: u32, custody: &[Vec<u32>], publisher: u32, nodes: u32) -> Self {
+        let mut base = Vec::with_capacity(custody.len());
+        let mut deliveries = Vec::new();
+        for (host, kept) in custody.iter().enumerate() {
+            base.push(deliveries.len());
+            if host as u32 == publisher {
+                continue;
+            }
+            for slot in 0..slots {
+                deliveries.extend(kept.iter().map(|column| Delivery {
+                    host: host as u32,
+                    slot,
+                    column: *column,
+                    at: u64::MAX,
+                    from: u32::MAX,
+                    hops: 0,
+                    copies: 0,
+                    last_at: 0,
+                }));
+            }
+        }
+        let missing = base.get(nodes as usize).copied().unwrap_or(deliveries.len());
+        Self {
+            columns,
+            custody: custody.to_vec(),
+            publisher,
+            observers_from: nodes,
+            base,
+            deliveries,
+            copies: Vec::new(),
+            returned: 0,
+            missing,
+            lost: 0,
+            last_copy_at: 0,
+        }
+    }
+
+    fn index(&self, host: u32, column_id: u32) -> Option<usize> {
+        let (slot, column) = (column_id / self.columns, column_id % self.columns);
+        let kept = &self.custody[host as usize];
+        let place = kept.binary_search(&column).ok()?;
+        Some(self.base[host as usize] + slot as usize * kept.len() + place)
+    }
+
+    /// A copy has arrived.
+    pub fn copy(&mut self, row: CopyRow) {
+        self.copies.push(row);
+        self.last_copy_at = row.at;
+        if row.host == self.publisher {
+            self.returned += 1;
+            return;
+        }
+        let Some(index) = self.index(row.host, row.column) else { return };
+        let hops = if row.from == self.publisher {
+            1
+        } else {
+            self.index(row.from, row.column).map_or(0, |index| self.deliveries[index].hops.saturating_add(1))
+        };
+        let delivery = &mut self.deliveries[index];
+        delivery.copies = delivery.copies.saturating_add(1);
+        delivery.last_at = row.at;
+        if !delivery.delivered() {
+            delivery.at = row.at;
+            delivery.from = row.from;
+            delivery.hops = hops;
+            self.missing -= usize::from(row.host < self.observers_from);
+        }
+    }
+
+    /// A copy did not fit into a queue.
+    pub fn lost(&mut self) {
+        self.lost += 1;
+    }
+
+    /// Copies that did not fit into queues.
+    pub fn queue_drops(&self) -> u64 {
+        self.lost
+    }
+
+    /// Deliveries that have not happened yet.
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Deliveries of slots up to this one that have not happened yet.
+    pub fn missing_until(&self, slot: u32) -> usize {
+        if self.missing == 0 {
+            return 0;
+        }
+        self.deliveries().iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
+    }
+
+    /// When the last copy arrived, in nanoseconds.
+    pub fn last_copy_at(&self) -> u64 {
+        self.last_copy_at
+    }
+
+    /// All deliveries but those to observers, by host, slot and column.
+    pub fn deliveries(&self) -> &[Delivery] {
+        let nodes = self.base.get(self.observers_from as usize);
+        &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
+    }
+
+    /// All copies in the order of arrival.
+    pub fn copies(&self) -> &[CopyRow] {
+        &self.copies
+    }
+
+    /// Copies that came back to the publisher.
+    pub fn returned(&self) -> u64 {
+        self.returned
+    }
+
+    /// For each host that waits for columns: when it had all of a slot's, in milliseconds after `published`; `None` if it
+    /// never had.
+    pub fn custody_ms(&self, slot: u32, published: u64) -> Vec<(u32, Option<f64>)> {
+        let mut times = Vec::new();
+        for (host, kept) in self.custody.iter().enumerate().take(self.observers_from as usize) {
+            if host as u32 == self.publisher || kept.is_empty() {
+                continue;
+            }
+            let start = self.base[host] + slot as usize * kept.len();
+            let last = self.deliveries[start..start + kept.len()].iter().map(|delivery| delivery.at).max();
+            let last = last.filter(|at| *at != u64::MAX).map(|at| (at - published) as f64 / 1e6);
+            times.push((host as u32, last));
+        }
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_become_deliveries() {
+        let custody = vec![vec![0, 1], vec![1], vec![0, 1]];
+        let mut collector = Collector::new(2, 2, &custody, 0, 3);
+        assert_eq!(collector.missing_until(1), 6);
+        let row = |at, host, from, column| CopyRow { at, host, from, column, first: true };
+        collector.copy(row(1_000_000, 1, 0, 1));
+        collector.copy(row(2_000_000, 2, 1, 1));
+        collector.copy(row(3_000_000, 2, 0, 0));
+        collector.copy(CopyRow { first: false, ..row(4_000_000, 2, 0, 1) });
+        collector.copy(row(5_000_000, 0, 2, 1));
+        assert_eq!((collector.missing_until(0), collector.missing_until(1)), (0, 3));
+        let hops: Vec<u16> = collector.deliveries().iter().map(|delivery| delivery.hops).collect();
+        // Host 1: slots 0 and 1 of column 1; host 2: slot 0 (0 and 1), slot 1.
+        assert_eq!(hops, [1, 0, 1, 2, 0, 0]);
+        assert_eq!(collector.deliveries()[3].copies, 2);
+        assert_eq!(collector.returned(), 1);
+        assert_eq!(collector.custody_ms(0, 0), [(1, Some(1.0)), (2, Some(3.0))]);
+        assert_eq!(collector.custody_ms(1, 0), [(1, None), (2, None)]);
+    }
+
+    #[test]
+    fn observers_forward_but_nobody_waits_for_them() {
+        let custody = vec![vec![0], vec![0], vec![0]];
+        let mut collector = Collector::new(1, 1, &custody, 0, 2);
+        assert_eq!(collector.missing_until(0), 1);
+        let row = |at, host, from| CopyRow { at, host, from, column: 0, first: true };
+        collector.copy(row(1, 2, 0));
+        assert_eq!(collector.missing_until(0), 1);
+        collector.copy(row(2, 1, 2));
+        assert_eq!(collector.missing_until(0), 0);
+        assert_eq!((collector.deliveries().len(), collector.deliveries()[0].hops), (1, 2));
+        assert_eq!(collector.custody_ms(0, 0), [(1, Some(2e-6))]);
+    }
+}

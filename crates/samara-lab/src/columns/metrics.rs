@@ -1,0 +1,181 @@
+//! The figures of blocks of columns, with the names that `docs/results.md` defines.
+
+use samara_sim::HostStats;
+use serde::Serialize;
+
+use crate::columns::measure::Delivery;
+use crate::results::{PacketDrops, packet_drops, ratio};
+use crate::run::ColumnsMeasured;
+use crate::statistics::Statistics;
+
+/// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColumnMetrics {
+    /// From the publication until a node has all its columns, over nodes and slots.
+    pub time_to_custody_ms: Option<Statistics>,
+    /// From the publication to the first copy of a column at a node.
+    pub delivery_latency_ms: Option<Statistics>,
+    /// From the publication to the last first copy of all.
+    pub dissemination_ms: Option<f64>,
+    /// Nodes (counted once for each slot) that did not get all their columns.
+    pub incomplete: u64,
+    /// Columns that arrived, of those that were waited for.
+    pub delivery_ratio: f64,
+    /// Copies received for each column that arrived, the first included.
+    pub duplication_factor: f64,
+    /// Copies received more than were needed, for each that was needed (RMR).
+    pub relative_redundancy: f64,
+    /// The most hops that a first copy took (LDH).
+    pub last_delivery_hop: u32,
+    /// A lower bound of the mean time to custody.
+    pub lower_bound_ms: f64,
+    /// The lower bound, as a share of the mean time to custody: 1 is optimal.
+    pub share_of_bound: Option<f64>,
+    /// Bytes on the wire that a node sent, headers included.
+    pub bytes_up_per_node: f64,
+    /// Bytes on the wire that a node received.
+    pub bytes_down_per_node: f64,
+    /// The part of the received bytes that was needed: payload of first copies.
+    pub payload_share: f64,
+    /// The part of the received bytes that was payload of further copies.
+    pub duplicate_share: f64,
+    /// The rest: control messages, framing, headers, acknowledgements.
+    pub control_share: f64,
+    /// Bytes that the publisher sent.
+    pub publisher_bytes_up: u64,
+    /// Copies that came back to the publisher.
+    pub publisher_copies_returned: u64,
+    /// Copies that did not fit into a node's queues.
+    pub queue_drops: u64,
+    /// Copies that were taken back before they left.
+    pub withdrawn_copies: u64,
+    /// Packets lost, by cause, over all hosts.
+    pub packet_drops: PacketDrops,
+    /// Packets sent again by the transport.
+    pub retransmissions: u64,
+    /// The part of the time to the last first copy in which the publisher's uplink was busy.
+    pub publisher_uplink_utilisation: f64,
+    /// The same, over all nodes.
+    pub uplink_utilisation: f64,
+    /// Payload of a node's columns over its time to custody, in 10^6 bytes a second: the mean over nodes and slots.
+    pub throughput_mb_per_s: Option<f64>,
+    /// The longest time that any node waited between two of its columns of a slot.
+    pub longest_gap_ms: Option<f64>,
+    /// The mean size of a mesh when the first block was published.
+    pub mesh_size: f64,
+    /// Slot by slot.
+    pub slots: Vec<Slot>,
+}
+
+/// The figures of one slot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Slot {
+    /// From the publication until a node has all its columns.
+    pub time_to_custody_ms: Option<Statistics>,
+    /// Nodes that did not get all their columns.
+    pub incomplete: u64,
+    /// The mean congestion window of the publisher's links at the publication, in packets.
+    pub publisher_window_packets: f64,
+}
+
+/// Computes the figures of a run.
+pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
+    let deliveries = measured.collector.deliveries();
+    let since = |at: u64, slot: u32| (at - measured.published[slot as usize]) as f64 / 1e6;
+    let latencies: Vec<f64> = deliveries
+        .iter()
+        .filter(|delivery| delivery.delivered())
+        .map(|delivery| since(delivery.at, delivery.slot))
+        .collect();
+    let mut custody = Vec::new();
+    let mut incomplete = 0;
+    let mut slots = Vec::new();
+    for (slot, published) in (0..).zip(&measured.published) {
+        let times = measured.collector.custody_ms(slot, *published);
+        let complete: Vec<f64> = times.iter().filter_map(|(_, time)| *time).collect();
+        let missing = (times.len() - complete.len()) as u64;
+        incomplete += missing;
+        slots.push(Slot {
+            time_to_custody_ms: Statistics::of(&complete),
+            incomplete: missing,
+            publisher_window_packets: measured.publisher_windows.get(slot as usize).copied().unwrap_or(0.0),
+        });
+        custody.extend(complete);
+    }
+    let time_to_custody = Statistics::of(&custody);
+    let delivered = latencies.len();
+    let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
+    let duplication = ratio(copies as f64, delivered as f64);
+    let dissemination = latencies.iter().copied().reduce(f64::max);
+    let publisher = measured.point.scenario.workload.publisher as usize;
+    let others: Vec<&HostStats> = measured
+        .traffic
+        .iter()
+        .take(measured.point.scenario.network.nodes as usize)
+        .enumerate()
+        .filter(|(host, _)| *host != publisher)
+        .map(|(_, stats)| stats)
+        .collect();
+    let count = others.len() as f64;
+    let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
+    let payload = delivered as f64 * measured.point.scenario.workload.column_bytes() as f64;
+    let received_payload: f64 = others.iter().map(|stats| stats.frames_received.payload_bytes as f64).sum();
+    let (needed, duplicates) = (ratio(payload, down), ratio((received_payload - payload).max(0.0), down));
+    // Utilisation over the time in which columns spread, added up over slots.
+    let spreading: f64 = (0..measured.published.len() as u32)
+        .map(|slot| {
+            let of_slot = deliveries.iter().filter(|delivery| delivery.slot == slot && delivery.delivered());
+            of_slot.map(|delivery| since(delivery.at, slot)).fold(0.0, f64::max)
+        })
+        .sum();
+    let (throughput, longest_gap) = flow(measured);
+    let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64 / 1e6, spreading).min(1.0);
+    ColumnMetrics {
+        time_to_custody_ms: time_to_custody,
+        delivery_latency_ms: Statistics::of(&latencies),
+        dissemination_ms: dissemination,
+        incomplete,
+        delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
+        duplication_factor: duplication,
+        relative_redundancy: (duplication - 1.0).max(0.0),
+        last_delivery_hop: deliveries.iter().map(|delivery| u32::from(delivery.hops)).max().unwrap_or(0),
+        lower_bound_ms: measured.lower_bound_ms,
+        share_of_bound: time_to_custody.map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
+        bytes_up_per_node: others.iter().map(|stats| stats.sent.bytes as f64).sum::<f64>() / count,
+        bytes_down_per_node: down / count,
+        payload_share: needed,
+        duplicate_share: duplicates,
+        control_share: (1.0 - needed - duplicates).max(0.0),
+        publisher_bytes_up: measured.traffic[publisher].sent.bytes,
+        publisher_copies_returned: measured.collector.returned(),
+        queue_drops: measured.collector.queue_drops(),
+        withdrawn_copies: measured.withdrawn,
+        packet_drops: packet_drops(&measured.traffic),
+        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+        publisher_uplink_utilisation: busy(&measured.traffic[publisher]),
+        uplink_utilisation: others.iter().map(|stats| busy(stats)).sum::<f64>() / count,
+        throughput_mb_per_s: throughput,
+        longest_gap_ms: longest_gap,
+        mesh_size: measured.mesh_size,
+        slots,
+    }
+}
+
+/// [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
+fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
+    let bytes = measured.point.scenario.workload.column_bytes() as f64;
+    let (mut rates, mut longest) = (Vec::new(), None::<u64>);
+    let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
+    for block in measured.collector.deliveries().chunk_by(of_one_block) {
+        let mut times: Vec<u64> =
+            block.iter().filter(|delivery| delivery.delivered()).map(|delivery| delivery.at).collect();
+        times.sort_unstable();
+        longest = longest.max(times.windows(2).map(|pair| pair[1] - pair[0]).max());
+        if let Some(last) = times.last().filter(|_| times.len() == block.len()) {
+            let nanos = (last - measured.published[block[0].slot as usize]).max(1) as f64;
+            rates.push(block.len() as f64 * bytes / nanos * 1e3);
+        }
+    }
+    let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    (mean, longest.map(|nanos| nanos as f64 / 1e6))
+}

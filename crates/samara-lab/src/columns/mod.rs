@@ -1,0 +1,8 @@
+//! Blocks of columns: one node publishes them, and every node keeps some of them.
+
+pub mod app;
+pub mod measure;
+pub(crate) mod metrics;
+pub(crate) mod parts;
+pub(crate) mod run;
+pub(crate) mod spec;

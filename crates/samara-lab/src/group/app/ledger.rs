@@ -1,0 +1,256 @@
+//! What an application of a group saw: kept where it happens, because deliveries are too many to be told one by one.
+
+use samara_engine::Time;
+use smallvec::SmallVec;
+
+use super::Header;
+use crate::statistics::Durations;
+
+/// What bytes between members are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Content of messages.
+    Content,
+    /// What else frames of data have: numbers, and acknowledgements that ride along.
+    Headers,
+    /// Frames that return credit, or have nothing but acknowledgements.
+    Credit,
+    /// Heartbeats.
+    Heartbeats,
+    /// Suspicions, view changes, and repair.
+    Views,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Content, Self::Headers, Self::Credit, Self::Heartbeats, Self::Views];
+}
+
+/// Numbers of messages of one origin that were delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// From and to, both included, ascending, with holes between. Most often there is one.
+    ranges: SmallVec<[(u64, u64); 1]>,
+    count: u64,
+}
+
+/// How a message fits to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind all others.
+    Next,
+    /// Among others, where it was missing.
+    Late,
+    /// It was there.
+    Again,
+}
+
+impl Received {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn insert(&mut self, number: u64) -> Place {
+        let place = match self.ranges.last_mut() {
+            Some(last) if number == last.1 + 1 => {
+                last.1 = number;
+                Place::Next
+            }
+            Some(last) if number <= last.1 => self.insert_late(number),
+            _ => {
+                self.ranges.push((number, number));
+                Place::Next
+            }
+        };
+        self.count += u64::from(place != Place::Again);
+        place
+    }
+
+    fn insert_late(&mut self, number: u64) -> Place {
+        let after = self.ranges.partition_point(|range| range.0 <= number);
+        if after > 0 && number <= self.ranges[after - 1].1 {
+            return Place::Again;
+        }
+        self.ranges.insert(after, (number, number));
+        let joins = |left: (u64, u64), right: (u64, u64)| left.1 + 1 == right.0;
+        if after + 1 < self.ranges.len() && joins(self.ranges[after], self.ranges[after + 1]) {
+            self.ranges[after].1 = self.ranges.remove(after + 1).1;
+        }
+        if after > 0 && joins(self.ranges[after - 1], self.ranges[after]) {
+            self.ranges[after - 1].1 = self.ranges.remove(after).1;
+        }
+        Place::Late
+    }
+}
+
+/// What the application of one host saw.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    me: u32,
+    size: usize,
+    /// What came before this does not count.
+    begin: Time,
+    /// Processes of the host that were started.
+    pub lives: u32,
+    /// Messages of its own that were taken.
+    pub broadcast: u64,
+    /// Whether it will broadcast no more.
+    pub is_done: bool,
+    /// Whether it has left the group.
+    pub has_left: bool,
+    /// By origin, in the last life.
+    pub received: Vec<Received>,
+    /// Deliveries, own messages included.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// From the moment a message was handed in until it was delivered here; own ones do not count.
+    pub latency: Durations,
+    /// The last delivery.
+    pub last_at: Time,
+    /// The longest time without a delivery since the stream began, in nanoseconds.
+    pub longest_gap_ns: u64,
+    /// When that was over.
+    pub longest_gap_at: Time,
+    /// Messages that came a second time.
+    pub duplicates: u64,
+    /// Messages that came after later ones of the same origin.
+    pub out_of_order: u64,
+    /// Messages that nobody broadcast so.
+    pub garbled: u64,
+    /// A digest of all deliveries in their order.
+    pub order: u64,
+    /// Bytes of frames that came from each host, since the stream began.
+    pub bytes_from: Vec<u64>,
+    /// The same by [`Kind`].
+    pub bytes_of: [u64; Kind::ALL.len()],
+}
+
+impl Ledger {
+    /// The ledger of a host in a group of so many whose stream of messages of so many bytes begins at `begin`.
+    pub fn new(me: u32, members: u32, size: usize, begin: Time) -> Self {
+        Self {
+            me,
+            size,
+            begin,
+            lives: 0,
+            broadcast: 0,
+            is_done: false,
+            has_left: false,
+            received: vec![Received::default(); members as usize],
+            delivered: 0,
+            delivered_bytes: 0,
+            latency: Durations::default(),
+            last_at: begin,
+            longest_gap_ns: 0,
+            longest_gap_at: begin,
+            duplicates: 0,
+            out_of_order: 0,
+            garbled: 0,
+            order: 0xcbf2_9ce4_8422_2325,
+            bytes_from: vec![0; members as usize],
+            bytes_of: [0; Kind::ALL.len()],
+        }
+    }
+
+    /// A process starts: it has forgotten what others before it had.
+    pub fn start(&mut self) {
+        self.lives += 1;
+        self.has_left = false;
+        self.received.fill(Received::default());
+    }
+
+    /// A message is delivered: its first bytes, and its length.
+    pub fn deliver(&mut self, content: &[u8], len: usize, now: Time) {
+        let header = Header::of(content).filter(|_| len == self.size);
+        let known = header.and_then(|header| Some((header, self.received.get_mut(header.origin as usize)?)));
+        let Some((header, received)) = known else {
+            self.garbled += 1;
+            return;
+        };
+        match received.insert(header.number) {
+            Place::Next => {}
+            Place::Late => self.out_of_order += 1,
+            Place::Again => {
+                self.duplicates += 1;
+                return;
+            }
+        }
+        self.delivered += 1;
+        self.delivered_bytes += len as u64;
+        if header.origin != self.me {
+            self.latency.add(now.since(header.at).as_nanos() as u64);
+        }
+        for word in [u64::from(header.origin), header.number] {
+            self.order = (self.order ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let gap = now.since(self.last_at).as_nanos() as u64;
+        if gap > self.longest_gap_ns {
+            (self.longest_gap_ns, self.longest_gap_at) = (gap, now);
+        }
+        self.last_at = now;
+    }
+
+    /// A frame has come: so many bytes from a host, in parts by kind.
+    pub(super) fn frame(&mut self, from: u32, parts: [(Kind, usize); 2], now: Time) {
+        if now < self.begin {
+            return;
+        }
+        for (kind, bytes) in parts {
+            self.bytes_of[kind as usize] += bytes as u64;
+            if let Some(sum) = self.bytes_from.get_mut(from as usize) {
+                *sum += bytes as u64;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn received_numbers_are_ranges() {
+        let mut received = Received::default();
+        let places = [1, 2, 5, 6, 4, 6, 2, 3, 9, 1].map(|number| received.insert(number));
+        let of = |n: usize, place| places.iter().filter(|p| **p == place).count() == n;
+        assert!(of(5, Place::Next) && of(2, Place::Late) && of(3, Place::Again), "{places:?}");
+        assert_eq!((received.ranges.as_slice(), received.count()), ([(1, 6), (9, 9)].as_slice(), 7));
+    }
+
+    #[test]
+    fn what_is_wrong_is_counted_and_the_rest_is_measured() {
+        let ms = Time::from_millis;
+        let mut ledger = Ledger::new(1, 3, 100, ms(10));
+        ledger.start();
+        let mut deliver = |origin, number, at: u64| {
+            let content = Header { origin, number, at: ms(at - 5) }.message(100);
+            ledger.deliver(&content[..50], 100, ms(at));
+        };
+        deliver(0, 1, 20);
+        deliver(1, 1, 21);
+        deliver(0, 3, 25);
+        deliver(0, 2, 45);
+        deliver(0, 2, 46);
+        deliver(7, 1, 47);
+        ledger.deliver(b"short", 100, ms(48));
+        ledger.deliver(&Header { origin: 0, number: 4, at: ms(1) }.message(99), 99, ms(49));
+        assert_eq!((ledger.delivered, ledger.delivered_bytes), (4, 400));
+        assert_eq!((ledger.duplicates, ledger.out_of_order, ledger.garbled), (1, 1, 3));
+        assert_eq!((ledger.longest_gap_ns, ledger.longest_gap_at), (20_000_000, ms(45)));
+        assert_eq!(ledger.latency.count(), 3, "own messages take no time");
+        ledger.start();
+        ledger.deliver(&Header { origin: 0, number: 2, at: ms(1) }.message(100), 100, ms(50));
+        assert_eq!((ledger.duplicates, ledger.received[0].count(), ledger.lives), (1, 1, 2));
+    }
+
+    #[test]
+    fn frames_count_once_the_stream_has_begun() {
+        let mut ledger = Ledger::new(0, 2, 100, Time::from_secs(1));
+        let parts = [(Kind::Content, 100), (Kind::Headers, 7)];
+        ledger.frame(1, parts, Time::ZERO);
+        ledger.frame(1, parts, Time::from_secs(2));
+        assert_eq!((ledger.bytes_from[1], ledger.bytes_of[0], ledger.bytes_of[1]), (107, 100, 7));
+    }
+}

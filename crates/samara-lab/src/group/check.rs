@@ -1,0 +1,162 @@
+//! Values of group broadcast that cannot be.
+
+use crate::group::app::HEADER_BYTES;
+use crate::scenario::Checks;
+use crate::scenario::{
+    Cat, FaultKind, Gossipsub, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology,
+    TransportKind, Workload,
+};
+
+/// Members of a group: every pair of them has a link, and heartbeats.
+const MEMBERS_MAX: u32 = 1_024;
+/// Deliveries of a run.
+const DELIVERIES_MAX: f64 = 1e10;
+
+impl Checks<'_> {
+    pub(crate) fn group(&mut self, scenario: &Scenario, group: &Group) {
+        let others = [
+            ("workload", scenario.workload != Workload::default(), "there are blocks (workload)"),
+            ("messages", scenario.messages.is_some(), "there are messages for a topic"),
+            ("transactions", scenario.transactions.is_some(), "there are transactions"),
+            ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
+            ("gossipsub", scenario.gossipsub != Gossipsub::default(), "there are parameters of GossipSub"),
+            ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
+            ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
+        ];
+        for (key, _, what) in others.into_iter().filter(|(_, given, _)| *given) {
+            self.wrong(key, format!("{what} and a group in one scenario; keep one of them"));
+        }
+        if scenario.network.topology != Topology::default() {
+            self.wrong(
+                "network.topology",
+                "members of a group have links to all others; remove it".to_owned(),
+            );
+        }
+        if scenario.transport.links != LinkStart::default() {
+            self.wrong("transport.links", "members of a group dial each other; remove it".to_owned());
+        }
+        if scenario.transport.kind == TransportKind::Grpc {
+            let message =
+                "members of a group have frames of their own; use kind = \"tcp\", \"quic\" or \"ideal\"";
+            self.wrong("transport.kind", message.to_owned());
+        }
+        if scenario.network.validation_time.nanos() > 0 {
+            self.wrong(
+                "network.validation_time",
+                "members of a group validate nothing; remove it".to_owned(),
+            );
+        }
+        let nodes = scenario.network.nodes;
+        self.range("network.nodes", nodes, 2, MEMBERS_MAX);
+        self.range("group.senders", group.senders(nodes), 1, nodes);
+        self.amount(group, nodes);
+        if group.warm_up.nanos() == 0 {
+            self.wrong("group.warm_up", "is 0; a group needs time to form".to_owned());
+        }
+        if group.patience.nanos() == 0 {
+            self.wrong("group.patience", "is 0; deliveries take time".to_owned());
+        }
+        self.ring(scenario, group);
+    }
+
+    fn amount(&mut self, group: &Group, nodes: u32) {
+        if group.messages.is_some() && group.duration.is_some() {
+            self.wrong("group.duration", "there is a number of messages too; keep one of them".to_owned());
+        }
+        if let Some(rate) = group.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
+            self.wrong("group.rate", format!("is {rate}; it must be above 0 messages a second"));
+        }
+        let count = group.count();
+        if count == Some(0) {
+            self.wrong("group.messages", "is 0; give each sender something to send".to_owned());
+        }
+        let deliveries = f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
+        if deliveries > DELIVERIES_MAX {
+            self.wrong(
+                "group.messages",
+                format!("come to {deliveries} deliveries; allowed are {DELIVERIES_MAX}"),
+            );
+        }
+    }
+
+    fn ring(&mut self, scenario: &Scenario, group: &Group) {
+        let ring = &scenario.ring;
+        if ring.preset == RingPreset::Jgroups {
+            if ring.is_changed() {
+                self.wrong(
+                    "ring",
+                    "the model of JGroups has no parameters; keep the preset alone".to_owned(),
+                );
+            }
+            self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
+            return;
+        }
+        self.federation(scenario);
+        if let Some(chunk) = ring.chunk {
+            self.range("ring.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
+        }
+        if let Some(error) = ring.error(group, &scenario.network) {
+            let key = key_of(error.field).map_or_else(|| "ring".to_owned(), |key| format!("ring.{key}"));
+            self.wrong(&key, format!("found {}, expected {} ({})", error.found, error.expected, error.field));
+        } else if let Some(config) = ring.build(group, &scenario.network) {
+            self.range(
+                "group.size",
+                group.size.bytes(),
+                HEADER_BYTES as u64,
+                config.message_bytes_max as u64,
+            );
+        }
+    }
+
+    fn federation(&mut self, scenario: &Scenario) {
+        let ring = &scenario.ring;
+        let only =
+            [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
+        for (key, _) in only.into_iter().filter(|(_, given)| *given && !ring.federated) {
+            self.wrong(
+                &format!("ring.{key}"),
+                "belongs to federations; add ring.federated = true".to_owned(),
+            );
+        }
+        if !ring.federated {
+            return;
+        }
+        let Some(regions) = &scenario.network.regions else {
+            self.wrong(
+                "ring.federated",
+                "regions are its sites, and there are no [network.regions]".to_owned(),
+            );
+            return;
+        };
+        if regions.names.len() < 2 {
+            self.wrong("network.regions", "a federation has two sites or more".to_owned());
+        }
+        if ring.preset == RingPreset::RingTotal {
+            self.wrong("ring.preset", "a federation orders by sender, not totally; use \"ring\"".to_owned());
+        }
+    }
+
+    /// Keys that belong to groups, where there is none.
+    pub(crate) fn no_group(&mut self, scenario: &Scenario) {
+        if scenario.ring != RingSpec::default() {
+            self.wrong("ring", "belongs to [group], and there is none".to_owned());
+        }
+        for (i, _) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave) {
+            self.wrong(&format!("fault.{i}"), "only members of a [group] can leave".to_owned());
+        }
+    }
+}
+
+/// What the scenario calls a value of the engine's configuration.
+fn key_of(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "shape" => "shape",
+        "chunk_bytes" => "chunk",
+        "batch_bytes" => "batch",
+        "hop_window_bytes" => "hop_window",
+        "window" => "window_min",
+        "own_queue_bytes" => "own_queue",
+        "detection" | "detection.heartbeat" => "heartbeat",
+        _ => return None,
+    })
+}

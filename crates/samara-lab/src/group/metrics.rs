@@ -1,0 +1,422 @@
+//! The figures of broadcasts in a group, with the names that `docs/results.md` defines.
+
+use std::collections::BTreeMap;
+
+use samara_engine::Frame;
+use samara_ring::shape::{Workload, estimate, formula, rounds};
+use samara_ring::wire::{Data, Unit};
+use samara_ring::{RingFrame, Shape, ViewId};
+use samara_sim::HostStats;
+use serde::Serialize;
+
+use super::gateways::{Behind, GatewayFigures};
+use crate::group::app::{Kind, Ledger};
+use crate::network;
+use crate::results::{GroupResult, Metrics, Run};
+use crate::results::{PacketDrops, packet_drops, ratio};
+use crate::run::GroupMeasured;
+use crate::statistics::Durations;
+use crate::statistics::Statistics;
+
+/// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupMetrics {
+    /// Members of the group.
+    pub members: u32,
+    /// Those that broadcast.
+    pub senders: u32,
+    /// How messages travel; of the model of JGroups, the ring.
+    pub shape: &'static str,
+    /// Messages that were broadcast.
+    pub messages: u64,
+    /// Deliveries at all members, own messages included.
+    pub deliveries: u64,
+    /// Payload that a member delivered, its own included, from the first broadcast until the last delivery, in 10^6 bytes a second: the
+    /// measure of the post.
+    pub throughput_mb_per_s: f64,
+    /// The same, of the slowest steady member.
+    pub throughput_min_mb_per_s: f64,
+    /// What no shape can exceed with so many senders.
+    pub upper_bound_mb_per_s: f64,
+    /// The throughput as a share of it.
+    pub share_of_bound: f64,
+    /// What this shape can reach.
+    pub shape_bound_mb_per_s: f64,
+    /// The throughput as a share of that.
+    pub share_of_shape_bound: f64,
+    /// The throughput over that of the scenario's first run (with the same values of a sweep and the same seed).
+    pub gain: Option<f64>,
+    /// The same of what their shapes can reach: (N-1)/S for a ring over direct sending with S < N senders, 1 with S = N.
+    pub gain_bound: Option<f64>,
+    /// Rounds until everybody had everything, where there is one sender: a round is the time of a message or chunk on a link.
+    pub rounds: Option<f64>,
+    /// The same by the schedule of the shape.
+    pub rounds_of_schedule: Option<u64>,
+    /// From handing in a message until another member delivers it.
+    pub delivery_latency_ms: Option<Statistics>,
+    /// The longest time that a steady member delivered nothing, while messages were being broadcast.
+    pub longest_gap_ms: f64,
+    /// Messages of steady members and of leavers that did not come to a steady member, by pair.
+    pub lost: u64,
+    /// Deliveries of a message to a member that had it.
+    pub duplicates: u64,
+    /// Deliveries after later messages of the same origin; in total order also members whose order was not that of the others.
+    pub order_violations: u64,
+    /// Messages of failed members that some steady members have and others lack, by pair.
+    pub disagreements: u64,
+    /// Deliveries of what nobody broadcast so.
+    pub garbled: u64,
+    /// Members that were taken for failed, each time by each member.
+    pub suspicions: u64,
+    /// Those of and by members with which nothing was wrong.
+    pub false_suspicions: u64,
+    /// The most views that a steady member installed.
+    pub views: u64,
+    /// How long a steady member could send nothing new for view changes, at most.
+    pub frozen_ms: f64,
+    /// Messages or chunks that were passed on, over all members.
+    pub forwarded: u64,
+    /// Messages or chunks that were sent again.
+    pub repaired: u64,
+    /// What was ignored, by cause; causes that there were.
+    pub ignored: BTreeMap<&'static str, u64>,
+    /// What passed the gateways of regions, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateways: Option<GatewayFigures>,
+    /// What bytes a member received for each message that it delivered.
+    pub bytes: GroupBytes,
+    /// The part of the received bytes that was content of messages.
+    pub payload_share: f64,
+    /// The part of the time in which a member's uplink was busy.
+    pub uplink_utilisation: f64,
+    /// The same, of the member whose uplink was busiest.
+    pub uplink_utilisation_max: f64,
+    /// Of the least busy one.
+    pub uplink_utilisation_min: f64,
+    /// Bytes that a member sent in a second after all was over.
+    pub idle_bytes_per_s: f64,
+    /// Frames that found a queue full.
+    pub queue_drops: u64,
+    /// Packets lost, by cause, over all hosts.
+    pub packet_drops: PacketDrops,
+    /// Packets sent again by the transport.
+    pub retransmissions: u64,
+}
+
+/// Bytes that a member received, for each message that it delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct GroupBytes {
+    /// Content of messages.
+    pub content: f64,
+    /// What else frames of data have.
+    pub headers: f64,
+    /// Frames that return credit, or acknowledge.
+    pub credit: f64,
+    /// Heartbeats.
+    pub heartbeats: f64,
+    /// Suspicions, view changes and repair.
+    pub views: f64,
+    /// Headers of packets, acknowledgements and retransmissions of the transport.
+    pub transport: f64,
+    /// All of them.
+    pub total: f64,
+}
+
+/// Schedules of more transfers are not played, but taken from the formula.
+const PLAYED_MAX: u64 = 1_000_000;
+
+/// What a run can reach, and what it is measured by.
+struct Bounds {
+    workload: Workload,
+    /// The same of those that are members all the time.
+    steady: Workload,
+    shape: Shape,
+    /// Units of a message.
+    units: u64,
+    /// Seconds of a unit on a link.
+    round_s: f64,
+    /// Bytes/s that all senders together want to broadcast at most.
+    wanted: f64,
+    behind: Option<Behind>,
+    /// How leaders of regions send to each other, in a federation.
+    bridge: Option<Shape>,
+}
+
+impl Bounds {
+    fn of(measured: &GroupMeasured) -> Self {
+        let scenario = &measured.point.scenario;
+        let group = scenario.group.clone().unwrap_or_default();
+        let config = scenario.ring.build(&group, &scenario.network);
+        let members = scenario.network.nodes as usize;
+        let size = group.size.bytes();
+        let chunk = config.as_ref().map_or(size, |config| config.chunk_bytes as u64).clamp(1, size);
+        let transport = network::transport(scenario);
+        // A packet is never all content.
+        let content = f64::from(transport.mss) / f64::from(transport.mss + transport.header);
+        let rates = measured.hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps));
+        let bytes_per_s = rates.max().unwrap_or(0) as f64 / 8.0;
+        let senders = group.senders(scenario.network.nodes) as usize;
+        let workload = Workload {
+            members,
+            senders,
+            message_bytes: size,
+            chunk_bytes: chunk,
+            link_bytes_per_s: bytes_per_s * content,
+            hop_s: scenario.network.latency.duration().as_secs_f64(),
+        };
+        let unit = Unit {
+            origin: 0,
+            sequence: 1,
+            hops: 1,
+            stamp: 0,
+            first: true,
+            last: true,
+            bytes: vec![0; chunk as usize].into(),
+        };
+        let data = Data::new(ViewId::default(), vec![unit], Vec::new());
+        let frame = RingFrame::Data(data.into()).encoded_len() as u32;
+        let is_steady = |host: &usize| measured.fates.is_steady(*host);
+        let steady = Workload {
+            members: (0..members).filter(is_steady).count().max(1),
+            senders: (0..senders).filter(is_steady).count().max(1),
+            ..workload
+        };
+        Self {
+            workload,
+            steady,
+            shape: config.map_or(Shape::Ring, |config| config.shape.shape(members)),
+            units: size.div_ceil(chunk),
+            round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
+            wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),
+            behind: Behind::of(measured, senders, content),
+            bridge: scenario.ring.bridge(&group, &scenario.network),
+        }
+    }
+
+    /// What no shape can exceed, in bytes/s that a member delivers: of all members, or of those that are members all the time if they can
+    /// do more.
+    fn upper(&self) -> f64 {
+        let of = |workload: &Workload| {
+            let (members, senders) = (workload.members as u64, workload.senders as u64);
+            formula::delivered_rate(senders, formula::rate_max(members, senders, workload.link_bytes_per_s))
+        };
+        let gateways = self.behind.as_ref().map_or(f64::INFINITY, Behind::upper);
+        of(&self.workload).max(of(&self.steady)).min(self.wanted).min(gateways)
+    }
+
+    fn of_shape(&self) -> f64 {
+        let of = |workload: &Workload| {
+            formula::delivered_rate(workload.senders as u64, estimate(self.shape, workload).rate)
+        };
+        let Some(behind) = &self.behind else {
+            return of(&self.workload).max(of(&self.steady)).min(self.wanted);
+        };
+        match (self.bridge, self.shape) {
+            // Within sites there is nothing to be compared with what is between them.
+            (Some(bridge), _) => self.upper().min(behind.of_bridge(bridge)),
+            (None, Shape::Direct) => self.upper().min(of(&self.workload)).min(behind.direct()),
+            (None, _) => self.upper().min(of(&self.workload)),
+        }
+    }
+
+    /// Rounds by the schedule, for so many messages of one sender.
+    fn rounds(&self, messages: u64) -> Option<u64> {
+        let (units, members) = (messages * self.units, self.workload.members as u64);
+        if units * members <= PLAYED_MAX {
+            return Some(rounds(self.shape, units, members as u16).len() as u64);
+        }
+        match self.shape {
+            Shape::Ring => Some(formula::chain_rounds(units, members)),
+            Shape::Direct => Some(formula::direct_rounds(units, members)),
+            Shape::BinaryTree | Shape::DoubleTree => None,
+        }
+    }
+}
+
+/// Computes the figures of a run.
+pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
+    let bounds = Bounds::of(measured);
+    let scenario = &measured.point.scenario;
+    let group = scenario.group.clone().unwrap_or_default();
+    let begin = group.warm_up.nanos();
+    let ledgers = &measured.ledgers;
+    let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
+    let took = |ledger: &Ledger| ledger.last_at.as_nanos().saturating_sub(begin) as f64;
+    let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
+    // With a rate, each message stands for the time until the next one is due, the last one too.
+    let most = ledgers.iter().map(|ledger| ledger.broadcast).max().unwrap_or(0) as f64;
+    let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
+    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest.max(due)) * 1e3;
+    let throughput = ratio(steady.iter().map(rate).sum(), steady.len() as f64);
+    let count = |value: fn(&Ledger) -> u64| ledgers.iter().map(value).sum::<u64>();
+    let messages = count(|ledger| ledger.broadcast);
+    let senders = group.senders(scenario.network.nodes);
+    let single = senders == 1 && group.rate.is_none();
+    let mut latency = Durations::default();
+    steady.iter().for_each(|host| latency.join(&ledgers[*host].latency));
+    let (lost, disagreements) = missing(measured, &steady);
+    let is_total = scenario.ring.preset == crate::scenario::RingPreset::RingTotal;
+    let other_orders =
+        steady.iter().filter(|host| is_total && ledgers[**host].order != ledgers[steady[0]].order).count();
+    let busy =
+        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
+    let uplinks: Vec<f64> = measured.traffic.iter().map(busy).collect();
+    let bytes = bytes(measured);
+    let (upper, of_shape) = (bounds.upper() / 1e6, bounds.of_shape() / 1e6);
+    let of_steady = |value: fn(&crate::group::app::Counts) -> u64| {
+        steady.iter().map(|host| value(&measured.counts[*host])).max().unwrap_or(0)
+    };
+    GroupMetrics {
+        members: scenario.network.nodes,
+        senders,
+        shape: bounds.shape.name(),
+        messages,
+        deliveries: count(|ledger| ledger.delivered),
+        throughput_mb_per_s: throughput,
+        throughput_min_mb_per_s: steady.iter().map(rate).fold(f64::INFINITY, f64::min),
+        upper_bound_mb_per_s: upper,
+        share_of_bound: ratio(throughput, upper),
+        shape_bound_mb_per_s: of_shape,
+        share_of_shape_bound: ratio(throughput, of_shape),
+        gain: None,
+        gain_bound: None,
+        rounds: single.then(|| longest / 1e9 / bounds.round_s),
+        rounds_of_schedule: bounds.rounds(messages).filter(|_| single),
+        delivery_latency_ms: latency.statistics_ms(),
+        longest_gap_ms: steady.iter().map(|host| ledgers[*host].longest_gap_ns).max().unwrap_or(0) as f64
+            / 1e6,
+        lost,
+        duplicates: count(|ledger| ledger.duplicates),
+        order_violations: count(|ledger| ledger.out_of_order) + other_orders as u64,
+        disagreements,
+        garbled: count(|ledger| ledger.garbled),
+        suspicions: measured.suspicions.len() as u64,
+        false_suspicions: measured.suspicions.iter().filter(|suspicion| suspicion.is_false).count() as u64,
+        views: of_steady(|counts| counts.views),
+        frozen_ms: of_steady(|counts| counts.frozen_ns) as f64 / 1e6,
+        forwarded: measured.counts.iter().map(|counts| counts.forwarded).sum(),
+        repaired: measured.counts.iter().map(|counts| counts.repaired).sum(),
+        ignored: ignored(measured),
+        payload_share: ratio(bytes.content, bytes.total),
+        gateways: GatewayFigures::of(measured),
+        bytes,
+        uplink_utilisation: ratio(uplinks.iter().sum(), uplinks.len() as f64),
+        uplink_utilisation_max: uplinks.iter().copied().fold(0.0, f64::max),
+        uplink_utilisation_min: uplinks.iter().copied().fold(1.0, f64::min),
+        idle_bytes_per_s: ratio(
+            measured.idle_bytes.iter().sum::<u64>() as f64,
+            measured.idle_bytes.len() as f64,
+        ),
+        queue_drops: measured.counts.iter().map(|counts| counts.queue_drops).sum(),
+        packet_drops: packet_drops(&measured.traffic),
+        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+    }
+}
+
+/// Pairs of a message and a steady member that should have it: of those whose messages have to arrive, those that did not; of failed ones,
+/// those that others have.
+fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
+    let (mut lost, mut disagreements) = (0, 0);
+    for (origin, ledger) in measured.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.broadcast > 0) {
+        let received = || steady.iter().map(|host| &measured.ledgers[*host].received[origin]);
+        if measured.fates.must_arrive(origin) {
+            lost += received().map(|received| ledger.broadcast - received.count()).sum::<u64>();
+        } else {
+            let most = received().map(|received| received.count()).max().unwrap_or(0);
+            disagreements += received().map(|received| most - received.count()).sum::<u64>();
+        }
+    }
+    (lost, disagreements)
+}
+
+fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {
+    let mut all = BTreeMap::new();
+    for (cause, count) in measured.counts.iter().flat_map(|counts| &counts.ignored) {
+        if *count > 0 {
+            *all.entry(*cause).or_default() += count;
+        }
+    }
+    all
+}
+
+fn bytes(measured: &GroupMeasured) -> GroupBytes {
+    // Own messages are not received.
+    let own: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
+    let delivered: u64 = measured.ledgers.iter().map(|ledger| ledger.delivered).sum();
+    let deliveries = delivered.saturating_sub(own) as f64;
+    let of = |kind: Kind| {
+        let sum: u64 = measured.ledgers.iter().map(|ledger| ledger.bytes_of[kind as usize]).sum();
+        ratio(sum as f64, deliveries)
+    };
+    let wire: u64 = measured.traffic.iter().map(|stats| stats.received.bytes).sum();
+    let total = ratio(wire as f64, deliveries);
+    let [content, headers, credit, heartbeats, views] = Kind::ALL.map(of);
+    let transport = (total - content - headers - credit - heartbeats - views).max(0.0);
+    GroupBytes { content, headers, credit, heartbeats, views, transport, total }
+}
+
+/// What is known of a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemberRow {
+    /// Whether it was a member all the time.
+    pub is_steady: bool,
+    /// Messages that it broadcast.
+    pub broadcast: u64,
+    /// Messages that it delivered.
+    pub delivered: u64,
+    /// Payload that it delivered until its last delivery.
+    pub throughput_mb_per_s: f64,
+    /// The part of the time in which its uplink was busy.
+    pub uplink_utilisation: f64,
+    /// The longest time that it delivered nothing.
+    pub longest_gap_ms: f64,
+    /// When that was over, in milliseconds after the first message.
+    pub longest_gap_until_ms: f64,
+    /// Bytes that it sent in a second after all was over.
+    pub idle_bytes: u64,
+}
+
+impl GroupResult {
+    pub(crate) fn of(run: Run, measured: &GroupMeasured) -> Self {
+        let group = measured.point.scenario.group.clone().unwrap_or_default();
+        let begin = group.warm_up.nanos();
+        let after = |at: u64| at.saturating_sub(begin) as f64;
+        let member = |(host, ledger): (usize, &Ledger)| MemberRow {
+            is_steady: measured.fates.is_steady(host),
+            broadcast: ledger.broadcast,
+            delivered: ledger.delivered,
+            throughput_mb_per_s: ratio(ledger.delivered_bytes as f64, after(ledger.last_at.as_nanos())) * 1e3,
+            uplink_utilisation: ratio(
+                measured.traffic[host].uplink_busy_nanos as f64,
+                measured.measured_nanos as f64,
+            ),
+            longest_gap_ms: ledger.longest_gap_ns as f64 / 1e6,
+            longest_gap_until_ms: after(ledger.longest_gap_at.as_nanos()) / 1e6,
+            idle_bytes: measured.idle_bytes[host],
+        };
+        let hosts = 0..measured.ledgers.len();
+        let to = |from: usize| measured.ledgers.iter().map(|ledger| ledger.bytes_from[from]).collect();
+        let mut latency = Durations::default();
+        let steady = hosts.clone().filter(|host| measured.fates.is_steady(*host));
+        steady.for_each(|host| latency.join(&measured.ledgers[host].latency));
+        Self {
+            run,
+            metrics: group_metrics(measured),
+            members: measured.ledgers.iter().enumerate().map(member).collect(),
+            links: hosts.map(to).collect(),
+            latency: latency.distribution_ms(),
+            took_ms: measured.measured_nanos as f64 / 1e6,
+            label: measured.point.label.clone(),
+            description: measured.point.description.clone(),
+            series: measured.point.series.clone(),
+        }
+    }
+
+    /// Sets the throughput beside that of the scenario's first run.
+    pub(crate) fn relate(&mut self, base: &Self) {
+        let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
+        self.metrics.gain = over(self.metrics.throughput_mb_per_s, base.metrics.throughput_mb_per_s);
+        self.metrics.gain_bound = over(self.metrics.shape_bound_mb_per_s, base.metrics.shape_bound_mb_per_s);
+        self.run.metrics = Metrics::Group(Box::new(self.metrics.clone()));
+    }
+}

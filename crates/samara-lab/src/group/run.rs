@@ -1,0 +1,451 @@
+//! Members of a group that broadcast to each other.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use samara_engine::{Engine, Outbox, PeerIdentity, Time};
+use samara_ring::jgroups::{DaisyConfig, Daisychain};
+use samara_ring::{Config, Federation, FederationConfig, Ring};
+use samara_sim::{GateStats, HostStats, NodeFactory, SimConfig, Simulation, identity_of};
+
+use crate::group::app::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
+use crate::network::{self, Hosts};
+use crate::run::{Progress, RunError, RunOptions, schedule_faults, since};
+use crate::scenario::{FaultKind, Group, Point, Scenario};
+
+/// How much of the run is simulated between two looks.
+const SLICE_NANOS: u64 = 10_000_000;
+/// After the last delivery: until everything on the way has arrived, and then how long the idle group is watched.
+const DRAIN_NANOS: u64 = 500_000_000;
+const IDLE_NANOS: u64 = 1_000_000_000;
+/// How long after the last fault a run goes on in any case, so that those who come back are taken in.
+const AFTERMATH_NANOS: u64 = 3_000_000_000;
+
+/// What a run with a group measured.
+#[derive(Debug)]
+pub struct GroupMeasured {
+    /// What was run.
+    pub point: Point,
+    /// By host: what its application saw.
+    pub ledgers: Vec<Ledger>,
+    /// By host: what its last node counted.
+    pub counts: Vec<Counts>,
+    /// What each host did from the first message to the last delivery.
+    pub traffic: Vec<HostStats>,
+    /// By region: what passed its gateway in that time, out of it and into it; empty if there are no gateways.
+    pub gateways: Vec<[GateStats; 2]>,
+    /// The hosts.
+    pub hosts: Hosts,
+    /// What is in store for each host.
+    pub fates: Fates,
+    /// The time of `traffic`, in nanoseconds.
+    pub measured_nanos: u64,
+    /// Bytes that each host sent in a second after all was over.
+    pub idle_bytes: Vec<u64>,
+    /// Who took whom for failed.
+    pub suspicions: Vec<Suspicion>,
+    /// The digest of every packet.
+    pub digest: u64,
+    /// Steps of the simulation.
+    pub steps: u64,
+}
+
+/// A member took another one for failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspicion {
+    /// When, in nanoseconds of the run.
+    pub at: u64,
+    /// Who.
+    pub by: u32,
+    /// Whom.
+    pub host: u32,
+    /// Whether nothing was wrong with either of them.
+    pub is_false: bool,
+}
+
+/// What is in store for each host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fates {
+    /// From when on something is, or was, wrong with a host; `u64::MAX` for those that stay members all the time.
+    pub wrong_from: Vec<u64>,
+    /// Those that only leave: what they broadcast is to reach everybody who stays.
+    pub leaves: Vec<bool>,
+    /// Those that are not there when the run begins.
+    pub is_late: Vec<bool>,
+    /// From when on a host's site is, or was, cut off as a whole from others of its federation, which wait for it; `u64::MAX` if it never is.
+    pub cut_from: Vec<u64>,
+    /// When the last fault begins or ends.
+    pub last_at: u64,
+}
+
+impl Fates {
+    /// What the faults of a scenario make of its hosts.
+    pub fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Self {
+        let nodes = scenario.network.nodes as usize;
+        let mut fates = Self {
+            wrong_from: vec![u64::MAX; nodes],
+            leaves: vec![false; nodes],
+            is_late: vec![false; nodes],
+            cut_from: vec![u64::MAX; nodes],
+            last_at: 0,
+        };
+        let mut fails = vec![false; nodes];
+        for (index, fault) in scenario.faults.iter().enumerate() {
+            fates.last_at = fates.last_at.max(fault.until.unwrap_or(fault.at).nanos());
+            let hit = network::hit(scenario, index, seed);
+            if fault.kind == FaultKind::Partition && scenario.ring.federated && are_sites(hosts, &hit) {
+                hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
+                continue;
+            }
+            for host in hit.into_iter().map(|host| host as usize) {
+                let at = fault.at.nanos();
+                match fault.kind {
+                    FaultKind::Slow => continue,
+                    FaultKind::Leave => fates.leaves[host] = true,
+                    FaultKind::Crash | FaultKind::Vanish | FaultKind::Partition => fails[host] = true,
+                }
+                fates.is_late[host] |= at == 0 && fault.kind != FaultKind::Partition;
+                fates.wrong_from[host] = fates.wrong_from[host].min(at);
+            }
+        }
+        fates.leaves.iter_mut().zip(fails).for_each(|(leaves, fails)| *leaves &= !fails);
+        fates
+    }
+
+    /// Whether nothing is, or was, wrong with a host at a time.
+    fn is_well(&self, host: u32, at: u64) -> bool {
+        let before = |from: &[u64]| from.get(host as usize).is_some_and(|from| at < *from);
+        before(&self.wrong_from) && before(&self.cut_from)
+    }
+
+    /// Whether a host is a member all the time, and can reach all others that are, or its site can again.
+    pub fn is_steady(&self, host: usize) -> bool {
+        self.wrong_from[host] == u64::MAX
+    }
+
+    /// Whether all that a host broadcasts is to reach every steady member.
+    pub fn must_arrive(&self, host: usize) -> bool {
+        self.is_steady(host) || self.leaves[host]
+    }
+}
+
+/// Whether hosts are all those of one or several regions.
+fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
+    let region = |host: &u32| hosts.configs[*host as usize].region;
+    let hit_regions: Vec<u16> = hit.iter().map(region).collect();
+    let others = (0..hosts.configs.len() as u32).filter(|host| !hit.contains(host));
+    others.map(|host| region(&host)).all(|other| !hit_regions.contains(&other))
+}
+
+/// Runs a point.
+pub(crate) fn run(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<GroupMeasured, RunError> {
+    let scenario = &point.scenario;
+    let group = scenario.group.clone().unwrap_or_default();
+    let nodes = scenario.network.nodes;
+    let begin = Time::from_nanos(group.warm_up.nanos());
+    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
+    let fastest = hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+    let source = Source {
+        pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
+        size: group.size.bytes() as usize,
+        count: group.count().map_or(u64::MAX, u64::from),
+        until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
+        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
+    };
+    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
+    let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
+    let fates = Fates::new(scenario, &hosts, point.seed);
+    let world = World { point, options, group: &group, ledgers, fates, hosts };
+    match scenario.ring.build(&group, &scenario.network) {
+        Some(config) if scenario.ring.federated => world.federation(config, source, progress),
+        Some(config) => world.ring(config, source, progress),
+        None => world.daisychain(source, progress),
+    }
+}
+
+/// Everything of a run but the protocol.
+struct World<'a> {
+    point: &'a Point,
+    options: RunOptions<'a>,
+    group: &'a Group,
+    ledgers: Vec<SharedLedger>,
+    fates: Fates,
+    hosts: Hosts,
+}
+
+/// What was seen while a simulation ran.
+#[derive(Default)]
+struct Watched {
+    suspicions: Vec<Suspicion>,
+    /// What hosts had done when the stream began, when it was over, and when the idle group was watched.
+    looks: [Vec<HostStats>; 4],
+    /// What had passed gateways when the stream began, and when it was over.
+    gateways: [Vec<[GateStats; 2]>; 2],
+    over_at: u64,
+}
+
+impl World<'_> {
+    fn ring(
+        self,
+        mut config: Config,
+        source: Source,
+        progress: impl FnMut(Progress),
+    ) -> Result<GroupMeasured, RunError> {
+        config.seeds = (0..self.point.scenario.network.nodes).map(identity_of).collect();
+        let (config, ledgers) = (Arc::new(config), self.ledgers.clone());
+        let node = move |host: u32| {
+            let ring = match Ring::new(Arc::clone(&config), identity_of(host)) {
+                Ok(ring) => ring,
+                Err(error) => unreachable!("the configuration was checked: {error}"),
+            };
+            let ledger = Arc::clone(&ledgers[host as usize]);
+            (RingMember::new(ring, host, source, ledger), Outbox::new(config.outbox()))
+        };
+        self.run(Arc::new(node), progress)
+    }
+
+    /// Each region is a site; leaders ask everybody in other sites who leads there.
+    fn federation(
+        self,
+        config: Config,
+        source: Source,
+        progress: impl FnMut(Progress),
+    ) -> Result<GroupMeasured, RunError> {
+        let scenario = &self.point.scenario;
+        let regions = self.hosts.configs.iter().map(|host| host.region);
+        let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
+        for (host, region) in regions.clone().enumerate() {
+            sites.entry(region).or_default().push(identity_of(host as u32));
+        }
+        let of_site = |site: &u16| {
+            let others = sites.iter().filter(|(other, _)| *other != site);
+            let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
+            let local = Config { seeds: sites[site].clone(), ..config.clone() };
+            let federated = scenario.ring.federate(*site, others, local, (self.group, &scenario.network));
+            (*site, Arc::new(federated))
+        };
+        let configs: BTreeMap<u16, Arc<FederationConfig>> = sites.keys().map(of_site).collect();
+        let of_host: Vec<u16> = regions.collect();
+        let ledgers = self.ledgers.clone();
+        let node = move |host: u32| {
+            let config = Arc::clone(&configs[&of_host[host as usize]]);
+            let outbox = Outbox::new(config.outbox());
+            let federation = match Federation::new(config, identity_of(host)) {
+                Ok(federation) => federation,
+                Err(error) => unreachable!("the configuration was checked: {error}"),
+            };
+            let ledger = Arc::clone(&ledgers[host as usize]);
+            (RingMember::new(federation, host, source, ledger), outbox)
+        };
+        self.run(Arc::new(node), progress)
+    }
+
+    fn daisychain(self, source: Source, progress: impl FnMut(Progress)) -> Result<GroupMeasured, RunError> {
+        let (fates, ledgers) = (self.fates.clone(), self.ledgers.clone());
+        let node = move |host: u32| {
+            let ledger = Arc::clone(&ledgers[host as usize]);
+            let has_lived = ledger.lock().unwrap_or_else(PoisonError::into_inner).lives > 0;
+            // Whoever comes later, or again, joins.
+            let comes = |other: &u32| fates.is_late[*other as usize] || has_lived && *other == host;
+            let members =
+                (0..fates.is_late.len() as u32).filter(|other| !comes(other)).map(identity_of).collect();
+            let config = DaisyConfig::new(members);
+            let outbox = Outbox::new(config.outbox());
+            (DaisyMember::new(Daisychain::new(config, identity_of(host)), host, source, ledger), outbox)
+        };
+        self.run(Arc::new(node), progress)
+    }
+
+    fn run<M: Member + 'static>(
+        self,
+        factory: NodeFactory<M>,
+        progress: impl FnMut(Progress),
+    ) -> Result<GroupMeasured, RunError> {
+        let (scenario, seed) = (&self.point.scenario, self.point.seed);
+        let config = SimConfig {
+            seed,
+            threads: self.options.threads,
+            network: network::network(scenario, &self.hosts, seed),
+            transport: network::transport(scenario),
+            nic: network::nic(scenario),
+            downlink_queue: network::downlink_queue(scenario),
+        };
+        let mut sim = Simulation::new(config, self.hosts.configs.clone(), factory)
+            .map_err(|error| RunError::Scenario(error.to_string()))?;
+        schedule_faults(&mut sim, scenario, seed, &self.hosts);
+        self.schedule(&mut sim);
+        let watched = self.watch(&mut sim, progress)?;
+        let nodes = scenario.network.nodes;
+        let [before, over, drained, idle] = &watched.looks;
+        let sent = |(idle, drained): (&HostStats, &HostStats)| idle.since(drained).sent.bytes;
+        Ok(GroupMeasured {
+            point: self.point.clone(),
+            ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
+            counts: (0..nodes).map(|host| sim.node(host).counts()).collect(),
+            traffic: over.iter().zip(before).map(|(over, before)| since(over, Some(before))).collect(),
+            gateways: watched.gateways[1]
+                .iter()
+                .zip(&watched.gateways[0])
+                .map(|(over, before)| [over[0].since(&before[0]), over[1].since(&before[1])])
+                .collect(),
+            measured_nanos: watched.over_at - self.group.warm_up.nanos(),
+            idle_bytes: idle.iter().zip(drained).map(sent).collect(),
+            suspicions: watched.suspicions,
+            digest: sim.digest(),
+            steps: sim.steps(),
+            fates: self.fates,
+            hosts: self.hosts,
+        })
+    }
+
+    /// Senders begin, and leavers leave.
+    fn schedule<M: Member>(&self, sim: &mut Simulation<M>) {
+        let (scenario, begin) = (&self.point.scenario, Time::from_nanos(self.group.warm_up.nanos()));
+        for host in 0..self.group.senders(scenario.network.nodes) {
+            sim.command(begin, host, Act::Begin);
+        }
+        let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
+        for (index, fault) in leaves {
+            for host in network::hit(scenario, index, self.point.seed) {
+                sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
+                if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
+                    // The process that has left ends before another one starts.
+                    sim.crash(until, host, false);
+                    sim.restart(until, host);
+                }
+            }
+        }
+    }
+
+    /// Simulates until everything has arrived that is to arrive, or nothing arrives any more.
+    fn watch<M: Member>(
+        &self,
+        sim: &mut Simulation<M>,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Watched, RunError> {
+        let begin = self.group.warm_up.nanos();
+        let mut watched = Watched::default();
+        self.until(sim, begin, &mut watched)?;
+        watched.looks[0] = look(sim, self.point.scenario.network.nodes);
+        watched.gateways[0] = gateways(sim);
+        let least = match self.fates.last_at {
+            0 => begin,
+            last => last.max(begin) + AFTERMATH_NANOS,
+        };
+        let mut now = begin;
+        loop {
+            now += SLICE_NANOS;
+            self.until(sim, now, &mut watched)?;
+            progress(self.how_far(self.share_done(now), sim));
+            let last = self.last_delivery();
+            let is_given_up = now > last.max(least) + self.group.patience.nanos();
+            if is_given_up || now >= least && self.is_complete() {
+                break;
+            }
+        }
+        watched.over_at = now;
+        watched.looks[1] = look(sim, self.point.scenario.network.nodes);
+        watched.gateways[1] = gateways(sim);
+        self.until(sim, now + DRAIN_NANOS, &mut watched)?;
+        watched.looks[2] = look(sim, self.point.scenario.network.nodes);
+        self.until(sim, now + DRAIN_NANOS + IDLE_NANOS, &mut watched)?;
+        watched.looks[3] = look(sim, self.point.scenario.network.nodes);
+        progress(self.how_far(1.0, sim));
+        Ok(watched)
+    }
+
+    fn until<M: Member>(
+        &self,
+        sim: &mut Simulation<M>,
+        until: u64,
+        watched: &mut Watched,
+    ) -> Result<(), RunError> {
+        let mut now = sim.now().as_nanos();
+        while now < until {
+            if self.options.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted);
+            }
+            now = (now + SLICE_NANOS).min(until);
+            sim.run_until(Time::from_nanos(now), |record| {
+                if let Told::Suspected { host } = record.event {
+                    let (at, by) = (record.at.as_nanos(), record.host);
+                    let is_false = self.fates.is_well(host, at) && self.fates.is_well(by, at);
+                    watched.suspicions.push(Suspicion { at, by, host, is_false });
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn steady(&self) -> impl Iterator<Item = usize> {
+        (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host))
+    }
+
+    /// The last delivery at a steady member.
+    fn last_delivery(&self) -> u64 {
+        self.steady().map(|host| lock(&self.ledgers[host]).last_at.as_nanos()).max().unwrap_or(0)
+    }
+
+    /// Whether senders are done and steady members have all that is to reach them.
+    fn is_complete(&self) -> bool {
+        let senders = self.group.senders(self.ledgers.len() as u32) as usize;
+        let origins = || (0..senders).filter(|origin| self.fates.must_arrive(*origin));
+        let mut wanted = Vec::new();
+        for origin in origins() {
+            let ledger = lock(&self.ledgers[origin]);
+            if !ledger.is_done {
+                return false;
+            }
+            wanted.push((origin, ledger.broadcast));
+        }
+        self.steady().all(|host| {
+            let ledger = lock(&self.ledgers[host]);
+            wanted.iter().all(|(origin, count)| ledger.received[*origin].count() >= *count)
+        })
+    }
+
+    fn how_far<M: Member>(&self, share: f64, sim: &Simulation<M>) -> Progress {
+        let (steady, senders) = (self.steady().count() as u64, self.group.senders(self.ledgers.len() as u32));
+        let delivered = self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum();
+        Progress {
+            share,
+            virtual_nanos: Some(sim.now().as_nanos()),
+            deliveries: Some(delivered),
+            deliveries_expected: self
+                .group
+                .count()
+                .map(|count| u64::from(count) * u64::from(senders) * steady),
+            copies: None,
+            steps: Some(sim.steps()),
+        }
+    }
+
+    /// About how much of the run is done.
+    fn share_done(&self, now: u64) -> f64 {
+        if let Some(end) = self.group.end_nanos() {
+            return (now as f64 / (end.max(self.fates.last_at) + 1) as f64).min(0.99);
+        }
+        let senders = f64::from(self.group.senders(self.ledgers.len() as u32));
+        let all = senders * self.group.count().map_or(1.0, f64::from);
+        let least = self.steady().map(|host| lock(&self.ledgers[host]).delivered).min().unwrap_or(0);
+        (least as f64 / all).min(0.99)
+    }
+}
+
+fn look<N: Engine>(sim: &Simulation<N>, hosts: u32) -> Vec<HostStats> {
+    (0..hosts).map(|host| *sim.stats(host)).collect()
+}
+
+fn gateways<N: Engine>(sim: &Simulation<N>) -> Vec<[GateStats; 2]> {
+    (0..).map_while(|region| sim.gateway_stats(region)).collect()
+}
+
+fn lock(ledger: &SharedLedger) -> std::sync::MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! From deliveries of single messages to what is known of each message and node.
+
+use crate::messages::app::MessageNumber;
+use crate::statistics::Durations;
+
+/// What is known of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageRow {
+    /// When it was published, in nanoseconds of the run; `u64::MAX` if it was not.
+    pub published: u64,
+    /// By whom.
+    pub publisher: u32,
+    /// How many other nodes got it.
+    pub delivered: u32,
+    /// When the last of them did.
+    pub last_at: u64,
+    /// The hops that the last delivery took (LDH); `u8::MAX` stands for that many or more.
+    pub last_hop: u8,
+}
+
+impl MessageRow {
+    /// Milliseconds from its publication to its last delivery.
+    pub fn dissemination_ms(&self) -> f64 {
+        self.last_at.saturating_sub(self.published) as f64 / 1e6
+    }
+}
+
+/// Collects publications and deliveries, in the order of their times.
+#[derive(Debug)]
+pub struct MessageCollector {
+    nodes: u32,
+    rows: Vec<MessageRow>,
+    /// By message and node: hops of the delivery and one more; 0 if there was none.
+    hops: Vec<u8>,
+    latency: Durations,
+    /// Between two deliveries at a node.
+    inter_arrival: Durations,
+    /// By node: its last delivery, `u64::MAX` before the first.
+    last_at: Vec<u64>,
+    /// By node.
+    delivered: Vec<u64>,
+    missing: u64,
+    latest: u64,
+}
+
+impl MessageCollector {
+    /// A collector for messages of these publishers, each of which is to reach all other nodes.
+    pub fn new(publishers: &[u32], nodes: u32) -> Self {
+        let rows = publishers.iter().map(|publisher| MessageRow {
+            published: u64::MAX,
+            publisher: *publisher,
+            delivered: 0,
+            last_at: 0,
+            last_hop: 0,
+        });
+        Self {
+            nodes,
+            rows: rows.collect(),
+            hops: vec![0; publishers.len() * nodes as usize],
+            latency: Durations::default(),
+            inter_arrival: Durations::default(),
+            last_at: vec![u64::MAX; nodes as usize],
+            delivered: vec![0; nodes as usize],
+            missing: publishers.len() as u64 * u64::from(nodes - 1),
+            latest: 0,
+        }
+    }
+
+    /// A message is published.
+    pub fn published(&mut self, message: MessageNumber, at: u64) {
+        let row = &mut self.rows[message as usize];
+        row.published = at;
+        let place = message as usize * self.nodes as usize + row.publisher as usize;
+        self.hops[place] = 1;
+    }
+
+    /// A node's application got a message. `false` if it had it before, or nothing of the kind was published.
+    pub fn delivered(&mut self, message: MessageNumber, host: u32, from: u32, at: u64) -> bool {
+        let start = message as usize * self.nodes as usize;
+        let Some(row) = self.rows.get_mut(message as usize).filter(|row| row.published != u64::MAX) else {
+            return false;
+        };
+        if host >= self.nodes || self.hops[start + host as usize] != 0 {
+            return false;
+        }
+        // Whoever sent it had it: its own delivery comes first, but for clocks that differ.
+        let sender = if from < self.nodes { self.hops[start + from as usize].max(1) } else { 1 };
+        self.hops[start + host as usize] = sender.saturating_add(1);
+        row.delivered += 1;
+        row.last_at = row.last_at.max(at);
+        row.last_hop = sender;
+        self.latency.add(at.saturating_sub(row.published));
+        let last = &mut self.last_at[host as usize];
+        if *last != u64::MAX {
+            self.inter_arrival.add(at.saturating_sub(*last));
+        }
+        *last = at;
+        self.delivered[host as usize] += 1;
+        self.missing -= 1;
+        self.latest = self.latest.max(at);
+        true
+    }
+
+    /// Deliveries that have not happened yet.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// When the last delivery happened.
+    pub fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// What is known of each message, by number.
+    pub fn rows(&self) -> &[MessageRow] {
+        &self.rows
+    }
+
+    /// From a publication to a delivery.
+    pub fn latency(&self) -> &Durations {
+        &self.latency
+    }
+
+    /// From a delivery to the next one at the same node.
+    pub fn inter_arrival(&self) -> &Durations {
+        &self.inter_arrival
+    }
+
+    /// Deliveries by node.
+    pub fn delivered_by_node(&self) -> &[u64] {
+        &self.delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_make_rows() {
+        let mut collector = MessageCollector::new(&[0, 1], 3);
+        assert_eq!(collector.missing(), 4);
+        assert!(!collector.delivered(0, 1, 0, 5), "not published yet");
+        collector.published(0, 1_000_000);
+        assert!(collector.delivered(0, 2, 0, 3_000_000));
+        assert!(collector.delivered(0, 1, 2, 4_000_000));
+        assert!(!collector.delivered(0, 1, 0, 5_000_000), "a second time");
+        assert!(!collector.delivered(0, 0, 1, 5_000_000), "its publisher has it");
+        assert!(!collector.delivered(9, 0, 1, 5_000_000), "nothing of the kind");
+        let row = collector.rows()[0];
+        assert_eq!((row.delivered, row.last_hop, row.last_at), (2, 2, 4_000_000));
+        assert!((row.dissemination_ms() - 3.0).abs() < 1e-9);
+        collector.published(1, 5_000_000);
+        assert!(collector.delivered(1, 2, 1, 6_000_000));
+        assert_eq!((collector.missing(), collector.latest()), (1, 6_000_000));
+        assert_eq!(collector.delivered_by_node(), [0, 1, 2]);
+        let gaps = collector.inter_arrival().statistics_ms().unwrap();
+        assert!((gaps.max - 3.0).abs() < 0.01, "{gaps:?}");
+        let latency = collector.latency().statistics_ms().unwrap();
+        assert!((latency.mean - 2.0).abs() < 0.01 && (latency.p50 - 2.0).abs() < 0.01, "{latency:?}");
+        assert_eq!(collector.latency().distribution_ms().last().map(|(_, share)| *share), Some(1.0));
+    }
+}

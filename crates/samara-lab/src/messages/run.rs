@@ -1,0 +1,394 @@
+//! A stream of messages, each published by a node drawn at random.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use samara_baselines::{
+    Baseline, ConfigError, FloodSub, Plumtree, PlumtreeConfig, PubSubConfig, RandomSub, Topic,
+};
+use samara_engine::outbox::Lane;
+use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
+use samara_gossipsub::GossipSub;
+use samara_gossipsub::config::{Authenticity, ValidatorHook};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::{Rpc, RpcFrame};
+use samara_gossipsub::signature::SignaturePolicy;
+use samara_sim::{HostStats, LATENCY_FLOOR, SimConfig, Simulation, identity_of};
+
+use crate::data::Inputs;
+use crate::messages::app::{Counts, GossipMember, Member, Publish, Stream, Told};
+use crate::messages::baselines::{BaselineMember, BaselineStream};
+use crate::messages::measure::MessageCollector;
+use crate::network::{self, Hosts};
+use crate::run::{
+    Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, schedule_faults, schedule_links, since,
+};
+use crate::scenario::{Arrivals, Messages, Point, ProtocolKind, Scenario};
+use crate::topology::{self, Graph};
+
+/// What a stream of messages measured.
+#[derive(Debug)]
+pub struct MessagesMeasured {
+    /// What was run.
+    pub point: Point,
+    /// Publications and deliveries.
+    pub collector: MessageCollector,
+    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    pub lost: BTreeMap<(u32, u32), u64>,
+    /// By node.
+    pub counts: Vec<Counts>,
+    /// What each host did from the first publication on.
+    pub traffic: Vec<HostStats>,
+    /// Payload bytes of each message, by number.
+    pub sizes: Vec<u64>,
+    /// The hosts.
+    pub hosts: Hosts,
+    /// From the first publication to the end of the measurement, in nanoseconds.
+    pub measured_nanos: u64,
+    /// For each node, the least time in which a message of its own can reach everybody, in milliseconds.
+    pub lower_bound_ms: Vec<f64>,
+    /// Copies that were withdrawn before they left, over all nodes.
+    pub withdrawn: u64,
+    /// Links of each node.
+    pub degrees: Vec<u32>,
+    /// The mean size of the meshes at the first publication.
+    pub mesh_size: f64,
+    /// The digest of every packet.
+    pub digest: u64,
+    /// Steps of the simulation.
+    pub steps: u64,
+}
+
+/// Who publishes the messages and when: drawn from the seed, so that a testbed does the same as a simulation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// By message number.
+    pub publishers: Vec<u32>,
+    /// Nanoseconds from the start of the run, by message number; never decreasing.
+    pub times: Vec<u64>,
+    /// Payload bytes, by message number.
+    pub sizes: Vec<u64>,
+}
+
+impl Plan {
+    /// The plan of a scenario's messages: as its file says, and drawn where there is none, or it does not say.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not fit; loading a scenario checks it, too.
+    pub fn of(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Self, String> {
+        let messages = scenario.messages.clone().unwrap_or_default();
+        let nodes = scenario.network.nodes;
+        if messages.file.is_none() {
+            return Ok(Self::new(&messages, nodes, seed));
+        }
+        let table = messages.table(scenario, inputs)?;
+        let mut rng = NodeRng::new(seed, 3, Purpose::Workload);
+        let warm_up = messages.warm_up.nanos();
+        Ok(Self {
+            publishers: match &table.publishers {
+                Some(publishers) => publishers.clone(),
+                None => table.at.iter().map(|_| rng.below(u64::from(nodes)) as u32).collect(),
+            },
+            times: table.at.iter().map(|at| warm_up.saturating_add(*at)).collect(),
+            sizes: match &table.sizes {
+                Some(sizes) => sizes.clone(),
+                None => vec![messages.size.bytes(); table.at.len()],
+            },
+        })
+    }
+
+    /// The plan of a stream that is drawn, in a network of so many nodes.
+    pub fn new(messages: &Messages, nodes: u32, seed: u64) -> Self {
+        let mut rng = NodeRng::new(seed, 3, Purpose::Workload);
+        let interval = 1e9 / messages.rate;
+        let mut at = messages.warm_up.nanos() as f64;
+        let (mut publishers, mut times) = (Vec::new(), Vec::new());
+        for number in 0..messages.count() {
+            publishers.push(rng.below(u64::from(nodes)) as u32);
+            times.push(match messages.arrivals {
+                Arrivals::Even => messages.warm_up.nanos() + (f64::from(number) * interval).round() as u64,
+                Arrivals::Poisson => at as u64,
+            });
+            at += rng.exponential(interval);
+        }
+        let sizes = vec![messages.size.bytes(); times.len()];
+        Self { publishers, times, sizes }
+    }
+}
+
+/// Runs a point.
+pub(crate) fn run(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<MessagesMeasured, RunError> {
+    let scenario = &point.scenario;
+    let messages = scenario.messages.clone().unwrap_or_default();
+    let nodes = scenario.network.nodes;
+    let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
+    let world = World { point, options, graph: &graph, plan: &plan, messages: &messages, hosts };
+    match scenario.protocol.kind {
+        ProtocolKind::Gossipsub => gossipsub(world, progress),
+        ProtocolKind::Floodsub => {
+            let config = Arc::new(PubSubConfig::default());
+            baseline(world, progress, move |host, _| FloodSub::new(Arc::clone(&config), identity_of(host)))
+        }
+        ProtocolKind::Randomsub => {
+            let config = Arc::new(PubSubConfig::default());
+            let size = nodes as usize;
+            baseline(world, progress, move |host, _| {
+                RandomSub::new(Arc::clone(&config), identity_of(host), size)
+            })
+        }
+        ProtocolKind::Plumtree => {
+            let mut config = PlumtreeConfig::default();
+            if let Some(hops) = scenario.protocol.optimization_threshold {
+                config.optimization_threshold = (hops > 0).then_some(hops);
+            }
+            if let Some(timeout) = scenario.protocol.graft_timeout {
+                config.graft_timeout = timeout.duration();
+            }
+            let config = Arc::new(config);
+            baseline(world, progress, move |host, topic| {
+                Plumtree::new(Arc::clone(&config), identity_of(host), topic)
+            })
+        }
+    }
+}
+
+fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
+    let World { messages, plan, point, .. } = &world;
+    let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, point.seed));
+    let mut config = world.scenario().gossipsub.build(None);
+    if world.hosts.validation.iter().any(|time| !time.is_zero()) {
+        config.validator = Some(ValidatorHook::deferred());
+    }
+    if messages.signed {
+        // Signatures are there, but nobody checks them.
+        config.authenticity =
+            Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
+        config.message_id = MessageIdFn::FromSeqno;
+    }
+    config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+    // The bounds are those of the smallest.
+    let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
+    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Default::default() });
+    let (config, validation) = (Arc::new(config), world.hosts.validation.clone());
+    let node = move |host: u32| {
+        let outbox = Outbox::new(config.outbox_config());
+        let gossip = match GossipSub::new(Arc::clone(&config), identity_of(host)) {
+            Ok(gossip) => gossip,
+            Err(error) => unreachable!("the configuration was checked: {error}"),
+        };
+        (GossipMember::new(gossip, Arc::clone(&stream), validation[host as usize]), outbox)
+    };
+    world.run(Arc::new(node), frame.encoded_len() as u32, progress)
+}
+
+/// A baseline, on default parameters. Bounds take the payload as the whole frame.
+fn baseline<B: Baseline + 'static>(
+    world: World<'_>,
+    progress: impl FnMut(Progress),
+    engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
+) -> Result<MessagesMeasured, RunError> {
+    let World { plan, point, .. } = &world;
+    let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
+    let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, point.seed));
+    let sending = samara_baselines::Common::default();
+    let node = move |host: u32| match engine(host, stream.topic.clone()) {
+        Ok(engine) => {
+            (BaselineMember::new(engine, Arc::clone(&stream)), Outbox::new(sending.outbox_config()))
+        }
+        Err(error) => unreachable!("the configuration is a default: {error}"),
+    };
+    world.run(Arc::new(node), bytes as u32, progress)
+}
+
+/// Everything of a run but the protocol.
+struct World<'a> {
+    point: &'a Point,
+    options: RunOptions<'a>,
+    graph: &'a Graph,
+    plan: &'a Plan,
+    messages: &'a Messages,
+    hosts: Hosts,
+}
+
+type Factory<M> = Arc<dyn Fn(u32) -> (M, Outbox<<M as samara_engine::Engine>::Frame>) + Send + Sync>;
+
+impl World<'_> {
+    fn scenario(&self) -> &Scenario {
+        &self.point.scenario
+    }
+
+    fn run<M: Member + 'static>(
+        self,
+        factory: Factory<M>,
+        frame_bytes: u32,
+        progress: impl FnMut(Progress),
+    ) -> Result<MessagesMeasured, RunError> {
+        let (scenario, nodes) = (self.scenario(), self.scenario().network.nodes);
+        let transport = network::transport(scenario);
+        let latency = Duration::from_nanos(network::least_latency_nanos(&self.hosts));
+        let lower_bound_ms = message_bounds_ms(
+            self.graph,
+            &self.hosts,
+            transport.wire_bytes(frame_bytes),
+            latency.max(LATENCY_FLOOR),
+        );
+        let mut sim = self.simulation(factory)?;
+        let mut rng = NodeRng::new(self.point.seed, 2, Purpose::Topology);
+        schedule_links(&mut sim, scenario, &mut rng, self.graph.edges.iter().copied());
+        schedule_faults(&mut sim, scenario, self.point.seed, &self.hosts);
+        for ((publisher, at), number) in self.plan.publishers.iter().zip(&self.plan.times).zip(0..) {
+            sim.command(Time::from_nanos(*at), *publisher, Publish(number));
+        }
+        let watched = self.watch(&mut sim, progress)?;
+        let lanes = sim.outbox(0).lanes();
+        let withdrawn = |host| (0..lanes).map(move |lane| (host, Lane(lane as u8)));
+        Ok(MessagesMeasured {
+            point: self.point.clone(),
+            counts: (0..nodes).map(|host| sim.node(host).counts()).collect(),
+            traffic: (0..nodes)
+                .map(|host| since(sim.stats(host), watched.before.get(host as usize)))
+                .collect(),
+            measured_nanos: sim.now().as_nanos() - self.messages.warm_up.nanos().min(sim.now().as_nanos()),
+            lower_bound_ms,
+            withdrawn: (0..nodes)
+                .flat_map(withdrawn)
+                .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
+                .sum(),
+            degrees: self.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+            mesh_size: watched.mesh_size,
+            digest: sim.digest(),
+            steps: sim.steps(),
+            collector: watched.collector,
+            lost: watched.lost,
+            sizes: self.plan.sizes.clone(),
+            hosts: self.hosts,
+        })
+    }
+
+    fn simulation<M: Member + 'static>(&self, factory: Factory<M>) -> Result<Simulation<M>, RunError> {
+        let scenario = self.scenario();
+        let config = SimConfig {
+            seed: self.point.seed,
+            threads: self.options.threads,
+            network: network::network(scenario, &self.hosts, self.point.seed),
+            transport: network::transport(scenario),
+            nic: network::nic(scenario),
+            downlink_queue: network::downlink_queue(scenario),
+        };
+        let mut sim = Simulation::new(config, self.hosts.configs.clone(), factory)
+            .map_err(|error| RunError::Scenario(error.to_string()))?;
+        let protocol: Arc<str> = scenario.gossipsub.version.protocol().into();
+        sim.set_protocol(move |_, _| Arc::clone(&protocol));
+        Ok(sim)
+    }
+
+    /// Simulates until everything has arrived, or the time is over.
+    fn watch<M: Member>(
+        &self,
+        sim: &mut Simulation<M>,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Watched, RunError> {
+        let nodes = self.scenario().network.nodes;
+        let mut watched = Watched {
+            collector: MessageCollector::new(&self.plan.publishers, nodes),
+            lost: BTreeMap::new(),
+            before: Vec::new(),
+            mesh_size: 0.0,
+        };
+        let first = self.messages.warm_up.nanos();
+        let last = self.plan.times.last().copied().unwrap_or(first);
+        let end = last + self.messages.cool_down.nanos();
+        for (at, number) in self.plan.times.iter().zip(0..) {
+            watched.collector.published(number, *at);
+        }
+        let expected = self.plan.publishers.len() as u64 * u64::from(nodes - 1);
+        let how_far = |share, sim: &Simulation<M>, collector: &MessageCollector| Progress {
+            share,
+            virtual_nanos: Some(sim.now().as_nanos()),
+            deliveries: Some(expected - collector.missing()),
+            deliveries_expected: Some(expected),
+            copies: None,
+            steps: Some(sim.steps()),
+        };
+        let mut now = 0;
+        while now < end {
+            if self.options.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted);
+            }
+            if now == first {
+                watched.before = (0..nodes).map(|host| *sim.stats(host)).collect();
+                let meshes: usize = (0..nodes).map(|host| sim.node(host).counts().mesh).sum();
+                watched.mesh_size = meshes as f64 / f64::from(nodes);
+            }
+            let next = if now < first { first } else { end };
+            now = (now + SLICE_NANOS).min(next);
+            let Watched { collector, lost, .. } = &mut watched;
+            sim.run_until(Time::from_nanos(now), |record| match record.event {
+                Told::Delivered { message, from } => {
+                    collector.delivered(message, record.host, from, record.at.as_nanos());
+                }
+                Told::Lost { to } => *lost.entry((record.host, to)).or_default() += 1,
+            });
+            progress(how_far(now as f64 / end as f64, sim, &watched.collector));
+            let quiet = now > watched.collector.latest().max(last) + QUIET_NANOS;
+            if quiet && watched.collector.missing() == 0 {
+                break;
+            }
+        }
+        progress(how_far(1.0, sim, &watched.collector));
+        Ok(watched)
+    }
+}
+
+/// For each node, the least time in which a message of its own can reach everybody, in milliseconds: hops to the farthest
+/// other node, each of which takes at least the least latency, the time of a frame on the fastest interfaces, and a
+/// validation.
+pub fn message_bounds_ms(graph: &Graph, hosts: &Hosts, wire_bytes: u64, latency: Duration) -> Vec<f64> {
+    let fastest =
+        |rate: fn(&samara_sim::HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
+    let bits = wire_bytes as f64 * 8.0;
+    let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
+    let hop = latency.as_secs_f64() * 1e3
+        + validation
+        + bits / fastest(|host| host.uplink_bps) * 1e3
+        + bits / fastest(|host| host.downlink_bps) * 1e3;
+    let neighbours = graph.neighbours();
+    (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
+}
+
+/// What was seen while a simulation ran.
+struct Watched {
+    collector: MessageCollector,
+    lost: BTreeMap<(u32, u32), u64>,
+    /// What hosts had done before the first publication.
+    before: Vec<HostStats>,
+    mesh_size: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_follow_the_seed_and_the_rate() {
+        let messages = Messages { duration: crate::units::Span::from_millis(2_000), ..Messages::default() };
+        let plan = Plan::new(&messages, 95, 1);
+        assert_eq!(plan.times.len(), 400);
+        assert_eq!((plan.times[0], plan.times[399]), (10_000_000_000, 11_995_000_000));
+        assert_eq!(plan, Plan::new(&messages, 95, 1));
+        assert!(plan.publishers != Plan::new(&messages, 95, 2).publishers);
+        let poisson = Plan::new(&Messages { arrivals: Arrivals::Poisson, ..messages }, 95, 1);
+        assert_eq!(poisson.publishers, plan.publishers, "who publishes does not depend on when");
+        assert!(poisson.times.is_sorted());
+        let mean = (poisson.times[399] - poisson.times[0]) as f64 / 399.0;
+        assert!((mean - 5e6).abs() < 1e6, "{mean}");
+    }
+}

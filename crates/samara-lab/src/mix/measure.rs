@@ -1,0 +1,218 @@
+//! From what the hosts of a relay tell to rounds, phases and work.
+
+use std::collections::BTreeMap;
+
+use samara_mix::{Cause, Mark, Phase, RoundState};
+use samara_sim::Record;
+
+use crate::mix::app::Told;
+
+/// A round. Times are nanoseconds of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundRow {
+    /// Its number.
+    pub round: u64,
+    /// Which of the teams.
+    pub team: usize,
+    /// The nodes in order.
+    pub nodes: Vec<u32>,
+    /// The scheduler made it.
+    pub made: u64,
+    /// It was precomputed, and could take a batch.
+    pub opened: Option<u64>,
+    /// Its payloads were handed in.
+    pub entered: Option<u64>,
+    /// By seat: all payloads were there.
+    pub delivered: Vec<Option<u64>>,
+    /// By seat: the node said that it has failed.
+    pub failed: Vec<Option<u64>>,
+    /// The scheduler took it for completed or failed.
+    pub ended: Option<u64>,
+    /// Why it has failed, as the scheduler says.
+    pub cause: Option<Cause>,
+    /// Payloads that came out wrong, or not at all, of all nodes.
+    pub wrong: u32,
+    /// Nodes where payloads came in another order than at the first one that had them.
+    pub disagreements: u32,
+    /// Nodes that delivered it twice, or delivered it and said that it has failed.
+    pub contradictions: u32,
+    /// Whether payloads came out in the order in which they went in.
+    pub is_unmixed: bool,
+    order: Option<u64>,
+}
+
+impl RoundRow {
+    /// When the last node of the team had all payloads; `None` if some have not.
+    pub fn exit(&self) -> Option<u64> {
+        self.delivered.iter().copied().try_fold(0, |last, at| Some(last.max(at?)))
+    }
+
+    /// From payloads in to payloads out everywhere, in nanoseconds.
+    pub fn latency(&self) -> Option<u64> {
+        Some(self.exit()? - self.entered?)
+    }
+
+    fn seat(&self, host: u32) -> Option<usize> {
+        self.nodes.iter().position(|node| *node == host)
+    }
+}
+
+/// When things happened to a phase of a round at a node, in nanoseconds of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// The first slots came.
+    pub first_received: Option<u64>,
+    /// All had come.
+    pub last_received: Option<u64>,
+    /// The first ones were worked on.
+    pub first_finished: Option<u64>,
+    /// All were.
+    pub last_finished: Option<u64>,
+}
+
+/// A core worked on a phase of a round without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkSpan {
+    /// At which host.
+    pub host: u32,
+    /// On which core.
+    pub core: u16,
+    /// Of which round.
+    pub round: u64,
+    /// Of which phase; `None` stands for keys.
+    pub phase: Option<Phase>,
+    /// From when on, in nanoseconds of the run.
+    pub from: u64,
+    /// Until when.
+    pub to: u64,
+}
+
+/// Everything that hosts told.
+#[derive(Debug, Default)]
+pub struct Collector {
+    /// By number.
+    pub rounds: BTreeMap<u64, RoundRow>,
+    /// By round, host and phase.
+    pub phases: BTreeMap<(u64, u32, Phase), PhaseTimes>,
+    /// In the order in which they began at each core.
+    pub work: Vec<WorkSpan>,
+    /// Teams that were drawn.
+    pub draws: u64,
+    /// Batches or senders that were not taken.
+    pub refused: u64,
+    /// By host and core: the last of `work`.
+    last: BTreeMap<(u32, usize), usize>,
+    /// Rounds that could take a batch or ended before.
+    ready: usize,
+    ended: usize,
+}
+
+impl Collector {
+    /// Rounds that can take, or had, a batch, or ended without.
+    pub const fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Rounds that are over.
+    pub const fn ended(&self) -> usize {
+        self.ended
+    }
+
+    /// Takes note.
+    pub fn take(&mut self, record: Record<Told>) {
+        let (at, host) = (record.at.as_nanos(), record.host);
+        match record.event {
+            Told::Work { round, phase, core, from, to } => {
+                let (from, to) = (from.as_nanos(), to.as_nanos());
+                self.work(WorkSpan { host, core: core as u16, round, phase, from, to });
+            }
+            Told::Mark { round, phase, mark } => {
+                let times = self.phases.entry((round, host, phase)).or_default();
+                let time = match mark {
+                    Mark::FirstReceived => &mut times.first_received,
+                    Mark::LastReceived => &mut times.last_received,
+                    Mark::FirstFinished => &mut times.first_finished,
+                    Mark::LastFinished => &mut times.last_finished,
+                };
+                *time = Some(at);
+            }
+            Told::Made { team, plan } => {
+                let nodes = plan.team.clone();
+                self.rounds.insert(plan.round, made(plan.round, team, nodes, at));
+            }
+            Told::Drawn => self.draws += 1,
+            Told::Refused => self.refused += 1,
+            Told::State { .. } => {}
+            Told::Open { round } => self.with(round, |row| row.opened = Some(at)),
+            Told::Entered { round } => self.with(round, |row| row.entered = Some(at)),
+            Told::Delivered { round, checked } => self.with(round, |row| {
+                let first = *row.order.get_or_insert(checked.order);
+                row.disagreements += u32::from(first != checked.order);
+                row.wrong += checked.wrong;
+                row.is_unmixed |= checked.is_unmixed;
+                let Some(seat) = row.seat(host) else { return };
+                row.contradictions += u32::from(row.failed[seat].is_some());
+                row.contradictions += u32::from(row.delivered[seat].replace(at).is_some());
+            }),
+            Told::Failed { round, failure } => self.with(round, |row| match row.seat(host) {
+                Some(seat) => {
+                    row.contradictions += u32::from(row.delivered[seat].is_some());
+                    row.failed[seat] = Some(at);
+                }
+                None => row.cause = Some(failure.cause),
+            }),
+            Told::Round { round, state } => self.state(round, state, at),
+        }
+    }
+
+    fn with(&mut self, round: u64, change: impl FnOnce(&mut RoundRow)) {
+        if let Some(row) = self.rounds.get_mut(&round) {
+            change(row);
+        }
+    }
+
+    fn state(&mut self, round: u64, state: RoundState, at: u64) {
+        let Some(row) = self.rounds.get_mut(&round) else { return };
+        match state {
+            RoundState::Queued => self.ready += 1,
+            RoundState::Completed | RoundState::Failed => {
+                self.ended += 1;
+                self.ready += usize::from(row.opened.is_none());
+                row.ended = Some(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn work(&mut self, span: WorkSpan) {
+        let core = (span.host, usize::from(span.core));
+        if let Some(last) = self.last.get(&core).map(|last| &mut self.work[*last])
+            && (last.round, last.phase, last.to) == (span.round, span.phase, span.from)
+        {
+            last.to = span.to;
+            return;
+        }
+        self.last.insert(core, self.work.len());
+        self.work.push(span);
+    }
+}
+
+fn made(round: u64, team: usize, nodes: Vec<u32>, at: u64) -> RoundRow {
+    RoundRow {
+        round,
+        team,
+        made: at,
+        opened: None,
+        entered: None,
+        delivered: vec![None; nodes.len()],
+        failed: vec![None; nodes.len()],
+        ended: None,
+        cause: None,
+        wrong: 0,
+        disagreements: 0,
+        contradictions: 0,
+        is_unmixed: false,
+        order: None,
+        nodes,
+    }
+}

@@ -1,0 +1,357 @@
+//! The figures of teams that mix batches, with the names that `docs/results.md` defines.
+
+mod bound;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use samara_mix::{Half, Phase};
+use serde::Serialize;
+
+use crate::results::{Metrics, RelayResult, Run};
+use crate::results::{PacketDrops, packet_drops, ratio};
+use bound::{Loads, Window, busy};
+
+use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
+use crate::run::{Harm, RelayMeasured};
+use crate::scenario::Call;
+use crate::statistics::Statistics;
+
+/// The figures of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RelayMetrics {
+    /// Nodes of the pool.
+    pub pool: u32,
+    /// Nodes of a team.
+    pub team: u32,
+    /// Teams at the same time.
+    pub teams: u32,
+    /// Slots of a round.
+    pub batch: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
+    /// "unary" or "streamed".
+    pub call: &'static str,
+    /// Rounds of a team with payloads on their way at the same time at most.
+    pub in_flight_max: u32,
+    /// How results get to everybody.
+    pub shape: &'static str,
+    /// Rounds that were made.
+    pub rounds: u64,
+    /// Of these: rounds whose payloads came out at all nodes of the team.
+    pub completed: u64,
+    /// Rounds that failed: nothing was delivered, or not everywhere, and the scheduler says so.
+    pub failed: u64,
+    /// The same by cause; causes that there were.
+    pub failed_by_cause: BTreeMap<&'static str, u64>,
+    /// Failed rounds whose nodes no fault hit while they lasted.
+    pub failed_unharmed: u64,
+    /// Rounds of which nobody said how they ended, and nodes that heard nothing of the end of theirs, by pair; nodes that a fault hit are
+    /// excused.
+    pub unresolved: u64,
+    /// Payloads that came out changed, twice or not at all, where a round was delivered.
+    pub wrong: u64,
+    /// Deliveries in another order than at the other nodes of the team.
+    pub disagreements: u64,
+    /// Rounds that a node delivered twice, or delivered and said that they failed.
+    pub contradictions: u64,
+    /// Rounds of two slots or more that came out in the order in which they went in.
+    pub unmixed: u64,
+    /// Payloads a second that came out, with as many rounds in flight as there can be.
+    pub slots_per_s: f64,
+    /// The time between two rounds.
+    pub period_ms: f64,
+    /// The throughput over that of the first run of the series (with the same values of a sweep and the same seed).
+    pub gain: Option<f64>,
+    /// The same as `n + (2n-1)/2 L/c` has it, for rounds one after another against a bound of `2c`: `n` nodes, `c` and `L` as that first
+    /// run had them.
+    pub gain_by_formula: Option<f64>,
+    /// The gain as a share of that.
+    pub gain_over_formula: Option<f64>,
+    /// `c`: what a pass of a batch takes one node of the team in real time, all its cores at work, on average.
+    pub compute_ms: f64,
+    /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
+    pub transfer_ms: f64,
+    /// From payloads in to payloads out at all nodes; every slot enters and leaves with its batch.
+    pub batch_latency_ms: Option<Statistics>,
+    /// The most of the same, of rounds whose nodes no fault hit.
+    pub unharmed_latency_ms: f64,
+    /// What the busiest processor and the busiest uplink allow, as rounds lay.
+    pub upper_bound_slots_per_s: f64,
+    /// The throughput as a share of it.
+    pub share_of_bound: f64,
+    /// What the bound comes from: "processor" or "uplink"; "latency", if less than 85 % of it is reached: rounds in flight are too few.
+    pub limit: &'static str,
+    /// The node whose processor or uplink the bound comes from.
+    pub slowest_node: u32,
+    /// Slots a second that were precomputed while nothing else was done, in the steady state.
+    pub precomputation_slots_per_s: Option<f64>,
+    /// The same as a share of what the busiest processor or uplink allows.
+    pub precomputation_share_of_bound: Option<f64>,
+    /// Slots a second that the pool could precompute and mix for ever, if processors did nothing else: every round needs both halves.
+    pub sustained_bound_slots_per_s: f64,
+    /// The part of the time in which a core of the pool worked, with as many rounds in flight as there can be.
+    pub cpu_utilisation: f64,
+    /// The same, of the node that worked most.
+    pub cpu_utilisation_max: f64,
+    /// Of the one that worked least.
+    pub cpu_utilisation_min: f64,
+    /// The part of the time, from the first payloads to the last, in which the busiest uplink was busy.
+    pub uplink_utilisation_max: f64,
+    /// The longest time in which no round of a team was completed.
+    pub longest_gap_ms: f64,
+    /// The longest time in which no round of any team was.
+    pub service_gap_ms: f64,
+    /// Teams that were drawn.
+    pub draws: u64,
+    /// Batches or senders that nodes refused.
+    pub refused: u64,
+    /// The most bytes of slots that a node held at a time.
+    pub held_bytes_max: u64,
+    /// Frames of slots that were sent again because a link had broken.
+    pub resent_frames: u64,
+    /// Frames that an outbox refused.
+    pub queue_drops: u64,
+    /// What was ignored, by cause; causes that there were.
+    pub ignored: BTreeMap<&'static str, u64>,
+    /// What work took on a core, in microseconds: keys and secrets of a round, and then a slot, by phase.
+    pub cost_us: BTreeMap<&'static str, f64>,
+    /// Packets lost, by cause, over all nodes.
+    pub packet_drops: PacketDrops,
+    /// Packets sent again by the transport.
+    pub retransmissions: u64,
+}
+
+/// A reached share of the bound from which on the bound is what limits.
+const REACHED: f64 = 0.85;
+
+/// Computes the figures of a run.
+pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
+    let relay = measured.point.scenario.relay.clone().unwrap_or_default();
+    let told = &measured.told;
+    let rows = || told.rounds.values();
+    let fates = Fates::of(measured);
+    let window = Window::of(measured);
+    let loads = Loads::of(measured, &window);
+    let slots_per_s = window.rounds_per_s() * f64::from(relay.batch);
+    let bound = loads.rounds_per_s * f64::from(relay.batch);
+    let share = ratio(slots_per_s, bound);
+    let utilisation = utilisation(measured, &window);
+    let precomputation = precomputation(measured);
+    let latency = |row: &RoundRow| row.latency().map(|nanos| nanos as f64 / 1e6);
+    let latencies: Vec<f64> = rows().filter_map(latency).collect();
+    let unharmed = rows().filter(|row| !is_harmed(row, &measured.harm)).filter_map(latency);
+    let count = |value: fn(&RoundRow) -> u64| rows().map(value).sum::<u64>();
+    let uplink = measured.traffic.iter().map(|stats| stats.uplink_busy_nanos as f64);
+    RelayMetrics {
+        pool: measured.point.scenario.network.nodes,
+        team: relay.team,
+        teams: relay.teams,
+        batch: relay.batch,
+        slot_bytes: relay.slot_bytes(),
+        call: match relay.call {
+            Call::Unary => "unary",
+            Call::Streamed => "streamed",
+        },
+        in_flight_max: relay.realtime_max,
+        shape: measured.config.result_shape().name(),
+        rounds: told.rounds.len() as u64,
+        completed: fates.completed,
+        failed: fates.failed,
+        failed_by_cause: fates.by_cause,
+        failed_unharmed: fates.failed_unharmed,
+        unresolved: fates.unresolved,
+        wrong: count(|row| row.wrong.into()),
+        disagreements: count(|row| row.disagreements.into()),
+        contradictions: count(|row| row.contradictions.into()),
+        unmixed: if relay.batch > 1 { count(|row| row.is_unmixed.into()) } else { 0 },
+        slots_per_s,
+        period_ms: ratio(1e3, window.rounds_per_s()),
+        gain: None,
+        gain_by_formula: None,
+        gain_over_formula: None,
+        compute_ms: compute_ms(measured, &window),
+        transfer_ms: transfer_ms(measured, &window),
+        batch_latency_ms: Statistics::of(&latencies),
+        unharmed_latency_ms: unharmed.fold(0.0, f64::max),
+        upper_bound_slots_per_s: bound,
+        share_of_bound: share,
+        limit: if share < REACHED { "latency" } else { loads.limit },
+        slowest_node: loads.slowest,
+        precomputation_slots_per_s: precomputation.map(|(rate, _)| rate * f64::from(relay.batch)),
+        precomputation_share_of_bound: precomputation.map(|(rate, bound)| ratio(rate, bound)),
+        sustained_bound_slots_per_s: sustained(measured) * f64::from(relay.batch),
+        cpu_utilisation: ratio(utilisation.iter().sum(), utilisation.len() as f64),
+        cpu_utilisation_max: utilisation.iter().copied().fold(0.0, f64::max),
+        cpu_utilisation_min: utilisation.iter().copied().fold(1.0, f64::min),
+        uplink_utilisation_max: ratio(
+            uplink.fold(0.0, f64::max),
+            measured.over.saturating_sub(measured.begun) as f64,
+        )
+        .min(1.0),
+        longest_gap_ms: (0..relay.teams as usize).map(|team| gap(measured, Some(team))).fold(0.0, f64::max),
+        service_gap_ms: gap(measured, None),
+        draws: told.draws,
+        refused: told.refused,
+        held_bytes_max: measured.held_bytes_max,
+        resent_frames: measured.resent_frames,
+        queue_drops: measured.refused_frames,
+        ignored: measured.ignored.iter().copied().filter(|(_, count)| *count > 0).collect(),
+        cost_us: measured.costs.named_us().into_iter().collect(),
+        packet_drops: packet_drops(&measured.traffic),
+        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+    }
+}
+
+/// How rounds ended.
+struct Fates {
+    completed: u64,
+    failed: u64,
+    by_cause: BTreeMap<&'static str, u64>,
+    failed_unharmed: u64,
+    unresolved: u64,
+}
+
+impl Fates {
+    fn of(measured: &RelayMeasured) -> Self {
+        let mut fates =
+            Self { completed: 0, failed: 0, by_cause: BTreeMap::new(), failed_unharmed: 0, unresolved: 0 };
+        // Rounds that there should have been count, too.
+        let all = measured.config.rounds.unwrap_or(0);
+        fates.unresolved += all.saturating_sub(measured.told.rounds.len() as u64);
+        for row in measured.told.rounds.values() {
+            let harmed = is_harmed(row, &measured.harm);
+            match (row.ended, row.cause) {
+                (Some(_), None) => fates.completed += 1,
+                (Some(_), Some(cause)) => {
+                    fates.failed += 1;
+                    *fates.by_cause.entry(cause.name()).or_default() += 1;
+                    fates.failed_unharmed += u64::from(!harmed);
+                }
+                (None, _) => fates.unresolved += 1,
+            }
+            let is_excused = |host: u32| measured.harm.iter().any(|harm| harm.host == host);
+            let is_silent = |seat: usize| row.delivered[seat].is_none() && row.failed[seat].is_none();
+            let silent =
+                (0..row.nodes.len()).filter(|seat| !is_excused(row.nodes[*seat]) && is_silent(*seat));
+            fates.unresolved += silent.count() as u64;
+        }
+        fates
+    }
+}
+
+/// Whether a fault hit a node of a round while it lasted.
+pub(crate) fn is_harmed(row: &RoundRow, harm: &[Harm]) -> bool {
+    let ended = row.ended.unwrap_or(u64::MAX);
+    harm.iter().any(|harm| row.nodes.contains(&harm.host) && row.made < harm.until && ended > harm.from)
+}
+
+/// Real-time work of a node on one pass, with all cores, on average.
+fn compute_ms(measured: &RelayMeasured, window: &Window) -> f64 {
+    let is_realtime = |span: &&WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
+    let done = measured.told.rounds.values().filter(|row| window.has(row));
+    let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
+    let rounds: BTreeSet<u64> = done.map(|row| row.round).collect();
+    let work = measured.told.work.iter().filter(is_realtime).filter(|span| rounds.contains(&span.round));
+    let nanos: u64 = work.map(|span| span.to - span.from).sum();
+    ratio(nanos as f64 / 1e6, passes as f64 * measured.config.jobs_max as f64)
+}
+
+/// From the end of the work on slots at one node until all are at the next one, over all links of real time but those of results, on average.
+fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
+    let told = &measured.told;
+    let mut all = Vec::new();
+    for row in told.rounds.values().filter(|row| window.has(row)) {
+        let times = |seat: usize, phase: Phase| -> PhaseTimes {
+            told.phases.get(&(row.round, row.nodes[seat], phase)).copied().unwrap_or_default()
+        };
+        let last = row.nodes.len() - 1;
+        let mut hop = |from: (usize, Phase), to: (usize, Phase)| {
+            if let (Some(left), Some(came)) =
+                (times(from.0, from.1).last_finished, times(to.0, to.1).last_received)
+            {
+                all.push(came.saturating_sub(left) as f64 / 1e6);
+            }
+        };
+        for seat in 0..last {
+            hop((seat, Phase::Decrypt), (seat + 1, Phase::Decrypt));
+            hop((seat, Phase::Permute), (seat + 1, Phase::Permute));
+        }
+        hop((last, Phase::Decrypt), (0, Phase::Permute));
+    }
+    ratio(all.iter().sum(), all.len() as f64)
+}
+
+/// By node: the part of a window in which its cores worked.
+fn utilisation(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
+    let length = (window.to - window.from) as f64;
+    let nodes = measured.point.scenario.network.nodes as usize;
+    busy(measured, window).into_iter().take(nodes).map(|nanos| ratio(nanos, length)).collect()
+}
+
+/// Rounds a second that were precomputed before the first payloads came, and what the busiest node allows; `None` without a stock.
+fn precomputation(measured: &RelayMeasured) -> Option<(f64, f64)> {
+    let begun = measured.begun;
+    let stocked: Vec<&RoundRow> = {
+        let mut rows: Vec<_> =
+            measured.told.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun)).collect();
+        rows.sort_by_key(|row| row.opened);
+        rows
+    };
+    let window = Window::over(stocked.iter().filter_map(|row| row.opened), measured.config.precomputing_max)?;
+    let loads = Loads::of_half(measured, &stocked, Half::Precomputation);
+    Some((window.rounds_per_s(), loads.rounds_per_s))
+}
+
+/// Rounds a second that processors allow if they precompute and mix, the load spread evenly over the pool.
+fn sustained(measured: &RelayMeasured) -> f64 {
+    let done: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| row.exit().is_some()).collect();
+    let rounds: BTreeSet<u64> = done.iter().map(|row| row.round).collect();
+    let work = measured.told.work.iter().filter(|span| rounds.contains(&span.round));
+    let nanos: u64 = work.map(|span| span.to - span.from).sum();
+    let cores = measured.config.jobs_max as f64 * f64::from(measured.point.scenario.network.nodes);
+    ratio(rounds.len() as f64 * cores * 1e9, nanos as f64)
+}
+
+/// The longest time between two completed rounds, of one team or of any, in milliseconds.
+fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
+    let of_team = measured.told.rounds.values().filter(|row| team.is_none_or(|team| row.team == team));
+    let mut exits: Vec<u64> = of_team.filter_map(RoundRow::exit).collect();
+    exits.sort_unstable();
+    exits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as f64 / 1e6
+}
+
+impl RelayResult {
+    /// Sets the throughput beside that of the first run of the series.
+    pub(crate) fn relate(&mut self, base: &Self) {
+        // Who was lost when says more about a throughput than how rounds lay.
+        if !base.harm.is_empty() {
+            return;
+        }
+        let (own, first) = (&mut self.metrics, &base.metrics);
+        own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
+        let n = f64::from(first.team);
+        let by_formula = n + (2.0 * n - 1.0) / 2.0 * ratio(first.transfer_ms, first.compute_ms);
+        own.gain_by_formula = (first.in_flight_max == 1 && first.compute_ms > 0.0).then_some(by_formula);
+        own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
+        self.run.metrics = Metrics::Relay(Box::new(self.metrics.clone()));
+    }
+}
+
+impl RelayResult {
+    pub(crate) fn of(run: Run, measured: &RelayMeasured) -> Self {
+        Self {
+            run,
+            metrics: relay_metrics(measured),
+            rounds: measured.told.rounds.values().cloned().collect(),
+            phases: measured.told.phases.iter().map(|(place, times)| (*place, *times)).collect(),
+            work: measured.told.work.clone(),
+            harm: measured.harm.clone(),
+            begun: measured.begun,
+            over: measured.over,
+            label: measured.point.label.clone(),
+            description: measured.point.description.clone(),
+            series: measured.point.series.clone(),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! From additions to pools to what is known of each transaction and node.
+
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+use samara_cat::TxKey;
+
+use crate::pool::app::TxNumber;
+use crate::statistics::Durations;
+
+/// What is known of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxRow {
+    /// When it was submitted, in nanoseconds of the run.
+    pub submitted: u64,
+    /// To which node.
+    pub origin: u32,
+    /// Whether applications take it.
+    pub valid: bool,
+    /// Whether that node did not take it.
+    pub refused: bool,
+    /// Nodes that have had it in their pools, that one included.
+    pub pools: u32,
+    /// When it came into the last of them.
+    pub last_at: u64,
+    /// When a block was committed that has it; `u64::MAX` if none was.
+    pub committed: u64,
+}
+
+impl TxRow {
+    /// Whether it is in a block.
+    pub fn is_committed(&self) -> bool {
+        self.committed != u64::MAX
+    }
+
+    /// Milliseconds from its submission to its last delivery.
+    pub fn dissemination_ms(&self) -> f64 {
+        self.last_at.saturating_sub(self.submitted) as f64 / 1e6
+    }
+}
+
+/// Takes the first bytes of a key as they are: they are those of a hash, and this table has no keys of strangers.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(TxKey);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// Nodes that are down, and which of them count.
+#[derive(Clone, Debug, Default)]
+pub struct Uptime {
+    /// By node: whether it keeps the rules.
+    pub honest: Vec<bool>,
+    /// By node: from when until when it is down.
+    pub down: Vec<Vec<(u64, u64)>>,
+}
+
+impl Uptime {
+    /// Whether a node runs at a time.
+    pub fn is_up(&self, node: u32, at: u64) -> bool {
+        self.is_up_during(node, at, at)
+    }
+
+    /// Whether a node runs all the time from `from` to `until`.
+    pub fn is_up_during(&self, node: u32, from: u64, until: u64) -> bool {
+        self.down[node as usize].iter().all(|(start, end)| until < *start || from >= *end)
+    }
+
+    /// How many nodes keep the rules.
+    pub fn honest_count(&self) -> u32 {
+        self.honest.iter().filter(|honest| **honest).count() as u32
+    }
+}
+
+/// How many transactions reached how many nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Pairs of a valid transaction and an honest node, other than where it was submitted, that runs from its submission to the
+    /// block that has it. A transaction that no such node ever had went down with its first node, and counts in no pair.
+    pub pairs: u64,
+    /// Those in which the transaction came into the pool.
+    pub by_pool: u64,
+    /// Those in which a block brought it first.
+    pub by_block: u64,
+    /// Transactions that did not reach all of these nodes.
+    pub incomplete: u64,
+    /// Transactions that went down with their first node.
+    pub lost_with_origin: u64,
+}
+
+/// Collects submissions, additions to pools, and blocks.
+pub struct TxCollector {
+    nodes: u32,
+    numbers: std::collections::HashMap<Key, TxNumber, BuildHasherDefault<KeyHasher>>,
+    rows: Vec<TxRow>,
+    /// A bit for each transaction and node: whether it has been in its pool.
+    had: Vec<u64>,
+    words: usize,
+    latency: Durations,
+    inclusion: Durations,
+    latest: u64,
+    deliveries: u64,
+}
+
+impl std::fmt::Debug for TxCollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TxCollector")
+            .field("nodes", &self.nodes)
+            .field("rows", &self.rows.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl TxCollector {
+    /// A collector for a network of so many nodes.
+    pub fn new(nodes: u32) -> Self {
+        Self {
+            nodes,
+            numbers: std::collections::HashMap::default(),
+            rows: Vec::new(),
+            had: Vec::new(),
+            words: (nodes as usize).div_ceil(64),
+            latency: Durations::default(),
+            inclusion: Durations::default(),
+            latest: 0,
+            deliveries: 0,
+        }
+    }
+
+    /// A transaction will be submitted. Its number is that of calls before this one.
+    pub fn submitted(&mut self, key: TxKey, at: u64, origin: u32, valid: bool) -> TxNumber {
+        let number = self.rows.len() as TxNumber;
+        self.numbers.insert(Key(key), number);
+        self.rows.push(TxRow {
+            submitted: at,
+            origin,
+            valid,
+            refused: false,
+            pools: 0,
+            last_at: at,
+            committed: u64::MAX,
+        });
+        self.had.resize(self.rows.len() * self.words, 0);
+        number
+    }
+
+    /// The number of a transaction, if it is one of clients.
+    pub fn number(&self, key: &TxKey) -> Option<TxNumber> {
+        self.numbers.get(&Key(*key)).copied()
+    }
+
+    /// A transaction came into a pool. `false` if it has been there before, or is none of clients.
+    pub fn added(&mut self, key: &TxKey, node: u32, at: u64) -> bool {
+        let Some(number) = self.number(key) else { return false };
+        let word = &mut self.had[number as usize * self.words + node as usize / 64];
+        let bit = 1 << (node % 64);
+        if *word & bit != 0 {
+            return false;
+        }
+        *word |= bit;
+        let row = &mut self.rows[number as usize];
+        row.pools += 1;
+        row.last_at = row.last_at.max(at);
+        if node != row.origin {
+            self.deliveries += 1;
+            self.latency.add(at.saturating_sub(row.submitted));
+        }
+        self.latest = self.latest.max(at);
+        true
+    }
+
+    /// The node that a client gave a transaction did not take it.
+    pub fn refused(&mut self, key: &TxKey) {
+        if let Some(number) = self.number(key) {
+            self.rows[number as usize].refused = true;
+        }
+    }
+
+    /// A block was committed that has a transaction.
+    pub fn committed(&mut self, number: TxNumber, at: u64) {
+        let row = &mut self.rows[number as usize];
+        row.committed = at;
+        self.inclusion.add(at.saturating_sub(row.submitted));
+    }
+
+    /// Whether a transaction has been in a node's pool.
+    pub fn has_been(&self, number: TxNumber, node: u32) -> bool {
+        self.had[number as usize * self.words + node as usize / 64] & (1 << (node % 64)) != 0
+    }
+
+    /// What is known of each transaction, by number.
+    pub fn rows(&self) -> &[TxRow] {
+        &self.rows
+    }
+
+    /// From a submission to an addition to the pool of another node.
+    pub fn latency(&self) -> &Durations {
+        &self.latency
+    }
+
+    /// From a submission to the commit of a block.
+    pub fn inclusion(&self) -> &Durations {
+        &self.inclusion
+    }
+
+    /// When the last transaction came into a pool.
+    pub fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// Additions to pools of other nodes.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// Which transactions reached whom, until `end`.
+    pub fn reach(&self, uptime: &Uptime, end: u64) -> Reach {
+        let mut reach = Reach::default();
+        for (number, row) in (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused) {
+            let until = row.committed.min(end);
+            let stays = |node: &u32| {
+                uptime.honest[*node as usize] && uptime.is_up_during(*node, row.submitted, until)
+            };
+            let (mut pairs, mut by_pool) = (0, 0);
+            for node in (0..self.nodes).filter(|node| *node != row.origin).filter(stays) {
+                pairs += 1;
+                by_pool += u64::from(self.has_been(number, node));
+            }
+            if by_pool == 0 && !stays(&row.origin) && !row.is_committed() {
+                reach.lost_with_origin += 1;
+                continue;
+            }
+            reach.pairs += pairs;
+            reach.by_pool += by_pool;
+            if row.is_committed() {
+                reach.by_block += pairs - by_pool;
+            } else {
+                reach.incomplete += u64::from(pairs > by_pool);
+            }
+        }
+        reach
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u8) -> TxKey {
+        TxKey::of(&[number])
+    }
+
+    fn uptime(nodes: usize) -> Uptime {
+        Uptime { honest: vec![true; nodes], down: vec![Vec::new(); nodes] }
+    }
+
+    #[test]
+    fn additions_make_rows() {
+        let mut collector = TxCollector::new(70);
+        assert_eq!(collector.submitted(key(0), 1_000_000, 3, true), 0);
+        assert!(collector.added(&key(0), 3, 1_000_000));
+        assert!(collector.added(&key(0), 69, 3_000_000));
+        assert!(!collector.added(&key(0), 69, 4_000_000), "a second time");
+        assert!(!collector.added(&key(9), 1, 4_000_000), "somebody else's");
+        assert_eq!((collector.deliveries(), collector.latest()), (1, 3_000_000));
+        assert!(collector.has_been(0, 69) && !collector.has_been(0, 5));
+        let row = collector.rows()[0];
+        assert_eq!((row.pools, row.last_at, row.is_committed()), (2, 3_000_000, false));
+        collector.committed(0, 9_000_000);
+        let reach = collector.reach(&uptime(70), 10_000_000);
+        assert_eq!((reach.pairs, reach.by_pool, reach.by_block, reach.incomplete), (69, 1, 68, 0));
+        assert!((collector.inclusion().statistics_ms().unwrap().mean - 8.0).abs() < 0.1);
+        assert!((collector.latency().statistics_ms().unwrap().mean - 2.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn only_honest_nodes_that_stay_count() {
+        let mut collector = TxCollector::new(4);
+        collector.submitted(key(0), 10, 0, true);
+        collector.added(&key(0), 0, 10);
+        collector.added(&key(0), 1, 20);
+        let mut uptime = uptime(4);
+        uptime.honest[2] = false;
+        assert_eq!(collector.reach(&uptime, 100).incomplete, 1, "node 3 lacks it");
+        uptime.down[3] = vec![(15, 50)];
+        let reach = collector.reach(&uptime, 100);
+        assert_eq!((reach.pairs, reach.by_pool, reach.incomplete), (1, 1, 0));
+        assert!(!uptime.is_up(3, 15) && uptime.is_up(3, 50) && uptime.is_up(3, 14));
+        // Nobody but a node that went down had the second one.
+        collector.submitted(key(1), 10, 3, true);
+        collector.added(&key(1), 3, 10);
+        assert_eq!(collector.reach(&uptime, 100).lost_with_origin, 1);
+    }
+}

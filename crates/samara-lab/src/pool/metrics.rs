@@ -1,0 +1,306 @@
+//! The figures of transactions and their pools, with the names that `docs/results.md` defines.
+
+use std::collections::BTreeMap;
+
+use samara_cat::{CatFrame, FrameKind};
+use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
+use serde::Serialize;
+
+use crate::pool::app::Header;
+use crate::results::{PacketDrops, packet_drops, ratio};
+use crate::run::TransactionsMeasured;
+use crate::statistics::Statistics;
+
+/// The figures of a run. Means and sums are over honest nodes; what is said to be for each node and transaction is divided by their
+/// numbers, origins included, as the measurements of the real pools are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TransactionMetrics {
+    /// Transactions that were submitted.
+    pub transactions: u64,
+    /// Pairs of a valid transaction and an honest node that the transaction reached, of those that it was to reach: nodes that run from
+    /// its submission to its block.
+    pub delivered_share: f64,
+    /// The part of these pairs in which a block brought the transaction before the pool had it.
+    pub by_block_share: f64,
+    /// Valid transactions that did not reach every such node.
+    pub incomplete: u64,
+    /// Transactions that nobody had but a node that went down.
+    pub lost_with_origin: u64,
+    /// From the submission of a transaction until another node has it in its pool.
+    pub delivery_latency_ms: Option<Statistics>,
+    /// From the submission of a transaction until the last node has it, over those that came into all pools.
+    pub dissemination_ms: Option<Statistics>,
+    /// Bodies received for each node and transaction.
+    pub duplication_factor: f64,
+    /// The least of it with flooding: every link carries a transaction once.
+    pub flood_least: f64,
+    /// The most of it with flooding: every link twice, but for a tree; d - 1 + 1/N.
+    pub flood_most: f64,
+    /// The least that is possible: every node but the first receives a transaction once.
+    pub ideal: f64,
+    /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
+    pub successful_txs: u64,
+    /// `AlreadySeenTxs`: bodies that were in the pool when they came.
+    pub already_seen_txs: u64,
+    /// Bodies that were being checked, rejected or committed when they came.
+    pub settled_duplicates: u64,
+    /// `RequestedTxs`: requests, the first and all others.
+    pub requested_txs: u64,
+    /// `RerequestedTxs`: requests after the first.
+    pub rerequested_txs: u64,
+    /// Requests that timed out.
+    pub timeouts: u64,
+    /// Those to peers that were within the response time that they had shown.
+    pub early_timeouts: u64,
+    /// Keys announced to a node for each transaction.
+    pub seen_tx: f64,
+    /// Keys that a node asked for, for each transaction.
+    pub want_tx: f64,
+    /// Bytes on the wire that a node sent, headers included.
+    pub bytes_up_per_node: f64,
+    /// Bytes on the wire that a node received.
+    pub bytes_down_per_node: f64,
+    /// What bytes a node received for each transaction.
+    pub bytes: TransactionBytes,
+    /// Bytes that connections carried for each node and transaction: messages and the framing of their packets, as the real pools count
+    /// them; without sealing, padding and headers.
+    pub connection_bytes: f64,
+    /// Connection bytes of the first run of the scenario over those of this one.
+    pub bytes_saved_factor: Option<f64>,
+    /// The part of the time in which a node's uplink was busy.
+    pub uplink_utilisation: f64,
+    /// The same, of the node whose uplink was busiest.
+    pub uplink_utilisation_max: f64,
+    /// Flushes for each node and transaction.
+    pub flushes: f64,
+    /// Blocks that were committed.
+    pub blocks: u64,
+    /// Transactions of a block.
+    pub block_txs: Option<Statistics>,
+    /// From the submission of a transaction to the commit of its block.
+    pub time_to_inclusion_ms: Option<Statistics>,
+    /// The part of compact blocks' transactions that nodes had already.
+    pub compact_block_hit_rate: Option<f64>,
+    /// From the proposal of a compact block until a node has all its transactions.
+    pub compact_block_ms: Option<Statistics>,
+    /// Compact blocks whose transactions did not come to a node in time.
+    pub compact_blocks_given_up: u64,
+    /// Transactions that left pools for others.
+    pub evicted_txs: u64,
+    /// Transactions that grew too old.
+    pub expired_txs: u64,
+    /// Transactions that applications rejected.
+    pub rejected_txs: u64,
+    /// What pools did not take, by cause.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// What was ignored, by cause; causes that there were.
+    pub ignored: BTreeMap<&'static str, u64>,
+    /// What peers did wrong, by kind.
+    pub misbehaviour: BTreeMap<&'static str, u64>,
+    /// Times that nobody was left to ask for a transaction.
+    pub lost_txs: u64,
+    /// Requests for what was not there.
+    pub failed_responses: u64,
+    /// Keys that peers denied to have.
+    pub not_found: u64,
+    /// Bodies that were taken back before they left.
+    pub withdrawn_bodies: u64,
+    /// Frames that found a queue full.
+    pub queue_drops: u64,
+    /// The most keys that a node remembered, looked at before each block.
+    pub keys_max: u64,
+    /// The most requests that a node remembered.
+    pub requests_max: u64,
+    /// The most transactions in a pool.
+    pub pool_txs_max: u64,
+    /// Packets lost, by cause, over all hosts.
+    pub packet_drops: PacketDrops,
+    /// Packets sent again by the transport.
+    pub retransmissions: u64,
+}
+
+/// What bytes a node received for each transaction. They add up to the total.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TransactionBytes {
+    /// All of them, headers included.
+    pub total: f64,
+    /// First copies of transactions.
+    pub bodies: f64,
+    /// Further copies.
+    pub duplicates: f64,
+    /// Announcements.
+    pub announcements: f64,
+    /// Requests, and that something was not found.
+    pub requests: f64,
+    /// Compact blocks.
+    pub blocks: f64,
+    /// Framing of packets in channels.
+    pub framing: f64,
+    /// Sealing, pings, and what sealed frames are filled up with.
+    pub sealing: f64,
+    /// Headers, acknowledgements, and what is sent again.
+    pub headers: f64,
+}
+
+/// Computes the figures of a run.
+pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetrics {
+    let (collector, totals) = (&measured.collector, &measured.totals);
+    let rows = collector.rows();
+    let honest: Vec<usize> =
+        (0..measured.uptime.honest.len()).filter(|node| measured.uptime.honest[*node]).collect();
+    let count = honest.len() as f64;
+    let pairs = count * rows.len() as f64;
+    let reach = collector.reach(&measured.uptime, measured.end_nanos);
+    let all = measured.uptime.honest_count();
+    let complete = rows.iter().filter(|row| row.pools == all).map(|row| row.dissemination_ms());
+    let traffic: Vec<HostStats> = honest.iter().map(|node| measured.traffic[*node]).collect();
+    let sum = |value: fn(&HostStats) -> u64| traffic.iter().map(value).sum::<u64>() as f64;
+    let nodes = measured.degrees.len() as f64;
+    let links = measured.degrees.iter().map(|degree| f64::from(*degree)).sum::<f64>() / 2.0;
+    let busy =
+        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
+    let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
+    let received = traffic.iter().map(|stats| stats.received).fold(Count::default(), |sum, count| Count {
+        packets: sum.packets + count.packets,
+        bytes: sum.bytes + count.bytes,
+    });
+    let found = (totals.block_hits + totals.block_misses) as f64;
+    let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
+    let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
+    TransactionMetrics {
+        transactions: rows.len() as u64,
+        delivered_share: ratio((reach.by_pool + reach.by_block) as f64, reach.pairs as f64),
+        by_block_share: ratio(reach.by_block as f64, reach.pairs as f64),
+        incomplete: reach.incomplete,
+        lost_with_origin: reach.lost_with_origin,
+        delivery_latency_ms: collector.latency().statistics_ms(),
+        dissemination_ms: Statistics::of(&complete.collect::<Vec<_>>()),
+        duplication_factor: ratio(totals.bodies_received as f64, pairs),
+        flood_least: links / nodes,
+        flood_most: (2.0 * links - (nodes - 1.0)) / nodes,
+        ideal: (nodes - 1.0) / nodes,
+        successful_txs: totals.successful_txs,
+        already_seen_txs: totals.already_seen_txs,
+        settled_duplicates: totals.settled_duplicates,
+        requested_txs: totals.requested_txs,
+        rerequested_txs: totals.rerequested_txs,
+        timeouts: totals.timeouts,
+        early_timeouts: totals.early_timeouts,
+        seen_tx: ratio(totals.heard_keys as f64, pairs),
+        want_tx: ratio(totals.requested_txs as f64, pairs),
+        bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
+        bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
+        bytes: bytes(measured, received, pairs),
+        connection_bytes: ratio(connections.messages + connections.framing, pairs),
+        bytes_saved_factor: None,
+        uplink_utilisation: traffic.iter().map(busy).sum::<f64>() / count,
+        uplink_utilisation_max: traffic.iter().map(busy).fold(0.0, f64::max),
+        flushes: ratio(connections.flushes, pairs),
+        blocks: measured.blocks.len() as u64,
+        block_txs: Statistics::of(&block_txs),
+        time_to_inclusion_ms: collector.inclusion().statistics_ms(),
+        compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.block_hits as f64, found)),
+        compact_block_ms: measured.block_complete.statistics_ms(),
+        compact_blocks_given_up: measured.blocks_given_up,
+        evicted_txs: totals.evicted_txs,
+        expired_txs: totals.expired_txs,
+        rejected_txs: totals.rejected_txs,
+        refused: totals
+            .refused
+            .iter()
+            .map(|(cause, count)| (cause.name(), *count))
+            .filter_map(named)
+            .collect(),
+        ignored: totals
+            .ignored
+            .iter()
+            .map(|(cause, count)| (cause.name(), *count))
+            .filter_map(named)
+            .collect(),
+        misbehaviour: measured.misbehaved.iter().map(|(why, count)| (why.name(), *count)).collect(),
+        lost_txs: totals.lost_txs,
+        failed_responses: totals.failed_responses,
+        not_found: totals.not_found,
+        withdrawn_bodies: totals.withdrawn,
+        queue_drops: totals.refused_bodies + totals.refused_frames,
+        keys_max: measured.keys_max,
+        requests_max: measured.requests_max,
+        pool_txs_max: measured.pool_txs_max,
+        packet_drops: packet_drops(&measured.traffic),
+        retransmissions: sum(|stats| stats.retransmitted.packets) as u64,
+    }
+}
+
+/// What the connections of some nodes wrote. Without channels, frames are all there is.
+struct Connections {
+    messages: f64,
+    framing: f64,
+    sealing: f64,
+    flushes: f64,
+}
+
+impl Connections {
+    fn of(measured: &TransactionsMeasured, counts: impl Fn(usize) -> bool) -> Self {
+        let chosen = |(node, _): &(usize, &ConnectionStats)| counts(*node);
+        let all = || measured.connections.iter().enumerate().filter(chosen).map(|(_, stats)| stats);
+        let sum = |value: fn(&ConnectionStats) -> u64| all().map(value).sum::<u64>() as f64;
+        if measured.connections.is_empty() {
+            let frames = (0..).zip(&measured.traffic).filter(|(node, _): &(usize, _)| counts(*node));
+            let sent =
+                frames.map(|(_, stats)| stats.frames_sent.payload_bytes + stats.frames_sent.control_bytes);
+            return Self { messages: sent.sum::<u64>() as f64, framing: 0.0, sealing: 0.0, flushes: 0.0 };
+        }
+        let messages = sum(|stats| stats.channels.iter().map(|channel| channel.message_bytes).sum());
+        let framing = sum(|stats| stats.channels.iter().map(|channel| channel.framing_bytes).sum());
+        // Everything that is sealed is a message, its framing, a ping, or padding.
+        let sealed = sum(|stats| stats.sealed_frames) * f64::from(SEALED_FRAME);
+        Self {
+            messages,
+            framing,
+            sealing: (sealed - messages - framing).max(0.0),
+            flushes: sum(|stats| stats.flushes),
+        }
+    }
+}
+
+/// Splits what honest nodes received. What connections add is known where it is written, and the network as a whole receives as much. Where some
+/// nodes are hostile, the others are taken to have received of the framing what they received of the messages, and headers are counted by packets.
+fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> TransactionBytes {
+    let (total, received_packets) = (received.bytes as f64, received.packets);
+    let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
+    let workload = measured.point.scenario.transactions.clone().unwrap_or_default();
+    let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
+    let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
+    let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);
+    let bodies = (measured.collector.deliveries() as f64 * samara_engine::Frame::encoded_len(&frame) as f64)
+        .min(copies);
+    let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
+    let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
+    let blocks = received(&[FrameKind::CompactBlock]);
+    let messages = copies + announcements + requests + blocks;
+    let network = Connections::of(measured, |_| true);
+    let all_honest = measured.uptime.honest.iter().all(|honest| *honest);
+    let (framing, sealing) = if all_honest {
+        (network.framing, network.sealing)
+    } else {
+        let framing = network.framing * ratio(messages, network.messages);
+        let header = f64::from(crate::network::transport(&measured.point.scenario).header);
+        let headers = header * received_packets as f64;
+        // Without channels nothing is sealed.
+        let sealing = if network.sealing > 0.0 { total - messages - framing - headers } else { 0.0 };
+        (framing, sealing.max(0.0))
+    };
+    let known = messages + framing + sealing;
+    let share = |bytes: f64| ratio(bytes, pairs);
+    TransactionBytes {
+        total: share(total),
+        bodies: share(bodies),
+        duplicates: share(copies - bodies),
+        announcements: share(announcements),
+        requests: share(requests),
+        blocks: share(blocks),
+        framing: share(framing),
+        sealing: share(sealing),
+        headers: share(total - known),
+    }
+}

@@ -1,0 +1,238 @@
+//! Who submits which transaction when: drawn from the seed, and in a closed loop from what blocks have.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use samara_cat::Transaction;
+use samara_engine::{NodeRng, Purpose};
+
+use crate::pool::app::{Header, TxNumber};
+use crate::pool::measure::{TxCollector, Uptime};
+use crate::scenario::{Arrivals, Transactions};
+
+/// After so many blocks without its transaction, a client takes it for lost, and submits another.
+const PATIENCE_BLOCKS: u32 = 4;
+
+/// A transaction that is submitted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// When, in nanoseconds of the run.
+    pub at: u64,
+    /// To which node.
+    pub node: u32,
+    /// The transaction.
+    pub transaction: Transaction,
+    /// Whether applications take it.
+    pub valid: bool,
+}
+
+/// Clients, or what comes at a rate.
+#[derive(Debug)]
+pub struct Clients {
+    workload: Transactions,
+    /// Nodes that take transactions of clients.
+    nodes: Vec<u32>,
+    uptime: Uptime,
+    /// For times and places.
+    rng: NodeRng,
+    /// For what is in transactions, so that it does not matter in which portions they are asked for.
+    contents: NodeRng,
+    /// When a client (or, with a rate, the next one) submits.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    /// By client: its last transaction, and the blocks since.
+    last: Vec<Option<(TxNumber, u32)>>,
+    /// By signer: the next sequence number.
+    sequence: Vec<u32>,
+    number: TxNumber,
+    /// Of a rate: when the next transaction comes.
+    next_at: f64,
+}
+
+impl Clients {
+    /// The clients of a workload, at nodes that keep the rules.
+    pub fn new(workload: &Transactions, uptime: Uptime, seed: u64) -> Self {
+        let nodes: Vec<u32> =
+            (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
+        let clients = workload.closed_loop().unwrap_or(0);
+        let mut this = Self {
+            rng: NodeRng::new(seed, 4, Purpose::Workload),
+            contents: NodeRng::new(seed, 5, Purpose::Workload),
+            due: BinaryHeap::new(),
+            last: vec![None; clients as usize],
+            sequence: vec![0; Self::signer_count(workload, uptime.honest.len()) as usize],
+            number: 0,
+            next_at: workload.warm_up.nanos() as f64,
+            workload: workload.clone(),
+            nodes,
+            uptime,
+        };
+        (0..clients).for_each(|client| this.schedule(client, workload.warm_up.nanos()));
+        this
+    }
+
+    /// How many signers there are: clients, or with a rate the nodes.
+    pub fn signer_count(workload: &Transactions, nodes: usize) -> u32 {
+        workload.closed_loop().unwrap_or(nodes as u32)
+    }
+
+    /// The next transaction of a client comes within the spread from `from` on.
+    fn schedule(&mut self, client: u32, from: u64) {
+        let at = from + self.rng.below(self.workload.spread().nanos().max(1));
+        if at < self.workload.end_nanos() {
+            self.due.push(Reverse((at, client)));
+        }
+    }
+
+    /// What is submitted before `until`, by time. To be asked for in the order of time.
+    pub fn before(&mut self, until: u64) -> Vec<Submission> {
+        if let Some(rate) = self.workload.rate {
+            self.draw(rate, until);
+        }
+        let mut submissions = Vec::new();
+        while let Some(Reverse((at, client))) = self.due.peek().copied().filter(|due| due.0.0 < until) {
+            self.due.pop();
+            submissions.push(self.submission(at, client));
+        }
+        submissions
+    }
+
+    /// Draws when transactions of a rate come, and where.
+    fn draw(&mut self, rate: f64, until: u64) {
+        let (interval, until) = (1e9 / rate, until.min(self.workload.end_nanos()));
+        while (self.next_at.round() as u64) < until {
+            let node = self.rng.index(self.nodes.len());
+            self.due.push(Reverse((self.next_at.round() as u64, node as u32)));
+            self.next_at += match self.workload.arrivals() {
+                Arrivals::Even => interval,
+                Arrivals::Poisson => self.rng.exponential(interval),
+            };
+        }
+    }
+
+    fn submission(&mut self, at: u64, client: u32) -> Submission {
+        let number = self.number;
+        self.number += 1;
+        // Clients are spread evenly; those of a node that is down go to the next one.
+        let first = client as usize % self.nodes.len();
+        let next = (first..self.nodes.len()).chain(0..first).map(|place| self.nodes[place]);
+        let node = next.clone().find(|node| self.uptime.is_up(*node, at)).unwrap_or(self.nodes[first]);
+        let closed = self.workload.rate.is_none();
+        let signer = if closed { client } else { node };
+        let valid = !self.contents.chance(self.workload.invalid.fraction());
+        let header = Header {
+            valid,
+            number,
+            signer,
+            sequence: self.sequence[signer as usize],
+            priority: self.contents.below(u64::from(self.workload.priorities)) as u32,
+            gas: self.workload.gas,
+        };
+        if closed {
+            self.last[client as usize] = Some((number, 0));
+        } else if valid {
+            self.sequence[signer as usize] += 1;
+        }
+        let transaction = header.transaction(self.workload.size.bytes());
+        Submission { at, node, transaction, valid }
+    }
+
+    /// A block was committed: clients whose transactions it has (or that lost them) come again. In a closed loop a sequence number is used
+    /// by the block that has its transaction, so that one that is lost is used again.
+    pub fn block(&mut self, at: u64, collector: &TxCollector) {
+        for client in 0..self.last.len() as u32 {
+            let Some((number, blocks)) = self.last[client as usize] else { continue };
+            let row = &collector.rows()[number as usize];
+            if row.is_committed() {
+                self.sequence[client as usize] += 1;
+            }
+            // Submitted in the future, as seen from this block: it is not its turn.
+            if row.submitted >= at {
+                continue;
+            }
+            let over = row.is_committed() || row.refused || blocks + 1 >= PATIENCE_BLOCKS;
+            self.last[client as usize] = if over { None } else { Some((number, blocks + 1)) };
+            if over {
+                self.schedule(client, at);
+            }
+        }
+    }
+
+    /// Whether nothing more will be submitted after `now`.
+    pub fn is_done(&self, now: u64) -> bool {
+        self.due.is_empty() && now >= self.workload.end_nanos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    fn uptime(nodes: usize) -> Uptime {
+        Uptime { honest: vec![true; nodes], down: vec![Vec::new(); nodes] }
+    }
+
+    fn all(clients: &mut Clients, collector: &mut TxCollector, until: u64) -> Vec<(u64, u32)> {
+        let submissions = clients.before(until);
+        for submission in &submissions {
+            collector.submitted(
+                submission.transaction.key(),
+                submission.at,
+                submission.node,
+                submission.valid,
+            );
+        }
+        submissions.iter().map(|submission| (submission.at, submission.node)).collect()
+    }
+
+    #[test]
+    fn clients_come_again_after_blocks() {
+        let workload = Transactions {
+            clients: Some(30),
+            spread: Some(Span::from_millis(4_000)),
+            ..Transactions::default()
+        };
+        let mut collector = TxCollector::new(10);
+        let mut clients = Clients::new(&workload, uptime(10), 1);
+        let first = all(&mut clients, &mut collector, 20_000_000_000);
+        assert_eq!(first.len(), 30, "each of them once, until there is a block");
+        assert!(first.is_sorted() && first.iter().all(|(at, _)| (5_000_000_000..9_000_000_000).contains(at)));
+        assert!((0..10).all(|node| first.iter().filter(|(_, other)| *other == node).count() == 3));
+        // A block has half of them; the others wait, but not for ever.
+        (0..15).for_each(|number| collector.committed(number, 20_000_000_000));
+        clients.block(20_000_000_000, &collector);
+        assert_eq!(all(&mut clients, &mut collector, 30_000_000_000).len(), 15);
+        (15..45)
+            .filter(|number| *number >= 30)
+            .for_each(|number| collector.committed(number, 35_000_000_000));
+        for at in [35, 50, 65] {
+            clients.block(at * 1_000_000_000, &collector);
+        }
+        let again = all(&mut clients, &mut collector, 80_000_000_000);
+        assert_eq!(again.len(), 30, "those that were lost, and those that were not");
+        let mut other = Clients::new(&workload, uptime(10), 1);
+        assert_eq!(all(&mut other, &mut TxCollector::new(10), 20_000_000_000), first, "the seed decides");
+        let mut other = Clients::new(&workload, uptime(10), 2);
+        assert!(all(&mut other, &mut TxCollector::new(10), 20_000_000_000) != first);
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_nodes_that_are_down_get_nothing() {
+        let workload =
+            Transactions { rate: Some(40.0), duration: Span::from_millis(10_000), ..Transactions::default() };
+        let mut uptime = uptime(10);
+        uptime.down[3] = vec![(0, u64::MAX)];
+        uptime.honest[4] = false;
+        let mut clients = Clients::new(&workload, uptime.clone(), 1);
+        let mut parts = all(&mut clients, &mut TxCollector::new(10), 9_000_000_000);
+        parts.extend(all(&mut clients, &mut TxCollector::new(10), u64::MAX));
+        assert_eq!(parts.len(), 400);
+        assert_eq!((parts[0].0, parts[399].0), (5_000_000_000, 14_975_000_000));
+        assert!(parts.iter().all(|(_, node)| *node != 3 && *node != 4));
+        let mut whole = Clients::new(&workload, uptime.clone(), 1);
+        assert_eq!(all(&mut whole, &mut TxCollector::new(10), u64::MAX), parts, "whenever it is asked for");
+        let poisson = Transactions { arrivals: Some(Arrivals::Poisson), ..workload };
+        let count = Clients::new(&poisson, uptime, 1).before(u64::MAX).len();
+        assert!((300..500).contains(&count), "{count}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The network of a run with transactions: who is who, and what they speak with each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use samara_cat::pool::Signer;
+use samara_cat::{Cat, Config};
+use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_sim::{SimConfig, Simulation, identity_of};
+
+use super::Clients;
+use crate::network::{self, Hosts};
+use crate::pool::app::{Honest, Hostile, Ledger, Node, signer};
+use crate::pool::measure::Uptime;
+use crate::run::{RunError, RunOptions};
+use crate::scenario::{Adversary, Cat as CatSpec, FaultKind, Point, Scenario, Transactions};
+
+/// How often a hostile node does something, per second, unless told otherwise.
+const HOSTILE_RATE: f64 = 100.0;
+
+/// The group of each node, an index into the scenario's groups; `None` for those in no group.
+pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
+    let nodes = scenario.network.nodes;
+    let mut roles = Vec::new();
+    for (index, group) in scenario.cat.groups.iter().enumerate() {
+        let members = (group.share.fraction() * f64::from(nodes)).round() as usize;
+        roles.extend(std::iter::repeat_n(Some(index), members));
+    }
+    roles.resize(nodes as usize, None);
+    NodeRng::new(seed, 3, Purpose::Topology).shuffle(&mut roles);
+    roles
+}
+
+/// Which nodes keep the rules, and when they are down.
+pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
+    let hostile =
+        |role: Option<usize>| role.is_some_and(|role| scenario.cat.groups[role].adversary.is_some());
+    let honest = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
+    let mut down = vec![Vec::new(); scenario.network.nodes as usize];
+    for (index, fault) in scenario.faults.iter().enumerate() {
+        if matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish) {
+            let until = fault.until.map_or(u64::MAX, |until| until.nanos());
+            for host in network::hit(scenario, index, seed) {
+                down[host as usize].push((fault.at.nanos(), until));
+            }
+        }
+    }
+    Uptime { honest, down }
+}
+
+/// What the nodes of a group are.
+#[derive(Clone)]
+struct Kind {
+    config: Arc<Config>,
+    adversary: Option<(Adversary, Duration)>,
+}
+
+/// The kinds of nodes: those in no group, and the groups.
+fn kinds(scenario: &Scenario, workload: &Transactions) -> Vec<Kind> {
+    let own = Kind { config: Arc::new(scenario.cat.build(workload.consensus.duration())), adversary: None };
+    let groups = scenario.cat.groups.iter().map(|group| {
+        let interval = Duration::from_secs_f64(1.0 / group.rate.unwrap_or(HOSTILE_RATE));
+        Kind {
+            config: Arc::new(CatSpec::group(group)),
+            adversary: group.adversary.map(|adversary| (adversary, interval)),
+        }
+    });
+    std::iter::once(own).chain(groups).collect()
+}
+
+pub(crate) fn simulation(
+    point: &Point,
+    options: RunOptions<'_>,
+    hosts: &Hosts,
+    workload: &Transactions,
+) -> Result<Simulation<Node>, RunError> {
+    let scenario = &point.scenario;
+    let nodes = scenario.network.nodes;
+    let kinds = kinds(scenario, workload);
+    let kind_of: Vec<usize> =
+        roles(scenario, point.seed).into_iter().map(|role| role.map_or(0, |role| role + 1)).collect();
+    let names = protocols(&kinds);
+    let signers = if workload.signed { Clients::signer_count(workload, nodes as usize) } else { 0 };
+    let signers: Arc<[Signer]> = (0..signers).map(signer).collect();
+    let validation = hosts.validation.clone();
+    let factory = {
+        let (kinds, kind_of) = (kinds, kind_of.clone());
+        move |host: u32| {
+            let Kind { config, adversary } = &kinds[kind_of[host as usize]];
+            let outbox = Outbox::new(config.outbox());
+            if let Some((adversary, interval)) = adversary {
+                return (Node::Hostile(Hostile::new(*adversary, *interval, config.sending.map)), outbox);
+            }
+            let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]);
+            match Cat::new(Arc::clone(config), &identity_of(host), ledger) {
+                Ok(cat) => (Node::Honest(Box::new(Honest::new(cat))), outbox),
+                Err(error) => unreachable!("the configuration was checked: {error}"),
+            }
+        }
+    };
+    let config = SimConfig {
+        seed: point.seed,
+        threads: options.threads,
+        network: network::network(scenario, hosts, point.seed),
+        transport: network::transport(scenario),
+        nic: network::nic(scenario),
+        downlink_queue: network::downlink_queue(scenario),
+    };
+    let mut sim = Simulation::new(config, hosts.configs.clone(), Arc::new(factory))
+        .map_err(|error| RunError::Scenario(error.to_string()))?;
+    sim.set_protocol(move |a, b| {
+        let (a, b) = (kind_of[a as usize], kind_of[b as usize]);
+        Arc::clone(&names[a.min(b)][a.max(b)])
+    });
+    Ok(sim)
+}
+
+/// What two kinds of nodes speak: the best that the first has and the second knows. All know what flooding pools speak.
+fn protocols(kinds: &[Kind]) -> Vec<Vec<Arc<str>>> {
+    let name = |a: &Kind, b: &Kind| a.config.agree(&b.config).map_or("", samara_cat::Protocol::name).into();
+    kinds.iter().map(|a| kinds.iter().map(|b| name(a, b)).collect()).collect()
+}
