@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::data;
-use crate::results::{ColumnsResult, Run, RunResult};
+use crate::results::{ColumnsData, Outcome, Run};
 use crate::scenario::{KnownFigure, Loaded, figure_of, plain};
 use crate::statistics::Statistics;
 
@@ -41,18 +41,11 @@ impl Comparison {
 ///
 /// # Errors
 /// A reference file cannot be read.
-pub fn compare(loaded: &Loaded, results: &[RunResult]) -> Result<Vec<Comparison>, String> {
+pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, String> {
     let mut comparisons = Vec::new();
     for (run, files) in &loaded.scenario.reference {
-        let columns = results.iter().filter_map(|result| match result {
-            RunResult::Columns(result) => Some(result),
-            RunResult::Messages(_)
-            | RunResult::Transactions(_)
-            | RunResult::Group(_)
-            | RunResult::Handover(_)
-            | RunResult::Relay(_) => None,
-        });
-        let ours: Vec<&ColumnsResult> = columns.filter(|result| result.run.name == *run).collect();
+        let of_run = results.iter().filter(|outcome| outcome.run.name == *run);
+        let ours: Vec<Outcome<ColumnsData>> = of_run.filter_map(Outcome::typed).collect();
         let mut theirs = Vec::new();
         for file in files {
             theirs.extend(data::reference_runs(file, &loaded.inputs)?);
@@ -105,16 +98,16 @@ impl KnownComparison {
 }
 
 /// The figures of others that a scenario lists, with ours beside them; those of runs that were not done are left out.
-pub fn known(loaded: &Loaded, results: &[RunResult]) -> Vec<KnownComparison> {
+pub fn known(loaded: &Loaded, results: &[Outcome]) -> Vec<KnownComparison> {
     let compare = |figure: &KnownFigure| {
         let is_there = |run: &Run| {
             figure.at.iter().all(|(key, value)| {
                 serde_json::to_value(value).is_ok_and(|value| run.parameters.get(key) == Some(&value))
             })
         };
-        let runs = results.iter().map(RunResult::run).filter(|run| run.name == figure.run && is_there(run));
-        let values: Vec<f64> =
-            runs.filter_map(|run| figure_of(&run.metrics_value(), &figure.metric)).collect();
+        let runs =
+            results.iter().map(|outcome| &outcome.run).filter(|run| run.name == figure.run && is_there(run));
+        let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics, &figure.metric)).collect();
         let at: Vec<String> = figure.at.values().map(plain).collect();
         (!values.is_empty()).then(|| KnownComparison {
             run: [vec![figure.run.clone()], at].concat().join(", "),

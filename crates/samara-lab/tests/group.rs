@@ -3,30 +3,26 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{GroupResult, RunResult, relate};
+use samara_lab::results::{GroupData, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<GroupResult> {
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<GroupData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let mut results: Vec<RunResult> = loaded
+    let mut results: Vec<Outcome> = loaded
         .points
         .iter()
-        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))))
+        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome())
         .collect();
     relate(&loaded, &mut results);
-    let group = |result| match result {
-        RunResult::Group(result) => *result,
-        _ => panic!("the scenario has a group"),
-    };
-    results.into_iter().map(group).collect()
+    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
 }
 
-fn assert_clean(result: &GroupResult) {
+fn assert_clean(result: &Outcome<GroupData>) {
     let (name, m) = (&result.run.name, &result.metrics);
     let wrong = [m.lost, m.duplicates, m.order_violations, m.disagreements, m.garbled];
     assert_eq!(wrong, [0; 5], "{name}: {:?}", result.run.parameters);
@@ -64,12 +60,12 @@ fn the_ring_gains_with_one_sender_and_not_with_all() {
         let share = result.metrics.share_of_shape_bound;
         assert!((0.94..=1.0).contains(&share), "{}: {share}", result.run.name);
     }
-    let gain = |result: &GroupResult| result.metrics.gain.unwrap();
+    let gain = |result: &Outcome<GroupData>| result.metrics.gain.unwrap();
     assert!((0.97..1.06).contains(&gain(ring)) && ring.metrics.gain_bound == Some(1.0), "{}", gain(ring));
     assert!((2.8..3.1).contains(&gain(ring_1)), "{}", gain(ring_1));
     assert_eq!((gain(direct), gain(direct_1)), (1.0, 1.0));
     // The uplink of the only sender is hot, and nobody else's is; on the ring all are but that of the last member.
-    let busy = |result: &GroupResult, host: usize| result.members[host].uplink_utilisation;
+    let busy = |result: &Outcome<GroupData>, host: usize| result.members[host].uplink_utilisation;
     assert!(busy(direct_1, 0) > 0.9 && (1..4).all(|host| busy(direct_1, host) < 0.1));
     assert!((0..3).all(|host| busy(ring_1, host) > 0.85) && busy(ring_1, 3) < 0.1);
     let links = &ring_1.links;
@@ -139,7 +135,7 @@ fn small_buffers_of_a_switch_stop_direct_sending_and_not_the_ring() {
     let set = [("group.messages", "2000"), ("sweep.axis.0.values", r#"["16 kB", "128 kB"]"#)];
     let all = results("ring-switch", &set, &["direct", "ring"], 1);
     let share = |run: &str, buffer: &str| {
-        let is_it = |r: &&GroupResult| {
+        let is_it = |r: &&Outcome<GroupData>| {
             r.run.name == run
                 && r.run.parameters.iter().any(|parameter| format!("{parameter:?}").contains(buffer))
         };
@@ -218,7 +214,7 @@ fn a_federation_crosses_between_sites_once_and_survives_its_leaders() {
     let only = ["direct", "ring-mixed", "federation", "federation-1", "federation-1-direct"];
     let results = results("ring-federation", &[("group.duration", "3 s")], &only, 2);
     results.iter().for_each(assert_clean);
-    let copies = |result: &GroupResult| result.metrics.gateways.unwrap().copies;
+    let copies = |result: &Outcome<GroupData>| result.metrics.gateways.unwrap().copies;
     let [direct, mixed, federation, one, one_direct] = &results[..] else { panic!("five runs") };
     // Two other sites of four members each.
     assert!((8.0..9.2).contains(&copies(direct)), "{}", copies(direct));

@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{HandoverResult, RunResult};
+use samara_lab::results::{HandoverData, Outcome};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(set: &[(&str, &str)], only: &[&str]) -> Vec<HandoverResult> {
+fn results(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<HandoverData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load("relay-window", &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
@@ -17,14 +17,10 @@ fn results(set: &[(&str, &str)], only: &[&str]) -> Vec<HandoverResult> {
         .points
         .iter()
         .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")));
-    let handover = |result| match result {
-        RunResult::Handover(result) => *result,
-        _ => panic!("the scenario has batches"),
-    };
-    measured.map(|measured| handover(RunResult::of(&measured))).collect()
+    measured.map(|measured| measured.outcome().typed().expect("batches")).collect()
 }
 
-fn only(set: &[(&str, &str)], run: &str) -> HandoverResult {
+fn only(set: &[(&str, &str)], run: &str) -> Outcome<HandoverData> {
     results(set, &[run]).remove(0)
 }
 
@@ -35,7 +31,7 @@ fn near(found: f64, expected: f64, most: f64) -> bool {
 #[test]
 fn causes_add_up_to_what_a_batch_takes() {
     for result in results(&[], &[]) {
-        let m = &result.metrics;
+        let m = &result.metrics.clone();
         for (took, parts) in [(m.first_ms, &m.first_parts), (m.later_ms, &m.later_parts)] {
             let name = &result.run.name;
             assert!(near(parts.total_ms(), parts.computation_ms + took, 1e-6), "{name}: {parts:?}");
@@ -51,7 +47,7 @@ fn causes_add_up_to_what_a_batch_takes() {
 /// Ten packets, twenty, and what is left: two round trips more than the way. All of it is slow start.
 #[test]
 fn a_small_batch_waits_for_slow_start_and_not_for_the_window() {
-    let m = only(&[], "new-100").metrics;
+    let m = only(&[], "new-100").metrics.clone();
     assert!(near(m.first_parts.slow_start_ms, 2.0 * 90.0, 2.0), "{m:?}");
     assert!(near(m.first_parts.window_ms, 0.0, 0.01), "{m:?}");
     assert!(near(m.later_parts.idle_restart_ms, 2.0 * 90.0, 2.0), "{m:?}");
@@ -61,7 +57,8 @@ fn a_small_batch_waits_for_slow_start_and_not_for_the_window() {
 fn the_standard_window_lets_65_535_bytes_through_in_a_round_trip() {
     let m =
         only(&[("transport.initial_window", "10000"), ("transport.idle_restart", "false")], "standard-10000")
-            .metrics;
+            .metrics
+            .clone();
     let windows = (m.batch_bytes as f64 / 65_535.0).ceil();
     assert!(near(m.first_ms / ((windows - 0.5) * 90.0), 1.0, 0.02), "{m:?}");
     // Less than a quarter of a window has not been given back when a batch ends, and is missing for the next one.

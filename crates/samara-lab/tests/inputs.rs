@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
 use samara_lab::data::Inputs;
 use samara_lab::network;
-use samara_lab::results::RunResult;
+use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{Plan, RunOptions, run};
 use samara_lab::scenario::{Loaded, Overrides, load_source};
 use samara_lab::sweep::plan;
@@ -40,7 +40,7 @@ fn digests(loaded: &Loaded, threads: usize) -> Vec<String> {
     let options = RunOptions { threads, inputs: &loaded.inputs, stop: &stop };
     let digest = |point| {
         let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
-        RunResult::of(&measured).run().digest.clone()
+        measured.outcome().run.digest
     };
     loaded.points.iter().map(digest).collect()
 }
@@ -160,7 +160,7 @@ fn sizes_of_messages_count_in_results() {
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
     let measured = run(&loaded.points[0], options, |_| {}).unwrap();
-    let RunResult::Messages(result) = RunResult::of(&measured) else { panic!("messages") };
+    let result: Outcome<MessagesData> = measured.outcome().typed().expect("messages");
     let metrics = &result.metrics;
     assert_eq!((metrics.messages, metrics.delivery_ratio), (2, 1.0));
     let payload = metrics.payload_share * metrics.bytes_down_per_node * f64::from(NODES);

@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{MessagesResult, RunResult};
+use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<MessagesResult> {
+fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<MessagesData>> {
     let small = [
         ("messages.duration", "3 s"),
         ("messages.rate", "40"),
@@ -20,11 +20,10 @@ fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<MessagesR
     let loaded = load("gossip-baselines", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let result =
-        |point| match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
-            RunResult::Messages(result) => result,
-            _ => panic!("the scenario has messages"),
-        };
+    let result = |point| {
+        let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        measured.outcome().typed().expect("the scenario has messages")
+    };
     loaded.points.iter().map(result).collect()
 }
 
@@ -112,7 +111,7 @@ fn a_small_queue_s_losses_are_told_by_link() {
 fn a_busy_processor_shows() {
     let slow = &results(&[("network.validation_time", "3 ms")], &["gossipsub"], 1)[0];
     let fast = &results(&[], &["gossipsub"], 1)[0];
-    let mean = |result: &MessagesResult| result.metrics.dissemination_ms.unwrap().mean;
+    let mean = |result: &Outcome<MessagesData>| result.metrics.dissemination_ms.unwrap().mean;
     assert!(mean(slow) > mean(fast) + 6.0, "{} and {}", mean(slow), mean(fast));
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{RelayResult, RunResult, relate};
+use samara_lab::results::{MixData, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, load};
 use samara_mix::{Cause, Phase};
@@ -14,7 +14,7 @@ fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
     load(name, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<RelayResult> {
+fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
     let loaded = loaded(name, set, only);
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
@@ -22,21 +22,17 @@ fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -
         .points
         .iter()
         .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")));
-    let mut results: Vec<RunResult> = measured.map(|measured| RunResult::of(&measured)).collect();
+    let mut results: Vec<Outcome> = measured.map(|measured| measured.outcome()).collect();
     relate(&loaded, &mut results);
-    let relay = |result| match result {
-        RunResult::Relay(result) => *result,
-        _ => panic!("the scenario has a relay"),
-    };
-    results.into_iter().map(relay).collect()
+    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
 }
 
-fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<RelayResult> {
+fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
     results_on(1, name, set, only)
 }
 
 /// Every round is delivered whole, in one order, or reported as failed; nothing goes beyond its bound.
-fn is_sound(result: &RelayResult) {
+fn is_sound(result: &Outcome<MixData>) {
     let m = &result.metrics;
     let name = &result.run.name;
     assert_eq!(m.completed + m.failed, m.rounds, "{name}");

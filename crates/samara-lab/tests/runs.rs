@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{ColumnsResult, RunResult};
-use samara_lab::run::{Measured, RunError, RunOptions, run, run_together};
+use samara_lab::results::{ColumnsData, Measured, Outcome};
+use samara_lab::run::{RunError, RunOptions, run, run_together};
 use samara_lab::scenario::load;
 use samara_sim::Threads;
 
@@ -14,7 +14,7 @@ fn results(
     only: &[&str],
     seed: u64,
     threads: usize,
-) -> Vec<ColumnsResult> {
+) -> Vec<Outcome<ColumnsData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
@@ -24,10 +24,8 @@ fn results(
         .points
         .iter()
         .map(|point| {
-            match RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))) {
-                RunResult::Columns(result) => result,
-                _ => panic!("the scenario has blocks"),
-            }
+            let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+            measured.outcome().typed().expect("the scenario has blocks")
         })
         .collect()
 }
@@ -172,7 +170,7 @@ fn a_queue_of_a_few_copies_loses_some_and_says_so() {
 
 #[test]
 fn faults_are_survived_or_counted() {
-    let fault = |fault: &str| -> Vec<ColumnsResult> {
+    let fault = |fault: &str| -> Vec<Outcome<ColumnsData>> {
         let text =
             include_str!("../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
         let path =
@@ -228,21 +226,21 @@ fn several_processes_measure_what_one_does() {
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     for point in &loaded.points {
-        let metrics = |measured: &Measured| {
-            let result = RunResult::of(measured);
-            (result.run().digest.clone(), result.run().steps, result.run().metrics_value())
+        let metrics = |measured: &dyn Measured| {
+            let result = measured.outcome();
+            (result.run.digest, result.run.steps, result.run.metrics)
         };
-        let alone = metrics(&run(point, options, |_| {}).unwrap());
+        let alone = metrics(&*run(point, options, |_| {}).unwrap());
         for count in [1, 2, 4] {
             let one = |mut ranks: Threads| run_together(point, options, &mut ranks, |_| {}).unwrap();
-            let mut all: Vec<Option<Measured>> = std::thread::scope(|scope| {
+            let mut all: Vec<Option<Box<dyn Measured>>> = std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     Threads::new(count).into_iter().map(|ranks| scope.spawn(|| one(ranks))).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
             let others = all.split_off(1);
             assert!(others.iter().all(Option::is_none));
-            assert_eq!(metrics(all[0].as_ref().unwrap()), alone, "{}, {count} processes", point.name());
+            assert_eq!(metrics(all[0].as_deref().unwrap()), alone, "{}, {count} processes", point.name());
         }
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use samara_lab::data::Inputs;
-use samara_lab::results::{Run, RunResult, relate};
+use samara_lab::results::{Outcome, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, Overrides, load_with, parse_axis};
 use samara_lab::sweep::{PointRecord, plan, point_id, relate_points, write_points};
@@ -75,7 +75,9 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
     let records: Vec<PointRecord> = plan(&loaded)
         .unwrap()
         .into_iter()
-        .map(|planned| PointRecord::of(planned.id, &Run::of(&run(&planned.point, options, |_| {}).unwrap())))
+        .map(|planned| {
+            PointRecord::of(planned.id, &run(&planned.point, options, |_| {}).unwrap().outcome().run)
+        })
         .collect();
     let path = std::env::temp_dir().join(format!("samara-points-{}.parquet", std::process::id()));
     write_points(&path, &records).unwrap();
@@ -227,14 +229,14 @@ fn points_are_related_as_results_are() {
         loaded.points.truncate(3);
         let stop = AtomicBool::new(false);
         let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
-        let mut results: Vec<RunResult> =
-            loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
+        let mut results: Vec<Outcome> =
+            loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
         let mut records: Vec<PointRecord> =
-            results.iter().map(|result| PointRecord::of(String::new(), result.run())).collect();
+            results.iter().map(|result| PointRecord::of(String::new(), &result.run)).collect();
         relate(&loaded, &mut results);
         relate_points(&loaded.scenario.runs[0].name, &mut records);
         for (record, result) in records.iter().zip(&results) {
-            assert_eq!(record.metrics, result.run().metrics_value(), "{name} {}", record.name);
+            assert_eq!(record.metrics, result.run.metrics, "{name} {}", record.name);
         }
         let related =
             ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());

@@ -3,34 +3,30 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{RunResult, TransactionsResult, relate};
+use samara_lab::results::{Outcome, PoolData, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 
-fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<TransactionsResult> {
+fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<PoolData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load(scenario, &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let mut results: Vec<RunResult> = loaded
+    let mut results: Vec<Outcome> = loaded
         .points
         .iter()
-        .map(|point| RunResult::of(&run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"))))
+        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome())
         .collect();
     relate(&loaded, &mut results);
-    let transactions = |result| match result {
-        RunResult::Transactions(result) => *result,
-        _ => panic!("the scenario has transactions"),
-    };
-    results.into_iter().map(transactions).collect()
+    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
 }
 
 /// A fifth of the ADR's experiment, in size and in time: 200 clients and two blocks.
 const SMALL: [(&str, &str); 3] =
     [("transactions.clients", "220"), ("transactions.spread", "3 s"), ("transactions.duration", "20 s")];
 
-fn p50(result: &TransactionsResult) -> f64 {
+fn p50(result: &Outcome<PoolData>) -> f64 {
     result.metrics.delivery_latency_ms.unwrap().p50
 }
 
@@ -45,7 +41,7 @@ fn the_experiment_of_the_adr_in_small() {
         assert_eq!((metrics.retransmissions, metrics.queue_drops), (0, 0), "{name}");
         assert!(metrics.misbehaviour.is_empty(), "{name}: {:?}", metrics.misbehaviour);
     }
-    let copies = |result: &TransactionsResult| result.metrics.duplication_factor;
+    let copies = |result: &Outcome<PoolData>| result.metrics.duplication_factor;
     let most = flood.metrics.flood_most;
     assert!(copies(flood) > 0.97 * most && copies(flood) <= most, "{} of {most}", copies(flood));
     assert!((1.3..2.6).contains(&copies(old)), "{}", copies(old));

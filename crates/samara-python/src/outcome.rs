@@ -113,7 +113,7 @@ impl Outcome {
     /// The scenario's expectations: run, what was expected, what was found, and whether it holds.
     #[getter]
     fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool)> {
-        let outcomes = self.findings.outcomes.iter();
+        let outcomes = self.findings.checked.iter();
         outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds)).collect()
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use samara_lab::results::{ResultsDirectory, RunResult, tables};
-use samara_lab::run::{Measured, Progress, Watch, WatchRun, run_all};
+use samara_lab::results::{Measured, Outcome, ResultsDirectory, tables};
+use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_lab::scenario::{Loaded, Point};
 
 use crate::errors::RunError;
@@ -83,7 +83,7 @@ impl WatchRun for Look<'_> {
         lock(&self.all.shares)[self.at] = progress.share.clamp(0.0, 1.0);
     }
 
-    fn measured(&mut self, measured: &Measured, result: &RunResult) -> Result<(), String> {
+    fn measured(&mut self, measured: &dyn Measured, result: &Outcome) -> Result<(), String> {
         if let Some(directory) = self.all.directory {
             directory.run(measured, result).map_err(|error| error.to_string())?;
         }
@@ -118,7 +118,7 @@ pub(crate) fn run(
     threads: usize,
     failure: &Failure,
     progress: Option<&Py<PyAny>>,
-) -> PyResult<(Vec<Option<RunResult>>, Vec<Tables>)> {
+) -> PyResult<(Vec<Option<Outcome>>, Vec<Tables>)> {
     let mut interrupt = None;
     let results = py.detach(|| {
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! What every report says, whatever was run.
 
-use samara_lab::results::{RunResult, Summary};
-use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::results::{Outcome, Summary};
+use samara_lab::scenario::{ExpectationResult, Loaded};
 use samara_lab::statistics::student::interval;
 
 /// What every report says, whatever was run.
@@ -14,18 +14,18 @@ pub(crate) struct About {
     /// The runs that were chosen, if not all of them were.
     pub(crate) only: Vec<String>,
     pub(crate) summary: Summary,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) checked: Vec<ExpectationResult>,
 }
 
 impl About {
     pub(crate) fn new(
         loaded: &Loaded,
         summary: &Summary,
-        results: &[RunResult],
-        outcomes: &[Outcome],
+        results: &[Outcome],
+        checked: &[ExpectationResult],
     ) -> Self {
         let all = &loaded.scenario.runs;
-        let done = |name: &String| results.iter().any(|result| result.run().name == *name);
+        let done = |name: &String| results.iter().any(|result| result.run.name == *name);
         let chosen = all.iter().map(|run| &run.name).filter(|name| done(name));
         let only = if chosen.clone().count() < all.len() { chosen.cloned().collect() } else { Vec::new() };
         Self {
@@ -35,7 +35,7 @@ impl About {
             scenario: loaded.source.clone(),
             toml: loaded.text.clone(),
             summary: summary.clone(),
-            outcomes: outcomes.to_vec(),
+            checked: checked.to_vec(),
         }
     }
 }

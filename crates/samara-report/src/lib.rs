@@ -21,8 +21,8 @@ mod words;
 pub mod terminal;
 
 use samara_lab::reference::{Comparison, KnownComparison};
-use samara_lab::results::{Findings, ResultsDirectory, RunResult, Summary};
-use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::results::{Data, Findings, Outcome, ResultsDirectory, Summary};
+use samara_lab::scenario::{ExpectationResult, Loaded};
 
 use about::About;
 use columns::ColumnsReport;
@@ -38,60 +38,48 @@ pub use sweep::SweepReport;
 
 /// A report over the results of a scenario.
 #[derive(Debug)]
-pub struct Report(Kind);
+pub struct Report(Box<dyn Pages>);
 
-#[derive(Debug)]
-enum Kind {
-    Columns(ColumnsReport),
-    Messages(MessagesReport),
-    Transactions(TransactionsReport),
-    Group(GroupReport),
-    Handover(HandoverReport),
-    Relay(RelayReport),
+/// What the report of a family shows.
+trait Pages: std::fmt::Debug + Send + Sync {
+    /// The HTML file.
+    fn html(&self) -> String;
+    /// Names and SVG.
+    fn figures(&self) -> Vec<(String, String)>;
+    /// The table for the terminal.
+    fn table(&self) -> String;
 }
 
 impl Report {
-    /// A report. All results of a scenario are of one kind.
+    /// A report. All results of a scenario are of one family.
     pub fn new(
         loaded: &Loaded,
         summary: &Summary,
-        results: &[RunResult],
+        results: &[Outcome],
         (comparisons, known): (&[Comparison], &[KnownComparison]),
-        outcomes: &[Outcome],
+        checked: &[ExpectationResult],
     ) -> Self {
-        let about = About::new(loaded, summary, results, outcomes);
+        let about = About::new(loaded, summary, results, checked);
         let axes = about::axes(loaded);
-        let (mut columns, mut messages, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut group, mut handover, mut relay) = (Vec::new(), Vec::new(), Vec::new());
-        for result in results.iter().cloned() {
-            match result {
-                RunResult::Columns(result) => columns.push(result),
-                RunResult::Messages(result) => messages.push(result),
-                RunResult::Transactions(result) => transactions.push(*result),
-                RunResult::Group(result) => group.push(*result),
-                RunResult::Handover(result) => handover.push(*result),
-                RunResult::Relay(result) => relay.push(*result),
-            }
-        }
-        Self(if loaded.scenario.relay.is_some() {
-            Kind::Relay(RelayReport::new(about, axes, relay, known))
-        } else if loaded.scenario.handover.is_some() {
-            Kind::Handover(HandoverReport::new(about, axes, handover, known))
-        } else if loaded.scenario.group.is_some() {
-            Kind::Group(GroupReport::new(about, axes, group, known))
-        } else if loaded.scenario.transactions.is_some() {
-            Kind::Transactions(TransactionsReport::new(about, axes, transactions, loaded, known))
-        } else if loaded.scenario.messages.is_some() {
-            Kind::Messages(MessagesReport::new(about, axes, messages))
+        Self(if let Some(results) = all_of(results) {
+            Box::new(ColumnsReport::new(about, axes, results, comparisons))
+        } else if let Some(results) = all_of(results) {
+            Box::new(MessagesReport::new(about, axes, results))
+        } else if let Some(results) = all_of(results) {
+            Box::new(TransactionsReport::new(about, axes, results, loaded, known))
+        } else if let Some(results) = all_of(results) {
+            Box::new(GroupReport::new(about, axes, results, known))
+        } else if let Some(results) = all_of(results) {
+            Box::new(HandoverReport::new(about, axes, results, known))
         } else {
-            Kind::Columns(ColumnsReport::new(about, axes, columns, comparisons))
+            Box::new(RelayReport::new(about, axes, all_of(results).unwrap_or_default(), known))
         })
     }
 
     /// A report over all that came out of a scenario.
     pub fn of(loaded: &Loaded, findings: &Findings) -> Self {
-        let Findings { summary, results, comparisons, known, outcomes, .. } = findings;
-        Self::new(loaded, summary, results, (comparisons, known), outcomes)
+        let Findings { summary, results, comparisons, known, checked, .. } = findings;
+        Self::new(loaded, summary, results, (comparisons, known), checked)
     }
 
     /// Writes the page and the figures into a results directory.
@@ -111,36 +99,20 @@ impl Report {
 
     /// The HTML file.
     pub fn html(&self) -> String {
-        match &self.0 {
-            Kind::Columns(report) => report.html(),
-            Kind::Messages(report) => report.html(),
-            Kind::Transactions(report) => report.html(),
-            Kind::Group(report) => report.html(),
-            Kind::Handover(report) => report.html(),
-            Kind::Relay(report) => report.html(),
-        }
+        self.0.html()
     }
 
     /// The figures: names and SVG.
     pub fn figures(&self) -> Vec<(String, String)> {
-        match &self.0 {
-            Kind::Columns(report) => report.figures(),
-            Kind::Messages(report) => report.figures(),
-            Kind::Transactions(report) => report.figures(),
-            Kind::Group(report) => report.figures(),
-            Kind::Handover(report) => report.figures(),
-            Kind::Relay(report) => report.figures(),
-        }
+        self.0.figures()
     }
 
     fn table(&self) -> String {
-        match &self.0 {
-            Kind::Columns(report) => report.table(),
-            Kind::Messages(report) => report.table(),
-            Kind::Transactions(report) => report.table(),
-            Kind::Group(report) => report.table(),
-            Kind::Handover(report) => report.table(),
-            Kind::Relay(report) => report.table(),
-        }
+        self.0.table()
     }
+}
+
+/// The results with the type of their data, if all of them have this type.
+fn all_of<D: Data>(results: &[Outcome]) -> Option<Vec<Outcome<D>>> {
+    results.iter().map(Outcome::typed).collect()
 }

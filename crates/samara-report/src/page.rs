@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use samara_lab::reference::KnownComparison;
-use samara_lab::scenario::Outcome;
+use samara_lab::scenario::ExpectationResult;
 use samara_lab::statistics::Statistics;
 
 use crate::about::About;
@@ -140,11 +140,11 @@ pub(crate) fn real_nodes(about: &About, body: &mut String) {
 
 /// Which expectations hold.
 pub(crate) fn expectations(about: &About, body: &mut String) {
-    outcomes(&about.outcomes, body);
+    outcomes(&about.checked, body);
 }
 
 /// The same without a report.
-pub(crate) fn outcomes(outcomes: &[Outcome], body: &mut String) {
+pub(crate) fn outcomes(outcomes: &[ExpectationResult], body: &mut String) {
     if outcomes.is_empty() {
         return;
     }

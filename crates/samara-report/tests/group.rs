@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
 use samara_lab::reference;
-use samara_lab::results::{RunResult, Summary, relate};
+use samara_lab::results::{Outcome, Summary, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 use samara_report::{Report, png, terminal};
@@ -16,8 +16,8 @@ fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Report {
     let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
-    let mut results: Vec<RunResult> =
-        loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
+    let mut results: Vec<Outcome> =
+        loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
     relate(&loaded, &mut results);
     let summary = Summary {
         scenario: scenario.to_owned(),
@@ -30,7 +30,7 @@ fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Report {
         peak_rss_bytes: 0,
         steps: 0,
         processes: Vec::new(),
-        runs: results.iter().map(|result| result.run().clone()).collect(),
+        runs: results.iter().map(|result| result.run.clone()).collect(),
     };
     let known = reference::known(&loaded, &results);
     Report::new(&loaded, &summary, &results, (&[], &known), &[])

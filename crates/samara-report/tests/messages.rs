@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{RunResult, Summary};
+use samara_lab::results::{Outcome, Summary};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
 use samara_report::{Report, png, terminal};
@@ -16,8 +16,8 @@ fn report(set: &[(&str, &str)], only: &[&str]) -> Report {
     let loaded = load("gossip-study", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
-    let results: Vec<RunResult> =
-        loaded.points.iter().map(|point| RunResult::of(&run(point, options, |_| {}).unwrap())).collect();
+    let results: Vec<Outcome> =
+        loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
     let summary = Summary {
         scenario: "gossip-study".to_owned(),
         version: "0".to_owned(),
@@ -29,7 +29,7 @@ fn report(set: &[(&str, &str)], only: &[&str]) -> Report {
         peak_rss_bytes: 0,
         steps: 0,
         processes: Vec::new(),
-        runs: results.iter().map(|result| result.run().clone()).collect(),
+        runs: results.iter().map(|result| result.run.clone()).collect(),
     };
     Report::new(&loaded, &summary, &results, (&[], &[]), &[])
 }

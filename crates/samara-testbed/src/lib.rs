@@ -1,7 +1,7 @@
 //! Runs a scenario on real node processes over emulated links.
 //!
 //! The scenario file is the one that the simulator takes, and what comes out is what the simulator gives:
-//! [`Measured`](samara_lab::run::Measured), so that tables, figures and comparisons are the same. A node is any program that
+//! [`Measured`](samara_lab::results::Measured), so that tables, figures and comparisons are the same. A node is any program that
 //! reads a `node.toml`, answers on the control API and writes a trace in the format of go-libp2p-pubsub: `samara node`, or a
 //! peer of another implementation. Pools of transactions tell on the control API what arrived instead.
 //!

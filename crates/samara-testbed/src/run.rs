@@ -13,10 +13,8 @@ use samara_lab::data::Inputs;
 use samara_lab::messages::app::Counts;
 use samara_lab::messages::measure::MessageCollector;
 use samara_lab::network;
-use samara_lab::results::RealRun;
-use samara_lab::run::{
-    ColumnsMeasured, Measured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms,
-};
+use samara_lab::results::{Measured, RealRun};
+use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms};
 use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
 use samara_sim::HostStats;
@@ -82,7 +80,7 @@ pub fn run(
     point: &Point,
     options: Options<'_>,
     mut progress: impl FnMut(&str, Progress),
-) -> Result<(Measured, RealRun), TestbedError> {
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     if point.scenario.relay.is_some() {
         let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
         return teams::run(point, options, &mut share);
@@ -105,7 +103,7 @@ pub fn run(
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, &mut told, (&before, &after));
         doubts.append(&mut told.doubts);
-        (Measured::Transactions(Box::new(measured)), told.late_ms, after)
+        (Box::new(measured) as Box<dyn Measured>, told.late_ms, after)
     } else {
         let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
@@ -206,13 +204,13 @@ pub(crate) fn of_traces(
     events: &Events,
     looks: (&Looks, &Looks),
     first_unix_ns: u64,
-) -> Measured {
+) -> Box<dyn Measured> {
     match &wanted.job {
         Job::Messages { plan, .. } => {
             let publishers = &plan.publishers;
-            Measured::Messages(Box::new(messages(point, wanted, publishers, events, looks, first_unix_ns)))
+            Box::new(messages(point, wanted, publishers, events, looks, first_unix_ns))
         }
-        _ => Measured::Columns(Box::new(columns(point, wanted, events, looks, first_unix_ns))),
+        _ => Box::new(columns(point, wanted, events, looks, first_unix_ns)),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::RunResult;
 use samara_lab::run::{RunOptions, run as run_point};
 use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
@@ -61,12 +60,12 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
     let measured = run_point(point, run_options, |_| {})
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
-    let result = RunResult::of(&measured);
+    let result = measured.outcome();
     let record = PointRecord {
         wall_s: start.elapsed().as_secs_f64(),
         cpu_s: usage::cpu_seconds(),
         peak_rss_bytes: usage::peak_rss_bytes(),
-        ..PointRecord::of(id, result.run())
+        ..PointRecord::of(id, &result.run)
     };
     match &options.out {
         Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,

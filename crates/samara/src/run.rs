@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use indicatif::ProgressBar;
 use samara_lab::mix::measure::Collector;
-use samara_lab::results::RunResult;
-use samara_lab::run::{Measured, Progress, Watch, WatchRun, run_all};
+use samara_lab::results::{Measured, Outcome};
+use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_lab::scenario::Point;
 use samara_trace::live::RunState;
 
@@ -64,8 +64,8 @@ impl WatchRun for ShownRun<'_> {
         self.live.rounds(told);
     }
 
-    fn measured(&mut self, measured: &Measured, result: &RunResult) -> Result<(), String> {
-        self.session.directory.run(measured, result).map_err(|error| error.to_string())
+    fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String> {
+        self.session.directory.run(measured, outcome).map_err(|error| error.to_string())
     }
 
     fn end(self, is_done: bool) {

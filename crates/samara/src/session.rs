@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use samara_lab::results::{Findings, ProcessUse, ResultsDirectory, RunResult, Used};
-use samara_lab::scenario::{Expectation, Loaded, Outcome};
+use samara_lab::results::{Findings, Outcome, ProcessUse, ResultsDirectory, Used};
+use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_report::{Report, terminal};
 use samara_trace::live;
 
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
-    pub(crate) fn finish(self, results: Vec<Option<RunResult>>) -> Result<ExitCode, String> {
+    pub(crate) fn finish(self, results: Vec<Option<Outcome>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
         let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
         let findings = Findings::of(loaded, results, used)?;
@@ -82,7 +82,7 @@ impl Session {
                 self.directory.path().display()
             );
             ExitCode::from(INTERRUPTED)
-        } else if findings.outcomes.iter().any(|outcome| !outcome.holds) {
+        } else if findings.checked.iter().any(|outcome| !outcome.holds) {
             ExitCode::from(NOT_MET)
         } else {
             ExitCode::SUCCESS
@@ -160,7 +160,7 @@ fn processes(processes: &[ProcessUse]) -> String {
 }
 
 fn show(format: Format, findings: &Findings, report: &Report, path: &Path) -> Result<(), String> {
-    let Findings { summary, comparisons, known, outcomes, .. } = findings;
+    let Findings { summary, comparisons, known, checked, .. } = findings;
     if format == Format::Json {
         let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
         crate::print(&(json + "\n"))?;
@@ -188,12 +188,12 @@ fn show(format: Format, findings: &Findings, report: &Report, path: &Path) -> Re
             eprintln!("samara: {}: doubtful: {doubt}", run.name);
         }
     }
-    tell(outcomes, format);
+    tell(checked, format);
     Ok(())
 }
 
 /// Which expectations held, without repeating those of every seed and point.
-pub(crate) fn tell(outcomes: &[Outcome], format: Format) {
+pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
     let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
     for outcome in outcomes {
         let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));

@@ -34,16 +34,16 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
 /// Turns what nodes have done under Shadow into results.
 #[cfg(feature = "net")]
 fn gather(options: &TestbedOptions, directory: &std::path::Path) -> Result<ExitCode, String> {
-    use samara_lab::results::RunResult;
+    use samara_lab::results::Outcome;
 
     crate::export::one_run(&options.scenario.load()?)?;
     let session = crate::session::Session::open(&options.scenario, &options.output)?;
-    let gathered = || -> Result<RunResult, String> {
+    let gathered = || -> Result<Outcome, String> {
         let point = crate::export::one_run(&session.loaded)?;
         let (measured, real) = samara_testbed::shadow::gather(point, &session.loaded.inputs, directory)
             .map_err(|error| error.to_string())?;
-        let result = RunResult::of_real(&measured, real);
-        session.directory.run(&measured, &result).map_err(|error| error.to_string())?;
+        let result = measured.outcome().on_real_nodes(real);
+        session.directory.run(&*measured, &result).map_err(|error| error.to_string())?;
         Ok(result)
     };
     match gathered() {
@@ -59,7 +59,7 @@ fn run_all(
     options: &TestbedOptions,
     programs: &[samara_testbed::NodeProgram],
     private_network: bool,
-) -> Result<Vec<Option<samara_lab::results::RunResult>>, String> {
+) -> Result<Vec<Option<samara_lab::results::Outcome>>, String> {
     use samara_testbed::TestbedError;
     use samara_trace::live::{Event, LiveWriter, Outcome, RunState};
 
@@ -95,8 +95,8 @@ fn run_all(
         writer.say(crate::live::unix_ns(), Event::Finished { outcome, message: None });
         results.push(match measured {
             Ok((measured, real)) => {
-                let result = samara_lab::results::RunResult::of_real(&measured, real);
-                session.directory.run(&measured, &result).map_err(|error| error.to_string())?;
+                let result = measured.outcome().on_real_nodes(real);
+                session.directory.run(&*measured, &result).map_err(|error| error.to_string())?;
                 live.end(RunState::Done);
                 Some(result)
             }

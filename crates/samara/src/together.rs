@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use samara_lab::results::{ProcessUse, RunResult};
-use samara_lab::run::{Measured, RunError, RunOptions as Options, check_together, run_together};
+use samara_lab::results::{Measured, Outcome, ProcessUse};
+use samara_lab::run::{RunError, RunOptions as Options, check_together, run_together};
 use samara_lab::scenario::Loaded;
 use samara_lab::usage;
 use samara_sim::{RankError, Ranks, Reader, part_of};
@@ -133,7 +133,7 @@ fn measure(mut session: Session, options: &RunOptions, ranks: &mut Counted<'_>) 
         done = if share >= 1.0 { 0 } else { now };
     };
     let results = points(&session.loaded, session.stop(), ranks, progress, |measured| {
-        let result = RunResult::of(measured);
+        let result = measured.outcome();
         session.directory.run(measured, &result).map_err(|error| error.to_string())?;
         Ok(result)
     });
@@ -159,7 +159,7 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))
         .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
-    points(&loaded, &stop, ranks, |_, _| {}, |measured| Ok(RunResult::of(measured)))?;
+    points(&loaded, &stop, ranks, |_, _| {}, |measured| Ok(measured.outcome()))?;
     let hosts = loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
     uses(ranks, hosts)?;
     Ok(ExitCode::SUCCESS)
@@ -171,14 +171,14 @@ fn points(
     stop: &AtomicBool,
     ranks: &mut Counted<'_>,
     mut progress: impl FnMut(&str, f64),
-    keep: impl Fn(&Measured) -> Result<RunResult, String>,
-) -> Result<Vec<Option<RunResult>>, String> {
+    keep: impl Fn(&dyn Measured) -> Result<Outcome, String>,
+) -> Result<Vec<Option<Outcome>>, String> {
     let mut results = Vec::new();
     for point in &loaded.points {
         let options = Options { threads: 1, inputs: &loaded.inputs, stop };
         let name = point.name();
         match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
-            Ok(Some(measured)) => results.push(Some(keep(&measured)?)),
+            Ok(Some(measured)) => results.push(Some(keep(&*measured)?)),
             Ok(None) => {}
             Err(RunError::Interrupted) => {
                 results.resize_with(loaded.points.len(), || None);

@@ -1,20 +1,18 @@
 //! Blocks of columns, published by one node and kept by some.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use samara_engine::{NodeRng, Outbox, PeerId, Purpose, Time};
+use samara_engine::{Outbox, PeerId, Time};
 use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
-use samara_sim::{HostStats, Ranks, SimConfig, Simulation, identity_of, part_of};
+use samara_sim::{HostStats, NodeFactory, Ranks, Record, identity_of, part_of};
 
-use super::parts::{Next, Parts};
+use super::codec::Codec;
 use crate::columns::app::{Columns, ColumnsNode, Command, Told};
 use crate::columns::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
 use crate::run::{
-    Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, schedule_faults, schedule_links, since,
+    Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate,
 };
 use crate::scenario::{Point, Scenario};
 use crate::{bounds, topology};
@@ -55,136 +53,149 @@ pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
     mut ranks: Option<&mut dyn Ranks>,
-    mut progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
     let custody = topology::custody(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let graph =
         topology::build(scenario, &custody, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let setup = Setup::new(point, custody, &graph.edges, options)?;
-    let own = ranks.as_ref().map(|ranks| part_of(setup.count(), ranks.rank(), ranks.count()));
-    let mut sim = setup.simulation(own.unwrap_or(0..setup.count()))?;
-    setup.schedule_links(&mut sim, &graph.edges);
-    schedule_faults(&mut sim, scenario, point.seed, &setup.hosts);
+    let nodes = Nodes::new(point, custody, &graph.edges, options)?;
+    let own = ranks.as_ref().map(|ranks| part_of(nodes.count(), ranks.rank(), ranks.count()));
+    let others = ranks.take().map(|ranks| -> (_, Box<dyn crate::run::Codec<ColumnsNode>>) {
+        (ranks, Box::new(Codec(Arc::clone(&nodes.shared))))
+    });
+    let mut net = nodes.setup.part(nodes.factory(), own.unwrap_or(0..nodes.count()), others)?;
+    nodes.setup.set_protocol(&mut net);
+    nodes.schedule_links(&mut net, &graph.edges);
+    nodes.setup.schedule_faults(&mut net);
+    drop(graph);
     let workload = &scenario.workload;
     let published: Vec<u64> = (0..workload.slots)
         .map(|slot| workload.warm_up.nanos() + u64::from(slot) * workload.slot_interval.nanos())
         .collect();
     for (slot, at) in (0..).zip(&published) {
-        sim.command(Time::from_nanos(*at), workload.publisher, setup.publish(slot));
+        net.sim.command(Time::from_nanos(*at), workload.publisher, nodes.publish(slot));
     }
-    drop(graph);
-    let mut parts = Parts::new(sim, ranks.take(), &setup.shared);
-    let watched = watch(&setup, &mut parts, &published, options.stop, &mut progress)?;
-    progress(how_far(1.0, &parts, &watched.collector));
-    measured(point, setup, &mut parts, watched, published)
+    let collector = Collector::new(
+        workload.columns,
+        workload.slots,
+        &nodes.custody,
+        workload.publisher,
+        scenario.network.nodes,
+    );
+    let run = Run {
+        nodes,
+        collector,
+        published,
+        before: Vec::new(),
+        mesh_size: 0.0,
+        publisher_windows: Vec::new(),
+    };
+    simulate(run, &mut net, options.stop, |_, done| progress(done))
 }
 
-/// What was seen while a simulation ran.
-struct Watched {
+/// Blocks of columns that are simulated.
+struct Run<'a> {
+    nodes: Nodes<'a>,
     collector: Collector,
+    /// When each slot is published, in nanoseconds of the run.
+    published: Vec<u64>,
     /// What the hosts of this process had done when the first slot was published.
     before: Vec<HostStats>,
     mesh_size: f64,
+    /// By slot that was published.
     publisher_windows: Vec<f64>,
-    end: u64,
 }
 
-/// Simulates until everything has arrived, or the deadline of the last slot is over.
-fn watch(
-    setup: &Setup<'_>,
-    parts: &mut Parts<'_>,
-    published: &[u64],
-    stop: &AtomicBool,
-    progress: &mut impl FnMut(Progress),
-) -> Result<Watched, RunError> {
-    let workload = &setup.scenario.workload;
-    let nodes = setup.scenario.network.nodes;
-    let mut collector =
-        Collector::new(workload.columns, workload.slots, &setup.custody, workload.publisher, nodes);
-    let end = published.last().map_or(0, |last| last + workload.deadline.nanos());
-    let (mut now, mut before, mut mesh_size) = (0, Vec::new(), 0.0);
-    let mut publisher_windows = Vec::new();
-    while now < end {
-        let slot = publisher_windows.len();
-        if published.get(slot) == Some(&now) {
+impl Run<'_> {
+    /// The deadline of the last slot.
+    fn end_at(&self) -> u64 {
+        let deadline = self.nodes.setup.scenario().workload.deadline.nanos();
+        self.published.last().map_or(0, |last| last + deadline)
+    }
+
+    fn slots(&self) -> u32 {
+        self.published.len() as u32
+    }
+}
+
+impl Experiment for Run<'_> {
+    type App = ColumnsNode;
+    type Measured = ColumnsMeasured;
+
+    fn step(&mut self, net: &mut Net<'_, ColumnsNode>) -> Result<Step, RunError> {
+        let (now, end) = (net.now(), self.end_at());
+        let slot = self.publisher_windows.len();
+        let all_published = slot == self.published.len();
+        let quiet = now > self.collector.last_copy_at() + QUIET_NANOS;
+        let is_over = now >= end || all_published && quiet && self.collector.missing_until(self.slots()) == 0;
+        if self.published.get(slot) == Some(&now) {
             if slot == 0 {
-                before = parts.hosts().map(|host| *parts.sim.stats(host)).collect();
-                mesh_size = setup.mesh_size(parts)?;
+                self.before = net.stats();
+                self.mesh_size = mesh_size(net)?;
             }
-            publisher_windows.push(setup.publisher_window(parts)?);
+            self.publisher_windows.push(self.nodes.publisher_window(net)?);
         }
-        let next_slot = published.get(publisher_windows.len()).copied().unwrap_or(end);
+        let next_slot = self.published.get(self.publisher_windows.len()).copied().unwrap_or(end);
         let until = (now + SLICE_NANOS).min(next_slot).min(end);
-        parts.run_until(until, |at, host, told| match told {
+        Ok(if is_over { Step::Over(until) } else { Step::Until(until) })
+    }
+
+    fn observe(&mut self, record: Record<Told>) {
+        match record.event {
             Told::Copy { column, from, first } => {
-                collector.copy(CopyRow { at, host, from, column, first });
+                let (at, host) = (record.at.as_nanos(), record.host);
+                self.collector.copy(CopyRow { at, host, from, column, first });
             }
-            Told::Lost => collector.lost(),
-        })?;
-        now = until;
-        progress(how_far(now as f64 / end as f64, parts, &collector));
-        let all_published = publisher_windows.len() == published.len();
-        let quiet = now > collector.last_copy_at() + QUIET_NANOS;
-        let is_over = all_published && quiet && collector.missing_until(workload.slots) == 0;
-        let own = match stop.load(Ordering::Relaxed) {
-            true => Next::Interrupted,
-            false if is_over => Next::Over,
-            false => Next::On,
-        };
-        match parts.next(own)? {
-            Next::Interrupted => return Err(RunError::Interrupted),
-            Next::Over => break,
-            Next::On => {}
+            Told::Lost => self.collector.lost(),
         }
     }
-    Ok(Watched { collector, before, mesh_size, publisher_windows, end: now })
-}
 
-/// What all processes measured, at the first.
-fn measured(
-    point: &Point,
-    setup: Setup<'_>,
-    parts: &mut Parts<'_>,
-    watched: Watched,
-    published: Vec<u64>,
-) -> Result<Option<ColumnsMeasured>, RunError> {
-    let Watched { collector, before, mesh_size, publisher_windows, end } = watched;
-    let hosts = parts.hosts();
-    let own: Vec<HostStats> =
-        hosts.clone().zip(0..).map(|(host, at)| since(parts.sim.stats(host), before.get(at))).collect();
-    let traffic = parts.traffic(&own)?;
-    let [withdrawn, steps] = parts.sum([setup.withdrawn(parts), parts.sim.steps()])?;
-    let digest = parts.digest()?;
-    if !parts.is_first() {
-        return Ok(None);
+    /// How far the run is, as the first process knows it.
+    fn progress(&self, net: &Net<'_, ColumnsNode>) -> Progress {
+        let expected = self.collector.deliveries().len();
+        Progress {
+            share: net.now() as f64 / self.end_at() as f64,
+            virtual_nanos: Some(net.now()),
+            deliveries: Some((expected - self.collector.missing()) as u64),
+            deliveries_expected: Some(expected as u64),
+            copies: Some(self.collector.copies().len() as u64),
+            // The steps of other processes are known at the end only.
+            steps: net.is_alone().then(|| net.sim.steps()),
+        }
     }
-    let everything = collector.missing_until(point.scenario.workload.slots) == 0;
-    let (custody, shared) = (&setup.custody, &setup.shared);
-    Ok(Some(ColumnsMeasured {
-        point: point.clone(),
-        measured_nanos: end - published.first().copied().unwrap_or(0).min(end),
-        traffic,
-        lower_bound_ms: columns_bound_ms(setup.scenario, custody, &setup.hosts, shared, everything),
-        withdrawn,
-        mesh_size,
-        publisher_windows,
-        digest,
-        steps,
-        latency_raised: parts.sim.latency_was_raised(),
-        hosts: setup.hosts,
-        collector,
-        published,
-    }))
+
+    fn measured(self, net: &mut Net<'_, ColumnsNode>) -> Result<Option<ColumnsMeasured>, RunError> {
+        let traffic = net.traffic_since(&self.before)?;
+        let withdrawn = net.withdrawn()?;
+        let (digest, steps) = net.digest_and_steps()?;
+        if !net.is_first() {
+            return Ok(None);
+        }
+        let everything = self.collector.missing_until(self.slots()) == 0;
+        let Nodes { setup, custody, shared, .. } = self.nodes;
+        Ok(Some(ColumnsMeasured {
+            point: setup.point.clone(),
+            measured_nanos: net.now() - self.published.first().copied().unwrap_or(0).min(net.now()),
+            traffic,
+            lower_bound_ms: columns_bound_ms(setup.scenario(), &custody, &setup.hosts, &shared, everything),
+            withdrawn,
+            mesh_size: self.mesh_size,
+            publisher_windows: self.publisher_windows,
+            digest,
+            steps,
+            latency_raised: net.sim.latency_was_raised(),
+            hosts: setup.hosts,
+            collector: self.collector,
+            published: self.published,
+        }))
+    }
 }
 
-/// What a run is made of.
-struct Setup<'a> {
-    scenario: &'a Scenario,
-    seed: u64,
-    threads: usize,
+/// What the hosts of a run are made from.
+struct Nodes<'a> {
+    setup: Setup<'a>,
     custody: Vec<Vec<u32>>,
-    hosts: Hosts,
     config: Arc<Config>,
     publisher_config: Arc<Config>,
     observer_config: Arc<Config>,
@@ -192,25 +203,23 @@ struct Setup<'a> {
     observer: Option<u32>,
 }
 
-impl<'a> Setup<'a> {
+impl<'a> Nodes<'a> {
     fn new(
         point: &'a Point,
         mut custody: Vec<Vec<u32>>,
         edges: &[(u32, u32)],
-        options: RunOptions<'_>,
+        options: RunOptions<'a>,
     ) -> Result<Self, RunError> {
         let scenario = &point.scenario;
         let workload = &scenario.workload;
         let observer = workload.observer.then_some(scenario.network.nodes);
-        let count = scenario.network.nodes + u32::from(observer.is_some());
+        let setup = Setup::new(point, options, scenario.network.nodes + u32::from(observer.is_some()))?;
         // The observer is the last that the publisher meets, so that its handle there is the number of other links.
         let publisher_links = edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
         let handle = observer.map(|_| PeerId(publisher_links as u32));
-        let hosts =
-            network::hosts(scenario, options.inputs, count, point.seed).map_err(RunError::Scenario)?;
         let mut config = scenario.gossipsub.build(None);
         config.report_duplicates = true;
-        if hosts.validation.iter().any(|time| !time.is_zero()) {
+        if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
             config.validator = Some(ValidatorHook::deferred());
         }
         let mut publisher_config = scenario.gossipsub.build(handle);
@@ -227,11 +236,8 @@ impl<'a> Setup<'a> {
             config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
         }
         Ok(Self {
-            scenario,
-            seed: point.seed,
-            threads: options.threads,
+            setup,
             custody,
-            hosts,
             config: Arc::new(config),
             publisher_config: Arc::new(publisher_config),
             observer_config: Arc::new(observer_config),
@@ -246,24 +252,15 @@ impl<'a> Setup<'a> {
     }
 
     fn count(&self) -> u32 {
-        self.hosts.configs.len() as u32
+        self.setup.hosts.configs.len() as u32
     }
 
-    /// The simulation of some of the hosts.
-    fn simulation(&self, part: Range<u32>) -> Result<Simulation<ColumnsNode>, RunError> {
-        let config = SimConfig {
-            seed: self.seed,
-            threads: self.threads,
-            network: network::network(self.scenario, &self.hosts, self.seed),
-            transport: network::transport(self.scenario),
-            nic: network::nic(self.scenario),
-            downlink_queue: network::downlink_queue(self.scenario),
-        };
-        let (publisher, observer) = (self.scenario.workload.publisher, self.observer);
+    fn factory(&self) -> NodeFactory<ColumnsNode> {
+        let (publisher, observer) = (self.setup.scenario().workload.publisher, self.observer);
         let configs = [&self.config, &self.publisher_config, &self.observer_config].map(Arc::clone);
         let (shared, custody, validation) =
-            (Arc::clone(&self.shared), self.custody.clone(), self.hosts.validation.clone());
-        let factory = move |host: u32| {
+            (Arc::clone(&self.shared), self.custody.clone(), self.setup.hosts.validation.clone());
+        Arc::new(move |host: u32| {
             let kind = if host == publisher { 1 } else { 2 * usize::from(Some(host) == observer) };
             let config = Arc::clone(&configs[kind]);
             let outbox = Outbox::new(config.outbox_config());
@@ -273,87 +270,58 @@ impl<'a> Setup<'a> {
             };
             let joins = custody[host as usize].clone();
             (ColumnsNode::new(gossip, Arc::clone(&shared), joins, validation[host as usize]), outbox)
-        };
-        let mut sim =
-            Simulation::part_of_network(config, self.hosts.configs.clone(), Arc::new(factory), part)
-                .map_err(|error| RunError::Scenario(error.to_string()))?;
-        let protocol: Arc<str> = self.scenario.gossipsub.version.protocol().into();
-        sim.set_protocol(move |_, _| Arc::clone(&protocol));
-        Ok(sim)
+        })
     }
 
-    fn schedule_links(&self, sim: &mut Simulation<ColumnsNode>, edges: &[(u32, u32)]) {
-        let mut rng = NodeRng::new(self.seed, 2, Purpose::Topology);
-        let publisher = self.scenario.workload.publisher;
+    fn schedule_links(&self, net: &mut Net<'_, ColumnsNode>, edges: &[(u32, u32)]) {
+        let (scenario, mut rng) = (self.setup.scenario(), self.setup.links_rng());
+        let publisher = scenario.workload.publisher;
         let observed = self.observer.map(|observer| {
             // The observer knows a few hosts of its own, besides the publisher.
-            let mut hosts: Vec<u32> =
-                (0..self.scenario.network.nodes).filter(|host| *host != publisher).collect();
+            let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| *host != publisher).collect();
             rng.shuffle(&mut hosts);
-            hosts.truncate(self.scenario.network.topology.degree.max(8) as usize);
+            hosts.truncate(scenario.network.topology.degree.max(8) as usize);
             hosts.into_iter().chain([publisher]).map(move |host| (observer, host))
         });
         let edges = edges.iter().copied().chain(observed.into_iter().flatten());
-        schedule_links(sim, self.scenario, &mut rng, edges);
+        self.setup.schedule_links(net, &mut rng, edges);
     }
 
     fn publish(&self, slot: u32) -> Command {
-        if self.scenario.workload.batch {
+        if self.setup.scenario().workload.batch {
             Command::PublishBatch { slot, schedule: self.publisher_config.schedule_publish.clone() }
         } else {
             Command::PublishEach { slot }
         }
     }
 
-    /// The mean size of meshes, at the first process.
-    fn mesh_size(&self, parts: &mut Parts<'_>) -> Result<f64, RunError> {
-        let (mut total, mut meshes) = (0, 0);
-        for host in parts.hosts() {
-            let gossip = parts.sim.node(host).gossip();
-            for topic in gossip.subscriptions() {
-                total += gossip.mesh_peers(topic).len() as u64;
-                meshes += 1;
-            }
-        }
-        let [total, meshes] = parts.sum([total, meshes])?;
-        Ok(total as f64 / meshes.max(1) as f64)
-    }
-
-    /// The mean congestion window of the publisher's links, at the first process.
-    fn publisher_window(&self, parts: &mut Parts<'_>) -> Result<f64, RunError> {
-        let publisher = self.scenario.workload.publisher;
+    /// The mean congestion window of the publisher's links.
+    fn publisher_window(&self, net: &mut Net<'_, ColumnsNode>) -> Result<f64, RunError> {
+        let publisher = self.setup.scenario().workload.publisher;
         let mut windows = Vec::new();
-        if parts.hosts().contains(&publisher) {
+        if net.hosts().contains(&publisher) {
             windows = (0..self.count())
-                .filter_map(|host| parts.sim.handle_of(publisher, host))
-                .map(|peer| parts.sim.congestion_window(publisher, peer))
+                .filter_map(|host| net.sim.handle_of(publisher, host))
+                .map(|peer| net.sim.congestion_window(publisher, peer))
                 .collect();
         }
-        let windows = parts.of_one(&windows)?;
+        let windows = net.of_one(&windows)?;
         Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
-    }
-
-    /// Copies that the hosts of this process withdrew.
-    fn withdrawn(&self, parts: &Parts<'_>) -> u64 {
-        let lanes = self.config.outbox_config().lanes.len() as u8;
-        let of_host = |host| (0..lanes).map(move |lane| (host, samara_engine::outbox::Lane(lane)));
-        let copies = |(host, lane)| parts.sim.outbox(host).counters(lane).withdrawn.copies;
-        parts.hosts().flat_map(of_host).map(copies).sum()
     }
 }
 
-/// How far the run is, as the first process knows it.
-fn how_far(share: f64, parts: &Parts<'_>, collector: &Collector) -> Progress {
-    let expected = collector.deliveries().len();
-    Progress {
-        share,
-        virtual_nanos: Some(parts.sim.now().as_nanos()),
-        deliveries: Some((expected - collector.missing()) as u64),
-        deliveries_expected: Some(expected as u64),
-        copies: Some(collector.copies().len() as u64),
-        // Those of other processes are told at the end only.
-        steps: parts.is_alone().then(|| parts.sim.steps()),
+/// The mean size of the meshes of all hosts.
+fn mesh_size(net: &mut Net<'_, ColumnsNode>) -> Result<f64, RunError> {
+    let (mut total, mut meshes) = (0, 0);
+    for host in net.hosts() {
+        let gossip = net.sim.node(host).gossip();
+        for topic in gossip.subscriptions() {
+            total += gossip.mesh_peers(topic).len() as u64;
+            meshes += 1;
+        }
     }
+    let [total, meshes] = net.sum([total, meshes])?;
+    Ok(total as f64 / meshes.max(1) as f64)
 }
 
 /// A lower bound of the mean time to custody: over all nodes if everything arrived, otherwise over whichever nodes were

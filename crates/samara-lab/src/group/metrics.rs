@@ -12,7 +12,6 @@ use serde::Serialize;
 use super::gateways::{Behind, GatewayFigures};
 use crate::group::app::{Kind, Ledger};
 use crate::network;
-use crate::results::{GroupResult, Metrics, Run};
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::GroupMeasured;
 use crate::statistics::Durations;
@@ -353,70 +352,4 @@ fn bytes(measured: &GroupMeasured) -> GroupBytes {
     let [content, headers, credit, heartbeats, views] = Kind::ALL.map(of);
     let transport = (total - content - headers - credit - heartbeats - views).max(0.0);
     GroupBytes { content, headers, credit, heartbeats, views, transport, total }
-}
-
-/// What is known of a member.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MemberRow {
-    /// Whether it was a member all the time.
-    pub is_steady: bool,
-    /// Messages that it broadcast.
-    pub broadcast: u64,
-    /// Messages that it delivered.
-    pub delivered: u64,
-    /// Payload that it delivered until its last delivery.
-    pub throughput_mb_per_s: f64,
-    /// The part of the time in which its uplink was busy.
-    pub uplink_utilisation: f64,
-    /// The longest time that it delivered nothing.
-    pub longest_gap_ms: f64,
-    /// When that was over, in milliseconds after the first message.
-    pub longest_gap_until_ms: f64,
-    /// Bytes that it sent in a second after all was over.
-    pub idle_bytes: u64,
-}
-
-impl GroupResult {
-    pub(crate) fn of(run: Run, measured: &GroupMeasured) -> Self {
-        let group = measured.point.scenario.group.clone().unwrap_or_default();
-        let begin = group.warm_up.nanos();
-        let after = |at: u64| at.saturating_sub(begin) as f64;
-        let member = |(host, ledger): (usize, &Ledger)| MemberRow {
-            is_steady: measured.fates.is_steady(host),
-            broadcast: ledger.broadcast,
-            delivered: ledger.delivered,
-            throughput_mb_per_s: ratio(ledger.delivered_bytes as f64, after(ledger.last_at.as_nanos())) * 1e3,
-            uplink_utilisation: ratio(
-                measured.traffic[host].uplink_busy_nanos as f64,
-                measured.measured_nanos as f64,
-            ),
-            longest_gap_ms: ledger.longest_gap_ns as f64 / 1e6,
-            longest_gap_until_ms: after(ledger.longest_gap_at.as_nanos()) / 1e6,
-            idle_bytes: measured.idle_bytes[host],
-        };
-        let hosts = 0..measured.ledgers.len();
-        let to = |from: usize| measured.ledgers.iter().map(|ledger| ledger.bytes_from[from]).collect();
-        let mut latency = Durations::default();
-        let steady = hosts.clone().filter(|host| measured.fates.is_steady(*host));
-        steady.for_each(|host| latency.join(&measured.ledgers[host].latency));
-        Self {
-            run,
-            metrics: group_metrics(measured),
-            members: measured.ledgers.iter().enumerate().map(member).collect(),
-            links: hosts.map(to).collect(),
-            latency: latency.distribution_ms(),
-            took_ms: measured.measured_nanos as f64 / 1e6,
-            label: measured.point.label.clone(),
-            description: measured.point.description.clone(),
-            series: measured.point.series.clone(),
-        }
-    }
-
-    /// Sets the throughput beside that of the scenario's first run.
-    pub(crate) fn relate(&mut self, base: &Self) {
-        let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
-        self.metrics.gain = over(self.metrics.throughput_mb_per_s, base.metrics.throughput_mb_per_s);
-        self.metrics.gain_bound = over(self.metrics.shape_bound_mb_per_s, base.metrics.shape_bound_mb_per_s);
-        self.run.metrics = Metrics::Group(Box::new(self.metrics.clone()));
-    }
 }

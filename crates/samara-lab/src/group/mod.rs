@@ -4,5 +4,6 @@ pub mod app;
 pub(crate) mod check;
 pub(crate) mod gateways;
 pub(crate) mod metrics;
+pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;

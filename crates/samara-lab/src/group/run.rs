@@ -1,18 +1,18 @@
 //! Members of a group that broadcast to each other.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::jgroups::{DaisyConfig, Daisychain};
 use samara_ring::{Config, Federation, FederationConfig, Ring};
-use samara_sim::{GateStats, HostStats, NodeFactory, SimConfig, Simulation, identity_of};
+use samara_sim::{GateStats, HostStats, NodeFactory, Record, identity_of};
 
 use crate::group::app::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
 use crate::network::{self, Hosts};
-use crate::run::{Progress, RunError, RunOptions, schedule_faults, since};
+use crate::run::{Experiment, Net, Progress, RunError, RunOptions, Setup, Step, simulate};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
 
 /// How much of the run is simulated between two looks.
@@ -143,14 +143,14 @@ fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<GroupMeasured, RunError> {
     let scenario = &point.scenario;
     let group = scenario.group.clone().unwrap_or_default();
     let nodes = scenario.network.nodes;
     let begin = Time::from_nanos(group.warm_up.nanos());
-    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
-    let fastest = hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+    let setup = Setup::new(point, options, nodes)?;
+    let fastest = setup.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
     let source = Source {
         pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
         size: group.size.bytes() as usize,
@@ -160,9 +160,9 @@ pub(crate) fn run(
     };
     let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-    let fates = Fates::new(scenario, &hosts, point.seed);
-    let world = World { point, options, group: &group, ledgers, fates, hosts };
-    match scenario.ring.build(&group, &scenario.network) {
+    let fates = Fates::new(scenario, &setup.hosts, point.seed);
+    let world = World { setup, group, ledgers, fates };
+    match scenario.ring.build(&world.group, &scenario.network) {
         Some(config) if scenario.ring.federated => world.federation(config, source, progress),
         Some(config) => world.ring(config, source, progress),
         None => world.daisychain(source, progress),
@@ -171,23 +171,10 @@ pub(crate) fn run(
 
 /// Everything of a run but the protocol.
 struct World<'a> {
-    point: &'a Point,
-    options: RunOptions<'a>,
-    group: &'a Group,
+    setup: Setup<'a>,
+    group: Group,
     ledgers: Vec<SharedLedger>,
     fates: Fates,
-    hosts: Hosts,
-}
-
-/// What was seen while a simulation ran.
-#[derive(Default)]
-struct Watched {
-    suspicions: Vec<Suspicion>,
-    /// What hosts had done when the stream began, when it was over, and when the idle group was watched.
-    looks: [Vec<HostStats>; 4],
-    /// What had passed gateways when the stream began, and when it was over.
-    gateways: [Vec<[GateStats; 2]>; 2],
-    over_at: u64,
 }
 
 impl World<'_> {
@@ -195,9 +182,9 @@ impl World<'_> {
         self,
         mut config: Config,
         source: Source,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
-        config.seeds = (0..self.point.scenario.network.nodes).map(identity_of).collect();
+        config.seeds = (0..self.setup.scenario().network.nodes).map(identity_of).collect();
         let (config, ledgers) = (Arc::new(config), self.ledgers.clone());
         let node = move |host: u32| {
             let ring = match Ring::new(Arc::clone(&config), identity_of(host)) {
@@ -215,10 +202,10 @@ impl World<'_> {
         self,
         config: Config,
         source: Source,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
-        let scenario = &self.point.scenario;
-        let regions = self.hosts.configs.iter().map(|host| host.region);
+        let scenario = self.setup.scenario();
+        let regions = self.setup.hosts.configs.iter().map(|host| host.region);
         let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
         for (host, region) in regions.clone().enumerate() {
             sites.entry(region).or_default().push(identity_of(host as u32));
@@ -227,7 +214,7 @@ impl World<'_> {
             let others = sites.iter().filter(|(other, _)| *other != site);
             let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
             let local = Config { seeds: sites[site].clone(), ..config.clone() };
-            let federated = scenario.ring.federate(*site, others, local, (self.group, &scenario.network));
+            let federated = scenario.ring.federate(*site, others, local, (&self.group, &scenario.network));
             (*site, Arc::new(federated))
         };
         let configs: BTreeMap<u16, Arc<FederationConfig>> = sites.keys().map(of_site).collect();
@@ -246,7 +233,11 @@ impl World<'_> {
         self.run(Arc::new(node), progress)
     }
 
-    fn daisychain(self, source: Source, progress: impl FnMut(Progress)) -> Result<GroupMeasured, RunError> {
+    fn daisychain(
+        self,
+        source: Source,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<GroupMeasured, RunError> {
         let (fates, ledgers) = (self.fates.clone(), self.ledgers.clone());
         let node = move |host: u32| {
             let ledger = Arc::clone(&ledgers[host as usize]);
@@ -265,54 +256,28 @@ impl World<'_> {
     fn run<M: Member + 'static>(
         self,
         factory: NodeFactory<M>,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
-        let (scenario, seed) = (&self.point.scenario, self.point.seed);
-        let config = SimConfig {
-            seed,
-            threads: self.options.threads,
-            network: network::network(scenario, &self.hosts, seed),
-            transport: network::transport(scenario),
-            nic: network::nic(scenario),
-            downlink_queue: network::downlink_queue(scenario),
-        };
-        let mut sim = Simulation::new(config, self.hosts.configs.clone(), factory)
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
-        schedule_faults(&mut sim, scenario, seed, &self.hosts);
-        self.schedule(&mut sim);
-        let watched = self.watch(&mut sim, progress)?;
-        let nodes = scenario.network.nodes;
-        let [before, over, drained, idle] = &watched.looks;
-        let sent = |(idle, drained): (&HostStats, &HostStats)| idle.since(drained).sent.bytes;
-        Ok(GroupMeasured {
-            point: self.point.clone(),
-            ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
-            counts: (0..nodes).map(|host| sim.node(host).counts()).collect(),
-            traffic: over.iter().zip(before).map(|(over, before)| since(over, Some(before))).collect(),
-            gateways: watched.gateways[1]
-                .iter()
-                .zip(&watched.gateways[0])
-                .map(|(over, before)| [over[0].since(&before[0]), over[1].since(&before[1])])
-                .collect(),
-            measured_nanos: watched.over_at - self.group.warm_up.nanos(),
-            idle_bytes: idle.iter().zip(drained).map(sent).collect(),
-            suspicions: watched.suspicions,
-            digest: sim.digest(),
-            steps: sim.steps(),
-            fates: self.fates,
-            hosts: self.hosts,
-        })
+        let mut net = self.setup.network(factory)?;
+        self.setup.schedule_faults(&mut net);
+        self.schedule(&mut net);
+        let stop = self.setup.options.stop;
+        match simulate(Run::new(self), &mut net, stop, |_, done| progress(done))? {
+            Some(measured) => Ok(measured),
+            None => unreachable!("one process has all measurements"),
+        }
     }
 
     /// Senders begin, and leavers leave.
-    fn schedule<M: Member>(&self, sim: &mut Simulation<M>) {
-        let (scenario, begin) = (&self.point.scenario, Time::from_nanos(self.group.warm_up.nanos()));
+    fn schedule<M: Member>(&self, net: &mut Net<'_, M>) {
+        let (scenario, sim) = (self.setup.scenario(), &mut net.sim);
+        let begin = Time::from_nanos(self.group.warm_up.nanos());
         for host in 0..self.group.senders(scenario.network.nodes) {
             sim.command(begin, host, Act::Begin);
         }
         let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
         for (index, fault) in leaves {
-            for host in network::hit(scenario, index, self.point.seed) {
+            for host in network::hit(scenario, index, self.setup.point.seed) {
                 sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
                 if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
                     // The process that has left ends before another one starts.
@@ -321,66 +286,6 @@ impl World<'_> {
                 }
             }
         }
-    }
-
-    /// Simulates until everything has arrived that is to arrive, or nothing arrives any more.
-    fn watch<M: Member>(
-        &self,
-        sim: &mut Simulation<M>,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<Watched, RunError> {
-        let begin = self.group.warm_up.nanos();
-        let mut watched = Watched::default();
-        self.until(sim, begin, &mut watched)?;
-        watched.looks[0] = look(sim, self.point.scenario.network.nodes);
-        watched.gateways[0] = gateways(sim);
-        let least = match self.fates.last_at {
-            0 => begin,
-            last => last.max(begin) + AFTERMATH_NANOS,
-        };
-        let mut now = begin;
-        loop {
-            now += SLICE_NANOS;
-            self.until(sim, now, &mut watched)?;
-            progress(self.how_far(self.share_done(now), sim));
-            let last = self.last_delivery();
-            let is_given_up = now > last.max(least) + self.group.patience.nanos();
-            if is_given_up || now >= least && self.is_complete() {
-                break;
-            }
-        }
-        watched.over_at = now;
-        watched.looks[1] = look(sim, self.point.scenario.network.nodes);
-        watched.gateways[1] = gateways(sim);
-        self.until(sim, now + DRAIN_NANOS, &mut watched)?;
-        watched.looks[2] = look(sim, self.point.scenario.network.nodes);
-        self.until(sim, now + DRAIN_NANOS + IDLE_NANOS, &mut watched)?;
-        watched.looks[3] = look(sim, self.point.scenario.network.nodes);
-        progress(self.how_far(1.0, sim));
-        Ok(watched)
-    }
-
-    fn until<M: Member>(
-        &self,
-        sim: &mut Simulation<M>,
-        until: u64,
-        watched: &mut Watched,
-    ) -> Result<(), RunError> {
-        let mut now = sim.now().as_nanos();
-        while now < until {
-            if self.options.stop.load(Ordering::Relaxed) {
-                return Err(RunError::Interrupted);
-            }
-            now = (now + SLICE_NANOS).min(until);
-            sim.run_until(Time::from_nanos(now), |record| {
-                if let Told::Suspected { host } = record.event {
-                    let (at, by) = (record.at.as_nanos(), record.host);
-                    let is_false = self.fates.is_well(host, at) && self.fates.is_well(by, at);
-                    watched.suspicions.push(Suspicion { at, by, host, is_false });
-                }
-            });
-        }
-        Ok(())
     }
 
     fn steady(&self) -> impl Iterator<Item = usize> {
@@ -410,22 +315,6 @@ impl World<'_> {
         })
     }
 
-    fn how_far<M: Member>(&self, share: f64, sim: &Simulation<M>) -> Progress {
-        let (steady, senders) = (self.steady().count() as u64, self.group.senders(self.ledgers.len() as u32));
-        let delivered = self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum();
-        Progress {
-            share,
-            virtual_nanos: Some(sim.now().as_nanos()),
-            deliveries: Some(delivered),
-            deliveries_expected: self
-                .group
-                .count()
-                .map(|count| u64::from(count) * u64::from(senders) * steady),
-            copies: None,
-            steps: Some(sim.steps()),
-        }
-    }
-
     /// About how much of the run is done.
     fn share_done(&self, now: u64) -> f64 {
         if let Some(end) = self.group.end_nanos() {
@@ -438,12 +327,151 @@ impl World<'_> {
     }
 }
 
-fn look<N: Engine>(sim: &Simulation<N>, hosts: u32) -> Vec<HostStats> {
-    (0..hosts).map(|host| *sim.stats(host)).collect()
+/// What a run is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first message.
+    WarmUp,
+    /// The last delivery.
+    Stream,
+    /// Everything that is still on the way.
+    Drain,
+    /// The end of the time in which the idle group is watched.
+    Idle,
 }
 
-fn gateways<N: Engine>(sim: &Simulation<N>) -> Vec<[GateStats; 2]> {
-    (0..).map_while(|region| sim.gateway_stats(region)).collect()
+/// A group that is simulated.
+struct Run<'a, M> {
+    world: World<'a>,
+    phase: Phase,
+    /// When the run leaves `Drain` or `Idle`.
+    until: u64,
+    suspicions: Vec<Suspicion>,
+    /// What hosts had done when the stream began, when it was over, and when the idle group was watched.
+    looks: [Vec<HostStats>; 3],
+    /// What had passed gateways when the stream began, and when it was over.
+    gateways: [Vec<[GateStats; 2]>; 2],
+    over_at: u64,
+    members: PhantomData<fn() -> M>,
+}
+
+impl<'a, M: Member> Run<'a, M> {
+    fn new(world: World<'a>) -> Self {
+        Self {
+            world,
+            phase: Phase::WarmUp,
+            until: 0,
+            suspicions: Vec::new(),
+            looks: Default::default(),
+            gateways: Default::default(),
+            over_at: 0,
+            members: PhantomData,
+        }
+    }
+
+    fn begin_at(&self) -> u64 {
+        self.world.group.warm_up.nanos()
+    }
+
+    /// Whether everything has arrived that is to arrive, or nothing arrives any more.
+    fn is_over(&self, now: u64) -> bool {
+        let least = match self.world.fates.last_at {
+            0 => self.begin_at(),
+            last => last.max(self.begin_at()) + AFTERMATH_NANOS,
+        };
+        let patience = self.world.group.patience.nanos();
+        let is_given_up = now > self.world.last_delivery().max(least) + patience;
+        is_given_up || now >= least && self.world.is_complete()
+    }
+}
+
+impl<M: Member + 'static> Experiment for Run<'_, M> {
+    type App = M;
+    type Measured = GroupMeasured;
+
+    fn step(&mut self, net: &mut Net<'_, M>) -> Result<Step, RunError> {
+        let now = net.now();
+        match self.phase {
+            Phase::WarmUp if now < self.begin_at() => {
+                return Ok(Step::Until((now + SLICE_NANOS).min(self.begin_at())));
+            }
+            Phase::WarmUp => {
+                self.looks[0] = net.stats();
+                self.gateways[0] = gateways(net);
+                self.phase = Phase::Stream;
+            }
+            Phase::Stream if self.is_over(now) => {
+                self.over_at = now;
+                self.looks[1] = net.traffic_since(&self.looks[0])?;
+                self.gateways[1] = gateways(net);
+                (self.phase, self.until) = (Phase::Drain, now + DRAIN_NANOS);
+            }
+            Phase::Stream => {}
+            Phase::Drain if now >= self.until => {
+                self.looks[2] = net.stats();
+                (self.phase, self.until) = (Phase::Idle, now + IDLE_NANOS);
+            }
+            Phase::Idle if now >= self.until => return Ok(Step::Over(now)),
+            Phase::Drain | Phase::Idle => {}
+        }
+        Ok(Step::Until(now + SLICE_NANOS))
+    }
+
+    fn observe(&mut self, record: Record<Told>) {
+        if let Told::Suspected { host } = record.event {
+            let (at, by) = (record.at.as_nanos(), record.host);
+            let fates = &self.world.fates;
+            let is_false = fates.is_well(host, at) && fates.is_well(by, at);
+            self.suspicions.push(Suspicion { at, by, host, is_false });
+        }
+    }
+
+    fn progress(&self, net: &Net<'_, M>) -> Progress {
+        let world = &self.world;
+        let (steady, senders) =
+            (world.steady().count() as u64, world.group.senders(world.ledgers.len() as u32));
+        let expected = world.group.count().map(|count| u64::from(count) * u64::from(senders) * steady);
+        Progress {
+            share: world.share_done(net.now()),
+            virtual_nanos: Some(net.now()),
+            deliveries: Some(world.steady().map(|host| lock(&world.ledgers[host]).delivered).sum()),
+            deliveries_expected: expected,
+            copies: None,
+            steps: Some(net.sim.steps()),
+        }
+    }
+
+    fn measured(self, net: &mut Net<'_, M>) -> Result<Option<GroupMeasured>, RunError> {
+        let (digest, steps) = net.digest_and_steps()?;
+        let idle = net.traffic_since(&self.looks[2])?;
+        let [before, over] = &self.gateways;
+        let World { setup, ledgers, fates, group } = self.world;
+        Ok(Some(GroupMeasured {
+            point: setup.point.clone(),
+            ledgers: ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
+            counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
+            gateways: over
+                .iter()
+                .zip(before)
+                .map(|(over, before)| [over[0].since(&before[0]), over[1].since(&before[1])])
+                .collect(),
+            traffic: {
+                let [_, traffic, _] = self.looks;
+                traffic
+            },
+            measured_nanos: self.over_at - group.warm_up.nanos(),
+            idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
+            suspicions: self.suspicions,
+            digest,
+            steps,
+            fates,
+            hosts: setup.hosts,
+        }))
+    }
+}
+
+fn gateways<N: Engine>(net: &Net<'_, N>) -> Vec<[GateStats; 2]> {
+    (0..).map_while(|region| net.sim.gateway_stats(region)).collect()
 }
 
 fn lock(ledger: &SharedLedger) -> std::sync::MutexGuard<'_, Ledger> {

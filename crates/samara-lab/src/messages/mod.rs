@@ -5,5 +5,6 @@ pub mod baselines;
 pub mod file;
 pub mod measure;
 pub(crate) mod metrics;
+pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;

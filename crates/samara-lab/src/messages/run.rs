@@ -1,21 +1,20 @@
 //! A stream of messages, each published by a node drawn at random.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use samara_baselines::{
     Baseline, ConfigError, FloodSub, Plumtree, PlumtreeConfig, PubSubConfig, RandomSub, Topic,
 };
-use samara_engine::outbox::Lane;
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::GossipSub;
 use samara_gossipsub::config::{Authenticity, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{HostStats, LATENCY_FLOOR, SimConfig, Simulation, identity_of};
+use samara_sim::{HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
 use crate::data::Inputs;
 use crate::messages::app::{Counts, GossipMember, Member, Publish, Stream, Told};
@@ -23,7 +22,7 @@ use crate::messages::baselines::{BaselineMember, BaselineStream};
 use crate::messages::measure::MessageCollector;
 use crate::network::{self, Hosts};
 use crate::run::{
-    Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, schedule_faults, schedule_links, since,
+    Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate,
 };
 use crate::scenario::{Arrivals, Messages, Point, ProtocolKind, Scenario};
 use crate::topology::{self, Graph};
@@ -122,15 +121,13 @@ impl Plan {
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
-    let messages = scenario.messages.clone().unwrap_or_default();
-    let nodes = scenario.network.nodes;
     let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let hosts = network::hosts(scenario, options.inputs, nodes, point.seed).map_err(RunError::Scenario)?;
-    let world = World { point, options, graph: &graph, plan: &plan, messages: &messages, hosts };
+    let setup = Setup::new(point, options, scenario.network.nodes)?;
+    let world = World { setup, graph, plan, messages: scenario.messages.clone().unwrap_or_default() };
     match scenario.protocol.kind {
         ProtocolKind::Gossipsub => gossipsub(world, progress),
         ProtocolKind::Floodsub => {
@@ -139,7 +136,7 @@ pub(crate) fn run(
         }
         ProtocolKind::Randomsub => {
             let config = Arc::new(PubSubConfig::default());
-            let size = nodes as usize;
+            let size = scenario.network.nodes as usize;
             baseline(world, progress, move |host, _| {
                 RandomSub::new(Arc::clone(&config), identity_of(host), size)
             })
@@ -160,11 +157,11 @@ pub(crate) fn run(
     }
 }
 
-fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
-    let World { messages, plan, point, .. } = &world;
-    let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, point.seed));
-    let mut config = world.scenario().gossipsub.build(None);
-    if world.hosts.validation.iter().any(|time| !time.is_zero()) {
+fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
+    let World { messages, plan, setup, .. } = &world;
+    let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, setup.point.seed));
+    let mut config = setup.scenario().gossipsub.build(None);
+    if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
     }
     if messages.signed {
@@ -174,10 +171,10 @@ fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<Message
         config.message_id = MessageIdFn::FromSeqno;
     }
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
-    // The bounds are those of the smallest.
+    // The bounds are those of the smallest message.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
     let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Default::default() });
-    let (config, validation) = (Arc::new(config), world.hosts.validation.clone());
+    let (config, validation) = (Arc::new(config), setup.hosts.validation.clone());
     let node = move |host: u32| {
         let outbox = Outbox::new(config.outbox_config());
         let gossip = match GossipSub::new(Arc::clone(&config), identity_of(host)) {
@@ -189,15 +186,15 @@ fn gossipsub(world: World<'_>, progress: impl FnMut(Progress)) -> Result<Message
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
 }
 
-/// A baseline, on default parameters. Bounds take the payload as the whole frame.
+/// A baseline with default parameters. Bounds take the payload as the whole frame.
 fn baseline<B: Baseline + 'static>(
     world: World<'_>,
-    progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
 ) -> Result<MessagesMeasured, RunError> {
-    let World { plan, point, .. } = &world;
+    let World { plan, setup, .. } = &world;
     let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
-    let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, point.seed));
+    let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
     let sending = samara_baselines::Common::default();
     let node = move |host: u32| match engine(host, stream.topic.clone()) {
         Ok(engine) => {
@@ -210,141 +207,138 @@ fn baseline<B: Baseline + 'static>(
 
 /// Everything of a run but the protocol.
 struct World<'a> {
-    point: &'a Point,
-    options: RunOptions<'a>,
-    graph: &'a Graph,
-    plan: &'a Plan,
-    messages: &'a Messages,
-    hosts: Hosts,
+    setup: Setup<'a>,
+    graph: Graph,
+    plan: Plan,
+    messages: Messages,
 }
 
-type Factory<M> = Arc<dyn Fn(u32) -> (M, Outbox<<M as samara_engine::Engine>::Frame>) + Send + Sync>;
-
 impl World<'_> {
-    fn scenario(&self) -> &Scenario {
-        &self.point.scenario
-    }
-
     fn run<M: Member + 'static>(
         self,
-        factory: Factory<M>,
+        factory: NodeFactory<M>,
         frame_bytes: u32,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<MessagesMeasured, RunError> {
-        let (scenario, nodes) = (self.scenario(), self.scenario().network.nodes);
-        let transport = network::transport(scenario);
-        let latency = Duration::from_nanos(network::least_latency_nanos(&self.hosts));
-        let lower_bound_ms = message_bounds_ms(
-            self.graph,
-            &self.hosts,
-            transport.wire_bytes(frame_bytes),
-            latency.max(LATENCY_FLOOR),
-        );
-        let mut sim = self.simulation(factory)?;
-        let mut rng = NodeRng::new(self.point.seed, 2, Purpose::Topology);
-        schedule_links(&mut sim, scenario, &mut rng, self.graph.edges.iter().copied());
-        schedule_faults(&mut sim, scenario, self.point.seed, &self.hosts);
+        let (setup, stop) = (&self.setup, self.setup.options.stop);
+        let mut net = setup.network(factory)?;
+        setup.set_protocol(&mut net);
+        setup.schedule_links(&mut net, &mut setup.links_rng(), self.graph.edges.iter().copied());
+        setup.schedule_faults(&mut net);
         for ((publisher, at), number) in self.plan.publishers.iter().zip(&self.plan.times).zip(0..) {
-            sim.command(Time::from_nanos(*at), *publisher, Publish(number));
+            net.sim.command(Time::from_nanos(*at), *publisher, Publish(number));
         }
-        let watched = self.watch(&mut sim, progress)?;
-        let lanes = sim.outbox(0).lanes();
-        let withdrawn = |host| (0..lanes).map(move |lane| (host, Lane(lane as u8)));
-        Ok(MessagesMeasured {
-            point: self.point.clone(),
-            counts: (0..nodes).map(|host| sim.node(host).counts()).collect(),
-            traffic: (0..nodes)
-                .map(|host| since(sim.stats(host), watched.before.get(host as usize)))
-                .collect(),
-            measured_nanos: sim.now().as_nanos() - self.messages.warm_up.nanos().min(sim.now().as_nanos()),
-            lower_bound_ms,
-            withdrawn: (0..nodes)
-                .flat_map(withdrawn)
-                .map(|(host, lane)| sim.outbox(host).counters(lane).withdrawn.copies)
-                .sum(),
-            degrees: self.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
-            mesh_size: watched.mesh_size,
-            digest: sim.digest(),
-            steps: sim.steps(),
-            collector: watched.collector,
-            lost: watched.lost,
-            sizes: self.plan.sizes.clone(),
-            hosts: self.hosts,
-        })
+        let run = Run::new(self, frame_bytes);
+        match simulate(run, &mut net, stop, |_, done| progress(done))? {
+            Some(measured) => Ok(measured),
+            None => unreachable!("one process has all measurements"),
+        }
     }
+}
 
-    fn simulation<M: Member + 'static>(&self, factory: Factory<M>) -> Result<Simulation<M>, RunError> {
-        let scenario = self.scenario();
-        let config = SimConfig {
-            seed: self.point.seed,
-            threads: self.options.threads,
-            network: network::network(scenario, &self.hosts, self.point.seed),
-            transport: network::transport(scenario),
-            nic: network::nic(scenario),
-            downlink_queue: network::downlink_queue(scenario),
-        };
-        let mut sim = Simulation::new(config, self.hosts.configs.clone(), factory)
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
-        let protocol: Arc<str> = scenario.gossipsub.version.protocol().into();
-        sim.set_protocol(move |_, _| Arc::clone(&protocol));
-        Ok(sim)
-    }
+/// A stream of messages that is simulated.
+struct Run<'a, M> {
+    world: World<'a>,
+    lower_bound_ms: Vec<f64>,
+    collector: MessageCollector,
+    lost: BTreeMap<(u32, u32), u64>,
+    /// What hosts had done before the first publication.
+    before: Vec<HostStats>,
+    mesh_size: f64,
+    members: PhantomData<fn() -> M>,
+}
 
-    /// Simulates until everything has arrived, or the time is over.
-    fn watch<M: Member>(
-        &self,
-        sim: &mut Simulation<M>,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<Watched, RunError> {
-        let nodes = self.scenario().network.nodes;
-        let mut watched = Watched {
-            collector: MessageCollector::new(&self.plan.publishers, nodes),
+impl<'a, M> Run<'a, M> {
+    fn new(world: World<'a>, frame_bytes: u32) -> Self {
+        let World { setup, graph, plan, .. } = &world;
+        let latency = Duration::from_nanos(network::least_latency_nanos(&setup.hosts));
+        let wire_bytes = network::transport(setup.scenario()).wire_bytes(frame_bytes);
+        let mut collector = MessageCollector::new(&plan.publishers, graph.nodes);
+        for (at, number) in plan.times.iter().zip(0..) {
+            collector.published(number, *at);
+        }
+        Self {
+            lower_bound_ms: message_bounds_ms(graph, &setup.hosts, wire_bytes, latency.max(LATENCY_FLOOR)),
+            collector,
             lost: BTreeMap::new(),
             before: Vec::new(),
             mesh_size: 0.0,
-        };
-        let first = self.messages.warm_up.nanos();
-        let last = self.plan.times.last().copied().unwrap_or(first);
-        let end = last + self.messages.cool_down.nanos();
-        for (at, number) in self.plan.times.iter().zip(0..) {
-            watched.collector.published(number, *at);
+            members: PhantomData,
+            world,
         }
-        let expected = self.plan.publishers.len() as u64 * u64::from(nodes - 1);
-        let how_far = |share, sim: &Simulation<M>, collector: &MessageCollector| Progress {
-            share,
-            virtual_nanos: Some(sim.now().as_nanos()),
-            deliveries: Some(expected - collector.missing()),
+    }
+
+    fn first_at(&self) -> u64 {
+        self.world.messages.warm_up.nanos()
+    }
+
+    fn last_at(&self) -> u64 {
+        self.world.plan.times.last().copied().unwrap_or(self.first_at())
+    }
+
+    fn end_at(&self) -> u64 {
+        self.last_at() + self.world.messages.cool_down.nanos()
+    }
+}
+
+impl<M: Member + 'static> Experiment for Run<'_, M> {
+    type App = M;
+    type Measured = MessagesMeasured;
+
+    fn step(&mut self, net: &mut Net<'_, M>) -> Result<Step, RunError> {
+        let (now, first, end) = (net.now(), self.first_at(), self.end_at());
+        let quiet = now > self.collector.latest().max(self.last_at()) + QUIET_NANOS;
+        if now >= end || quiet && self.collector.missing() == 0 {
+            return Ok(Step::Over(end));
+        }
+        if now == first {
+            self.before = net.stats();
+            let meshes: usize = net.hosts().map(|host| net.sim.node(host).counts().mesh).sum();
+            self.mesh_size = meshes as f64 / f64::from(self.world.graph.nodes);
+        }
+        Ok(Step::Until((now + SLICE_NANOS).min(if now < first { first } else { end })))
+    }
+
+    fn observe(&mut self, record: Record<Told>) {
+        match record.event {
+            Told::Delivered { message, from } => {
+                self.collector.delivered(message, record.host, from, record.at.as_nanos());
+            }
+            Told::Lost { to } => *self.lost.entry((record.host, to)).or_default() += 1,
+        }
+    }
+
+    fn progress(&self, net: &Net<'_, M>) -> Progress {
+        let expected = self.world.plan.publishers.len() as u64 * u64::from(self.world.graph.nodes - 1);
+        Progress {
+            share: net.now() as f64 / self.end_at() as f64,
+            virtual_nanos: Some(net.now()),
+            deliveries: Some(expected - self.collector.missing()),
             deliveries_expected: Some(expected),
             copies: None,
-            steps: Some(sim.steps()),
-        };
-        let mut now = 0;
-        while now < end {
-            if self.options.stop.load(Ordering::Relaxed) {
-                return Err(RunError::Interrupted);
-            }
-            if now == first {
-                watched.before = (0..nodes).map(|host| *sim.stats(host)).collect();
-                let meshes: usize = (0..nodes).map(|host| sim.node(host).counts().mesh).sum();
-                watched.mesh_size = meshes as f64 / f64::from(nodes);
-            }
-            let next = if now < first { first } else { end };
-            now = (now + SLICE_NANOS).min(next);
-            let Watched { collector, lost, .. } = &mut watched;
-            sim.run_until(Time::from_nanos(now), |record| match record.event {
-                Told::Delivered { message, from } => {
-                    collector.delivered(message, record.host, from, record.at.as_nanos());
-                }
-                Told::Lost { to } => *lost.entry((record.host, to)).or_default() += 1,
-            });
-            progress(how_far(now as f64 / end as f64, sim, &watched.collector));
-            let quiet = now > watched.collector.latest().max(last) + QUIET_NANOS;
-            if quiet && watched.collector.missing() == 0 {
-                break;
-            }
+            steps: Some(net.sim.steps()),
         }
-        progress(how_far(1.0, sim, &watched.collector));
-        Ok(watched)
+    }
+
+    fn measured(self, net: &mut Net<'_, M>) -> Result<Option<MessagesMeasured>, RunError> {
+        let (digest, steps) = net.digest_and_steps()?;
+        let World { setup, graph, plan, messages } = self.world;
+        Ok(Some(MessagesMeasured {
+            point: setup.point.clone(),
+            counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
+            traffic: net.traffic_since(&self.before)?,
+            measured_nanos: net.now() - messages.warm_up.nanos().min(net.now()),
+            lower_bound_ms: self.lower_bound_ms,
+            withdrawn: net.withdrawn()?,
+            degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+            mesh_size: self.mesh_size,
+            digest,
+            steps,
+            collector: self.collector,
+            lost: self.lost,
+            sizes: plan.sizes,
+            hosts: setup.hosts,
+        }))
     }
 }
 
@@ -362,15 +356,6 @@ pub fn message_bounds_ms(graph: &Graph, hosts: &Hosts, wire_bytes: u64, latency:
         + bits / fastest(|host| host.downlink_bps) * 1e3;
     let neighbours = graph.neighbours();
     (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
-}
-
-/// What was seen while a simulation ran.
-struct Watched {
-    collector: MessageCollector,
-    lost: BTreeMap<(u32, u32), u64>,
-    /// What hosts had done before the first publication.
-    before: Vec<HostStats>,
-    mesh_size: f64,
 }
 
 #[cfg(test)]

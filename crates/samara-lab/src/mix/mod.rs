@@ -6,5 +6,6 @@ pub mod handover;
 pub mod measure;
 pub(crate) mod measured;
 pub(crate) mod metrics;
+pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;

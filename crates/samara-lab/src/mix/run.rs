@@ -1,20 +1,17 @@
 //! Teams that mix batches.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use samara_engine::Time;
 use samara_mix::{Config, Ignored};
-use samara_sim::{HostStats, SimConfig, Simulation};
+use samara_sim::{HostStats, Record};
 
-use crate::mix::app::{Act, Costs, Host, Shared};
+use crate::mix::app::{Act, Costs, Host, Shared, Told};
 use crate::mix::measure::Collector;
 use crate::network::{self, Hosts};
-use crate::run::{Progress, RunError, RunOptions, schedule_faults, since};
+use crate::run::{Experiment, Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate};
 use crate::scenario::{FaultKind, Point, Relay, Scenario};
 
-/// How much of the run is simulated between two looks.
-const SLICE_NANOS: u64 = 50_000_000;
 /// How long a run goes on when all rounds are over, so that the last words arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
 
@@ -78,134 +75,148 @@ pub struct Harm {
     pub until: u64,
 }
 
-/// Runs a point.
+/// Runs a point. `watch` sees all that hosts have told so far after each step.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
-    rounds: impl FnMut(&Collector),
+    progress: &mut dyn FnMut(Progress),
+    watch: &mut dyn FnMut(&Collector),
 ) -> Result<RelayMeasured, RunError> {
-    let (scenario, seed) = (&point.scenario, point.seed);
-    let relay = scenario.relay.clone().unwrap_or_default();
-    let nodes = scenario.network.nodes;
-    let config = relay.build(&scenario.network);
+    let relay = point.scenario.relay.clone().unwrap_or_default();
+    let nodes = point.scenario.network.nodes;
+    let config = relay.build(&point.scenario.network);
     let costs = Costs::of(&relay);
-    let hosts = network::hosts(scenario, options.inputs, nodes + 1, seed).map_err(RunError::Scenario)?;
-    let sim_config = SimConfig {
-        seed,
-        threads: options.threads,
-        network: network::network(scenario, &hosts, seed),
-        transport: network::transport(scenario),
-        nic: network::nic(scenario),
-        downlink_queue: network::downlink_queue(scenario),
-    };
-    let shared = Arc::new(Shared::new(config.clone(), costs, seed));
-    let factory = {
-        let shared = Arc::clone(&shared);
-        Arc::new(move |host| Host::new(host, &shared))
-    };
-    let mut sim = Simulation::new(sim_config, hosts.configs.clone(), factory)
-        .map_err(|error| RunError::Scenario(error.to_string()))?;
-    schedule_faults(&mut sim, scenario, seed, &hosts);
-    let mut watched = Watched::default();
-    watch(&mut sim, &relay, nodes, &shared, options, (&mut watched, progress, rounds))?;
-    let metrics = || (0..=nodes).map(|host| sim.node(host).metrics());
-    let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
-    Ok(RelayMeasured {
-        traffic: watched.traffic,
-        begun: watched.begun,
-        over: watched.over,
-        harm: harm(scenario, seed, &config),
-        processors: Vec::new(),
-        ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
-        resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
-        refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
-        held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
-        digest: sim.digest(),
-        steps: sim.steps(),
-        told: watched.told,
-        point: point.clone(),
+    let setup = Setup::new(point, options, nodes + 1)?;
+    let shared = Arc::new(Shared::new(config.clone(), costs, point.seed));
+    let factory = Arc::clone(&shared);
+    let mut net = setup.network(Arc::new(move |host| Host::new(host, &factory)))?;
+    setup.schedule_faults(&mut net);
+    let run = Run {
+        setup,
+        relay,
         config,
         costs,
-        hosts,
-    })
+        shared,
+        told: Collector::default(),
+        before: None,
+        begun: 0,
+        last: ((0, 0), 0),
+        drained: None,
+    };
+    match simulate(run, &mut net, options.stop, |run, done| {
+        watch(&run.told);
+        progress(done);
+    })? {
+        Some(measured) => Ok(measured),
+        None => unreachable!("one process has all measurements"),
+    }
 }
 
-/// What was seen while a simulation ran.
-#[derive(Default)]
-struct Watched {
+/// Teams that are simulated.
+struct Run<'a> {
+    setup: Setup<'a>,
+    relay: Relay,
+    config: Config,
+    costs: Costs,
+    shared: Arc<Shared>,
     told: Collector,
-    traffic: Vec<HostStats>,
+    /// What hosts had done when batches began to be handed in.
+    before: Option<Vec<HostStats>>,
     begun: u64,
-    over: u64,
+    /// Rounds that are ready and that are over, and since when no more of either are.
+    last: ((usize, usize), u64),
+    /// When the last words have arrived, and the traffic up to the end of the last round.
+    drained: Option<(u64, Vec<HostStats>)>,
 }
 
-/// Simulates until all rounds are over, or none has come any further for longer than all time-outs together.
-fn watch(
-    sim: &mut Simulation<Host>,
-    relay: &Relay,
-    nodes: u32,
-    shared: &Shared,
-    options: RunOptions<'_>,
-    (watched, mut progress, mut see): (&mut Watched, impl FnMut(Progress), impl FnMut(&Collector)),
-) -> Result<(), RunError> {
-    let patience = [
-        relay.precomputation_timeout,
-        relay.realtime_timeout,
-        relay.queue_timeout,
-        relay.reconnect_limit,
-        relay.reconnect_limit,
-    ];
-    let patience: u64 = patience.iter().map(|span| span.nanos()).sum();
-    let (rounds, stock) = (relay.rounds as usize, relay.stock() as usize);
-    let look =
-        |sim: &Simulation<Host>| -> Vec<HostStats> { (0..nodes).map(|host| *sim.stats(host)).collect() };
-    let mut before: Option<Vec<HostStats>> = None;
-    let (mut now, mut last, mut last_at) = (0, (0, 0), 0);
-    while watched.told.ended() < rounds && now <= last_at + patience {
-        if before.is_none() && watched.told.ready() >= stock {
-            before = Some(look(sim));
-            watched.begun = now;
-            shared.begin();
-            (0..nodes).for_each(|host| sim.command(Time::from_nanos(now), host, Act::Begin));
+impl Run<'_> {
+    fn nodes(&self) -> u32 {
+        self.setup.scenario().network.nodes
+    }
+
+    /// All time-outs together: a run in which no round comes any further for longer is given up.
+    fn patience(&self) -> u64 {
+        let Relay { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
+            &self.relay;
+        let spans =
+            [precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, reconnect_limit];
+        spans.iter().map(|span| span.nanos()).sum()
+    }
+
+    fn is_going_on(&self, now: u64) -> bool {
+        self.told.ended() < self.relay.rounds as usize && now <= self.last.1 + self.patience()
+    }
+}
+
+impl Experiment for Run<'_> {
+    type App = Host;
+    type Measured = RelayMeasured;
+
+    fn step(&mut self, net: &mut Net<'_, Host>) -> Result<Step, RunError> {
+        let now = net.now();
+        if let Some((until, _)) = &self.drained {
+            return Ok(Step::Over(*until));
         }
-        now += SLICE_NANOS;
-        step(sim, now, options, watched)?;
-        let reached = (watched.told.ready(), watched.told.ended());
-        if reached != last {
-            (last, last_at) = (reached, now);
+        let reached = (self.told.ready(), self.told.ended());
+        if reached != self.last.0 {
+            self.last = (reached, now);
         }
-        see(&watched.told);
-        progress(Progress {
-            share: (reached.0 + reached.1) as f64 / (2 * rounds) as f64,
-            virtual_nanos: Some(now),
-            deliveries: Some(reached.1 as u64),
-            deliveries_expected: Some(rounds as u64),
+        if !self.is_going_on(now) {
+            let mut traffic = net.traffic_since(self.before.as_deref().unwrap_or_default())?;
+            traffic.truncate(self.nodes() as usize);
+            self.drained = Some((now + DRAIN_NANOS, traffic));
+            return Ok(Step::Until(now + DRAIN_NANOS));
+        }
+        if self.before.is_none() && self.told.ready() >= self.relay.stock() as usize {
+            self.before = Some(net.stats());
+            self.begun = now;
+            self.shared.begin();
+            (0..self.nodes()).for_each(|host| net.sim.command(Time::from_nanos(now), host, Act::Begin));
+        }
+        Ok(Step::Until(now + SLICE_NANOS))
+    }
+
+    fn observe(&mut self, record: Record<Told>) {
+        self.told.take(record);
+    }
+
+    fn progress(&self, net: &Net<'_, Host>) -> Progress {
+        let (ready, ended, rounds) = (self.told.ready(), self.told.ended(), self.relay.rounds);
+        Progress {
+            share: (ready + ended) as f64 / (2 * rounds) as f64,
+            virtual_nanos: Some(net.now()),
+            deliveries: Some(ended as u64),
+            deliveries_expected: Some(rounds.into()),
             copies: None,
-            steps: Some(sim.steps()),
-        });
+            steps: Some(net.sim.steps()),
+        }
     }
-    let ends = watched.told.rounds.values().filter_map(|row| row.ended);
-    watched.over = ends.max().unwrap_or(now);
-    let before = before.unwrap_or_default();
-    let after = look(sim);
-    watched.traffic = after.iter().enumerate().map(|(host, after)| since(after, before.get(host))).collect();
-    step(sim, now + DRAIN_NANOS, options, watched)?;
-    see(&watched.told);
-    Ok(())
-}
 
-fn step(
-    sim: &mut Simulation<Host>,
-    until: u64,
-    options: RunOptions<'_>,
-    watched: &mut Watched,
-) -> Result<(), RunError> {
-    if options.stop.load(Ordering::Relaxed) {
-        return Err(RunError::Interrupted);
+    fn measured(self, net: &mut Net<'_, Host>) -> Result<Option<RelayMeasured>, RunError> {
+        let (digest, steps) = net.digest_and_steps()?;
+        let metrics = || net.hosts().map(|host| net.sim.node(host).metrics());
+        let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
+        let (until, traffic) = self.drained.unwrap_or_default();
+        let ends = self.told.rounds.values().filter_map(|row| row.ended);
+        Ok(Some(RelayMeasured {
+            traffic,
+            begun: self.begun,
+            over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),
+            harm: harm(self.setup.scenario(), self.setup.point.seed, &self.config),
+            processors: Vec::new(),
+            ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
+            resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
+            refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
+            held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
+            digest,
+            steps,
+            told: self.told,
+            point: self.setup.point.clone(),
+            config: self.config,
+            costs: self.costs,
+            hosts: self.setup.hosts,
+        }))
     }
-    sim.run_until(Time::from_nanos(until), |record| watched.told.take(record));
-    Ok(())
 }
 
 /// What each fault does to whom.

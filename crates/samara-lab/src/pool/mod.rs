@@ -5,5 +5,6 @@ pub(crate) mod cat;
 pub(crate) mod check;
 pub mod measure;
 pub(crate) mod metrics;
+pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;

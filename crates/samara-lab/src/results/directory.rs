@@ -12,8 +12,7 @@ use arrow_array::RecordBatch;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{Run, RunResult, Summary, TableError, tables};
-use crate::run::Measured;
+use super::{Measured, Outcome, Run, Summary, TableError, tables};
 use crate::scenario::{Loaded, Point};
 
 /// The file whose presence says that everything is there.
@@ -164,9 +163,9 @@ impl ResultsDirectory {
     ///
     /// # Errors
     /// A table cannot be written.
-    pub fn run(&self, measured: &Measured, result: &RunResult) -> Result<(), DirectoryError> {
-        self.of_run(measured.point(), result.run(), |directory| {
-            tables::tables(measured, result).iter().try_for_each(|table| table.write(directory))
+    pub fn run(&self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), DirectoryError> {
+        self.of_run(measured.point(), &outcome.run, |directory| {
+            tables::tables(measured, outcome).iter().try_for_each(|table| table.write(directory))
         })
     }
 

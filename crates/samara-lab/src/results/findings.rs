@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::{ProcessUse, RunResult, Summary, combined_digest, relate};
+use super::{Outcome, ProcessUse, Summary, combined_digest, relate};
 use crate::reference::{self, Comparison, KnownComparison};
-use crate::scenario::{Expectation, Loaded, Outcome};
+use crate::scenario::{Expectation, ExpectationResult, Loaded};
 use crate::usage;
 
 /// What it took to run a scenario.
@@ -38,13 +38,13 @@ pub struct Findings {
     /// The machine-readable summary.
     pub summary: Summary,
     /// Those that were not interrupted.
-    pub results: Vec<RunResult>,
+    pub results: Vec<Outcome>,
     /// Beside measurements of real networks.
     pub comparisons: Vec<Comparison>,
     /// Beside figures that others have published.
     pub known: Vec<KnownComparison>,
     /// What has become of the scenario's expectations.
-    pub outcomes: Vec<Outcome>,
+    pub checked: Vec<ExpectationResult>,
     /// Whether no run was interrupted.
     pub is_complete: bool,
 }
@@ -54,17 +54,17 @@ impl Findings {
     ///
     /// # Errors
     /// An expectation of the scenario is none, or a reference cannot be read.
-    pub fn of(loaded: &Loaded, results: Vec<Option<RunResult>>, used: Used) -> Result<Self, String> {
+    pub fn of(loaded: &Loaded, results: Vec<Option<Outcome>>, used: Used) -> Result<Self, String> {
         let expectations = Expectation::all_of(loaded)?;
-        let mut results: Vec<RunResult> = results.into_iter().flatten().collect();
+        let mut results: Vec<Outcome> = results.into_iter().flatten().collect();
         relate(loaded, &mut results);
-        let outcomes = results.iter().flat_map(|result| {
-            let metrics = result.run().metrics_value();
-            let of_run = |expectation: &Expectation| expectation.check(&result.run().name, &metrics);
+        let checked = results.iter().flat_map(|result| {
+            let metrics = result.run.metrics.clone();
+            let of_run = |expectation: &Expectation| expectation.check(&result.run.name, &metrics);
             expectations.iter().filter_map(of_run).collect::<Vec<_>>()
         });
         Ok(Self {
-            outcomes: outcomes.collect(),
+            checked: checked.collect(),
             comparisons: reference::compare(loaded, &results)?,
             known: reference::known(loaded, &results),
             summary: summary(loaded, &results, used),
@@ -74,19 +74,19 @@ impl Findings {
     }
 }
 
-fn summary(loaded: &Loaded, results: &[RunResult], used: Used) -> Summary {
+fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
     let first = loaded.points.first();
     Summary {
         scenario: loaded.scenario.scenario.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: first.map_or(0, |point| point.seed),
         nodes: first.map_or(0, |point| point.scenario.network.nodes),
-        digest: combined_digest(results.iter().map(|result| result.run().digest.as_str())),
+        digest: combined_digest(results.iter().map(|result| result.run.digest.as_str())),
         wall_s: used.wall_s,
         cpu_s: used.cpu_s,
         peak_rss_bytes: used.peak_rss_bytes,
-        steps: results.iter().map(|result| result.run().steps).sum(),
+        steps: results.iter().map(|result| result.run.steps).sum(),
         processes: used.processes,
-        runs: results.iter().map(|result| result.run().clone()).collect(),
+        runs: results.iter().map(|result| result.run.clone()).collect(),
     }
 }

@@ -3,11 +3,6 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{
-    ColumnMetrics, GroupMetrics, HandoverMetrics, MessageMetrics, RelayMetrics, TransactionMetrics,
-    column_metrics, group_metrics, handover_metrics, message_metrics, relay_metrics, transaction_metrics,
-};
-use crate::run::Measured;
 use crate::scenario::Point;
 use crate::statistics::Statistics;
 
@@ -95,91 +90,27 @@ pub struct Run {
     pub digest: String,
     /// Steps of the simulation; zero for real nodes.
     pub steps: u64,
-    /// The figures.
-    pub metrics: Metrics,
+    /// The figures by their names; those that were not measured are null.
+    pub metrics: Value,
     /// What is known beyond that of a run on real nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<RealRun>,
 }
 
-/// The figures of a run, by what was published.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Metrics {
-    /// Blocks of columns.
-    Columns(Box<ColumnMetrics>),
-    /// A stream of messages.
-    Messages(Box<MessageMetrics>),
-    /// Transactions and their pools.
-    Transactions(Box<TransactionMetrics>),
-    /// Broadcasts in a group.
-    Group(Box<GroupMetrics>),
-    /// Batches that one node hands to another.
-    Handover(Box<HandoverMetrics>),
-    /// Batches that teams mix.
-    Relay(Box<RelayMetrics>),
-}
-
 impl Run {
-    /// The entry of a run.
-    pub fn of(measured: &Measured) -> Self {
-        match measured {
-            Measured::Columns(measured) => {
-                let metrics = Metrics::Columns(Box::new(column_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-            Measured::Messages(measured) => {
-                let metrics = Metrics::Messages(Box::new(message_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-            Measured::Transactions(measured) => {
-                let metrics = Metrics::Transactions(Box::new(transaction_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-            Measured::Group(measured) => {
-                let metrics = Metrics::Group(Box::new(group_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-            Measured::Handover(measured) => {
-                let metrics = Metrics::Handover(Box::new(handover_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-            Measured::Relay(measured) => {
-                let metrics = Metrics::Relay(Box::new(relay_metrics(measured)));
-                Self::new(&measured.point, measured.digest, measured.steps, metrics)
-            }
-        }
-    }
-
-    fn new(point: &Point, digest: u64, steps: u64, metrics: Metrics) -> Self {
+    /// The entry of a run at a point. `parameter` says how much there was to do.
+    pub(crate) fn new(
+        point: &Point,
+        digest: u64,
+        steps: u64,
+        (key, value): (&str, Value),
+        metrics: Value,
+    ) -> Self {
         let mut parameters = Map::new();
         parameters.insert("seed".to_owned(), point.seed.into());
         parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
-        let scenario = &point.scenario;
-        match (&scenario.group, &scenario.transactions, &scenario.messages) {
-            _ if let Some(relay) = &scenario.relay => {
-                parameters.insert("batch".to_owned(), relay.batch.into())
-            }
-            _ if let Some(handover) = &scenario.handover => {
-                parameters.insert("payloads".to_owned(), handover.payloads.into())
-            }
-            (Some(group), ..) => {
-                let senders = group.senders(scenario.network.nodes);
-                parameters.insert("senders".to_owned(), senders.into())
-            }
-            (None, Some(transactions), _) => {
-                let (key, value) = match (transactions.rate, transactions.closed_loop()) {
-                    (Some(rate), _) => ("transactions_per_s", rate.into()),
-                    (None, clients) => ("clients", clients.into()),
-                };
-                parameters.insert(key.to_owned(), value)
-            }
-            (None, None, None) => parameters.insert("blobs".to_owned(), scenario.workload.blobs.into()),
-            (None, None, Some(messages)) => {
-                parameters.insert("messages_per_s".to_owned(), messages.rate.into())
-            }
-        };
+        parameters.insert(key.to_owned(), value);
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));
         }
@@ -191,11 +122,6 @@ impl Run {
             metrics,
             real: None,
         }
-    }
-
-    /// The metrics as JSON, for expectations.
-    pub fn metrics_value(&self) -> Value {
-        serde_json::to_value(&self.metrics).unwrap_or(Value::Null)
     }
 }
 

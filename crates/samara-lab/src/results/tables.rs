@@ -6,23 +6,15 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 use thiserror::Error;
 
-use super::{
-    ColumnsResult, GroupResult, HandoverResult, MemberRow, MessagesResult, RunResult, TransactionsResult,
-};
-use crate::columns::measure::CopyRow;
+use super::{Measured, Outcome};
 use crate::network::Hosts;
-use crate::run::{
-    BatchTimes, ColumnsMeasured, GroupMeasured, Measured, MessagesMeasured, TransactionsMeasured,
-};
 use crate::scenario::Scenario;
 
 /// Why a table could not be written or read.
@@ -92,215 +84,8 @@ pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result
     write_batch(file, &path, batch)
 }
 
-/// The tables of a run. What a result keeps is taken from it, so that both must be of the same run.
-///
-/// # Panics
-/// If they are of different kinds.
-pub fn tables<'a>(measured: &'a Measured, result: &'a RunResult) -> Vec<Table<'a>> {
-    let of_kind = match (measured, result) {
-        (Measured::Columns(measured), RunResult::Columns(result)) => columns(measured, result),
-        (Measured::Messages(measured), RunResult::Messages(result)) => messages(measured, result),
-        (Measured::Transactions(measured), RunResult::Transactions(result)) => transactions(measured, result),
-        (Measured::Group(measured), RunResult::Group(result)) => group(measured, result),
-        (Measured::Handover(_), RunResult::Handover(result)) => handover(result),
-        (Measured::Relay(measured), RunResult::Relay(result)) => result.tables(measured),
-        _ => panic!("a result is of the kind of its measurement"),
-    };
-    of_kind.into_iter().chain(hosts(measured)).collect()
-}
-
-/// Of a run with blocks of columns.
-fn columns<'a>(measured: &'a ColumnsMeasured, result: &'a ColumnsResult) -> Vec<Table<'a>> {
-    let rows = measured.collector.copies();
-    vec![
-        Table::new("deliveries", result.deliveries.len(), || deliveries(result)),
-        Table::new("copies", rows.len(), || copies(rows, result.columns, &result.published)),
-        Table::new("traffic", measured.traffic.len(), || {
-            traffic(&measured.traffic, &measured.hosts, &measured.point.scenario)
-        }),
-    ]
-}
-
-/// Of a run with a stream of messages.
-fn messages<'a>(measured: &'a MessagesMeasured, result: &'a MessagesResult) -> Vec<Table<'a>> {
-    vec![
-        Table::new("messages", result.messages.len(), || message_rows(result)),
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        distribution("inter_arrival", "inter_arrival_ms", &result.inter_arrival),
-        Table::new("queue_drops", result.lost.len(), || {
-            vec![
-                ("node", numbers(result.lost.keys().map(|(node, _)| *node))),
-                ("peer", numbers(result.lost.keys().map(|(_, peer)| *peer))),
-                ("copies", Arc::new(UInt64Array::from_iter_values(result.lost.values().copied()))),
-            ]
-        }),
-        Table::new("traffic", measured.traffic.len(), || message_traffic(measured)),
-    ]
-}
-
-fn message_traffic(measured: &MessagesMeasured) -> Columns {
-    let counts = &measured.counts;
-    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-    nodes.extend([
-        ("links", numbers(measured.degrees.iter().copied())),
-        (
-            "delivered",
-            Arc::new(UInt64Array::from_iter_values(measured.collector.delivered_by_node().iter().copied()))
-                as ArrayRef,
-        ),
-        ("duplicates", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.duplicates)))),
-        ("answered_copies", Arc::new(UInt64Array::from_iter_values(counts.iter().map(|node| node.answered)))),
-    ]);
-    nodes
-}
-
-/// Of a run with transactions.
-fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a TransactionsResult) -> Vec<Table<'a>> {
-    let first = measured.point.scenario.transactions.as_ref().map_or(0, |t| t.warm_up.nanos());
-    let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
-    vec![
-        Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),
-        Table::new("blocks", result.blocks.len(), move || block_rows(result, ms)),
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        Table::new("traffic", measured.traffic.len(), || {
-            let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-            let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
-            nodes.extend([
-                ("links", numbers(measured.degrees.iter().copied())),
-                ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
-            ]);
-            nodes
-        }),
-    ]
-}
-
-/// A row for each transaction.
-fn transaction_rows(result: &TransactionsResult, ms: impl Fn(u64) -> f64) -> Columns {
-    let rows = &result.transactions;
-    let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
-    vec![
-        ("transaction", numbers(0..rows.len() as u32)),
-        ("origin", numbers(rows.iter().map(|row| row.origin))),
-        ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
-        ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
-        ("pools", numbers(rows.iter().map(|row| row.pools))),
-        (
-            "dissemination_ms",
-            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
-        ),
-        ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
-    ]
-}
-
-/// A row for each block.
-fn block_rows(result: &TransactionsResult, ms: impl Fn(u64) -> f64) -> Columns {
-    let blocks = &result.blocks;
-    vec![
-        (
-            "committed_ms",
-            Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
-        ),
-        ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
-        ("transactions", numbers(blocks.iter().map(|block| block.txs))),
-        ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
-    ]
-}
-
-/// Of a run with batches.
-fn handover(result: &HandoverResult) -> Vec<Table<'_>> {
-    let times = |value: fn(&BatchTimes) -> u64| {
-        let all = result.batches.iter().map(|batch| value(batch) as f64 / 1e6);
-        Arc::new(Float64Array::from_iter_values(all)) as ArrayRef
-    };
-    vec![Table::new("batches", result.batches.len(), move || {
-        vec![
-            ("begun_ms", times(|batch| batch.begun)),
-            ("ready_ms", times(|batch| batch.ready)),
-            ("whole_ms", times(|batch| batch.whole)),
-        ]
-    })]
-}
-
-/// Of a run with a group.
-fn group<'a>(measured: &'a GroupMeasured, result: &'a GroupResult) -> Vec<Table<'a>> {
-    vec![
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        Table::new("links", result.links.iter().map(Vec::len).sum(), || link_rows(result)),
-        Table::new("suspicions", measured.suspicions.len(), || suspicion_rows(measured)),
-        Table::new("traffic", measured.traffic.len(), || group_traffic(measured, result)),
-    ]
-}
-
-/// A row for each pair of members.
-fn link_rows(result: &GroupResult) -> Columns {
-    let pairs = || {
-        result
-            .links
-            .iter()
-            .enumerate()
-            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
-    };
-    vec![
-        ("from", numbers(pairs().map(|(from, ..)| from as u32))),
-        ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
-        ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
-    ]
-}
-
-/// A row for each time that a member suspected another.
-fn suspicion_rows(measured: &GroupMeasured) -> Columns {
-    let suspicions = &measured.suspicions;
-    let at = suspicions.iter().map(|suspicion| suspicion.at as f64 / 1e6);
-    vec![
-        ("at_ms", Arc::new(Float64Array::from_iter_values(at)) as ArrayRef),
-        ("by", numbers(suspicions.iter().map(|s| s.by))),
-        ("node", numbers(suspicions.iter().map(|s| s.host))),
-        ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
-    ]
-}
-
-fn group_traffic(measured: &GroupMeasured, result: &GroupResult) -> Columns {
-    let rows = &result.members;
-    let float = |value: fn(&MemberRow) -> f64| {
-        Arc::new(Float64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
-    };
-    let count = |value: fn(&MemberRow) -> u64| {
-        Arc::new(UInt64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
-    };
-    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-    nodes.extend([
-        ("steady", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.is_steady)))) as ArrayRef),
-        ("broadcast", count(|row| row.broadcast)),
-        ("delivered", count(|row| row.delivered)),
-        ("throughput_mb_per_s", float(|row| row.throughput_mb_per_s)),
-        ("uplink_utilisation", float(|row| row.uplink_utilisation)),
-        ("longest_gap_ms", float(|row| row.longest_gap_ms)),
-        ("longest_gap_until_ms", float(|row| row.longest_gap_until_ms)),
-        ("idle_bytes_per_s", count(|row| row.idle_bytes)),
-    ]);
-    nodes
-}
-
 pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
-}
-
-/// A row for each message.
-fn message_rows(result: &MessagesResult) -> Columns {
-    let rows = &result.messages;
-    let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
-    let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
-    let complete = |row: &&crate::messages::measure::MessageRow| row.delivered == result.others;
-    let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
-    let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
-    vec![
-        ("message", numbers(0..rows.len() as u32)),
-        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
-        ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
-        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
-        ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
-        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
-    ]
 }
 
 /// A cumulative distribution.
@@ -316,49 +101,19 @@ pub(crate) fn distribution<'a>(
     })
 }
 
-/// A row for each column that a node waits for.
-fn deliveries(result: &ColumnsResult) -> Columns {
-    let rows = &result.deliveries;
-    let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
-    let arrivals = rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot)));
-    let lasts = rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot)));
-    let from = rows.iter().map(|row| row.delivered().then_some(row.from));
-    vec![
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("slot", numbers(rows.iter().map(|row| row.slot))),
-        ("column", numbers(rows.iter().map(|row| row.column))),
-        ("delivery_latency_ms", Arc::new(Float64Array::from_iter(arrivals))),
-        ("from", Arc::new(UInt32Array::from_iter(from))),
-        ("hops", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.hops)))),
-        ("copies", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.copies)))),
-        ("last_copy_ms", Arc::new(Float64Array::from_iter(lasts))),
-    ]
+/// The tables of a run, and what files call its hosts and their regions, if they call them anything.
+///
+/// # Panics
+/// If the outcome is not that of the measurements.
+pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table<'a>> {
+    let mut tables = measured.tables(outcome);
+    tables.extend(hosts(measured));
+    tables
 }
 
-/// All copies in the order of arrival.
-fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> Columns {
-    let slot = |row: &CopyRow| row.column / columns;
-    let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
-    vec![
-        ("at_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(ms))) as ArrayRef),
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("from", numbers(rows.iter().map(|row| row.from))),
-        ("slot", numbers(rows.iter().map(slot))),
-        ("column", numbers(rows.iter().map(|row| row.column % columns))),
-        ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
-    ]
-}
-
-/// What files call the hosts and their regions, if they call them anything: a row for each.
-fn hosts(measured: &Measured) -> Option<Table<'_>> {
-    let hosts = match measured {
-        Measured::Columns(measured) => &measured.hosts,
-        Measured::Messages(measured) => &measured.hosts,
-        Measured::Transactions(measured) => &measured.hosts,
-        Measured::Group(measured) => &measured.hosts,
-        Measured::Relay(measured) => &measured.hosts,
-        Measured::Handover(_) => return None,
-    };
+/// A row for each host with a name or a region.
+fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
+    let hosts = measured.hosts()?;
     let nodes = measured.point().scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();

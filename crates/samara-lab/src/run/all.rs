@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Measured, Progress, RunError, RunOptions, run_seen};
+use super::{Progress, RunError, RunOptions, run_seen};
 use crate::mix::measure::Collector;
-use crate::results::RunResult;
+use crate::results::{Measured, Outcome};
 use crate::scenario::{Loaded, Point};
 
 /// From so many nodes on, runs are done one after the other, each on all threads: memory counts then.
@@ -35,7 +35,7 @@ pub trait WatchRun {
     ///
     /// # Errors
     /// It cannot be kept; nothing is run any more.
-    fn measured(&mut self, measured: &Measured, result: &RunResult) -> Result<(), String>;
+    fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String>;
 
     /// It is over. Not called of a run that was interrupted, or whose measurements could not be kept.
     fn end(self, is_done: bool);
@@ -51,12 +51,12 @@ pub fn run_all<W: Watch>(
     threads: usize,
     stop: &AtomicBool,
     watch: &W,
-) -> Result<Vec<Option<RunResult>>, String> {
+) -> Result<Vec<Option<Outcome>>, String> {
     let points = &loaded.points;
     let is_large = points.iter().any(|point| point.scenario.network.nodes > LARGE);
     let workers = if is_large { 1 } else { threads.min(points.len()).max(1) };
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<RunResult>>> = points.iter().map(|_| Mutex::default()).collect();
+    let results: Vec<Mutex<Option<Outcome>>> = points.iter().map(|_| Mutex::default()).collect();
     let failure: Mutex<Option<String>> = Mutex::default();
     let fail = |message: String| {
         lock(&failure).get_or_insert(message);
@@ -73,10 +73,10 @@ pub fn run_all<W: Watch>(
             let mut watched = watched.into_inner();
             match done {
                 Ok(measured) => {
-                    let result = RunResult::of(&measured);
-                    match watched.measured(&measured, &result) {
+                    let outcome = measured.outcome();
+                    match watched.measured(&*measured, &outcome) {
                         Ok(()) => {
-                            *lock(&results[index]) = Some(result);
+                            *lock(&results[index]) = Some(outcome);
                             watched.end(true);
                         }
                         Err(message) => fail(message),
@@ -94,8 +94,7 @@ pub fn run_all<W: Watch>(
     if let Some(message) = lock(&failure).take() {
         return Err(message);
     }
-    let inner =
-        |result: Mutex<Option<RunResult>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let inner = |result: Mutex<Option<Outcome>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().map(inner).collect())
 }
 

@@ -1,11 +1,12 @@
 //! Runs a point of a scenario in the simulator.
 
 mod all;
+mod experiment;
+mod net;
 
 use std::sync::atomic::AtomicBool;
 
-use samara_engine::{Engine, NodeRng, Time};
-use samara_sim::{HostStats, Ranks, Simulation};
+use samara_sim::Ranks;
 use thiserror::Error;
 
 use crate::columns::run as columns;
@@ -15,9 +16,12 @@ use crate::messages::run as messages;
 use crate::mix::handover::run as handover;
 use crate::mix::measure::Collector as Rounds;
 use crate::mix::run as relay;
-use crate::network::{self, Hosts};
 use crate::pool::run as transactions;
-use crate::scenario::{FaultKind, Point, Scenario};
+use crate::results::Measured;
+use crate::scenario::{Point, Scenario};
+
+pub(crate) use experiment::{Experiment, Setup, Step, simulate};
+pub(crate) use net::{Codec, Net};
 
 pub use all::{LARGE, Watch, WatchRun, run_all};
 pub use columns::{ColumnsMeasured, columns_bound_ms};
@@ -69,37 +73,6 @@ pub struct Progress {
     pub steps: Option<u64>,
 }
 
-/// What a run measured.
-#[derive(Debug)]
-pub enum Measured {
-    /// Of blocks of columns.
-    Columns(Box<ColumnsMeasured>),
-    /// Of a stream of messages.
-    Messages(Box<MessagesMeasured>),
-    /// Of transactions and their pools.
-    Transactions(Box<TransactionsMeasured>),
-    /// Of broadcasts in a group.
-    Group(Box<GroupMeasured>),
-    /// Of batches that one node hands to another.
-    Handover(Box<HandoverMeasured>),
-    /// Of teams that mix batches.
-    Relay(Box<RelayMeasured>),
-}
-
-impl Measured {
-    /// What was run.
-    pub fn point(&self) -> &Point {
-        match self {
-            Self::Columns(measured) => &measured.point,
-            Self::Messages(measured) => &measured.point,
-            Self::Transactions(measured) => &measured.point,
-            Self::Group(measured) => &measured.point,
-            Self::Handover(measured) => &measured.point,
-            Self::Relay(measured) => &measured.point,
-        }
-    }
-}
-
 /// How much of the run is simulated between two looks at the results.
 pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
@@ -113,7 +86,7 @@ pub fn run(
     point: &Point,
     options: RunOptions<'_>,
     progress: impl FnMut(Progress),
-) -> Result<Measured, RunError> {
+) -> Result<Box<dyn Measured>, RunError> {
     run_seen(point, options, progress, |_| {})
 }
 
@@ -126,7 +99,7 @@ pub fn run_seen(
     options: RunOptions<'_>,
     mut progress: impl FnMut(Progress),
     mut rounds: impl FnMut(&Rounds),
-) -> Result<Measured, RunError> {
+) -> Result<Box<dyn Measured>, RunError> {
     run_any(point, options, &mut progress, &mut rounds)
 }
 
@@ -136,23 +109,27 @@ fn run_any(
     options: RunOptions<'_>,
     progress: &mut dyn FnMut(Progress),
     rounds: &mut dyn FnMut(&Rounds),
-) -> Result<Measured, RunError> {
+) -> Result<Box<dyn Measured>, RunError> {
     if point.scenario.relay.is_some() {
-        relay::run(point, options, progress, rounds).map(|measured| Measured::Relay(Box::new(measured)))
+        relay::run(point, options, progress, rounds).map(boxed)
     } else if point.scenario.handover.is_some() {
-        handover::run(point, options, progress).map(|measured| Measured::Handover(Box::new(measured)))
+        handover::run(point, options, progress).map(boxed)
     } else if point.scenario.group.is_some() {
-        group::run(point, options, progress).map(|measured| Measured::Group(Box::new(measured)))
+        group::run(point, options, progress).map(boxed)
     } else if point.scenario.transactions.is_some() {
-        transactions::run(point, options, progress).map(|measured| Measured::Transactions(Box::new(measured)))
+        transactions::run(point, options, progress).map(boxed)
     } else if point.scenario.messages.is_some() {
-        messages::run(point, options, progress).map(|measured| Measured::Messages(Box::new(measured)))
+        messages::run(point, options, progress).map(boxed)
     } else {
         match columns::run(point, options, None, progress)? {
-            Some(measured) => Ok(Measured::Columns(Box::new(measured))),
+            Some(measured) => Ok(boxed(measured)),
             None => unreachable!("a process that is alone is the first"),
         }
     }
+}
+
+fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
+    Box::new(measured)
 }
 
 /// Whether a scenario can be run by [`run_together`].
@@ -178,10 +155,10 @@ pub fn run_together(
     options: RunOptions<'_>,
     ranks: &mut dyn Ranks,
     mut progress: impl FnMut(Progress),
-) -> Result<Option<Measured>, RunError> {
+) -> Result<Option<Box<dyn Measured>>, RunError> {
     check_together(&point.scenario)?;
     let measured = columns_together(point, options, ranks, &mut progress)?;
-    Ok(measured.map(|measured| Measured::Columns(Box::new(measured))))
+    Ok(measured.map(boxed))
 }
 
 /// As [`run_any`].
@@ -192,61 +169,4 @@ fn columns_together(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     columns::run(point, options, Some(ranks), progress)
-}
-
-/// Dials, or simply makes, all links when the scenario says.
-pub(crate) fn schedule_links<N: Engine>(
-    sim: &mut Simulation<N>,
-    scenario: &Scenario,
-    rng: &mut NodeRng,
-    edges: impl Iterator<Item = (u32, u32)>,
-) {
-    let links = &scenario.transport.links;
-    let (from, until) = (links.from.nanos(), links.until.nanos());
-    for (dialler, listener) in edges {
-        if until > from {
-            sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
-        } else {
-            sim.establish(Time::from_nanos(from), dialler, listener);
-        }
-    }
-}
-
-/// Everything that goes wrong but partitions, which are part of the network.
-pub(crate) fn schedule_faults<N: Engine>(
-    sim: &mut Simulation<N>,
-    scenario: &Scenario,
-    seed: u64,
-    hosts: &Hosts,
-) {
-    for (index, fault) in scenario.faults.iter().enumerate() {
-        let at = Time::from_nanos(fault.at.nanos());
-        let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
-        for host in network::hit(scenario, index, seed) {
-            match fault.kind {
-                FaultKind::Crash | FaultKind::Vanish => {
-                    sim.crash(at, host, fault.kind == FaultKind::Vanish);
-                    if let Some(until) = until {
-                        sim.restart(until, host);
-                    }
-                }
-                FaultKind::Slow => {
-                    let rates = &hosts.configs[host as usize];
-                    let factor = fault.factor.unwrap_or(1.0);
-                    let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
-                    sim.set_rates(at, host, slow(rates.uplink_bps), slow(rates.downlink_bps));
-                    if let Some(until) = until {
-                        sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
-                    }
-                }
-                // The first is part of the network, the other one is a command to the members of a group.
-                FaultKind::Partition | FaultKind::Leave => {}
-            }
-        }
-    }
-}
-
-/// What happened between two looks at a host.
-pub(crate) fn since(now: &HostStats, before: Option<&HostStats>) -> HostStats {
-    before.map_or(*now, |before| now.since(before))
 }

@@ -29,7 +29,7 @@ enum Comparison {
 
 /// What became of an expectation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ExpectationResult {
     /// The run.
     pub run: String,
     /// The expectation in words.
@@ -89,7 +89,7 @@ impl Expectation {
     }
 
     /// Holds it against the metrics of a run; `None` if it is about another run.
-    pub fn check(&self, run: &str, metrics: &Value) -> Option<Outcome> {
+    pub fn check(&self, run: &str, metrics: &Value) -> Option<ExpectationResult> {
         if self.run.as_deref().is_some_and(|wanted| wanted != run) {
             return None;
         }
@@ -102,7 +102,7 @@ impl Expectation {
             Comparison::Greater => found > self.limit,
         });
         let expected = format!("{} {}", self.metric, self.text);
-        Some(Outcome { run: run.to_owned(), expected, found, holds })
+        Some(ExpectationResult { run: run.to_owned(), expected, found, holds })
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use check::Checks;
 pub use connection::{ConnectionSpec, FlushSpec};
 pub use error::{Problem, ScenarioError, closest};
 pub(crate) use expect::figure_of;
-pub use expect::{Expectation, Outcome};
+pub use expect::{Expectation, ExpectationResult};
 pub use fault::{Fault, FaultKind};
 pub use files::{LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit};
 pub use known::KnownFigure;

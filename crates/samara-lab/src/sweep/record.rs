@@ -44,7 +44,7 @@ impl PointRecord {
             wall_s: 0.0,
             cpu_s: 0.0,
             peak_rss_bytes: 0,
-            metrics: run.metrics_value(),
+            metrics: run.metrics.clone(),
         }
     }
 

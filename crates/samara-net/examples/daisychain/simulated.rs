@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::data::Inputs;
-use samara_lab::results::{Metrics, RunResult};
+use samara_lab::results::GroupData;
 use samara_lab::run::{self, RunOptions};
 use samara_lab::scenario::load;
 
@@ -29,8 +29,7 @@ pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<
     let point = loaded.points.first().ok_or("the scenario `ring` has no run")?;
     let (stop, inputs) = (AtomicBool::new(false), Inputs::directory("."));
     let measured = run::run(point, RunOptions { threads: 1, inputs: &inputs, stop: &stop }, |_| {})?;
-    match &RunResult::of(&measured).run().metrics {
-        Metrics::Group(metrics) => Ok(metrics.throughput_mb_per_s),
-        _ => Err("expected a run with a group".into()),
-    }
+    let outcome = measured.outcome();
+    let data = outcome.data::<GroupData>().ok_or("expected a run with a group")?;
+    Ok(data.metrics.throughput_mb_per_s)
 }

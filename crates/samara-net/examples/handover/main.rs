@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use samara_emulation::{DownlinkQueue, EmulationConfig, Relay, RelayConfig};
 use samara_lab::data::Inputs;
-use samara_lab::results::{Metrics, RunResult};
+use samara_lab::results::HandoverData;
 use samara_lab::run::{self, RunOptions};
 use samara_lab::scenario::{Congestion, Point, load};
 
@@ -36,10 +36,9 @@ fn simulated(point: &Point) -> Anyhow<(f64, f64)> {
     let inputs = Inputs::directory(".");
     let options = RunOptions { threads: 1, inputs: &inputs, stop: &stop };
     let measured = run::run(point, options, |_| {})?;
-    match &RunResult::of(&measured).run().metrics {
-        Metrics::Handover(metrics) => Ok((metrics.first_ms, metrics.later_ms)),
-        _ => Err("expected a run with batches".into()),
-    }
+    let outcome = measured.outcome();
+    let metrics = &outcome.data::<HandoverData>().ok_or("expected a run with batches")?.metrics;
+    Ok((metrics.first_ms, metrics.later_ms))
 }
 
 /// The same over a real connection.

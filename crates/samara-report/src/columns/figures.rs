@@ -1,7 +1,7 @@
 //! Static figures of blocks of columns.
 
 use plotters::prelude::*;
-use samara_lab::results::ColumnsResult;
+use samara_lab::results::{ColumnsData, Outcome};
 
 use super::{ColumnsReport, Row};
 use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Swept, Unit, chart, colour, drawn, drawn_with, rooms, steps};
@@ -25,8 +25,8 @@ pub(crate) fn all(report: &ColumnsReport) -> Vec<(String, String)> {
 }
 
 /// The results of the first seed of each run.
-pub(crate) fn first_seeds(results: &[ColumnsResult]) -> Vec<&ColumnsResult> {
-    let mut first: Vec<&ColumnsResult> = Vec::new();
+pub(crate) fn first_seeds(results: &[Outcome<ColumnsData>]) -> Vec<&Outcome<ColumnsData>> {
+    let mut first: Vec<&Outcome<ColumnsData>> = Vec::new();
     for result in results {
         if !first.iter().any(|other| other.run.name == result.run.name) {
             first.push(result);
@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
-fn curves(result: &ColumnsResult, kind: Kind) -> String {
+fn curves(result: &Outcome<ColumnsData>, kind: Kind) -> String {
     let mut groups = groups(result, kind);
     let every = groups.len().div_ceil(CURVES_MAX).max(1);
     groups = groups.into_iter().step_by(every).collect();
@@ -74,7 +74,7 @@ fn share_over_time(last: f64) -> (Axis, Axis) {
 }
 
 /// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
-fn groups(result: &ColumnsResult, kind: Kind) -> Vec<Vec<f64>> {
+fn groups(result: &Outcome<ColumnsData>, kind: Kind) -> Vec<Vec<f64>> {
     let mut groups: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
     for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
         let key = if kind == Kind::Columns { delivery.column } else { delivery.host };
@@ -95,8 +95,8 @@ fn groups(result: &ColumnsResult, kind: Kind) -> Vec<Vec<f64>> {
 }
 
 /// For each run, the share of nodes that have all their columns.
-fn comparison(results: &[&ColumnsResult]) -> String {
-    let done = |result: &&ColumnsResult| -> Vec<f64> {
+fn comparison(results: &[&Outcome<ColumnsData>]) -> String {
+    let done = |result: &&Outcome<ColumnsData>| -> Vec<f64> {
         groups(result, Kind::Custody).iter().map(|times| times[times.len() - 1]).collect()
     };
     let runs: Vec<(&str, Vec<f64>)> =

@@ -6,7 +6,7 @@ mod table;
 mod words;
 
 use samara_lab::reference::Comparison;
-use samara_lab::results::ColumnsResult;
+use samara_lab::results::{ColumnsData, Outcome};
 use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place, mean_and_confidence};
@@ -15,7 +15,7 @@ use crate::about::{About, by_place, mean_and_confidence};
 #[derive(Debug)]
 pub(crate) struct ColumnsReport {
     pub(crate) about: About,
-    pub(crate) results: Vec<ColumnsResult>,
+    pub(crate) results: Vec<Outcome<ColumnsData>>,
     pub(crate) comparisons: Vec<Comparison>,
     /// The axes of a sweep: key and label.
     pub(crate) axes: Vec<(String, String)>,
@@ -58,33 +58,37 @@ impl ColumnsReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
-        results: Vec<ColumnsResult>,
+        results: Vec<Outcome<ColumnsData>>,
         comparisons: &[Comparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
         let rows = groups.into_iter().map(|((run, point), results)| row(run, point, &results)).collect();
         Self { about, rows, axes, comparisons: comparisons.to_vec(), results }
     }
+}
 
-    pub(crate) fn html(&self) -> String {
+impl crate::Pages for ColumnsReport {
+    fn html(&self) -> String {
         page::page(self)
     }
 
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+    fn figures(&self) -> Vec<(String, String)> {
         figures::all(self)
     }
 
-    pub(crate) fn table(&self) -> String {
+    fn table(&self) -> String {
         table::table(self)
     }
 }
 
-fn row(run: String, point: Vec<String>, results: &[&ColumnsResult]) -> Row {
-    let over = |value: &dyn Fn(&ColumnsResult) -> f64| {
+fn row(run: String, point: Vec<String>, results: &[&Outcome<ColumnsData>]) -> Row {
+    let over = |value: &dyn Fn(&Outcome<ColumnsData>) -> f64| {
         results.iter().map(|result| value(result)).sum::<f64>() / results.len() as f64
     };
     let time = |value: fn(&Statistics) -> f64| {
-        move |result: &ColumnsResult| result.metrics.time_to_custody_ms.as_ref().map_or(f64::NAN, value)
+        move |result: &Outcome<ColumnsData>| {
+            result.metrics.time_to_custody_ms.as_ref().map_or(f64::NAN, value)
+        }
     };
     let means: Vec<f64> = results.iter().map(|result| time(|s| s.mean)(result)).collect();
     let (mean, confidence) = mean_and_confidence(&means);

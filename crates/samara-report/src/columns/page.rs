@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use samara_lab::results::ColumnsResult;
+use samara_lab::results::{ColumnsData, Outcome};
 use serde::Serialize;
 
 use super::figures::{all, first_seeds};
@@ -170,7 +170,7 @@ fn references(report: &ColumnsReport, body: &mut String) {
     body.push_str("</tbody></table></div></section>");
 }
 
-fn panel(index: usize, result: &ColumnsResult) -> Panel {
+fn panel(index: usize, result: &Outcome<ColumnsData>) -> Panel {
     let mut hosts: Vec<u32> = result.deliveries.iter().map(|delivery| delivery.host).collect();
     hosts.dedup();
     let every = hosts.len().div_ceil(NODE_CURVES_MAX).max(1);

@@ -8,7 +8,7 @@ mod price;
 mod schedule;
 
 use samara_lab::reference::KnownComparison;
-use samara_lab::results::{GroupMetrics, GroupResult};
+use samara_lab::results::{GroupData, GroupMetrics, Outcome};
 use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place};
@@ -39,7 +39,7 @@ struct Row {
     /// One for each seed.
     metrics: Vec<GroupMetrics>,
     /// The result of the first seed, of which single members and links are shown.
-    first: GroupResult,
+    first: Outcome<GroupData>,
 }
 
 /// The columns: heading and cell.
@@ -54,7 +54,7 @@ impl GroupReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
-        results: Vec<GroupResult>,
+        results: Vec<Outcome<GroupData>>,
         known: &[KnownComparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
@@ -65,19 +65,6 @@ impl GroupReport {
         });
         let rows = rows.collect();
         Self { about, axes, rows, known: known.to_vec() }
-    }
-
-    pub(crate) fn html(&self) -> String {
-        page::page(self)
-    }
-
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
-    }
-
-    pub(crate) fn table(&self) -> String {
-        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
-        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
     }
 
     /// The key sentences.
@@ -111,6 +98,21 @@ impl GroupReport {
             ));
         }
         sentences
+    }
+}
+
+impl crate::Pages for GroupReport {
+    fn html(&self) -> String {
+        page::page(self)
+    }
+
+    fn figures(&self) -> Vec<(String, String)> {
+        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
+    }
+
+    fn table(&self) -> String {
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
+        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
     }
 }
 

@@ -5,7 +5,7 @@ mod page;
 mod words;
 
 use samara_lab::reference::KnownComparison;
-use samara_lab::results::{HandoverMetrics, HandoverParts, HandoverResult};
+use samara_lab::results::{HandoverData, HandoverMetrics, HandoverParts, Outcome};
 
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};
@@ -85,7 +85,7 @@ impl HandoverReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
-        results: Vec<HandoverResult>,
+        results: Vec<Outcome<HandoverData>>,
         known: &[KnownComparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
@@ -101,16 +101,18 @@ impl HandoverReport {
         let rows = rows.collect();
         Self { about, axes, rows, known: known.to_vec() }
     }
+}
 
-    pub(crate) fn html(&self) -> String {
+impl crate::Pages for HandoverReport {
+    fn html(&self) -> String {
         page::page(self)
     }
 
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+    fn figures(&self) -> Vec<(String, String)> {
         bars::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
     }
 
-    pub(crate) fn table(&self) -> String {
+    fn table(&self) -> String {
         let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
         format!("{}\n{LEGEND}\n{table}{}\n", self.about.title, words::headline(self).join("\n"))
     }

@@ -1,7 +1,7 @@
 //! Figures of a stream of messages: those of the study, series by series.
 
 use plotters::prelude::*;
-use samara_lab::results::MessagesResult;
+use samara_lab::results::{MessagesData, Outcome};
 
 use super::{MessagesReport, Row, Series};
 use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Swept, Unit, chart, colour, drawn_with, rooms};
@@ -62,7 +62,7 @@ fn title(series: &Series<'_>, what: &str) -> String {
 }
 
 /// Sorted dissemination times of the messages that reached everybody, in milliseconds.
-fn times(result: &MessagesResult) -> Vec<f64> {
+fn times(result: &Outcome<MessagesData>) -> Vec<f64> {
     let complete = result.messages.iter().filter(|row| row.delivered == result.others);
     let mut times: Vec<f64> = complete.map(|row| row.dissemination_ms()).collect();
     times.sort_by(f64::total_cmp);
@@ -90,7 +90,7 @@ fn times_axis(all: &[Vec<f64>]) -> Axis {
 
 /// The key of a series: a line for each run.
 fn lines_key(series: &Series<'_>) -> Key {
-    let line = |(i, result): (usize, &&MessagesResult)| (Mark::Line(colour(i)), result.label.clone());
+    let line = |(i, result): (usize, &&Outcome<MessagesData>)| (Mark::Line(colour(i)), result.label.clone());
     Key::new(series.results.iter().enumerate().map(line), SIZE.0)
 }
 
@@ -209,7 +209,7 @@ fn hops(series: &Series<'_>) -> String {
         (0..most).find(|hop| counts.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0)));
     let least = least.unwrap_or(1) as f64;
     let runs = counts.len() as f64;
-    let bar = |(i, result): (usize, &&MessagesResult)| (Mark::Bar(colour(i)), result.label.clone());
+    let bar = |(i, result): (usize, &&Outcome<MessagesData>)| (Mark::Bar(colour(i)), result.label.clone());
     let key = Key::new(series.results.iter().enumerate().map(bar), SIZE.0);
     let (across, upright) = rooms(SIZE, LEFT);
     let x = Axis::linear(least - 0.5..most as f64 - 0.5, Unit::Count, across);

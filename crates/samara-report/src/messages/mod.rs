@@ -5,7 +5,7 @@ mod page;
 mod table;
 mod words;
 
-use samara_lab::results::{MessageMetrics, MessagesResult};
+use samara_lab::results::{MessageMetrics, MessagesData, Outcome};
 use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place, mean_and_confidence};
@@ -14,7 +14,7 @@ use crate::about::{About, by_place, mean_and_confidence};
 #[derive(Debug)]
 pub(crate) struct MessagesReport {
     about: About,
-    results: Vec<MessagesResult>,
+    results: Vec<Outcome<MessagesData>>,
     /// The axes of a sweep: key and label.
     axes: Vec<(String, String)>,
     rows: Vec<Row>,
@@ -66,26 +66,18 @@ impl Row {
 /// Results that are drawn together.
 struct Series<'a> {
     name: &'a str,
-    results: Vec<&'a MessagesResult>,
+    results: Vec<&'a Outcome<MessagesData>>,
 }
 
 impl MessagesReport {
-    pub(crate) fn new(about: About, axes: Vec<(String, String)>, results: Vec<MessagesResult>) -> Self {
+    pub(crate) fn new(
+        about: About,
+        axes: Vec<(String, String)>,
+        results: Vec<Outcome<MessagesData>>,
+    ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
         let rows = groups.into_iter().map(|((run, point), results)| row(run, point, &results)).collect();
         Self { about, rows, axes, results }
-    }
-
-    pub(crate) fn html(&self) -> String {
-        page::page(self)
-    }
-
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self)
-    }
-
-    pub(crate) fn table(&self) -> String {
-        table::table(self)
     }
 
     /// The results of the first seed of each run, series by series.
@@ -102,7 +94,21 @@ impl MessagesReport {
     }
 }
 
-fn row(run: String, point: Vec<String>, results: &[&MessagesResult]) -> Row {
+impl crate::Pages for MessagesReport {
+    fn html(&self) -> String {
+        page::page(self)
+    }
+
+    fn figures(&self) -> Vec<(String, String)> {
+        figures::all(self)
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
+fn row(run: String, point: Vec<String>, results: &[&Outcome<MessagesData>]) -> Row {
     let over = |value: &dyn Fn(&MessageMetrics) -> f64| {
         results.iter().map(|result| value(&result.metrics)).sum::<f64>() / results.len() as f64
     };

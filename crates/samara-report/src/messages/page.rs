@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use samara_lab::results::MessagesResult;
+use samara_lab::results::{MessagesData, Outcome};
 
 use super::words::headline;
 use super::{MessagesReport, Row, figures};
@@ -176,7 +176,7 @@ fn traffic(report: &MessagesReport, body: &mut String) {
 
 /// Where queues overflowed, by node and link.
 fn overflows(report: &MessagesReport, body: &mut String) {
-    let lossy: Vec<&MessagesResult> =
+    let lossy: Vec<&Outcome<MessagesData>> =
         report.results.iter().filter(|result| !result.lost.is_empty()).collect();
     if lossy.is_empty() {
         return;

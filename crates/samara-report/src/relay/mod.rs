@@ -8,7 +8,7 @@ mod timeline;
 mod words;
 
 use samara_lab::reference::KnownComparison;
-use samara_lab::results::{RelayMetrics, RelayResult};
+use samara_lab::results::{MixData, Outcome, RelayMetrics};
 use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place};
@@ -39,7 +39,7 @@ struct Row {
     /// One for each seed.
     metrics: Vec<RelayMetrics>,
     /// The result of the first seed, of which single rounds are shown.
-    first: RelayResult,
+    first: Outcome<MixData>,
 }
 
 /// The columns: heading and cell.
@@ -67,7 +67,7 @@ impl RelayReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
-        results: Vec<RelayResult>,
+        results: Vec<Outcome<MixData>>,
         known: &[KnownComparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
@@ -79,17 +79,19 @@ impl RelayReport {
         let rows = rows.collect();
         Self { about, axes, rows, known: known.to_vec() }
     }
+}
 
-    pub(crate) fn html(&self) -> String {
+impl crate::Pages for RelayReport {
+    fn html(&self) -> String {
         page::page(self)
     }
 
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+    fn figures(&self) -> Vec<(String, String)> {
         let sections = figures::all(self).into_iter();
         sections.flat_map(|section| section.figures).map(|figure| (figure.name, figure.svg)).collect()
     }
 
-    pub(crate) fn table(&self) -> String {
+    fn table(&self) -> String {
         let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, Row::cells);
         format!("{}\n{LEGEND}\n{table}{}\n", self.about.title, words::headline(self).join("\n"))
     }

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 use samara_lab::mix::measure::RoundRow;
-use samara_lab::results::RelayResult;
+use samara_lab::results::{MixData, Outcome};
 
 use crate::draw::{Axis, Key, LEFT, Mark, SIZE, Unit, chart, colour, drawn_at_with, rooms};
 
@@ -16,7 +16,7 @@ const LIGHT: RGBColor = RGBColor(226, 230, 234);
 const HARM: RGBColor = RGBColor(255, 226, 200);
 
 /// The figure of a run: rounds of a team below each other.
-pub(super) fn drawing(result: &RelayResult, title: &str) -> String {
+pub(super) fn drawing(result: &Outcome<MixData>, title: &str) -> String {
     let mut rows: Vec<&RoundRow> = result.rounds.iter().collect();
     rows.sort_by_key(|row| (row.team, row.round));
     let count = rows.len().max(1) as f64;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plotters::prelude::*;
 use samara_lab::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
-use samara_lab::results::RelayResult;
+use samara_lab::results::{MixData, Outcome};
 use samara_mix::{Half, Phase};
 
 use crate::draw::{Axis, Key, Mark, Rows, SIZE, Unit, colour, drawn_at_with};
@@ -27,7 +27,7 @@ pub(super) struct Stretch {
 }
 
 /// From the moment on in which a round enters in the middle of a run: the first node works on it then.
-pub(super) fn middle(result: &RelayResult, nanos: u64) -> Option<Stretch> {
+pub(super) fn middle(result: &Outcome<MixData>, nanos: u64) -> Option<Stretch> {
     let mut entered: Vec<u64> =
         result.rounds.iter().filter_map(|row| row.latency().and(row.entered)).collect();
     entered.sort_unstable();
@@ -36,7 +36,7 @@ pub(super) fn middle(result: &RelayResult, nanos: u64) -> Option<Stretch> {
 }
 
 /// The figure of a stretch of a run.
-pub(super) fn drawing(result: &RelayResult, title: &str, stretch: Stretch) -> String {
+pub(super) fn drawing(result: &Outcome<MixData>, title: &str, stretch: Stretch) -> String {
     let end = stretch.from + stretch.nanos;
     let nodes = order(result, stretch.from);
     let names: Vec<String> = nodes.iter().map(|node| format!("node {node}")).collect();
@@ -85,7 +85,7 @@ pub(super) fn drawing(result: &RelayResult, title: &str, stretch: Stretch) -> St
 }
 
 /// The nodes in the order of the team that works at a time, and then those that do not.
-fn order(result: &RelayResult, at: u64) -> Vec<u32> {
+fn order(result: &Outcome<MixData>, at: u64) -> Vec<u32> {
     let at_work = |row: &&RoundRow| row.entered.is_some_and(|entered| entered >= at);
     let mut nodes = result.rounds.iter().find(at_work).map(|row| row.nodes.clone()).unwrap_or_default();
     let others = (0..result.metrics.pool).filter(|node| !nodes.contains(node)).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ fn order(result: &RelayResult, at: u64) -> Vec<u32> {
 }
 
 /// The work in a stretch, without gaps that cannot be seen.
-fn merged(result: &RelayResult, stretch: Stretch) -> Vec<WorkSpan> {
+fn merged(result: &Outcome<MixData>, stretch: Stretch) -> Vec<WorkSpan> {
     let gap = (stretch.nanos as f64 * GAP) as u64;
     let mut all: Vec<WorkSpan> = Vec::new();
     let mut last: BTreeMap<(u32, u64, Option<Phase>), usize> = BTreeMap::new();
@@ -116,7 +116,7 @@ fn merged(result: &RelayResult, stretch: Stretch) -> Vec<WorkSpan> {
 type End = (u32, u64);
 
 /// From when the last slots of a pass were ready at a node until they were at the next one: round, and both ends.
-fn ways(result: &RelayResult) -> Vec<(u64, End, End)> {
+fn ways(result: &Outcome<MixData>) -> Vec<(u64, End, End)> {
     let phases: BTreeMap<(u64, u32, Phase), PhaseTimes> = result.phases.iter().copied().collect();
     let mut ways = Vec::new();
     for row in result.rounds.iter().filter(|row| row.entered.is_some()) {

@@ -4,7 +4,7 @@ mod figures;
 mod page;
 
 use samara_lab::results::{is_first, rank};
-use samara_lab::scenario::{Loaded, Outcome};
+use samara_lab::scenario::{ExpectationResult, Loaded};
 use samara_lab::sweep::{Aggregate, SweepSummary, metric_paths};
 
 use crate::about::axes;
@@ -25,7 +25,7 @@ pub struct SweepReport {
     source: String,
     toml: String,
     summary: SweepSummary,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<ExpectationResult>,
     /// The axes: key and label.
     axes: Vec<(String, String)>,
     rows: Vec<Row>,
@@ -75,7 +75,7 @@ impl Row {
 
 impl SweepReport {
     /// A report.
-    pub fn new(loaded: &Loaded, summary: &SweepSummary, outcomes: &[Outcome]) -> Self {
+    pub fn new(loaded: &Loaded, summary: &SweepSummary, outcomes: &[ExpectationResult]) -> Self {
         let axes = axes(loaded);
         let value = |aggregate: &Aggregate, key: &String| match aggregate.parameters.get(key) {
             Some(serde_json::Value::String(text)) => text.clone(),

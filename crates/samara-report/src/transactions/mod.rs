@@ -8,7 +8,7 @@ mod rows;
 mod words;
 
 use samara_lab::reference::KnownComparison;
-use samara_lab::results::{TransactionMetrics, TransactionsResult};
+use samara_lab::results::{Outcome, PoolData, TransactionMetrics};
 use samara_lab::scenario::{Loaded, Scenario};
 use samara_lab::statistics::Statistics;
 
@@ -59,12 +59,12 @@ impl TransactionsReport {
     pub(crate) fn new(
         about: About,
         axes: Vec<(String, String)>,
-        results: Vec<TransactionsResult>,
+        results: Vec<Outcome<PoolData>>,
         loaded: &Loaded,
         known: &[KnownComparison],
     ) -> Self {
         let groups = by_place(&results, &axes, |result| &result.run);
-        let with = |((run, point), results): ((String, Vec<String>), Vec<&TransactionsResult>)| {
+        let with = |((run, point), results): ((String, Vec<String>), Vec<&Outcome<PoolData>>)| {
             let circumstances = compare::circumstances(loaded, &run, &axes, &point).map(Box::new);
             Row { circumstances, ..row(run, point, &results) }
         };
@@ -77,22 +77,24 @@ impl TransactionsReport {
         Self { about, axes, rows, known: known.to_vec() }
     }
 
-    pub(crate) fn html(&self) -> String {
-        page::page(self)
-    }
-
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
-    }
-
-    pub(crate) fn table(&self) -> String {
-        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, |row| row.cells.clone());
-        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
-    }
-
     /// The key sentences.
     fn headline(&self) -> Vec<String> {
         words::headline(self)
+    }
+}
+
+impl crate::Pages for TransactionsReport {
+    fn html(&self) -> String {
+        page::page(self)
+    }
+
+    fn figures(&self) -> Vec<(String, String)> {
+        figures::all(self).into_iter().map(|figure| (figure.name, figure.svg)).collect()
+    }
+
+    fn table(&self) -> String {
+        let table = parts::terminal_table(&self.axes, &self.rows, &COLUMNS, |row| row.cells.clone());
+        format!("{}\n{}\n{}{}\n", self.about.title, LEGEND, table, self.headline().join("\n"))
     }
 }
 
@@ -126,7 +128,7 @@ const LEGEND: &str = "For each node and transaction: bodies received (copies), a
 p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this one. Early: requests that timed \
 out although their peer was in time.";
 
-fn row(run: String, point: Vec<String>, results: &[&TransactionsResult]) -> Row {
+fn row(run: String, point: Vec<String>, results: &[&Outcome<PoolData>]) -> Row {
     let over = |value: &dyn Fn(&TransactionMetrics) -> f64| {
         results.iter().map(|result| value(&result.metrics)).sum::<f64>() / results.len() as f64
     };

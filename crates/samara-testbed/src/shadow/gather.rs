@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use samara_lab::data::Inputs;
-use samara_lab::results::RealRun;
-use samara_lab::run::Measured;
+use samara_lab::results::{Measured, RealRun};
 use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
 
@@ -21,7 +20,11 @@ use crate::run::{Looks, missing, of_traces};
 ///
 /// # Errors
 /// It is another run, it has not run, or its files cannot be read.
-pub fn gather(point: &Point, inputs: &Inputs, exported: &Path) -> Result<(Measured, RealRun), TestbedError> {
+pub fn gather(
+    point: &Point,
+    inputs: &Inputs,
+    exported: &Path,
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     let wrong = |what: String| TestbedError::Scenario(format!("{}: {what}", exported.display()));
     let run = read_run(exported)?;
     let expected =

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use samara_emulation::RelayReport;
 use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
-use samara_lab::results::RealRun;
-use samara_lab::run::{Measured, RelayMeasured};
+use samara_lab::results::{Measured, RealRun};
+use samara_lab::run::RelayMeasured;
 use samara_lab::scenario::{Point, Relay, Scenario};
 use samara_lab::statistics::Statistics;
 
@@ -51,7 +51,7 @@ pub(crate) fn run(
     point: &Point,
     options: Options<'_>,
     progress: &mut impl FnMut(&str, f64),
-) -> Result<(Measured, RealRun), TestbedError> {
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     let stop = Stop::new(options.stop);
     let scenario = &point.scenario;
     let relay = scenario.relay.clone().unwrap_or_default();
@@ -135,7 +135,7 @@ pub(crate) fn run(
         digest: 0,
         steps: 0,
     };
-    Ok((Measured::Relay(Box::new(measured)), real))
+    Ok((Box::new(measured), real))
 }
 
 /// Bytes of frames, for which nodes do not tell payload from the rest.

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use samara_lab::run::LARGE;
-use samara_lab::scenario::{Expectation, Loaded, Outcome};
+use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_lab::sweep::{
     FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
 };
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let mut records: Vec<PointRecord> = records.collect();
     let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
     relate_points(first, &mut records);
-    let outcomes: Vec<Outcome> = records
+    let outcomes: Vec<ExpectationResult> = records
         .iter()
         .flat_map(|record| expectations.iter().filter_map(|e| e.check(&record.name, &record.metrics)))
         .collect();

@@ -1,17 +1,17 @@
 //! Batches that one node hands to another, and what each mechanism on the way costs.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
 use samara_engine::{Outbox, Time};
 use samara_sim::{
-    Connection, Control, HostConfig, Http2Config, NodeFactory, SimConfig, Simulation, Transport, Window,
+    Connection, Control, HostConfig, Http2Config, NodeFactory, Record, SimConfig, Simulation, Transport,
+    Window,
 };
 
 use crate::mix::handover::app::{Act, Node, Told};
-use crate::network::{self, Hosts};
-use crate::run::{Progress, RunError, RunOptions};
+use crate::network;
+use crate::run::{Experiment, Net, Progress, RunError, RunOptions, Setup, Step, simulate};
 use crate::scenario::{Handover, Point};
 
 /// When the first batch begins, in nanoseconds.
@@ -88,99 +88,113 @@ impl Mechanism {
     }
 }
 
-/// Runs a point.
+/// Runs a point: once as it is, and once more for each mechanism that is taken away.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    mut progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<HandoverMeasured, RunError> {
-    let handover = point.scenario.handover.clone().unwrap_or_default();
     let mut transport = network::transport(&point.scenario);
-    let mut hosts =
-        network::hosts(&point.scenario, options.inputs, 2, point.seed).map_err(RunError::Scenario)?;
+    let mut setup = Setup::new(point, options, 2)?;
     let runs = Mechanism::ALL.len() as f64 + 1.0;
-    let mut run = |number: usize, transport: &Transport, hosts: &Hosts| {
-        simulate(point, &handover, options, (transport, hosts), |done| {
-            progress(Progress { share: (number as f64 + done.share) / runs, ..done })
+    let mut run = |number: usize, transport: &Transport, setup: &Setup<'_>| {
+        simulated(setup, transport, |done| {
+            progress(Progress { share: (number as f64 + done.share) / runs, ..done });
         })
     };
-    let (sim, batches) = run(0, &transport, &hosts)?;
+    let (net, batches) = run(0, &transport, &setup)?;
     let mut without = Vec::new();
     for (number, mechanism) in Mechanism::ALL.into_iter().enumerate() {
-        hosts.configs.iter_mut().for_each(|rates| mechanism.take_away(&mut transport, rates));
-        without.push(run(number + 1, &transport, &hosts)?.1);
+        setup.hosts.configs.iter_mut().for_each(|rates| mechanism.take_away(&mut transport, rates));
+        without.push(run(number + 1, &transport, &setup)?.1);
     }
+    let [from, to] = [net.sim.stats(0), net.sim.stats(1)];
     Ok(HandoverMeasured {
         point: point.clone(),
         batches,
         without,
-        sent_bytes: sim.stats(0).sent.bytes,
-        retransmissions: sim.stats(0).retransmitted.packets + sim.stats(1).retransmitted.packets,
-        digest: sim.digest(),
-        steps: sim.steps(),
+        sent_bytes: from.sent.bytes,
+        retransmissions: from.retransmitted.packets + to.retransmitted.packets,
+        digest: net.sim.digest(),
+        steps: net.sim.steps(),
     })
 }
 
-fn simulate(
-    point: &Point,
-    handover: &Handover,
-    options: RunOptions<'_>,
-    (transport, hosts): (&Transport, &Hosts),
+fn simulated(
+    setup: &Setup<'_>,
+    transport: &Transport,
     mut progress: impl FnMut(Progress),
-) -> Result<(Simulation<Node>, Vec<BatchTimes>), RunError> {
-    let scenario = &point.scenario;
-    let config = SimConfig {
-        seed: point.seed,
-        // Two nodes that wait for each other.
-        threads: 1,
-        network: network::network(scenario, hosts, point.seed),
-        transport: transport.clone(),
-        nic: network::nic(scenario),
-        downlink_queue: network::downlink_queue(scenario),
-    };
+) -> Result<(Net<'static, Node>, Vec<BatchTimes>), RunError> {
+    let handover = setup.scenario().handover.clone().unwrap_or_default();
+    // Two nodes that wait for each other have no use for a second thread.
+    let config = SimConfig { threads: 1, transport: transport.clone(), ..setup.config() };
     let plan = handover.clone();
     let factory: NodeFactory<Node> = Arc::new(move |_| {
         let lanes = vec![LaneConfig::unbounded("payloads", 0)];
         (Node::new(plan.clone()), Outbox::new(OutboxConfig { dispatch: Dispatch::PerLink, lanes }))
     });
     let failed = |error: samara_sim::ConfigError| RunError::Scenario(error.to_string());
-    let mut sim = Simulation::new(config, hosts.configs.clone(), factory).map_err(failed)?;
+    let mut sim = Simulation::new(config, setup.hosts.configs.clone(), factory).map_err(failed)?;
     sim.establish(Time::ZERO, 0, 1);
     sim.command(Time::from_nanos(BEGIN_NANOS), 0, Act::Begin);
-    let mut batches: Vec<BatchTimes> = Vec::new();
-    let (mut whole, mut overflowed, mut until) = (0, false, BEGIN_NANOS);
-    while whole < handover.batches as usize {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
-        }
-        until += SLICE_NANOS;
-        sim.run_until(Time::from_nanos(until), |record| {
-            let at = record.at.as_nanos();
-            match record.event {
-                Told::Begun => batches.push(BatchTimes { begun: at, ..BatchTimes::default() }),
-                Told::Ready => batches.last_mut().into_iter().for_each(|batch| batch.ready = at),
-                Told::Whole => {
-                    batches.get_mut(whole).into_iter().for_each(|batch| batch.whole = at);
-                    whole += 1;
-                }
-                Told::Overflow => overflowed = true,
-            }
-        });
-        if overflowed {
+    let mut net = Net::new(sim, None);
+    let run = Run { handover, batches: Vec::new(), whole: 0, overflowed: false };
+    let batches = simulate(run, &mut net, setup.options.stop, |_, done| progress(done))?;
+    Ok((net, batches.unwrap_or_default()))
+}
+
+/// Batches that are simulated.
+struct Run {
+    handover: Handover,
+    batches: Vec<BatchTimes>,
+    /// Batches that have arrived.
+    whole: usize,
+    overflowed: bool,
+}
+
+impl Experiment for Run {
+    type App = Node;
+    type Measured = Vec<BatchTimes>;
+
+    fn step(&mut self, net: &mut Net<'_, Node>) -> Result<Step, RunError> {
+        let now = net.now();
+        if self.overflowed {
             return Err(RunError::Scenario("a batch does not fit into the outbox".to_owned()));
         }
-        if batches.last().is_some_and(|batch| until - batch.begun > PATIENCE_NANOS) {
-            let message = format!("batch {} does not arrive within an hour", whole + 1);
+        if self.batches.last().is_some_and(|batch| now - batch.begun > PATIENCE_NANOS) {
+            let message = format!("batch {} does not arrive within an hour", self.whole + 1);
             return Err(RunError::Scenario(message));
         }
-        progress(Progress {
-            share: whole as f64 / f64::from(handover.batches),
-            virtual_nanos: Some(sim.now().as_nanos()),
-            deliveries: Some(whole as u64),
-            deliveries_expected: Some(handover.batches.into()),
-            copies: None,
-            steps: Some(sim.steps()),
-        });
+        let until = now.max(BEGIN_NANOS) + SLICE_NANOS;
+        let is_over = self.whole >= self.handover.batches as usize;
+        Ok(if is_over { Step::Over(until) } else { Step::Until(until) })
     }
-    Ok((sim, batches))
+
+    fn observe(&mut self, record: Record<Told>) {
+        let at = record.at.as_nanos();
+        match record.event {
+            Told::Begun => self.batches.push(BatchTimes { begun: at, ..BatchTimes::default() }),
+            Told::Ready => self.batches.last_mut().into_iter().for_each(|batch| batch.ready = at),
+            Told::Whole => {
+                self.batches.get_mut(self.whole).into_iter().for_each(|batch| batch.whole = at);
+                self.whole += 1;
+            }
+            Told::Overflow => self.overflowed = true,
+        }
+    }
+
+    fn progress(&self, net: &Net<'_, Node>) -> Progress {
+        Progress {
+            share: self.whole as f64 / f64::from(self.handover.batches),
+            virtual_nanos: Some(net.now()),
+            deliveries: Some(self.whole as u64),
+            deliveries_expected: Some(self.handover.batches.into()),
+            copies: None,
+            steps: Some(net.sim.steps()),
+        }
+    }
+
+    fn measured(self, _net: &mut Net<'_, Node>) -> Result<Option<Vec<BatchTimes>>, RunError> {
+        Ok(Some(self.batches))
+    }
 }

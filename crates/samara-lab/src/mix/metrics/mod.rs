@@ -1,14 +1,12 @@
 //! The figures of teams that mix batches, with the names that `docs/results.md` defines.
 
 mod bound;
-mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::{Half, Phase};
 use serde::Serialize;
 
-use crate::results::{Metrics, RelayResult, Run};
 use crate::results::{PacketDrops, packet_drops, ratio};
 use bound::{Loads, Window, busy};
 
@@ -319,39 +317,4 @@ fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
     let mut exits: Vec<u64> = of_team.filter_map(RoundRow::exit).collect();
     exits.sort_unstable();
     exits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as f64 / 1e6
-}
-
-impl RelayResult {
-    /// Sets the throughput beside that of the first run of the series.
-    pub(crate) fn relate(&mut self, base: &Self) {
-        // Who was lost when says more about a throughput than how rounds lay.
-        if !base.harm.is_empty() {
-            return;
-        }
-        let (own, first) = (&mut self.metrics, &base.metrics);
-        own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
-        let n = f64::from(first.team);
-        let by_formula = n + (2.0 * n - 1.0) / 2.0 * ratio(first.transfer_ms, first.compute_ms);
-        own.gain_by_formula = (first.in_flight_max == 1 && first.compute_ms > 0.0).then_some(by_formula);
-        own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
-        self.run.metrics = Metrics::Relay(Box::new(self.metrics.clone()));
-    }
-}
-
-impl RelayResult {
-    pub(crate) fn of(run: Run, measured: &RelayMeasured) -> Self {
-        Self {
-            run,
-            metrics: relay_metrics(measured),
-            rounds: measured.told.rounds.values().cloned().collect(),
-            phases: measured.told.phases.iter().map(|(place, times)| (*place, *times)).collect(),
-            work: measured.told.work.clone(),
-            harm: measured.harm.clone(),
-            begun: measured.begun,
-            over: measured.over,
-            label: measured.point.label.clone(),
-            description: measured.point.description.clone(),
-            series: measured.point.series.clone(),
-        }
-    }
 }

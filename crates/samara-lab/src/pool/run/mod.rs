@@ -6,16 +6,15 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use samara_cat::Misbehaviour;
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{ConnectionStats, HostStats, Simulation};
+use samara_sim::{ConnectionStats, HostStats, Record};
 
-use crate::network::{self, Hosts};
+use crate::network::Hosts;
 use crate::pool::app::{Act, Block, Header, Node, Told, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
-use crate::run::{Progress, QUIET_NANOS, RunError, RunOptions, schedule_faults, schedule_links, since};
+use crate::run::{Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, simulate};
 use crate::scenario::{Point, Transactions};
 use crate::statistics::Durations;
 use crate::topology::{self, Graph};
@@ -87,21 +86,21 @@ pub struct BlockRow {
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.transactions.clone().unwrap_or_default();
     let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let hosts = network::hosts(scenario, options.inputs, scenario.network.nodes, point.seed)
-        .map_err(RunError::Scenario)?;
+    let setup = Setup::new(point, options, scenario.network.nodes)?;
     let uptime = world::uptime(scenario, point.seed);
-    let mut sim = world::simulation(point, options, &hosts, &workload)?;
-    let mut rng = NodeRng::new(point.seed, 2, Purpose::Topology);
-    schedule_links(&mut sim, scenario, &mut rng, graph.edges.iter().copied());
-    schedule_faults(&mut sim, scenario, point.seed, &hosts);
-    let mut driver = Driver::new(sim, workload, uptime, point.seed);
-    driver.run(options, progress)?;
-    Ok(driver.measured(point, hosts, &graph))
+    let mut net = world::network(&setup, &workload)?;
+    setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
+    setup.schedule_faults(&mut net);
+    let run = Run::new(setup, graph, workload, uptime);
+    match simulate(run, &mut net, options.stop, |_, done| progress(done))? {
+        Some(measured) => Ok(measured),
+        None => unreachable!("one process has all measurements"),
+    }
 }
 
 /// The nodes in the order in which they propose blocks: drawn from the seed, so that a testbed does the same as a simulation. The block
@@ -113,9 +112,10 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     proposers
 }
 
-/// A simulation, and everything that happens in it from outside.
-struct Driver {
-    sim: Simulation<Node>,
+/// Pools that are simulated, and everything that happens to them from outside.
+struct Run<'a> {
+    setup: Setup<'a>,
+    graph: Graph,
     workload: Transactions,
     uptime: Uptime,
     clients: Clients,
@@ -123,6 +123,9 @@ struct Driver {
     /// Nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
     height: u64,
+    /// When the next block is proposed, and when it is committed.
+    propose_at: u64,
+    commit_at: u64,
     /// The block that was proposed and not committed yet, and the numbers of its transactions.
     proposed: Option<(Arc<Block>, BlockRow, Vec<TxNumber>)>,
     /// Times at which nodes go down, the last one first: before that, what they counted is noted.
@@ -130,7 +133,8 @@ struct Driver {
     totals: Totals,
     blocks: Vec<BlockRow>,
     seen: Seen,
-    before: Vec<(HostStats, Option<ConnectionStats>)>,
+    before: Vec<HostStats>,
+    connections_before: Vec<Option<ConnectionStats>>,
     maxima: [u64; 3],
 }
 
@@ -144,117 +148,59 @@ struct Seen {
     height: u64,
 }
 
-impl Driver {
-    fn new(sim: Simulation<Node>, workload: Transactions, uptime: Uptime, seed: u64) -> Self {
-        let nodes = uptime.honest.len() as u32;
+impl<'a> Run<'a> {
+    fn new(setup: Setup<'a>, graph: Graph, workload: Transactions, uptime: Uptime) -> Self {
+        let (nodes, seed) = (uptime.honest.len() as u32, setup.point.seed);
         let mut crashes: Vec<(u64, u32)> = (0..nodes)
             .flat_map(|node| uptime.down[node as usize].iter().map(move |(at, _)| (*at, node)))
             .collect();
         crashes.sort_unstable_by(|a, b| b.cmp(a));
+        let interval = workload.block_interval.nanos();
+        let commit_at = if interval == 0 { u64::MAX } else { workload.warm_up.nanos() + interval };
         Self {
             clients: Clients::new(&workload, uptime.clone(), seed),
             collector: TxCollector::new(nodes),
             proposers: proposers(&uptime, seed),
             height: 0,
+            propose_at: commit_at.saturating_sub(workload.consensus.nanos()),
+            commit_at,
             proposed: None,
             crashes,
             totals: Totals::default(),
             blocks: Vec::new(),
             seen: Seen::default(),
             before: Vec::new(),
+            connections_before: Vec::new(),
             maxima: [0; 3],
-            sim,
+            setup,
+            graph,
             workload,
             uptime,
         }
     }
 
-    fn run(&mut self, options: RunOptions<'_>, mut progress: impl FnMut(Progress)) -> Result<(), RunError> {
-        let first = self.workload.warm_up.nanos();
-        let last = self.workload.end_nanos();
-        let end = last + self.workload.cool_down.nanos();
-        let interval = self.workload.block_interval.nanos();
-        let mut commit_at = if interval == 0 { u64::MAX } else { first + interval };
-        let mut propose_at = commit_at.saturating_sub(self.workload.consensus.nanos());
-        let mut now = 0;
-        while now < end {
-            if options.stop.load(Ordering::Relaxed) {
-                return Err(RunError::Interrupted);
-            }
-            // Before a block is committed: nodes are to see the last one.
-            if self.is_complete(now) {
-                break;
-            }
-            if now == first {
-                self.note_traffic();
-            }
-            if now == propose_at {
-                self.propose(now);
-                propose_at += interval;
-            }
-            if now == commit_at {
-                self.commit(now);
-                commit_at += interval;
-            }
-            self.note_crashes(now);
-            let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
-            let milestones = [propose_at, commit_at, crash, end, first];
-            let next = milestones.into_iter().filter(|at| *at > now).fold(now + SLICE_NANOS, u64::min);
-            self.submit(next);
-            self.advance(next);
-            now = next;
-            progress(self.how_far(now as f64 / end as f64));
-        }
-        progress(self.how_far(1.0));
-        Ok(())
+    fn end_at(&self) -> u64 {
+        self.workload.end_nanos() + self.workload.cool_down.nanos()
     }
 
-    fn how_far(&self, share: f64) -> Progress {
-        Progress {
-            share,
-            virtual_nanos: Some(self.sim.now().as_nanos()),
-            deliveries: Some(self.collector.deliveries()),
-            // Clients decide on their way what they submit.
-            deliveries_expected: None,
-            copies: None,
-            steps: Some(self.sim.steps()),
-        }
-    }
-
-    fn submit(&mut self, until: u64) {
+    fn submit(&mut self, until: u64, net: &mut Net<'_, Node>) {
         for Submission { at, node, transaction, valid } in self.clients.before(until) {
             self.collector.submitted(transaction.key(), at, node, valid);
-            self.sim.command(Time::from_nanos(at), node, Act::Submit(transaction));
+            net.sim.command(Time::from_nanos(at), node, Act::Submit(transaction));
         }
-    }
-
-    fn advance(&mut self, until: u64) {
-        let Self { sim, collector, seen, .. } = self;
-        sim.run_until(Time::from_nanos(until), |record| match record.event {
-            Told::Added(key) => {
-                collector.added(&key, record.host, record.at.as_nanos());
-            }
-            Told::Refused(key) => collector.refused(&key),
-            Told::BlockComplete { height } if height == seen.height => {
-                seen.complete.add(record.at.as_nanos() - seen.proposed_at);
-            }
-            Told::BlockComplete { .. } => {}
-            Told::BlockGivenUp => seen.given_up += 1,
-            Told::Misbehaved(why) => *seen.misbehaved.entry(why).or_default() += 1,
-        });
     }
 
     /// The next node in turn that runs chooses the transactions of a block.
-    fn propose(&mut self, now: u64) {
-        self.note_maxima();
+    fn propose(&mut self, now: u64, net: &mut Net<'_, Node>) {
+        self.note_maxima(net);
         self.height += 1;
         let turn = self.height as usize % self.proposers.len();
         let (before, after) = self.proposers.split_at(turn);
-        let up = |node: &&u32| self.sim.is_running(**node);
+        let up = |node: &&u32| net.sim.is_running(**node);
         let Some(proposer) = after.iter().chain(before).find(up).copied() else { return };
         let (max_bytes, max_gas) =
             (self.workload.block_size.bytes(), self.workload.block_gas.unwrap_or(u64::MAX));
-        let Some(cat) = self.sim.node(proposer).cat() else { return };
+        let Some(cat) = net.sim.node(proposer).cat() else { return };
         let txs = cat.pool().reap(max_bytes, max_gas);
         let headers: Vec<Header> = txs.iter().filter_map(Header::of).collect();
         let used = headers.iter().filter(|_| self.workload.signed);
@@ -271,21 +217,18 @@ impl Driver {
         };
         if self.workload.consensus.nanos() > 0 {
             (self.seen.proposed_at, self.seen.height) = (now, self.height);
-            self.sim.command(
-                Time::from_nanos(now),
-                proposer,
-                Act::Propose { height: self.height, max_bytes, max_gas },
-            );
+            let act = Act::Propose { height: self.height, max_bytes, max_gas };
+            net.sim.command(Time::from_nanos(now), proposer, act);
         }
         let numbers = headers.iter().map(|header| header.number).collect();
         self.proposed = Some((Arc::new(block), row, numbers));
     }
 
     /// All nodes commit the block at once.
-    fn commit(&mut self, now: u64) {
+    fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
         if let Some((block, row, numbers)) = self.proposed.take() {
-            for node in 0..self.uptime.honest.len() as u32 {
-                self.sim.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)));
+            for node in net.hosts() {
+                net.sim.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)));
             }
             numbers.into_iter().for_each(|number| self.collector.committed(number, now));
             self.blocks.push(row);
@@ -293,24 +236,17 @@ impl Driver {
         self.clients.block(now, &self.collector);
     }
 
-    fn note_traffic(&mut self) {
-        let nodes = 0..self.uptime.honest.len() as u32;
-        self.before =
-            nodes.map(|node| (*self.sim.stats(node), self.sim.connection_stats(node).cloned())).collect();
-    }
-
     /// Whatever a node counted is gone when it goes down.
-    fn note_crashes(&mut self, now: u64) {
+    fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
-            if self.sim.is_running(node) {
-                self.totals.add(self.sim.node(node));
+            if net.sim.is_running(node) {
+                self.totals.add(net.sim.node(node));
             }
         }
     }
 
-    fn note_maxima(&mut self) {
-        let cats = (0..self.uptime.honest.len() as u32).filter_map(|node| self.sim.node(node).cat());
-        for cat in cats {
+    fn note_maxima(&mut self, net: &Net<'_, Node>) {
+        for cat in net.hosts().filter_map(|node| net.sim.node(node).cat()) {
             let now = [cat.keys(), cat.outstanding(), cat.pool().len()];
             for (most, now) in self.maxima.iter_mut().zip(now) {
                 *most = (*most).max(now as u64);
@@ -329,32 +265,89 @@ impl Driver {
         };
         quiet && self.clients.is_done(now) && self.collector.rows().iter().all(ended)
     }
+}
 
-    fn measured(mut self, point: &Point, hosts: Hosts, graph: &Graph) -> TransactionsMeasured {
-        self.note_maxima();
-        let end = self.sim.now().as_nanos();
-        let nodes = self.uptime.honest.len() as u32;
-        for node in (0..nodes).filter(|node| self.sim.is_running(*node)) {
-            self.totals.add(self.sim.node(node));
+impl Experiment for Run<'_> {
+    type App = Node;
+    type Measured = TransactionsMeasured;
+
+    fn step(&mut self, net: &mut Net<'_, Node>) -> Result<Step, RunError> {
+        let (now, end) = (net.now(), self.end_at());
+        // Before a block is committed: nodes are to see the last one.
+        if now >= end || self.is_complete(now) {
+            return Ok(Step::Over(end));
+        }
+        let (first, interval) = (self.workload.warm_up.nanos(), self.workload.block_interval.nanos());
+        if now == first {
+            self.before = net.stats();
+            self.connections_before =
+                net.hosts().map(|node| net.sim.connection_stats(node).cloned()).collect();
+        }
+        if now == self.propose_at {
+            self.propose(now, net);
+            self.propose_at += interval;
+        }
+        if now == self.commit_at {
+            self.commit(now, net);
+            self.commit_at += interval;
+        }
+        self.note_crashes(now, net);
+        let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
+        let milestones = [self.propose_at, self.commit_at, crash, end, first];
+        let next = milestones.into_iter().filter(|at| *at > now).fold(now + SLICE_NANOS, u64::min);
+        self.submit(next, net);
+        Ok(Step::Until(next))
+    }
+
+    fn observe(&mut self, record: Record<Told>) {
+        let Self { collector, seen, .. } = self;
+        match record.event {
+            Told::Added(key) => {
+                collector.added(&key, record.host, record.at.as_nanos());
+            }
+            Told::Refused(key) => collector.refused(&key),
+            Told::BlockComplete { height } if height == seen.height => {
+                seen.complete.add(record.at.as_nanos() - seen.proposed_at);
+            }
+            Told::BlockComplete { .. } => {}
+            Told::BlockGivenUp => seen.given_up += 1,
+            Told::Misbehaved(why) => *seen.misbehaved.entry(why).or_default() += 1,
+        }
+    }
+
+    fn progress(&self, net: &Net<'_, Node>) -> Progress {
+        Progress {
+            share: net.now() as f64 / self.end_at() as f64,
+            virtual_nanos: Some(net.now()),
+            deliveries: Some(self.collector.deliveries()),
+            // Clients decide on their way what they submit.
+            deliveries_expected: None,
+            copies: None,
+            steps: Some(net.sim.steps()),
+        }
+    }
+
+    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<Option<TransactionsMeasured>, RunError> {
+        self.note_maxima(net);
+        for node in net.hosts().filter(|node| net.sim.is_running(*node)) {
+            self.totals.add(net.sim.node(node));
         }
         let connection = |node| {
-            let now = self.sim.connection_stats(node)?;
-            let before = self.before.get(node as usize).and_then(|(_, before)| before.as_ref());
+            let now = net.sim.connection_stats(node)?;
+            let before = self.connections_before.get(node as usize).and_then(Option::as_ref);
             Some(before.map_or_else(|| now.clone(), |before| now.since(before)))
         };
-        TransactionsMeasured {
-            point: point.clone(),
-            traffic: (0..nodes)
-                .map(|node| {
-                    since(self.sim.stats(node), self.before.get(node as usize).map(|(before, _)| before))
-                })
-                .collect(),
-            connections: (0..nodes).filter_map(connection).collect(),
-            measured_nanos: end.saturating_sub(self.workload.warm_up.nanos()),
-            end_nanos: end,
-            degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
-            digest: self.sim.digest(),
-            steps: self.sim.steps(),
+        let connections = net.hosts().filter_map(connection).collect();
+        let (digest, steps) = net.digest_and_steps()?;
+        Ok(Some(TransactionsMeasured {
+            point: self.setup.point.clone(),
+            traffic: net.traffic_since(&self.before)?,
+            connections,
+            measured_nanos: net.now().saturating_sub(self.workload.warm_up.nanos()),
+            end_nanos: net.now(),
+            degrees: self.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+            digest,
+            steps,
             keys_max: self.maxima[0],
             requests_max: self.maxima[1],
             pool_txs_max: self.maxima[2],
@@ -365,7 +358,7 @@ impl Driver {
             block_complete: self.seen.complete,
             blocks_given_up: self.seen.given_up,
             misbehaved: self.seen.misbehaved,
-            hosts,
-        }
+            hosts: self.setup.hosts,
+        }))
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use samara_cat::pool::Signer;
 use samara_cat::{Cat, Config};
 use samara_engine::{NodeRng, Outbox, Purpose};
-use samara_sim::{SimConfig, Simulation, identity_of};
+use samara_sim::identity_of;
 
 use super::Clients;
-use crate::network::{self, Hosts};
+use crate::network;
 use crate::pool::app::{Honest, Hostile, Ledger, Node, signer};
 use crate::pool::measure::Uptime;
-use crate::run::{RunError, RunOptions};
-use crate::scenario::{Adversary, Cat as CatSpec, FaultKind, Point, Scenario, Transactions};
+use crate::run::{Net, RunError, Setup};
+use crate::scenario::{Adversary, Cat as CatSpec, FaultKind, Scenario, Transactions};
 
 /// How often a hostile node does something, per second, unless told otherwise.
 const HOSTILE_RATE: f64 = 100.0;
@@ -68,21 +68,17 @@ fn kinds(scenario: &Scenario, workload: &Transactions) -> Vec<Kind> {
     std::iter::once(own).chain(groups).collect()
 }
 
-pub(crate) fn simulation(
-    point: &Point,
-    options: RunOptions<'_>,
-    hosts: &Hosts,
-    workload: &Transactions,
-) -> Result<Simulation<Node>, RunError> {
-    let scenario = &point.scenario;
+/// The network of all nodes, without links.
+pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<'static, Node>, RunError> {
+    let (scenario, seed) = (setup.scenario(), setup.point.seed);
     let nodes = scenario.network.nodes;
     let kinds = kinds(scenario, workload);
     let kind_of: Vec<usize> =
-        roles(scenario, point.seed).into_iter().map(|role| role.map_or(0, |role| role + 1)).collect();
+        roles(scenario, seed).into_iter().map(|role| role.map_or(0, |role| role + 1)).collect();
     let names = protocols(&kinds);
     let signers = if workload.signed { Clients::signer_count(workload, nodes as usize) } else { 0 };
     let signers: Arc<[Signer]> = (0..signers).map(signer).collect();
-    let validation = hosts.validation.clone();
+    let validation = setup.hosts.validation.clone();
     let factory = {
         let (kinds, kind_of) = (kinds, kind_of.clone());
         move |host: u32| {
@@ -98,21 +94,12 @@ pub(crate) fn simulation(
             }
         }
     };
-    let config = SimConfig {
-        seed: point.seed,
-        threads: options.threads,
-        network: network::network(scenario, hosts, point.seed),
-        transport: network::transport(scenario),
-        nic: network::nic(scenario),
-        downlink_queue: network::downlink_queue(scenario),
-    };
-    let mut sim = Simulation::new(config, hosts.configs.clone(), Arc::new(factory))
-        .map_err(|error| RunError::Scenario(error.to_string()))?;
-    sim.set_protocol(move |a, b| {
+    let mut net = setup.network(Arc::new(factory))?;
+    net.sim.set_protocol(move |a, b| {
         let (a, b) = (kind_of[a as usize], kind_of[b as usize]);
         Arc::clone(&names[a.min(b)][a.max(b)])
     });
-    Ok(sim)
+    Ok(net)
 }
 
 /// What two kinds of nodes speak: the best that the first has and the second knows. All know what flooding pools speak.

@@ -1,0 +1,183 @@
+//! What is kept of a run with a group, and its tables.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
+use serde_json::Value;
+
+use super::app::Ledger;
+use super::metrics::{GroupMetrics, group_metrics};
+use super::run::GroupMeasured;
+use crate::network::Hosts;
+use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::{Data, Measured, Outcome, ratio, value};
+use crate::scenario::Point;
+use crate::statistics::Durations;
+
+/// What is kept of a run with a group.
+#[derive(Clone, Debug)]
+pub struct GroupData {
+    /// The figures.
+    pub metrics: GroupMetrics,
+    /// Member by member.
+    pub members: Vec<MemberRow>,
+    /// Bytes of frames on each link: by sender, and then by receiver.
+    pub links: Vec<Vec<u64>>,
+    /// Milliseconds from handing in a message until another member delivers it, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// How long the stream took, in milliseconds.
+    pub took_ms: f64,
+}
+
+/// What is known of a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemberRow {
+    /// Whether it was a member all the time.
+    pub is_steady: bool,
+    /// Messages that it broadcast.
+    pub broadcast: u64,
+    /// Messages that it delivered.
+    pub delivered: u64,
+    /// Payload that it delivered until its last delivery.
+    pub throughput_mb_per_s: f64,
+    /// The part of the time in which its uplink was busy.
+    pub uplink_utilisation: f64,
+    /// The longest time that it delivered nothing.
+    pub longest_gap_ms: f64,
+    /// When that was over, in milliseconds after the first message.
+    pub longest_gap_until_ms: f64,
+    /// Bytes that it sent in a second after all was over.
+    pub idle_bytes: u64,
+}
+
+impl Data for GroupData {
+    fn metrics(&self) -> Value {
+        value(&self.metrics)
+    }
+
+    fn related(&self, _own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
+        let base = &others.first()?.data::<Self>()?.metrics;
+        let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
+        let mut related = self.clone();
+        let own = &mut related.metrics;
+        own.gain = over(own.throughput_mb_per_s, base.throughput_mb_per_s);
+        own.gain_bound = over(own.shape_bound_mb_per_s, base.shape_bound_mb_per_s);
+        Some(Arc::new(related))
+    }
+}
+
+impl GroupData {
+    fn of(measured: &GroupMeasured) -> Self {
+        let group = measured.point.scenario.group.clone().unwrap_or_default();
+        let begin = group.warm_up.nanos();
+        let after = |at: u64| at.saturating_sub(begin) as f64;
+        let member = |(host, ledger): (usize, &Ledger)| MemberRow {
+            is_steady: measured.fates.is_steady(host),
+            broadcast: ledger.broadcast,
+            delivered: ledger.delivered,
+            throughput_mb_per_s: ratio(ledger.delivered_bytes as f64, after(ledger.last_at.as_nanos())) * 1e3,
+            uplink_utilisation: ratio(
+                measured.traffic[host].uplink_busy_nanos as f64,
+                measured.measured_nanos as f64,
+            ),
+            longest_gap_ms: ledger.longest_gap_ns as f64 / 1e6,
+            longest_gap_until_ms: after(ledger.longest_gap_at.as_nanos()) / 1e6,
+            idle_bytes: measured.idle_bytes[host],
+        };
+        let hosts = 0..measured.ledgers.len();
+        let to = |from: usize| measured.ledgers.iter().map(|ledger| ledger.bytes_from[from]).collect();
+        let mut latency = Durations::default();
+        let steady = hosts.clone().filter(|host| measured.fates.is_steady(*host));
+        steady.for_each(|host| latency.join(&measured.ledgers[host].latency));
+        Self {
+            metrics: group_metrics(measured),
+            members: measured.ledgers.iter().enumerate().map(member).collect(),
+            links: hosts.map(to).collect(),
+            latency: latency.distribution_ms(),
+            took_ms: measured.measured_nanos as f64 / 1e6,
+        }
+    }
+}
+
+impl Measured for GroupMeasured {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let data = GroupData::of(self);
+        let group = self.point.scenario.group.as_ref();
+        let senders = group.map_or(0, |group| group.senders(self.point.scenario.network.nodes));
+        let parameter = ("senders", senders.into());
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome of another family") };
+        group(self, data)
+    }
+}
+
+/// Of a run with a group.
+fn group<'a>(measured: &'a GroupMeasured, result: &'a GroupData) -> Vec<Table<'a>> {
+    vec![
+        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
+        Table::new("links", result.links.iter().map(Vec::len).sum(), || link_rows(result)),
+        Table::new("suspicions", measured.suspicions.len(), || suspicion_rows(measured)),
+        Table::new("traffic", measured.traffic.len(), || group_traffic(measured, result)),
+    ]
+}
+
+/// A row for each pair of members.
+fn link_rows(result: &GroupData) -> Columns {
+    let pairs = || {
+        result
+            .links
+            .iter()
+            .enumerate()
+            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
+    };
+    vec![
+        ("from", numbers(pairs().map(|(from, ..)| from as u32))),
+        ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
+        ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
+    ]
+}
+
+/// A row for each time that a member suspected another.
+fn suspicion_rows(measured: &GroupMeasured) -> Columns {
+    let suspicions = &measured.suspicions;
+    let at = suspicions.iter().map(|suspicion| suspicion.at as f64 / 1e6);
+    vec![
+        ("at_ms", Arc::new(Float64Array::from_iter_values(at)) as ArrayRef),
+        ("by", numbers(suspicions.iter().map(|s| s.by))),
+        ("node", numbers(suspicions.iter().map(|s| s.host))),
+        ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
+    ]
+}
+
+fn group_traffic(measured: &GroupMeasured, result: &GroupData) -> Columns {
+    let rows = &result.members;
+    let float = |value: fn(&MemberRow) -> f64| {
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
+    };
+    let count = |value: fn(&MemberRow) -> u64| {
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
+    };
+    let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    nodes.extend([
+        ("steady", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.is_steady)))) as ArrayRef),
+        ("broadcast", count(|row| row.broadcast)),
+        ("delivered", count(|row| row.delivered)),
+        ("throughput_mb_per_s", float(|row| row.throughput_mb_per_s)),
+        ("uplink_utilisation", float(|row| row.uplink_utilisation)),
+        ("longest_gap_ms", float(|row| row.longest_gap_ms)),
+        ("longest_gap_until_ms", float(|row| row.longest_gap_until_ms)),
+        ("idle_bytes_per_s", count(|row| row.idle_bytes)),
+    ]);
+    nodes
+}

@@ -1,0 +1,168 @@
+//! What is kept of a run with teams, and its tables.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use serde_json::Value;
+
+use samara_mix::Phase;
+
+use super::measure::{PhaseTimes, RoundRow, WorkSpan};
+use super::metrics::{RelayMetrics, relay_metrics};
+use super::run::{Harm, RelayMeasured};
+use crate::network::Hosts;
+use crate::results::tables::{Columns, Table, numbers, traffic};
+use crate::results::{Data, Measured, Outcome, ratio, value};
+use crate::scenario::Point;
+
+/// What is kept of a run with teams. Times are nanoseconds of the run.
+#[derive(Clone, Debug)]
+pub struct MixData {
+    /// The figures.
+    pub metrics: RelayMetrics,
+    /// Round by round.
+    pub rounds: Vec<RoundRow>,
+    /// By round, node and phase: when things happened.
+    pub phases: Vec<((u64, u32, Phase), PhaseTimes)>,
+    /// What cores worked on.
+    pub work: Vec<WorkSpan>,
+    /// What faults did to nodes.
+    pub harm: Vec<Harm>,
+    /// When payloads began to come.
+    pub begun: u64,
+    /// When the last round was over.
+    pub over: u64,
+}
+
+impl Data for MixData {
+    fn metrics(&self) -> Value {
+        value(&self.metrics)
+    }
+
+    fn related(&self, own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
+        let base = others.iter().find(|other| other.series == own.series)?.data::<Self>()?;
+        // Which node a fault hits, and when, says more about a throughput than the order of rounds.
+        if !base.harm.is_empty() {
+            return None;
+        }
+        let mut related = self.clone();
+        let (own, first) = (&mut related.metrics, &base.metrics);
+        own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
+        let n = f64::from(first.team);
+        let by_formula = n + (2.0 * n - 1.0) / 2.0 * ratio(first.transfer_ms, first.compute_ms);
+        own.gain_by_formula = (first.in_flight_max == 1 && first.compute_ms > 0.0).then_some(by_formula);
+        own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
+        Some(Arc::new(related))
+    }
+}
+
+impl MixData {
+    fn of(measured: &RelayMeasured) -> Self {
+        Self {
+            metrics: relay_metrics(measured),
+            rounds: measured.told.rounds.values().cloned().collect(),
+            phases: measured.told.phases.iter().map(|(place, times)| (*place, *times)).collect(),
+            work: measured.told.work.clone(),
+            harm: measured.harm.clone(),
+            begun: measured.begun,
+            over: measured.over,
+        }
+    }
+}
+
+impl Measured for RelayMeasured {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let data = MixData::of(self);
+        let batch = self.point.scenario.relay.as_ref().map_or(0, |relay| relay.batch);
+        let parameter = ("batch", batch.into());
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let Some(data) = outcome.data::<MixData>() else { panic!("the outcome of another family") };
+        vec![
+            Table::new("rounds", data.rounds.len(), || rounds(&data.rounds)),
+            Table::new("phases", data.phases.len(), || phases(data)),
+            Table::new("work", data.work.len(), || work(data)),
+            Table::new("traffic", self.traffic.len(), || {
+                let mut hosts = self.hosts.clone();
+                hosts.configs.truncate(self.traffic.len());
+                hosts.class.truncate(self.traffic.len());
+                traffic(&self.traffic, &hosts, &self.point.scenario)
+            }),
+        ]
+    }
+}
+
+fn ms(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+fn times(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter(values.map(|at| at.map(ms))))
+}
+
+fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+/// A row for each round.
+fn rounds(rows: &[RoundRow]) -> Columns {
+    let team = |row: &RoundRow| row.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let outcome = |row: &RoundRow| match (row.ended, row.cause) {
+        (None, _) => "unresolved",
+        (Some(_), None) => "completed",
+        (Some(_), Some(cause)) => cause.name(),
+    };
+    vec![
+        ("round", longs(rows.iter().map(|row| row.round))),
+        ("team", numbers(rows.iter().map(|row| row.team as u32))),
+        ("nodes", Arc::new(StringArray::from_iter_values(rows.iter().map(team)))),
+        ("made_ms", times(rows.iter().map(|row| Some(row.made)))),
+        ("opened_ms", times(rows.iter().map(|row| row.opened))),
+        ("entered_ms", times(rows.iter().map(|row| row.entered))),
+        ("delivered_ms", times(rows.iter().map(RoundRow::exit))),
+        ("ended_ms", times(rows.iter().map(|row| row.ended))),
+        ("batch_latency_ms", times(rows.iter().map(RoundRow::latency))),
+        ("outcome", Arc::new(StringArray::from_iter_values(rows.iter().map(outcome)))),
+        ("wrong", numbers(rows.iter().map(|row| row.wrong))),
+    ]
+}
+
+/// A row for each phase of a round at a node.
+fn phases(result: &MixData) -> Columns {
+    let rows = &result.phases;
+    let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.iter().map(|(_, times)| value(times)));
+    let names = rows.iter().map(|((.., phase), _)| phase.name());
+    vec![
+        ("round", longs(rows.iter().map(|((round, ..), _)| *round))),
+        ("node", numbers(rows.iter().map(|((_, node, _), _)| *node))),
+        ("phase", Arc::new(StringArray::from_iter_values(names))),
+        ("first_received_ms", time(|times| times.first_received)),
+        ("last_received_ms", time(|times| times.last_received)),
+        ("first_finished_ms", time(|times| times.first_finished)),
+        ("last_finished_ms", time(|times| times.last_finished)),
+    ]
+}
+
+/// A row for each time that a core worked on a phase of a round without a break.
+fn work(result: &MixData) -> Columns {
+    let rows = &result.work;
+    let names = rows.iter().map(|span| span.phase.map_or("keys", |phase| phase.name()));
+    vec![
+        ("node", numbers(rows.iter().map(|span| span.host))),
+        ("core", numbers(rows.iter().map(|span| span.core.into()))),
+        ("round", longs(rows.iter().map(|span| span.round))),
+        ("phase", Arc::new(StringArray::from_iter_values(names))),
+        ("from_ms", times(rows.iter().map(|span| Some(span.from)))),
+        ("to_ms", times(rows.iter().map(|span| Some(span.to)))),
+    ]
+}

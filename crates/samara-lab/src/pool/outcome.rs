@@ -1,0 +1,132 @@
+//! What is kept of a run with transactions, and its tables.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
+use serde_json::Value;
+
+use super::measure::TxRow;
+use super::metrics::{TransactionMetrics, transaction_metrics};
+use super::run::{BlockRow, TransactionsMeasured};
+use crate::network::Hosts;
+use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::{Data, Measured, Outcome, value};
+use crate::scenario::Point;
+
+/// What is kept of a run with transactions.
+#[derive(Clone, Debug)]
+pub struct PoolData {
+    /// The figures.
+    pub metrics: TransactionMetrics,
+    /// Transaction by transaction.
+    pub transactions: Vec<TxRow>,
+    /// Block by block.
+    pub blocks: Vec<BlockRow>,
+    /// Milliseconds from submission to delivery, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// Links of each node.
+    pub degrees: Vec<u32>,
+}
+
+impl Data for PoolData {
+    fn metrics(&self) -> Value {
+        value(&self.metrics)
+    }
+
+    fn related(&self, _own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {
+        let base = others.iter().find(|other| other.run.name == first)?.data::<Self>()?;
+        let (own, base) = (self.metrics.connection_bytes, base.metrics.connection_bytes);
+        let mut related = self.clone();
+        related.metrics.bytes_saved_factor = (own > 0.0).then(|| base / own);
+        Some(Arc::new(related))
+    }
+}
+
+impl PoolData {
+    fn of(measured: &TransactionsMeasured) -> Self {
+        Self {
+            metrics: transaction_metrics(measured),
+            transactions: measured.collector.rows().to_vec(),
+            blocks: measured.blocks.clone(),
+            latency: measured.collector.latency().distribution_ms(),
+            degrees: measured.degrees.clone(),
+        }
+    }
+}
+
+impl Measured for TransactionsMeasured {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let data = PoolData::of(self);
+        let workload = self.point.scenario.transactions.clone().unwrap_or_default();
+        let parameter = match (workload.rate, workload.closed_loop()) {
+            (Some(rate), _) => ("transactions_per_s", rate.into()),
+            (None, clients) => ("clients", clients.into()),
+        };
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome of another family") };
+        transactions(self, data)
+    }
+}
+
+/// Of a run with transactions.
+fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) -> Vec<Table<'a>> {
+    let first = measured.point.scenario.transactions.as_ref().map_or(0, |t| t.warm_up.nanos());
+    let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
+    vec![
+        Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),
+        Table::new("blocks", result.blocks.len(), move || block_rows(result, ms)),
+        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
+        Table::new("traffic", measured.traffic.len(), || {
+            let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+            let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
+            nodes.extend([
+                ("links", numbers(measured.degrees.iter().copied())),
+                ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
+            ]);
+            nodes
+        }),
+    ]
+}
+
+/// A row for each transaction.
+fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
+    let rows = &result.transactions;
+    let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
+    vec![
+        ("transaction", numbers(0..rows.len() as u32)),
+        ("origin", numbers(rows.iter().map(|row| row.origin))),
+        ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
+        ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
+        ("pools", numbers(rows.iter().map(|row| row.pools))),
+        (
+            "dissemination_ms",
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
+        ),
+        ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
+    ]
+}
+
+/// A row for each block.
+fn block_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
+    let blocks = &result.blocks;
+    vec![
+        (
+            "committed_ms",
+            Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
+        ),
+        ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
+        ("transactions", numbers(blocks.iter().map(|block| block.txs))),
+        ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
+    ]
+}

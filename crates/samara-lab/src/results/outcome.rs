@@ -1,0 +1,144 @@
+//! The outcome of a run: its entry in the summary, and the data from which its family draws tables
+//! and reports.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{RealRun, Run, Table};
+use crate::network::Hosts;
+use crate::scenario::{Loaded, Point};
+
+/// The measurements of a run while all of them are in memory.
+pub trait Measured: fmt::Debug + Send {
+    /// The point of the scenario that was run.
+    fn point(&self) -> &Point;
+
+    /// The hosts, unless they have nothing to say.
+    fn hosts(&self) -> Option<&Hosts>;
+
+    /// What is kept of the measurements when all tables have been written.
+    fn outcome(&self) -> Outcome;
+
+    /// The tables of the run. What the outcome keeps is taken from it.
+    ///
+    /// # Panics
+    /// If the outcome is that of another family.
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>>;
+}
+
+/// What a family keeps of a run.
+pub trait Data: Any + fmt::Debug + Send + Sync {
+    /// The metrics by their names.
+    fn metrics(&self) -> Value;
+
+    /// The same with the metrics that set it beside one of the other runs with equal parameters,
+    /// if there are such metrics and the run to compare with. `first` is the scenario's first run.
+    fn related(&self, own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {
+        let _ = (own, others, first);
+        None
+    }
+}
+
+/// The outcome of a run.
+pub struct Outcome<D: ?Sized = dyn Data> {
+    /// The entry in the summary.
+    pub run: Run,
+    /// The scenario's name for the variant in headings.
+    pub label: String,
+    /// What is different about the variant.
+    pub description: String,
+    /// The series that the run is drawn with.
+    pub series: String,
+    data: Arc<D>,
+}
+
+impl<D: Data> Outcome<D> {
+    /// The outcome of a run at a point. `parameter` says how much there was to do.
+    pub fn new(point: &Point, (digest, steps): (u64, u64), parameter: (&str, Value), data: D) -> Self {
+        Self {
+            run: Run::new(point, digest, steps, parameter, data.metrics()),
+            label: point.label.clone(),
+            description: point.description.clone(),
+            series: point.series.clone(),
+            data: Arc::new(data),
+        }
+    }
+
+    /// Forgets the type of the data.
+    pub fn erased(self) -> Outcome {
+        let Self { run, label, description, series, data } = self;
+        Outcome { run, label, description, series, data }
+    }
+}
+
+impl Outcome {
+    /// The data, if they are of this type.
+    pub fn data<D: Data>(&self) -> Option<&D> {
+        let any: &dyn Any = &*self.data;
+        any.downcast_ref()
+    }
+
+    /// The outcome with the type of its data, if it is this type.
+    pub fn typed<D: Data>(&self) -> Option<Outcome<D>> {
+        let data: Arc<dyn Any + Send + Sync> = self.data.clone();
+        let (run, label) = (self.run.clone(), self.label.clone());
+        let (description, series) = (self.description.clone(), self.series.clone());
+        data.downcast().ok().map(|data| Outcome { run, label, description, series, data })
+    }
+
+    /// The same of a run on real nodes.
+    pub fn on_real_nodes(mut self, real: RealRun) -> Self {
+        self.run.real = Some(real);
+        self
+    }
+}
+
+impl<D: ?Sized> Clone for Outcome<D> {
+    fn clone(&self) -> Self {
+        Self {
+            run: self.run.clone(),
+            label: self.label.clone(),
+            description: self.description.clone(),
+            series: self.series.clone(),
+            data: Arc::clone(&self.data),
+        }
+    }
+}
+
+impl<D: ?Sized + fmt::Debug> fmt::Debug for Outcome<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome").field("run", &self.run).field("data", &&*self.data).finish()
+    }
+}
+
+impl<D: ?Sized> Deref for Outcome<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        &self.data
+    }
+}
+
+/// Adds the metrics that set a run beside another one with equal parameters: the scenario's first
+/// run, or the first of its series.
+pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
+    let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
+    let all = outcomes.to_vec();
+    for outcome in outcomes {
+        let others: Vec<&Outcome> =
+            all.iter().filter(|other| other.run.parameters == outcome.run.parameters).collect();
+        if let Some(data) = outcome.data.related(outcome, &others, first) {
+            outcome.run.metrics = data.metrics();
+            outcome.data = data;
+        }
+    }
+}
+
+/// The metrics of a family as a value.
+pub(crate) fn value(metrics: &impl serde::Serialize) -> Value {
+    serde_json::to_value(metrics).unwrap_or(Value::Null)
+}

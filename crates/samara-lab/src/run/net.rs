@@ -1,0 +1,192 @@
+//! A simulated network in one process, or in several that each have a part of its hosts.
+
+use std::ops::Range;
+
+use samara_engine::{Engine, Time};
+use samara_sim::{FrameCodec, HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
+
+use super::RunError;
+
+/// How frames and events travel between processes that simulate one network.
+pub(crate) trait Codec<N: Engine>: FrameCodec<N::Frame> {
+    /// Appends an event.
+    fn write_event(&self, event: &N::Event, out: &mut Vec<u8>);
+
+    /// Reads what [`write_event`](Self::write_event) wrote; `None` if the bytes are something else.
+    fn read_event(&self, reader: &mut Reader<'_>) -> Option<N::Event>;
+}
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Interrupted,
+    Over,
+    On,
+}
+
+/// A network, or a part of it. All processes call the methods in the same order; the first process
+/// gets values of the whole network, the others get nothing.
+pub(crate) struct Net<'a, N: Engine> {
+    pub(crate) sim: Simulation<N>,
+    others: Option<Others<'a, N>>,
+}
+
+/// The other processes, and how frames and events travel to them.
+pub(crate) type Others<'a, N> = (&'a mut dyn Ranks, Box<dyn Codec<N>>);
+
+impl<'a, N: Engine> Net<'a, N> {
+    pub(crate) fn new(sim: Simulation<N>, others: Option<Others<'a, N>>) -> Self {
+        Self { sim, others }
+    }
+
+    /// Nanoseconds since the start of the run.
+    pub(crate) fn now(&self) -> u64 {
+        self.sim.now().as_nanos()
+    }
+
+    /// Returns true in the process that gets the results.
+    pub(crate) fn is_first(&self) -> bool {
+        self.others.as_ref().is_none_or(|(ranks, _)| ranks.rank() == 0)
+    }
+
+    /// Returns true if this process has all hosts.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.others.is_none()
+    }
+
+    /// The hosts of this process.
+    pub(crate) fn hosts(&self) -> Range<u32> {
+        self.sim.part()
+    }
+
+    /// What the hosts of this process have done so far.
+    pub(crate) fn stats(&self) -> Vec<HostStats> {
+        self.hosts().map(|host| *self.sim.stats(host)).collect()
+    }
+
+    /// Simulates up to a time and hands the events of all hosts to the first process, ordered by
+    /// time and then by host.
+    pub(crate) fn run_until(
+        &mut self,
+        until: u64,
+        mut observe: impl FnMut(Record<N::Event>),
+    ) -> Result<(), RunError> {
+        let until = Time::from_nanos(until);
+        let Some((ranks, codec)) = &mut self.others else {
+            self.sim.run_until(until, observe);
+            return Ok(());
+        };
+        let mut own = Vec::new();
+        self.sim
+            .run_until_together(until, *ranks, &**codec, |record| write_record(&**codec, &record, &mut own))
+            .map_err(together)?;
+        let parts = self.gather(own)?;
+        let Some((_, codec)) = &self.others else { return Ok(()) };
+        let mut records = Vec::new();
+        for (from, bytes) in parts.into_iter().enumerate() {
+            let mut reader = Reader::new(&bytes);
+            while !reader.is_empty() {
+                let record = read_record(&**codec, &mut reader);
+                records.push(record.ok_or(RankError::Garbled { from }).map_err(together)?);
+            }
+        }
+        records.sort_by_key(|record| (record.at, record.host));
+        records.into_iter().for_each(&mut observe);
+        Ok(())
+    }
+
+    /// What all processes do next: the first one decides whether the run is over, and each of them
+    /// may have been interrupted.
+    pub(crate) fn agree(&mut self, own: Next) -> Result<Next, RunError> {
+        let is_first = self.is_first();
+        let Some((ranks, _)) = &mut self.others else { return Ok(own) };
+        let own = match own {
+            Next::Interrupted => 0,
+            Next::Over if is_first => 1,
+            Next::Over | Next::On => 2,
+        };
+        Ok(match ranks.least(own).map_err(together)? {
+            0 => Next::Interrupted,
+            1 => Next::Over,
+            _ => Next::On,
+        })
+    }
+
+    /// Sums over all processes.
+    pub(crate) fn sum<const N2: usize>(&mut self, own: [u64; N2]) -> Result<[u64; N2], RunError> {
+        let mut sums = [0; N2];
+        for bytes in self.gather(own.iter().flat_map(|value| value.to_le_bytes()).collect())? {
+            let mut reader = Reader::new(&bytes);
+            sums.iter_mut().for_each(|sum| *sum += reader.u64().unwrap_or(0));
+        }
+        Ok(sums)
+    }
+
+    /// The values of the one process that has any.
+    pub(crate) fn of_one(&mut self, own: &[f64]) -> Result<Vec<f64>, RunError> {
+        let bytes = self.gather(own.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect())?;
+        let bits = bytes.concat();
+        Ok(bits.as_chunks().0.iter().map(|bits| f64::from_bits(u64::from_le_bytes(*bits))).collect())
+    }
+
+    /// What the hosts of all processes have done since an earlier look at those of this process.
+    pub(crate) fn traffic_since(&mut self, before: &[HostStats]) -> Result<Vec<HostStats>, RunError> {
+        let own = self.stats().into_iter().enumerate();
+        let own: Vec<HostStats> =
+            own.map(|(at, now)| before.get(at).map_or(now, |before| now.since(before))).collect();
+        if self.is_alone() {
+            return Ok(own);
+        }
+        let mut bytes = Vec::new();
+        own.iter().for_each(|stats| stats.write(&mut bytes));
+        let mut all = Vec::new();
+        for bytes in self.gather(bytes)? {
+            let mut reader = Reader::new(&bytes);
+            all.extend(std::iter::from_fn(|| HostStats::read(&mut reader)));
+        }
+        Ok(all)
+    }
+
+    /// Copies that the outboxes of all processes' hosts withdrew.
+    pub(crate) fn withdrawn(&mut self) -> Result<u64, RunError> {
+        let of_host = |host| {
+            let outbox = self.sim.outbox(host);
+            let lanes = (0..outbox.lanes()).map(|lane| samara_engine::outbox::Lane(lane as u8));
+            lanes.map(|lane| outbox.counters(lane).withdrawn.copies).sum::<u64>()
+        };
+        let own = self.hosts().map(of_host).sum();
+        Ok(self.sum([own])?[0])
+    }
+
+    /// The digest and the steps of the run.
+    pub(crate) fn digest_and_steps(&mut self) -> Result<(u64, u64), RunError> {
+        let own = self.sim.digests().flat_map(u64::to_le_bytes).collect();
+        let all = self.gather(own)?.concat();
+        let digest = digest_of(all.as_chunks().0.iter().map(|digest| u64::from_le_bytes(*digest)));
+        let [steps] = self.sum([self.sim.steps()])?;
+        Ok((digest, steps))
+    }
+
+    /// Sends bytes to the first process, which gets those of all processes in their order.
+    fn gather(&mut self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, RunError> {
+        let Some((ranks, _)) = &mut self.others else { return Ok(vec![own]) };
+        let mut outgoing = vec![Vec::new(); ranks.count()];
+        outgoing[0] = own;
+        ranks.exchange(&mut outgoing).map_err(together)
+    }
+}
+
+fn together(error: RankError) -> RunError {
+    RunError::Together(error.to_string())
+}
+
+fn write_record<N: Engine>(codec: &dyn Codec<N>, record: &Record<N::Event>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&record.at.as_nanos().to_le_bytes());
+    out.extend_from_slice(&record.host.to_le_bytes());
+    codec.write_event(&record.event, out);
+}
+
+fn read_record<N: Engine>(codec: &dyn Codec<N>, reader: &mut Reader<'_>) -> Option<Record<N::Event>> {
+    let (at, host) = (Time::from_nanos(reader.u64()?), reader.u32()?);
+    Some(Record { at, host, event: codec.read_event(reader)? })
+}
