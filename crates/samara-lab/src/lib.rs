@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod columns;
 pub mod data;
+pub mod family;
 pub mod group;
 pub mod messages;
 pub mod mix;

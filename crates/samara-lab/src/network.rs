@@ -241,11 +241,7 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     if let Some(hosts) = &scenario.faults[fault].hosts {
         return hosts.clone();
     }
-    let has_blocks = scenario.messages.is_none()
-        && scenario.transactions.is_none()
-        && scenario.group.is_none()
-        && scenario.relay.is_none();
-    let publisher = has_blocks.then_some(scenario.workload.publisher);
+    let publisher = scenario.family().has_custody.then_some(scenario.workload.publisher);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
     let share = scenario.faults[fault].share.fraction();

@@ -177,11 +177,11 @@ fn pairs(
 fn edges(loaded: &Scenario) -> PyResult<Table> {
     pairs("edges", loaded, ["dialer", "listener"], |point| {
         let scenario = &point.scenario;
-        if scenario.group.is_some() || scenario.handover.is_some() || scenario.relay.is_some() {
+        let family = scenario.family();
+        if !family.has_topology {
             return Err("groups, relays and handovers make their own links; there is no graph".to_owned());
         }
-        let has_columns = scenario.messages.is_none() && scenario.transactions.is_none();
-        let custody = match has_columns {
+        let custody = match family.has_custody {
             true => topology::custody(scenario, &loaded.inputs, point.seed)?,
             false => Vec::new(),
         };
@@ -192,14 +192,7 @@ fn edges(loaded: &Scenario) -> PyResult<Table> {
 fn custody(loaded: &Scenario) -> PyResult<Table> {
     pairs("custody", loaded, ["node", "column"], |point| {
         let scenario = &point.scenario;
-        let others = [
-            scenario.messages.is_some(),
-            scenario.transactions.is_some(),
-            scenario.group.is_some(),
-            scenario.handover.is_some(),
-            scenario.relay.is_some(),
-        ];
-        if others.contains(&true) {
+        if !scenario.family().has_custody {
             return Err("only blocks of columns have custody".to_owned());
         }
         let kept = topology::custody(scenario, &loaded.inputs, point.seed)?;

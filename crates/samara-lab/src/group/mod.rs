@@ -7,3 +7,16 @@ pub(crate) mod metrics;
 pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
+
+use crate::family::{Family, boxed};
+
+/// The family of experiments that the section `[group]` selects.
+pub(crate) static FAMILY: Family = Family {
+    section: "group",
+    has_topology: false,
+    has_custody: false,
+    is_chosen: |scenario| scenario.group.is_some(),
+    check: |checks, scenario| checks.group(scenario, &scenario.group.clone().unwrap_or_default()),
+    run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    run_together: None,
+};

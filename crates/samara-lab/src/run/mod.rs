@@ -9,27 +9,22 @@ use std::sync::atomic::AtomicBool;
 use samara_sim::Ranks;
 use thiserror::Error;
 
-use crate::columns::run as columns;
 use crate::data::Inputs;
-use crate::group::run as group;
-use crate::messages::run as messages;
-use crate::mix::handover::run as handover;
+use crate::family::Watching;
 use crate::mix::measure::Collector as Rounds;
-use crate::mix::run as relay;
-use crate::pool::run as transactions;
 use crate::results::Measured;
 use crate::scenario::{Point, Scenario};
 
 pub(crate) use experiment::{Experiment, Setup, Step, simulate};
 pub(crate) use net::{Codec, Net};
 
+pub use crate::columns::run::{ColumnsMeasured, columns_bound_ms};
+pub use crate::group::run::{Fates, GroupMeasured, Suspicion};
+pub use crate::messages::run::{MessagesMeasured, Plan, message_bounds_ms};
+pub use crate::mix::handover::run::{BatchTimes, HandoverMeasured, Mechanism};
+pub use crate::mix::run::{Harm, ProcessorLook, RelayMeasured};
+pub use crate::pool::run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 pub use all::{LARGE, Watch, WatchRun, run_all};
-pub use columns::{ColumnsMeasured, columns_bound_ms};
-pub use group::{Fates, GroupMeasured, Suspicion};
-pub use handover::{BatchTimes, HandoverMeasured, Mechanism};
-pub use messages::{MessagesMeasured, Plan, message_bounds_ms};
-pub use relay::{Harm, ProcessorLook, RelayMeasured};
-pub use transactions::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -110,26 +105,7 @@ fn run_any(
     progress: &mut dyn FnMut(Progress),
     rounds: &mut dyn FnMut(&Rounds),
 ) -> Result<Box<dyn Measured>, RunError> {
-    if point.scenario.relay.is_some() {
-        relay::run(point, options, progress, rounds).map(boxed)
-    } else if point.scenario.handover.is_some() {
-        handover::run(point, options, progress).map(boxed)
-    } else if point.scenario.group.is_some() {
-        group::run(point, options, progress).map(boxed)
-    } else if point.scenario.transactions.is_some() {
-        transactions::run(point, options, progress).map(boxed)
-    } else if point.scenario.messages.is_some() {
-        messages::run(point, options, progress).map(boxed)
-    } else {
-        match columns::run(point, options, None, progress)? {
-            Some(measured) => Ok(boxed(measured)),
-            None => unreachable!("a process that is alone is the first"),
-        }
-    }
-}
-
-fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
-    Box::new(measured)
+    (point.scenario.family().run)(point, options, Watching { progress, rounds })
 }
 
 /// Whether a scenario can be run by [`run_together`].
@@ -137,13 +113,9 @@ fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
 /// # Errors
 /// What is in the way.
 pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
-    let others = scenario.relay.is_some()
-        || scenario.handover.is_some()
-        || scenario.group.is_some()
-        || scenario.transactions.is_some()
-        || scenario.messages.is_some();
     let what = "only blocks of columns are simulated in several processes; run this scenario in one";
-    if others { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
+    let run = scenario.family().run_together;
+    if run.is_none() { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
 }
 
 /// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
@@ -157,16 +129,8 @@ pub fn run_together(
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
     check_together(&point.scenario)?;
-    let measured = columns_together(point, options, ranks, &mut progress)?;
-    Ok(measured.map(boxed))
-}
-
-/// As [`run_any`].
-fn columns_together(
-    point: &Point,
-    options: RunOptions<'_>,
-    ranks: &mut dyn Ranks,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Option<ColumnsMeasured>, RunError> {
-    columns::run(point, options, Some(ranks), progress)
+    match point.scenario.family().run_together {
+        Some(run) => run(point, options, ranks, &mut progress),
+        None => Ok(None),
+    }
 }

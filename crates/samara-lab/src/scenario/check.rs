@@ -20,24 +20,7 @@ pub(crate) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
-    let handover = scenario.handover.as_ref();
-    let has_own_links = scenario.group.is_some() || handover.is_some() || scenario.relay.is_some();
-    match (&scenario.group, &scenario.transactions, &scenario.messages) {
-        _ if let Some(relay) = &scenario.relay => checks.relay(scenario, relay),
-        _ if let Some(handover) = handover => checks.handover(scenario, handover),
-        (Some(group), ..) => checks.group(scenario, group),
-        (None, Some(transactions), _) => checks.transactions(scenario, transactions),
-        (None, None, None) => checks.workload(scenario),
-        (None, None, Some(messages)) => checks.messages(scenario, messages),
-    }
-    if !has_own_links {
-        checks.topology(scenario);
-        checks.no_group(scenario);
-    }
-    if !has_own_links && scenario.transactions.is_none() {
-        checks.protocol(scenario);
-        checks.no_transactions(scenario);
-    }
+    (scenario.family().check)(&mut checks, scenario);
     checks.faults(scenario);
     checks.known(scenario);
     checks.problems

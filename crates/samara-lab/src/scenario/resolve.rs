@@ -185,12 +185,6 @@ impl Work<'_> {
         self.scenario.workload.observer || self.scenario.relay.is_some()
     }
 
-    /// Whether hosts have the links of a topology.
-    fn has_topology(&self) -> bool {
-        let Scenario { group, handover, relay, .. } = &self.scenario;
-        group.is_none() && handover.is_none() && relay.is_none()
-    }
-
     fn conflicts(&mut self) -> Result<(), Wrong> {
         for (file, replaced) in REPLACED {
             // Rates of hosts depend on what the file has: see `hosts`.
@@ -276,7 +270,7 @@ impl Work<'_> {
         let Some(file) = topology.file.clone().filter(|_| topology.kind == TopologyKind::File) else {
             return Ok(());
         };
-        if !self.has_topology() {
+        if !self.scenario.family().has_topology {
             return Ok(());
         }
         let key = "network.topology.file";
@@ -404,7 +398,8 @@ impl Work<'_> {
         self.notes.extend(table.notes().iter().cloned());
         let is_counted = self.is_given("network.nodes")
             || hosts.is_some()
-            || (self.has_topology() && self.scenario.network.topology.kind == TopologyKind::File);
+            || (self.scenario.family().has_topology
+                && self.scenario.network.topology.kind == TopologyKind::File);
         if !is_counted {
             self.scenario.network.nodes = table.size() as u32;
         }

@@ -65,17 +65,16 @@ impl Built {
     pub(super) fn graph(&self) -> Result<Graph, String> {
         let (point, inputs) = (self.point(), &self.loaded.inputs);
         let scenario = &point.scenario;
-        let has_own_links = [scenario.group.is_some(), scenario.handover.is_some(), scenario.relay.is_some()];
-        if has_own_links.contains(&true) {
+        let family = scenario.family();
+        if !family.has_topology {
             return Err(format!(
                 "{}: its nodes have the links that their protocol makes, no graph; hosts and latencies can be exported",
                 self.loaded.source
             ));
         }
-        let has_columns = scenario.messages.is_none() && scenario.transactions.is_none();
         let fail = |error| format!("{}: run {}: {error}", self.loaded.source, point.name());
         let custody =
-            if has_columns { topology::custody(scenario, inputs, point.seed) } else { Ok(Vec::new()) };
+            if family.has_custody { topology::custody(scenario, inputs, point.seed) } else { Ok(Vec::new()) };
         topology::build(scenario, &custody.map_err(fail)?, inputs, point.seed).map_err(fail)
     }
 }
