@@ -17,7 +17,10 @@ mod frame;
 mod ids;
 pub mod outbox;
 mod rng;
+pub mod shape;
 mod time;
+#[cfg(feature = "config")]
+pub mod units;
 
 pub use context::{Context, Effects, LinkRequest, TimerRequest};
 pub use engine::{Engine, Input};
@@ -25,4 +28,5 @@ pub use frame::Frame;
 pub use ids::{MessageKey, PeerId, PeerIdentity, PeerInfo, TimerToken};
 pub use outbox::Outbox;
 pub use rng::{NodeRng, Purpose, derive_seed};
+pub use shape::Shape;
 pub use time::Time;

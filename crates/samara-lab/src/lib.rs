@@ -17,5 +17,4 @@ pub mod scenario;
 pub mod statistics;
 pub mod sweep;
 pub mod topology;
-pub mod units;
 pub mod usage;

@@ -18,7 +18,7 @@ use crate::scenario::{
     Scenario, Stack, Streams, TopologyKind, TransportKind,
 };
 use crate::topology;
-use crate::units::{Size, Span};
+use samara_engine::units::{Size, Span};
 
 /// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]

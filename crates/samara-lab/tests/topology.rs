@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_lab::data::{self, Inputs};
 use samara_lab::scenario::{Overrides, Scenario, ScenarioError, load, load_source};
 use samara_lab::topology::{PythonRandom, barabasi_albert, build, custody, full_mesh, random_regular, ring};
-use samara_lab::units::{Rate, Share, Size, Span};
 
 proptest! {
     #[test]

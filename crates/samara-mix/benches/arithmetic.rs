@@ -12,6 +12,7 @@ use std::time::Instant;
 use crypto_bigint::modular::{ConstMontyForm, ConstMontyParams};
 use crypto_bigint::{U2048, U4096, Uint, const_monty_params};
 use nix::time::{ClockId, clock_gettime};
+use samara_engine::Shape;
 use samara_engine::{
     Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose, Time,
 };
@@ -19,7 +20,6 @@ use samara_mix::{
     Batch, Command, Config, Event, Group, Job, MixFrame, Node, NodeState, Phase, Plan, Pool, Secret, Sender,
     SenderId, Transfer, Work,
 };
-use samara_ring::Shape;
 
 // Any odd modulus with the top bit set costs the same.
 const_monty_params!(

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+use samara_engine::Shape;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
-use samara_ring::Shape;
-use samara_ring::shape::{Workload, choose};
+use samara_engine::shape::{Workload, choose};
 use thiserror::Error;
 
 use crate::node::TICK_EVERY;

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use pyo3::prelude::*;
+use samara_engine::outbox::Policies;
 use samara_lab::data::Inputs;
 use samara_lab::results::{Findings, ResultsDirectory, Used};
-use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, Policies, RunSpec, load_source, load_with};
+use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 use samara_lab::topology;
 use samara_report::Report;
 

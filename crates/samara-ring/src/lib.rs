@@ -11,7 +11,6 @@ mod federation;
 pub mod jgroups;
 mod member;
 mod payload;
-pub mod shape;
 pub mod wire;
 
 pub use config::{
@@ -23,5 +22,4 @@ pub use federation::{
 };
 pub use member::{Member, View, ViewId};
 pub use payload::Payload;
-pub use shape::Shape;
 pub use wire::RingFrame;

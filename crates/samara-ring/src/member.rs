@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use samara_engine::PeerIdentity;
 
-use crate::Shape;
+use samara_engine::Shape;
 
 /// A member: a node, and which of its lives. A node that restarts is another member, because it has lost what it knew.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use samara_engine::units::Span;
 use samara_lab::scenario::{CatPreset, Scenario};
-use samara_lab::units::Span;
 use serde::Serialize;
 
 use crate::addresses::{self, multiaddr};

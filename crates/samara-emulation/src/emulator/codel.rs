@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_delay_below_the_target_is_tolerated_for_ever() {
         let mut codel = CoDel::new(5 * MS, 100 * MS);
-        assert_eq!(drop_times(0..10_000, 5 * MS - 1, &mut codel), []);
+        assert!(drop_times(0..10_000, 5 * MS - 1, &mut codel).is_empty());
     }
 
     #[test]

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Whether links drain their own queues or one order holds over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Dispatch {
     /// Each link drains its own queue and the links share the uplink as the network interface pleases: what
     /// implementations with a queue per peer do.
@@ -15,6 +20,11 @@ pub enum Dispatch {
 
 /// What happens to a copy that a full queue has no place for. All three are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Overflow {
     /// The copy is not taken; whoever owed it is told and can try again later.
     Block,

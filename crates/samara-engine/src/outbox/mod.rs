@@ -103,19 +103,27 @@ mod message;
 mod next;
 mod order;
 mod plan;
+#[cfg(feature = "config")]
+mod policies;
 mod policy;
 mod queue;
 mod room;
 mod schedule;
+#[cfg(feature = "config")]
+mod spec;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
+#[cfg(feature = "config")]
+pub use policies::Policies;
 pub use policy::{Custom, Orderer, PendingCopy, Policy};
 pub use room::Room;
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
+#[cfg(feature = "config")]
+pub use spec::{PeerOrderKind, ScheduleKind, ScheduleSpec, SourceKind};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
 use flow::{Active, Origin, Outcome};

@@ -7,6 +7,8 @@ mod authenticity;
 mod hooks;
 mod lanes;
 mod limits;
+#[cfg(feature = "config")]
+mod parameters;
 mod presets;
 mod topic;
 mod validate;
@@ -26,6 +28,8 @@ pub use authenticity::{Authenticity, SignerHook, VerifierHook};
 pub use hooks::{SubscriptionFilter, Validator, ValidatorHook, Verdict};
 pub use lanes::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
 pub use limits::{GossipLimits, IDontWantConfig, SubscriptionLimits, Withdraw};
+#[cfg(feature = "config")]
+pub use parameters::{Parameters, Preset, Version, key_of};
 pub use topic::{MeshParams, MeshRules, TopicConfig};
 pub use validate::ConfigError;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Size, Span};
+use samara_engine::units::{Size, Span};
 
 /// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::table::{Quantity, Row, Shape, scan};
 use super::{Inputs, Names, graph};
-use crate::units::{Rate, Span};
+use samara_engine::units::{Rate, Span};
 
 /// Hosts of a table: as many as a simulation can have.
 const HOSTS_MAX: usize = 1 << 20;

@@ -6,7 +6,7 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::latency::rows::line_of;
 use crate::scenario::closest;
-use crate::units::{Rate, Size, Span};
+use samara_engine::units::{Rate, Size, Span};
 
 /// A quantity that a column can have.
 pub(crate) trait Quantity: Sized {

@@ -3,8 +3,8 @@
 use crate::group::app::HEADER_BYTES;
 use crate::scenario::Checks;
 use crate::scenario::{
-    Cat, FaultKind, Gossipsub, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology,
-    TransportKind, Workload,
+    Cat, FaultKind, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology, TransportKind,
+    Workload,
 };
 
 /// Members of a group: every pair of them has a link, and heartbeats.
@@ -19,7 +19,7 @@ impl Checks<'_> {
             ("messages", scenario.messages.is_some(), "there are messages for a topic"),
             ("transactions", scenario.transactions.is_some(), "there are transactions"),
             ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Gossipsub::default(), "there are parameters of GossipSub"),
+            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
             ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
             ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
         ];

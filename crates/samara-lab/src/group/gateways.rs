@@ -1,6 +1,6 @@
 //! What the gateways of a group's regions allow, and what passed them.
 
-use samara_ring::Shape;
+use samara_engine::Shape;
 use samara_sim::GateStats;
 
 use crate::results::ratio;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use samara_engine::Frame;
-use samara_ring::shape::{Workload, estimate, formula, rounds};
+use samara_engine::Shape;
+use samara_engine::shape::{Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
-use samara_ring::{RingFrame, Shape, ViewId};
+use samara_ring::{RingFrame, ViewId};
 use samara_sim::HostStats;
 use serde::Serialize;
 

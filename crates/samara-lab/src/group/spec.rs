@@ -1,13 +1,13 @@
 //! Group broadcast as a scenario states it.
 
 use samara_engine::PeerIdentity;
-use samara_ring::shape::Workload;
-use samara_ring::{Config, ConfigError, FederationConfig, Preset, Shape, ShapeChoice, Slow};
+use samara_engine::shape::{ShapeSetting, Workload};
+use samara_ring::{Config, ConfigError, FederationConfig, Preset, ShapeChoice, Slow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::Network;
-use crate::units::{Size, Span};
+use samara_engine::units::{Size, Span};
 
 /// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has
 /// the parameters of the protocol.
@@ -80,12 +80,12 @@ pub struct RingSpec {
     pub preset: RingPreset,
     /// How messages travel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<ShapeKind>,
+    pub shape: Option<ShapeSetting>,
     /// Each region of the network is a site with a group of its own, and the first members of these groups are one, too: a federation.
     pub federated: bool,
     /// How messages travel between sites.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bridge_shape: Option<ShapeKind>,
+    pub bridge_shape: Option<ShapeSetting>,
     /// So long after its leader is gone, others keep messages for a site.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent_after: Option<Span>,
@@ -151,34 +151,6 @@ impl RingPreset {
     }
 }
 
-/// How messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShapeKind {
-    /// Each member to its successor.
-    Ring,
-    /// The origin to everybody.
-    Direct,
-    /// A pipelined binary tree below each origin.
-    BinaryTree,
-    /// Two such trees in turn, in which nobody passes units on twice.
-    DoubleTree,
-    /// As is best by formula for the number of members and senders, the size of messages and chunks, rate and latency.
-    ByFormula,
-}
-
-impl ShapeKind {
-    fn choice(self, workload: Workload) -> ShapeChoice {
-        match self {
-            Self::Ring => ShapeChoice::Fixed(Shape::Ring),
-            Self::Direct => ShapeChoice::Fixed(Shape::Direct),
-            Self::BinaryTree => ShapeChoice::Fixed(Shape::BinaryTree),
-            Self::DoubleTree => ShapeChoice::Fixed(Shape::DoubleTree),
-            Self::ByFormula => ShapeChoice::ByFormula(workload),
-        }
-    }
-}
-
 impl RingSpec {
     /// Whether nothing is given.
     pub(crate) fn is_default(&self) -> bool {
@@ -215,7 +187,7 @@ impl RingSpec {
             link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
             hop_s: network.latency.duration().as_secs_f64(),
         };
-        set(&mut config.shape, self.shape.map(|shape| shape.choice(workload)));
+        set(&mut config.shape, self.shape.map(|shape| choice(shape, workload)));
         Some(config)
     }
 
@@ -243,12 +215,12 @@ impl RingSpec {
             link_bytes_per_s: gateway.bps().min(network.uplink.bps()) as f64 / 8.0,
             hop_s: far.unwrap_or(network.latency.duration()).as_secs_f64(),
         };
-        set(&mut config.bridge.shape, self.bridge_shape.map(|shape| shape.choice(workload)));
+        set(&mut config.bridge.shape, self.bridge_shape.map(|shape| choice(shape, workload)));
         config
     }
 
     /// How leaders of sites send to each other, in a federation.
-    pub fn bridge(&self, group: &Group, network: &Network) -> Option<Shape> {
+    pub fn bridge(&self, group: &Group, network: &Network) -> Option<samara_engine::Shape> {
         let sites = network.regions.as_ref()?.names.len();
         let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
         let local = self.build(group, network).filter(|_| self.federated)?;
@@ -270,4 +242,8 @@ fn set<T>(target: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *target = value;
     }
+}
+
+fn choice(shape: ShapeSetting, workload: Workload) -> ShapeChoice {
+    shape.fixed().map_or(ShapeChoice::ByFormula(workload), ShapeChoice::Fixed)
 }

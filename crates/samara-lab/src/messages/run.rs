@@ -364,7 +364,8 @@ mod tests {
 
     #[test]
     fn plans_follow_the_seed_and_the_rate() {
-        let messages = Messages { duration: crate::units::Span::from_millis(2_000), ..Messages::default() };
+        let messages =
+            Messages { duration: samara_engine::units::Span::from_millis(2_000), ..Messages::default() };
         let plan = Plan::new(&messages, 95, 1);
         assert_eq!(plan.times.len(), 400);
         assert_eq!((plan.times[0], plan.times[399]), (10_000_000_000, 11_995_000_000));

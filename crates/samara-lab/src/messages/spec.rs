@@ -10,7 +10,7 @@ use crate::messages::app::PAYLOAD_MIN;
 use crate::messages::file::MessageTable;
 use crate::network;
 use crate::scenario::{Scenario, closest};
-use crate::units::{Size, Span};
+use samara_engine::units::{Size, Span};
 
 /// Messages on one topic that all nodes join, each published by a node drawn at random. Takes the place of the blocks of
 /// `workload`.

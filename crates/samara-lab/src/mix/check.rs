@@ -2,8 +2,7 @@
 
 use crate::scenario::Checks;
 use crate::scenario::{
-    Cat, FaultKind, Gossipsub, LinkStart, Protocol, Relay, RingSpec, Scenario, Topology, TransportKind,
-    Workload,
+    Cat, FaultKind, LinkStart, Protocol, Relay, RingSpec, Scenario, Topology, TransportKind, Workload,
 };
 
 /// Nodes of a pool: all have links to all others.
@@ -27,7 +26,7 @@ impl Checks<'_> {
             ("ring", scenario.ring != RingSpec::default(), "there are parameters of a group"),
             ("handover", scenario.handover.is_some(), "there are batches between two nodes"),
             ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Gossipsub::default(), "there are parameters of GossipSub"),
+            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
             ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
             ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
         ];

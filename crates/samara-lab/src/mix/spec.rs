@@ -1,13 +1,13 @@
 //! Teams that mix batches of payloads, as a scenario states them.
 
+use samara_engine::shape::ShapeSetting;
 use samara_mix::{Config, ConfigError, Group, Reconnect, ResultShape, Transfer};
-use samara_ring::Shape;
 use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Call, Network, ShapeKind};
-use crate::units::{Share, Span};
+use crate::scenario::Network;
+use samara_engine::units::{Share, Span};
 
 /// Batches of payloads that teams of nodes mix, round after round. Takes the place of the blocks of `workload`. The nodes of the network are the
 /// pool that teams are drawn from; a scheduler is added. `transport.kind` is "grpc".
@@ -29,13 +29,13 @@ pub struct Relay {
     /// What payloads are, and whether they are computed with.
     pub group: MixGroup,
     /// How slots travel: each piece as soon as it is worked on, or all of a phase in one message.
-    pub call: Call,
+    pub call: Transfer,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
     /// The same in real time.
     pub realtime_slots: u32,
     /// How results get from the last node to all the others.
-    pub shape: ShapeKind,
+    pub shape: ShapeSetting,
     /// Rounds of a team that are precomputed at the same time.
     pub precomputing_max: u32,
     /// Rounds with payloads on their way at the same time, at their first node: 1 is one after another, the size of the team is
@@ -76,10 +76,10 @@ impl Default for Relay {
             stock: None,
             batch: mix.batch,
             group: MixGroup::Model,
-            call: Call::Streamed,
+            call: Transfer::Streamed,
             precomputation_slots: mix.precomputation_slots,
             realtime_slots: mix.realtime_slots,
-            shape: ShapeKind::Direct,
+            shape: ShapeSetting::Direct,
             precomputing_max: mix.precomputing_max as u32,
             realtime_max: mix.realtime_max as u32,
             rounds_max: mix.rounds_max as u32,
@@ -220,10 +220,7 @@ impl Relay {
             teams: self.teams as usize,
             team: self.team as usize,
             batch: self.batch,
-            transfer: match self.call {
-                Call::Unary => Transfer::Unary,
-                Call::Streamed => Transfer::Streamed,
-            },
+            transfer: self.call,
             precomputation_slots: self.precomputation_slots,
             realtime_slots: self.realtime_slots,
             shape: self.result_shape(network),
@@ -244,18 +241,11 @@ impl Relay {
     }
 
     fn result_shape(&self, network: &Network) -> ResultShape {
-        ResultShape::Fixed(match self.shape {
-            ShapeKind::Ring => Shape::Ring,
-            ShapeKind::Direct => Shape::Direct,
-            ShapeKind::BinaryTree => Shape::BinaryTree,
-            ShapeKind::DoubleTree => Shape::DoubleTree,
-            ShapeKind::ByFormula => {
-                return ResultShape::ByFormula {
-                    link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
-                    hop_s: network.latency.duration().as_secs_f64(),
-                };
-            }
-        })
+        let by_formula = || ResultShape::ByFormula {
+            link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
+            hop_s: network.latency.duration().as_secs_f64(),
+        };
+        self.shape.fixed().map_or_else(by_formula, ResultShape::Fixed)
     }
 
     /// What is wrong with the engine's configuration.

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::FlushSpec;
-use crate::units::{Share, Size, Span};
+use samara_engine::units::{Share, Size, Span};
 
 /// The parameters of the transaction pools: a preset and what differs from it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use crate::pool::app::HEADER_BYTES;
 use crate::scenario::Checks;
-use crate::scenario::{Cat, CatPreset, Gossipsub, Protocol, Scenario, Transactions, TransportKind, Workload};
+use crate::scenario::{Cat, CatPreset, Protocol, Scenario, Transactions, TransportKind, Workload};
 
 /// Transactions of a run: what is known of each and of its deliveries is kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
@@ -15,7 +15,7 @@ impl Checks<'_> {
             ("workload", scenario.workload != Workload::default(), "there are blocks (workload)"),
             ("messages", scenario.messages.is_some(), "there are messages"),
             ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Gossipsub::default(), "there are parameters of GossipSub"),
+            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
         ];
         for (key, _, what) in others.into_iter().filter(|(_, given, _)| *given) {
             self.wrong(key, format!("{what} and transactions in one scenario; keep one of them"));

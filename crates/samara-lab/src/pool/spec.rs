@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::Arrivals;
-use crate::units::{Share, Size, Span};
+use samara_engine::units::{Share, Size, Span};
 
 /// Transactions that clients submit to nodes, and blocks that take them out of the pools. Takes the place of the blocks of
 /// `workload`; `cat` has the parameters of the pools.

@@ -2,14 +2,14 @@
 
 mod regions;
 
+use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
+
 use super::error::{Problem, line_of};
-use super::protocol;
 use super::{
-    FaultKind, Messages, Policies, Protocol, ProtocolKind, Scenario, ScheduleKind, ScheduleSpec, SourceKind,
-    Stack, TopologyKind, TransportKind, Workload,
+    FaultKind, Messages, Protocol, ProtocolKind, Scenario, Stack, TopologyKind, TransportKind, Workload,
 };
 use crate::messages::app::PAYLOAD_MIN;
-use crate::units::{Share, Span};
+use samara_engine::units::{Share, Span};
 
 /// Messages of a run: what is known of each and of its deliveries is kept in memory.
 const MESSAGES_MAX: u32 = 10_000_000;
@@ -370,7 +370,7 @@ impl Checks<'_> {
         if let Err(error) = gossipsub.build(None).validate() {
             let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
             let message = format!("found {}, expected {expected}", error.found);
-            match protocol::key_of(&error.field) {
+            match samara_gossipsub::config::key_of(&error.field) {
                 Some(key) => self.wrong(&format!("gossipsub.{key}"), message),
                 None => self.wrong("gossipsub", format!("{}: {message}", error.field)),
             }

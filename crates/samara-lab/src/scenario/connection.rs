@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Rate, Span};
+use samara_engine::units::{Rate, Span};
 
 /// The connection of CometBFT and celestia-core below the pools: channels over a secret connection. The pool's preset says which channels
 /// there are.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Loaded;
-use crate::units::{Rate, Share, Size, Span};
+use samara_engine::units::{Rate, Share, Size, Span};
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::Span;
+use samara_engine::units::Span;
 
 /// A table of latencies in a file (`docs/guides/networks.md` has the formats).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use samara_engine::outbox::Policies;
 use serde::Deserialize;
 
 use super::error::{Problem, ScenarioError, closest, line_of};
 use super::resolve::{make_way, resolve, written};
-use super::{Policies, RunSpec, Scenario, builtin, builtins, check};
+use super::{RunSpec, Scenario, builtin, builtins, check};
 use crate::data::Inputs;
 
 /// One run: a scenario without variants.

@@ -12,7 +12,6 @@ mod fault;
 mod files;
 mod known;
 mod load;
-mod policies;
 mod protocol;
 mod regions;
 mod resolve;
@@ -23,9 +22,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::columns::spec::Workload;
-pub use crate::group::spec::{Group, RingPreset, RingSpec, ShapeKind};
+pub use crate::group::spec::{Group, RingPreset, RingSpec};
 pub use crate::messages::spec::{Arrivals, Messages};
-pub use crate::mix::handover::spec::{Call, Handover};
+pub use crate::mix::handover::spec::Handover;
 pub use crate::mix::spec::{CostsKind, MixGroup, PhaseCosts, Relay};
 pub use crate::pool::cat::{
     Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
@@ -42,14 +41,10 @@ pub use files::{LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit}
 pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{GridAxis, Loaded, Overrides, Point, load, load_source, load_with, parse_axis, schema};
-pub use policies::Policies;
-pub use protocol::{
-    DispatchKind, Gossipsub, OverflowKind, Preset, Protocol, ProtocolKind, ScheduleKind, ScheduleSpec,
-    SourceKind, Version,
-};
+pub use protocol::{Protocol, ProtocolKind};
 pub use regions::{Placed, Regions};
 
-use crate::units::{Rate, Share, Size, Span};
+use samara_engine::units::{Rate, Share, Size, Span};
 
 /// A scenario file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +63,7 @@ pub struct Scenario {
     pub protocol: Protocol,
     /// The parameters of GossipSub.
     #[serde(default)]
-    pub gossipsub: Gossipsub,
+    pub gossipsub: samara_gossipsub::config::Parameters,
     /// The blocks that are published, unless there are `messages`.
     #[serde(default)]
     pub workload: Workload,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Queue;
-use crate::units::{Rate, Span};
+use samara_engine::units::{Rate, Span};
 
 /// Regions and the latency between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

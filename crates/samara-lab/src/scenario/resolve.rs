@@ -10,8 +10,8 @@ use crate::data::hosts::HostTable;
 use crate::data::latency::LatencyTable;
 use crate::data::weights::RegionWeights;
 use crate::data::{Inputs, PREFIX};
-use crate::units::Span;
 use crate::{network, topology};
+use samara_engine::units::Span;
 
 /// Keys of files, and the keys that they take the place of. Where a run, a sweep or the command line sets the file, these are gone; where one
 /// table has both, it is a mistake.

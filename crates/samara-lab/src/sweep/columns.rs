@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::PointRecord;
 use crate::results::{TableError, write_table};
-use crate::units::{Rate, Share, Size, Span};
+use samara_engine::units::{Rate, Share, Size, Span};
 
 /// Writes a row for each point into a file: its id, run and seed, parameters, every metric, and what it took. Types are those of the
 /// metrics (unsigned and signed integers, floating point numbers, texts, truth values), names are their paths with `_` for what is no letter

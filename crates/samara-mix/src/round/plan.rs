@@ -1,9 +1,14 @@
 //! What the scheduler decides for a round.
 
-use samara_ring::Shape;
+use samara_engine::Shape;
 
 /// How slots travel between the nodes of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Transfer {
     /// Each piece leaves as soon as it is worked on (`StreamPostPhase` of the original, since October 2019).
     Streamed,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use samara_engine::Frame;
-use samara_ring::Shape;
+use samara_engine::Shape;
 
 use super::proto::{self, Body, Envelope};
 use super::{Limits, WireError};

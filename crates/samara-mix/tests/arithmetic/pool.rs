@@ -5,9 +5,9 @@ mod common;
 
 use std::sync::mpsc;
 
+use samara_engine::Shape;
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
 use samara_mix::{Command, Event, Group, MixFrame, Node, Plan, Pool, Secret, Transfer};
-use samara_ring::Shape;
 
 /// What two nodes send to each other in the precomputation, with jobs run by so many threads, in the order of slots.
 fn frames(threads: usize) -> Vec<String> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use samara_engine::Shape;
 use samara_mix::{Config, Group, ResultShape, Transfer};
-use samara_ring::Shape;
 
 use crate::common::{Net, config};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use samara_engine::Shape;
 use samara_mix::{Group, Mark, NodeState, Phase, RoundState, Transfer};
-use samara_ring::Shape;
 
 use crate::common::{Net, config};
 

@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use samara_engine::Shape;
 use samara_engine::{NodeRng, Purpose};
 use samara_mix::{Config, Group, ResultShape, Transfer};
-use samara_ring::Shape;
 
 use crate::common::{Crash, Net, config};
 

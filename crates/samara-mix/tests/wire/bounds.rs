@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::Shape;
 use samara_mix::wire::{Limits, Piece, WireError, decode, encode};
 use samara_mix::{MixFrame, Phase, Plan, Transfer};
-use samara_ring::Shape;
 
 fn read(frame: &MixFrame, limits: &Limits) -> Result<MixFrame, WireError> {
     let mut written = Vec::new();

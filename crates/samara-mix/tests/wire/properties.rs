@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use samara_engine::Frame;
+use samara_engine::Shape;
 use samara_mix::wire::{Limits, Piece, decode, encode};
 use samara_mix::{Cause, Failure, MixFrame, NodeState, Phase, Plan, Transfer};
-use samara_ring::Shape;
 
 fn phase() -> impl Strategy<Value = Phase> {
     (0..Phase::ALL.len()).prop_map(|index| Phase::ALL[index])

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::Shape;
 use samara_mix::wire::{Piece, encode};
 use samara_mix::{Cause, Failure, MixFrame, NodeState, Phase, Plan, Transfer};
-use samara_ring::Shape;
 
 #[test]
 fn frames_have_these_bytes() {

@@ -12,7 +12,8 @@ use futures::{StreamExt, stream};
 use http::uri::PathAndQuery;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use samara_lab::scenario::{Call, Handover};
+use samara_lab::scenario::Handover;
+use samara_mix::Transfer;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -189,12 +190,12 @@ async fn batch(
     let mut grpc = tonic::client::Grpc::with_origin(wire.clone(), http::Uri::from_static("http://samara/"));
     grpc.ready().await?;
     match handover.call {
-        Call::Unary => {
+        Transfer::Unary => {
             sleep_until(ready).await;
             let message = Bytes::from(payload.repeat(payloads as usize));
             grpc.unary(Request::new(message), PathAndQuery::from_static(PATH), Raw).await?;
         }
-        Call::Streamed => {
+        Transfer::Streamed => {
             // Payload after payload is ready, the last one in the end.
             let messages = stream::iter(1..=payloads).then(move |number| {
                 let payload = payload.clone();

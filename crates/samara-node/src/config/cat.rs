@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use samara_cat::config::Preset;
-use samara_lab::units::Span;
+use samara_engine::units::Span;
 use samara_net::mconn::{self, Flush, PeerAddress};
 use serde::Deserialize;
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, StreamProtocol};
+use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::units::Size;
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
+use samara_gossipsub::config::{Preset, Version};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
-use samara_lab::scenario::{Preset, ScheduleKind, ScheduleSpec, SourceKind, Version};
-use samara_lab::units::Size;
 use samara_net::{KeyVerifier, Options, PROTOCOLS, ring};
 use tracing_subscriber::EnvFilter;
 

@@ -11,8 +11,8 @@ mod ring;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use samara_lab::scenario::Gossipsub;
-use samara_lab::units::{Size, Span};
+use samara_engine::units::{Size, Span};
+use samara_gossipsub::config::Parameters;
 use serde::Deserialize;
 
 pub use cat::{Cat, CheckedCat};
@@ -36,7 +36,7 @@ pub struct NodeConfig {
     pub network: Network,
     /// The protocol's parameters: the keys of a scenario's `[gossipsub]`.
     #[serde(default)]
-    pub gossipsub: Gossipsub,
+    pub gossipsub: Parameters,
     /// What messages look like.
     #[serde(default)]
     pub messages: Messages,

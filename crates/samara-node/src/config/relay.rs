@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use samara_lab::scenario::{Call, ShapeKind};
-use samara_lab::units::{Size, Span};
+use samara_engine::shape::ShapeSetting;
+use samara_engine::units::{Size, Span};
 use samara_mix::{Config, Group, Reconnect, ResultShape, Transfer};
 use samara_net::relay::{Contact, GatewayOptions, Identity, Options, Windows};
-use samara_ring::Shape;
 use serde::Deserialize;
 
 use super::check::{Wrong, check};
@@ -89,9 +88,9 @@ pub struct Rounds {
     /// Payloads of a round.
     pub batch: u32,
     /// How slots travel.
-    pub call: Call,
+    pub call: Transfer,
     /// How results get from the last node to all the others.
-    pub shape: ShapeKind,
+    pub shape: ShapeSetting,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
     /// The same in real time.
@@ -116,8 +115,8 @@ impl Default for Rounds {
             team: mix.team,
             teams: mix.teams,
             batch: mix.batch,
-            call: Call::Streamed,
-            shape: ShapeKind::Direct,
+            call: Transfer::Streamed,
+            shape: ShapeSetting::Direct,
             precomputation_slots: mix.precomputation_slots,
             realtime_slots: mix.realtime_slots,
             precomputing_max: mix.precomputing_max,
@@ -220,21 +219,11 @@ impl Relay {
             team,
             teams,
             batch,
-            transfer: match call {
-                Call::Unary => Transfer::Unary,
-                Call::Streamed => Transfer::Streamed,
-            },
-            shape: ResultShape::Fixed(match shape {
-                ShapeKind::Ring => Shape::Ring,
-                ShapeKind::Direct => Shape::Direct,
-                ShapeKind::BinaryTree => Shape::BinaryTree,
-                ShapeKind::DoubleTree => Shape::DoubleTree,
-                ShapeKind::ByFormula => {
-                    let message =
-                        "found by-formula, which needs the rates of links; expected a shape".to_owned();
-                    return Err(("relay.rounds.shape".to_owned(), message));
-                }
-            }),
+            transfer: call,
+            shape: ResultShape::Fixed(shape.fixed().ok_or_else(|| {
+                let message = "found by-formula, which needs the rates of links; expected a shape".to_owned();
+                ("relay.rounds.shape".to_owned(), message)
+            })?),
             precomputation_slots: self.rounds.precomputation_slots,
             realtime_slots: self.rounds.realtime_slots,
             precomputing_max: self.rounds.precomputing_max,

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use samara_lab::units::Size;
+use samara_engine::Shape;
+use samara_engine::units::Size;
 use samara_net::ring::{self, Preset};
-use samara_ring::{Shape, ShapeChoice};
+use samara_ring::ShapeChoice;
 use serde::Deserialize;
 
 use super::Network;

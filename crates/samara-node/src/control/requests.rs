@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use samara_engine::outbox::Schedule;
-use samara_lab::scenario::{Policies, ScheduleKind, ScheduleSpec};
+use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec};
 use serde::{Deserialize, Deserializer};
 
 use crate::config::{check_schedule, check_topic};

@@ -2,8 +2,8 @@
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use samara_ring::Shape;
-use samara_ring::shape::{Transfer, rounds};
+use samara_engine::Shape;
+use samara_engine::shape::{Transfer, rounds};
 
 use super::Row;
 use crate::draw::{Axis, LABEL_SIZE, LEFT, SIZE, Unit, chart, colour, drawn_at, rooms};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 
-use crate::shape::{Shape, Workload, choose};
+use samara_engine::shape::{Shape, Workload, choose};
 
 pub use preset::Preset;
 pub use validate::ConfigError;

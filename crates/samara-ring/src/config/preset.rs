@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Config, Detection, Early, Membership, Order, ShapeChoice, Slow, Window};
-use crate::Shape;
+use samara_engine::Shape;
 
 const MIB: u64 = 1 << 20;
 

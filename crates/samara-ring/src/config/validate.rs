@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use thiserror::Error;
 
 use super::{Config, Order, ShapeChoice};
-use crate::Shape;
+use samara_engine::Shape;
 
 /// A value that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -9,7 +9,7 @@ use samara_engine::PeerId;
 use super::peers::Peers;
 use super::stream::Stream;
 use crate::View;
-use crate::shape::Children;
+use samara_engine::shape::Children;
 
 /// So long what is on the way to a successor may queue there and in transports. Longer, and turns of own and forwarded units come too
 /// late to make members equal; shorter, and a link can fall idle. With 50 ms, four members at 100 Mbit/s have 98 % of the bound.

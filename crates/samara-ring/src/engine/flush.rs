@@ -17,7 +17,8 @@ use super::current::{Current, Hop};
 use super::metrics::Ignored;
 use super::{Cx, Event, Ring};
 use crate::wire::{Cut, Prepare, Resume, State};
-use crate::{Member, Order, RingFrame, Shape, View, ViewId};
+use crate::{Member, Order, RingFrame, View, ViewId};
+use samara_engine::Shape;
 
 /// How many statements of a peer are kept for view changes that are not under way here yet.
 const RESUMES_PER_PEER: usize = 4;

@@ -9,7 +9,8 @@ use super::metrics::Ignored;
 use super::stream::Inserted;
 use super::{Cx, Event, Ring};
 use crate::wire::{Data, UNIT_OVERHEAD, Unit};
-use crate::{Order, Payload, RingFrame, Shape};
+use crate::{Order, Payload, RingFrame};
+use samara_engine::Shape;
 
 impl Ring {
     pub(super) fn on_data(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {

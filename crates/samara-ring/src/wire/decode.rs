@@ -9,7 +9,8 @@ use super::error::{WireError, WireErrorKind};
 use super::frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
 use super::reader::Reader;
 use super::{FRAME_UNITS_MAX, VERSION, flag, kind};
-use crate::{Member, Shape};
+use crate::Member;
+use samara_engine::Shape;
 
 /// How much a frame may hold. Beyond, it is refused before memory is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use samara_engine::{Frame, PeerIdentity};
 
 use super::encode::{data_len, encoded_len};
-use crate::{Member, Shape, ViewId};
+use crate::{Member, ViewId};
+use samara_engine::Shape;
 
 /// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
 pub(crate) const UNIT_OVERHEAD: u64 = 64;

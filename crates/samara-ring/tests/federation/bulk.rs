@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use samara_ring::shape::Workload;
-use samara_ring::{Command, Shape, ShapeChoice};
+use samara_engine::Shape;
+use samara_engine::shape::Workload;
+use samara_ring::{Command, ShapeChoice};
 
 use crate::net::{Net, Wan};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use samara_ring::{Command, Config, Order, Preset, Shape, ShapeChoice};
+use samara_engine::Shape;
+use samara_ring::{Command, Config, Order, Preset, ShapeChoice};
 
 use crate::common::{Crash, Link, Net};
 

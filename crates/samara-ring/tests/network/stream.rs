@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use samara_ring::{Config, Preset, Shape, ShapeChoice};
+use samara_engine::Shape;
+use samara_ring::{Config, Preset, ShapeChoice};
 
 use crate::common::{Link, Net};
 

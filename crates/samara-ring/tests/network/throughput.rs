@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use samara_ring::shape::formula;
-use samara_ring::{Command, Config, Preset, Shape, ShapeChoice, Slow};
+use samara_engine::Shape;
+use samara_engine::shape::formula;
+use samara_ring::{Command, Config, Preset, ShapeChoice, Slow};
 
 use crate::common::{Link, Net};
 

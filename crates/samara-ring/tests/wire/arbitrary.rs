@@ -7,8 +7,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use samara_engine::PeerIdentity;
+use samara_engine::Shape;
 use samara_ring::wire::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
-use samara_ring::{Member, Shape, ViewId};
+use samara_ring::{Member, ViewId};
 
 /// Numbers of all lengths.
 fn number() -> impl Strategy<Value = u64> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::PeerIdentity;
+use samara_engine::Shape;
 use samara_ring::wire::{Ack, Data, Hello, Limits, Prepare, RingFrame, Unit, decode, encode};
-use samara_ring::{Member, Shape, ViewId};
+use samara_ring::{Member, ViewId};
 
 const VIEW: ViewId = ViewId { counter: 300, proposer: 0x0102_0304_0506_0708 };
 const VIEW_BYTES: [u8; 10] = [0xac, 0x02, 8, 7, 6, 5, 4, 3, 2, 1];

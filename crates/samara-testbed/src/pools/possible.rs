@@ -1,9 +1,9 @@
 //! What real pools can do of a scenario with transactions. Everything else is refused, never left out.
 
+use samara_engine::units::Span;
 use samara_lab::scenario::{
     Cat, CatPreset, ConnectionSpec, FlushSpec, Scenario, Transactions, TransportKind,
 };
-use samara_lab::units::Span;
 
 /// Keys of `[cat]` that a node file has.
 const CAT_KEYS: [&str; 2] = ["preset", "group"];
@@ -102,8 +102,8 @@ pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use samara_engine::units::{Rate, Share};
     use samara_lab::scenario::{Adversary, CatGroup};
-    use samara_lab::units::{Rate, Share};
 
     use super::*;
 

@@ -148,6 +148,6 @@ fn plan(round: u64, team: Vec<u32>, relay: &Relay) -> Plan {
         precomputation_slots: relay.precomputation_slots,
         realtime_slots: relay.realtime_slots,
         transfer: Transfer::Streamed,
-        shape: samara_ring::Shape::Direct,
+        shape: samara_engine::Shape::Direct,
     }
 }

@@ -4,8 +4,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use samara_lab::scenario::{Call, FaultKind, Scenario, ShapeKind};
-use samara_lab::units::{Size, Span};
+use samara_engine::shape::ShapeSetting;
+use samara_engine::units::{Size, Span};
+use samara_lab::scenario::{FaultKind, Scenario};
+use samara_mix::Transfer;
 use samara_net::relay::{Fingerprint, Identity};
 use serde::Serialize;
 
@@ -19,7 +21,7 @@ const GATEWAY_PORT: u16 = 7901;
 /// What only a simulation can do is refused, never left out.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     let relay = relay_of(scenario);
-    if relay.shape == ShapeKind::ByFormula {
+    if relay.shape == ShapeSetting::ByFormula {
         return Err(
             "relay.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
         );
@@ -114,8 +116,8 @@ struct Rounds {
     team: u32,
     teams: u32,
     batch: u32,
-    call: Call,
-    shape: ShapeKind,
+    call: Transfer,
+    shape: ShapeSetting,
     precomputation_slots: u32,
     realtime_slots: u32,
     precomputing_max: u32,

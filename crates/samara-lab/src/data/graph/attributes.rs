@@ -2,7 +2,7 @@
 
 use crate::data::latency::Cells;
 use crate::data::table::Quantity;
-use crate::units::{Rate, Span};
+use samara_engine::units::{Rate, Span};
 
 /// Attributes of a node or an edge that count here, by their names in lower case.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -129,7 +129,7 @@ fn gml_of_shadow_has_rates_and_latencies() {
     assert_eq!(ends(&graph), [("second", "first")]);
     assert_eq!(graph.notes, ["g: 1 edges from a node to itself are no links"]);
     let hosts = HostTable::read("g", &Inputs::default().with("g", SHADOW)).expect("is right");
-    let bps = |rates: &Option<Vec<crate::units::Rate>>| -> Vec<u64> {
+    let bps = |rates: &Option<Vec<samara_engine::units::Rate>>| -> Vec<u64> {
         rates.iter().flatten().map(|rate| rate.bps()).collect()
     };
     assert_eq!(bps(&hosts.uplink), [50_000_000, 1 << 30]);

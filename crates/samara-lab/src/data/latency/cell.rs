@@ -2,7 +2,7 @@
 
 use super::MISSING;
 use crate::scenario::{LatencyFile, LatencyKind};
-use crate::units::Span;
+use samara_engine::units::Span;
 
 /// How values are written and what they mean.
 #[derive(Clone, Copy, Debug)]

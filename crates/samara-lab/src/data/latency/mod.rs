@@ -13,8 +13,8 @@ use samara_sim::{LATENCY_FLOOR, PairLatencies};
 
 use super::{Inputs, Names, table};
 use crate::scenario::{LatencyFile, LatencyFormat};
-use crate::units::Span;
 pub(super) use cell::Cells;
+use samara_engine::units::Span;
 
 /// Rows of a table: as a matrix that is 400 MB.
 const ROWS_MAX: usize = 10_000;

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use samara_engine::Shape;
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
 use samara_mix::{
     Batch, Command, Config, Event, Group, MixFrame, Node, Phase, Plan, Secret, Sender, SenderId, Transfer,
 };
-use samara_ring::Shape;
 use samara_sim::identity_of;
 
 use super::costs::Kind;
 use crate::scenario::PhaseCosts;
-use crate::units::Span;
+use samara_engine::units::Span;
 
 /// Nodes of the team: a last one, and another.
 const TEAM: u32 = 2;

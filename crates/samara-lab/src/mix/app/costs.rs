@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_mix::{Group, Job, Phase};
 
 use crate::scenario::{PhaseCosts, Relay};
-use crate::units::Span;
+use samara_engine::units::Span;
 
 /// What work takes on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

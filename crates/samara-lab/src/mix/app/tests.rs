@@ -7,7 +7,7 @@ use samara_mix::Outcome;
 use super::gateway::Checked;
 use super::*;
 use crate::scenario::{MixGroup, Relay};
-use crate::units::Span;
+use samara_engine::units::Span;
 
 fn payload(round: u64, slot: u32) -> Outcome {
     let mut content = vec![0; 508];

@@ -5,7 +5,8 @@ use std::time::Duration;
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Frame, Input, PeerId, Time, TimerToken};
 
-use crate::scenario::{Call, Handover};
+use crate::scenario::Handover;
+use samara_mix::Transfer;
 
 /// A payload is ready, or the next batch begins.
 const DUE: TimerToken = TimerToken(1);
@@ -91,19 +92,20 @@ impl Node {
     fn compute(&mut self, cx: &mut Context<'_, Message, Told>) {
         while self.payloads < self.plan.payloads && self.ready_at(self.payloads + 1) <= cx.now() {
             self.payloads += 1;
-            if self.plan.call == Call::Streamed {
+            if self.plan.call == Transfer::Streamed {
                 self.send(1, cx);
             }
         }
         if self.payloads < self.plan.payloads {
             // A batch in one message is needed as a whole only.
-            let next = if self.plan.call == Call::Streamed { self.payloads + 1 } else { self.plan.payloads };
+            let next =
+                if self.plan.call == Transfer::Streamed { self.payloads + 1 } else { self.plan.payloads };
             cx.set_timer(self.ready_at(next), DUE);
             return;
         }
         self.computes = false;
         cx.emit(Told::Ready);
-        if self.plan.call == Call::Unary {
+        if self.plan.call == Transfer::Unary {
             self.send(self.plan.payloads, cx);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::scenario::Checks;
 use crate::scenario::{
-    Cat, Gossipsub, Handover, LinkStart, Protocol, RingSpec, Scenario, Topology, TransportKind, Workload,
+    Cat, Handover, LinkStart, Protocol, RingSpec, Scenario, Topology, TransportKind, Workload,
 };
 
 /// Payloads of a batch: what is on the way is kept in memory.
@@ -19,7 +19,7 @@ impl Checks<'_> {
             ("group", scenario.group.is_some(), "there is a group"),
             ("ring", scenario.ring != RingSpec::default(), "there are parameters of a group"),
             ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Gossipsub::default(), "there are parameters of GossipSub"),
+            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
             ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
             ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
             ("fault", !scenario.faults.is_empty(), "there are faults"),

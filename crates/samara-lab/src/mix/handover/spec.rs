@@ -1,9 +1,10 @@
 //! Batches that one node hands to the next, as a scenario states it.
 
+use samara_mix::Transfer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Size, Span};
+use samara_engine::units::{Size, Span};
 
 /// Batches of payloads that one node hands to another, one after the other, as the nodes of a mix team do. Takes the place of the blocks of
 /// `workload`. The network has two nodes; `transport.kind` is "grpc".
@@ -15,7 +16,7 @@ pub struct Handover {
     /// The size of a payload.
     pub size: Size,
     /// How a batch is handed over.
-    pub call: Call,
+    pub call: Transfer,
     /// How long a batch is computed, payload after payload, before or while it is handed over.
     pub compute: Span,
     /// Batches that are handed over on one connection: the first one finds it new.
@@ -29,7 +30,7 @@ impl Default for Handover {
         Self {
             payloads: 1_000,
             size: Size::from_bytes(512),
-            call: Call::Unary,
+            call: Transfer::Unary,
             compute: Span::from_millis(0),
             batches: 6,
             pause: Span::from_millis(2_000),
@@ -42,14 +43,4 @@ impl Handover {
     pub fn bytes(&self) -> u64 {
         u64::from(self.payloads) * self.size.bytes()
     }
-}
-
-/// How a batch is handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Call {
-    /// As one message, when all payloads are there.
-    Unary,
-    /// Each payload as a message of its own on a stream, as soon as it is there.
-    Streamed,
 }

@@ -12,8 +12,8 @@ use bound::{Loads, Window, busy};
 
 use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
 use crate::run::{Harm, RelayMeasured};
-use crate::scenario::Call;
 use crate::statistics::Statistics;
+use samara_mix::Transfer;
 
 /// The figures of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -148,8 +148,8 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
         batch: relay.batch,
         slot_bytes: relay.slot_bytes(),
         call: match relay.call {
-            Call::Unary => "unary",
-            Call::Streamed => "streamed",
+            Transfer::Unary => "unary",
+            Transfer::Streamed => "streamed",
         },
         in_flight_max: relay.realtime_max,
         shape: measured.config.result_shape().name(),

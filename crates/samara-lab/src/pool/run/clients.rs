@@ -166,7 +166,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
+    use samara_engine::units::Span;
 
     fn uptime(nodes: usize) -> Uptime {
         Uptime { honest: vec![true; nodes], down: vec![Vec::new(); nodes] }

@@ -4,6 +4,8 @@ mod choose;
 mod double_tree;
 pub mod formula;
 mod rounds;
+#[cfg(feature = "config")]
+mod setting;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,8 @@ use smallvec::SmallVec;
 
 pub use choose::{Estimate, Workload, choose, estimate};
 pub use rounds::{Transfer, rounds};
+#[cfg(feature = "config")]
+pub use setting::ShapeSetting;
 
 /// Ranks that a member passes a unit on to.
 pub type Children = SmallVec<[u16; 2]>;
@@ -51,7 +55,7 @@ impl Shape {
     }
 
     /// Its number on the wire.
-    pub(crate) const fn number(self) -> u8 {
+    pub const fn number(self) -> u8 {
         match self {
             Self::Ring => 0,
             Self::Direct => 1,
@@ -60,7 +64,8 @@ impl Shape {
         }
     }
 
-    pub(crate) fn from_number(number: u8) -> Option<Self> {
+    /// The shape with this number on the wire.
+    pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|shape| shape.number() == number)
     }
 

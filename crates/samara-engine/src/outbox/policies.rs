@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use samara_engine::outbox::{Custom, Policy};
+use super::{Custom, Policy};
 
 /// Scheduling policies by the names that scenarios use: `schedule_publish = { kind = "custom", policy = "mine" }`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +22,7 @@ impl Policies {
     }
 
     /// The policy of a name.
-    pub(super) fn get(&self, name: &str) -> Option<Custom> {
+    pub fn get(&self, name: &str) -> Option<Custom> {
         self.0.get(name).cloned()
     }
 }

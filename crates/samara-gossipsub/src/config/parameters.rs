@@ -1,0 +1,200 @@
+//! The parameters of GossipSub as a configuration file states them: a preset and what differs from it.
+
+use samara_engine::PeerId;
+use samara_engine::outbox::{Dispatch, Overflow, Policies, ScheduleSpec};
+use samara_engine::units::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Authenticity, Config, LaneCapacity, MeshRules, Withdraw};
+use crate::message_id::MessageIdFn;
+
+/// The parameters of GossipSub: a preset and what differs from it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// The values that are not given below.
+    pub preset: Preset,
+    /// The version of the protocol that all nodes speak. Real nodes offer all that they know, or up to 1.0 or 1.1.
+    pub version: Version,
+    /// D: the wanted size of a mesh.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree: Option<usize>,
+    /// D_low: below it, peers are grafted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree_low: Option<usize>,
+    /// D_high: above it, peers are pruned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree_high: Option<usize>,
+    /// D_lazy: peers outside the mesh that are told of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree_lazy: Option<usize>,
+    /// D_score: the best peers that pruning keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree_score: Option<usize>,
+    /// D_out: links of one's own dialling that a mesh keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degree_out: Option<usize>,
+    /// From one heartbeat to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Span>,
+    /// Heartbeats that a message is kept for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<usize>,
+    /// Heartbeats that a message is gossiped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_gossip: Option<usize>,
+    /// The least part of other peers that is told of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gossip_factor: Option<f64>,
+    /// Whether peers that a mesh has no room for are told of every message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gossip_to_turned_away: Option<bool>,
+    /// Whether own messages go to all known subscribers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flood_publish: Option<bool>,
+    /// Whether IDONTWANT is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idontwant: Option<bool>,
+    /// Whether it is also sent for own messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idontwant_on_publish: Option<bool>,
+    /// Heartbeats after which a received IDONTWANT is forgotten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idontwant_ttl: Option<u32>,
+    /// Whether copies that are owed but have not left are withdrawn when the peer sends IDONTWANT or turns out to have the
+    /// message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<bool>,
+    /// Whether each link drains its own queue, or one order holds over all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
+    /// Copies that are queued for a peer, in each lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<usize>,
+    /// What happens to copies that a full queue has no room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<Overflow>,
+    /// In which order the copies of published messages leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_publish: Option<ScheduleSpec>,
+    /// In which order the copies of forwarded messages leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_forward: Option<ScheduleSpec>,
+    /// The policies that schedules of the kind custom name: of the program that runs the scenario, never of a file.
+    #[serde(skip)]
+    pub policies: Policies,
+}
+
+/// Sets of parameters that are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// The specifications' recommendations.
+    Spec,
+    /// Ethereum's consensus layer.
+    #[default]
+    Ethereum,
+    /// The defaults of go-libp2p-pubsub.
+    GoLibp2pPubsub,
+}
+
+/// Versions of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Version {
+    /// Meshes and gossip: every GRAFT is accepted, there are no backoffs, and pruning spares nobody (`degree_score` and
+    /// `degree_out` are 0 unless given).
+    #[serde(rename = "1.0")]
+    V1_0,
+    /// With scores, backoff and peer exchange.
+    #[serde(rename = "1.1")]
+    V1_1,
+    /// With IDONTWANT.
+    #[default]
+    #[serde(rename = "1.2")]
+    V1_2,
+}
+
+impl Version {
+    /// Its name on the wire.
+    pub fn protocol(self) -> &'static str {
+        match self {
+            Self::V1_0 => "/meshsub/1.0.0",
+            Self::V1_1 => "/meshsub/1.1.0",
+            Self::V1_2 => "/meshsub/1.2.0",
+        }
+    }
+}
+
+/// The key of [`Parameters`] that sets a field of [`Config`], by the name that
+/// [`ConfigError`](super::ConfigError) gives it.
+pub fn key_of(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "mesh.d" => "degree",
+        "mesh.d_low" => "degree_low",
+        "mesh.d_high" => "degree_high",
+        "mesh.d_score" => "degree_score",
+        "mesh.d_out" => "degree_out",
+        "mesh.gossip_factor" => "gossip_factor",
+        "heartbeat_interval" => "heartbeat",
+        "history_length" => "history_length",
+        "history_gossip" => "history_gossip",
+        "idontwant.ttl_heartbeats" => "idontwant_ttl",
+        _ => return None,
+    })
+}
+
+impl Parameters {
+    /// The engine's configuration.
+    pub fn build(&self, observer: Option<PeerId>) -> Config {
+        let mut config = match self.preset {
+            Preset::Spec => Config::spec(),
+            Preset::Ethereum => Config::ethereum(),
+            Preset::GoLibp2pPubsub => Config::go_libp2p_pubsub(),
+        };
+        // Columns are anonymous, with an id from their payload, in every preset: what is measured is dissemination.
+        config.authenticity = Authenticity::anonymous();
+        config.message_id = MessageIdFn::ethereum(true, None);
+        if self.version == Version::V1_0 {
+            config.mesh_rules = MeshRules::Open;
+            (config.mesh.d_score, config.mesh.d_out) = (0, 0);
+        }
+        let mesh = &mut config.mesh;
+        set(&mut mesh.d, self.degree);
+        set(&mut mesh.d_low, self.degree_low);
+        set(&mut mesh.d_high, self.degree_high);
+        set(&mut mesh.d_lazy, self.degree_lazy);
+        set(&mut mesh.d_score, self.degree_score);
+        set(&mut mesh.d_out, self.degree_out);
+        set(&mut mesh.gossip_factor, self.gossip_factor);
+        set(&mut config.heartbeat_interval, self.heartbeat.map(Span::duration));
+        set(&mut config.history_length, self.history_length);
+        set(&mut config.history_gossip, self.history_gossip);
+        set(&mut config.gossip_to_turned_away, self.gossip_to_turned_away);
+        set(&mut config.flood_publish, self.flood_publish);
+        set(&mut config.idontwant.send, self.idontwant);
+        set(&mut config.idontwant.on_publish, self.idontwant_on_publish);
+        set(&mut config.idontwant.ttl_heartbeats, self.idontwant_ttl.map(Into::into));
+        let withdraw = |withdraw| if withdraw { Withdraw::ALWAYS } else { Withdraw::NEVER };
+        set(&mut config.withdraw, self.withdraw.map(withdraw));
+        set(&mut config.sending.dispatch, self.dispatch);
+        let sending = &mut config.sending;
+        for lane in [&mut sending.control, &mut sending.publish, &mut sending.forward, &mut sending.answer] {
+            if let Some(copies) = self.queue {
+                *lane = LaneCapacity { copies, ..*lane };
+            }
+            set(&mut lane.overflow, self.overflow);
+        }
+        let schedule =
+            |spec: &Option<ScheduleSpec>| spec.as_ref().map(|spec| spec.build(observer, &self.policies));
+        set(&mut config.schedule_publish, schedule(&self.schedule_publish));
+        set(&mut config.schedule_forward, schedule(&self.schedule_forward));
+        config
+    }
+}
+
+fn set<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
+    }
+}
