@@ -51,5 +51,5 @@ pub use message::{Message, MessageId, Topic};
 pub use metrics::{Ignored, Metrics};
 pub use plumtree::{Graft, IHave, Plumtree, PlumtreeConfig, PlumtreeFrame, Sizes};
 pub use pubsub::{AtRandom, Everybody, FloodSub, PubSub, PubSubConfig, RandomSub, Route, RpcFrame, SubOpts};
-pub use samara_protobuf::{WireError, WireErrorKind};
+pub use samara_engine::protobuf::{WireError, WireErrorKind};
 pub use seen::SeenCache;

@@ -1,7 +1,7 @@
 //! What both formats write and read. All their field numbers are below 16, so that a tag is one byte.
 
 use bytes::BufMut;
-use samara_protobuf::{
+use samara_engine::protobuf::{
     BYTES, FIXED64, Head, Reader, VARINT, WireError, WireErrorKind, put_varint, varint_len,
 };
 

@@ -16,6 +16,7 @@ mod engine;
 mod frame;
 mod ids;
 pub mod outbox;
+pub mod protobuf;
 mod rng;
 pub mod shape;
 mod time;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use samara_engine::{Frame, PeerIdentity};
-use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
+use samara_engine::protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 use crate::message::{Message, MessageId, Topic};
 use crate::wire::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_protobuf::{Head, Reader, WireError, WireErrorKind};
+use samara_engine::protobuf::{Head, Reader, WireError, WireErrorKind};
 
 use super::encode::kind_number;
 use super::frame::{

@@ -1,7 +1,7 @@
 //! Lengths and writing. All field numbers are below 16, so that a tag is one byte.
 
 use bytes::BufMut;
-use samara_protobuf::{BYTES, FIXED64, VARINT, put_varint, varint_len};
+use samara_engine::protobuf::{BYTES, FIXED64, VARINT, put_varint, varint_len};
 
 use super::frame::{Bundle, CatFrame, CompactBlock, Kind, Member, SeenDetails, SeenKeys, SeenTx};
 use super::{KeyList, field};

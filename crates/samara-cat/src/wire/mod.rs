@@ -42,7 +42,7 @@ pub use encode::encode;
 pub use frame::{Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx};
 pub use keys::KeyList;
 pub use limits::Limits;
-pub use samara_protobuf::{WireError, WireErrorKind};
+pub use samara_engine::protobuf::{WireError, WireErrorKind};
 
 /// The numbers of the kinds of messages. Below 16, so that a tag is one byte.
 mod field {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use samara_protobuf::{Head, Reader, WireError, WireErrorKind};
+use samara_engine::protobuf::{Head, Reader, WireError, WireErrorKind};
 
 use super::field;
 use super::limits::Limits;

@@ -1,7 +1,7 @@
 //! Writing. Every function that writes has one beside it that counts, and the tests hold them equal.
 
 use bytes::{BufMut, Bytes};
-use samara_protobuf::{BYTES, VARINT, put_varint, varint_len};
+use samara_engine::protobuf::{BYTES, VARINT, put_varint, varint_len};
 
 use super::field;
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};

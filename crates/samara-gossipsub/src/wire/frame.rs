@@ -1,7 +1,7 @@
 //! Frames on a stream: a varint length, then so many bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use samara_protobuf::{WireError, WireErrorKind};
+use samara_engine::protobuf::{WireError, WireErrorKind};
 
 /// Cuts a stream of bytes into frames.
 ///

@@ -30,7 +30,7 @@ pub use encode::{encode, encode_frame, encoded_len, frame_len};
 pub(crate) use encode::{message_len, write_message};
 pub use frame::FrameDecoder;
 pub use limits::Limits;
-pub use samara_protobuf::{WireError, WireErrorKind, varint_len};
+pub use samara_engine::protobuf::{WireError, WireErrorKind, varint_len};
 
 /// Field numbers (specification, `rpc.proto`).
 mod field {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::error::{WireError, WireErrorKind};
-use crate::write::{BYTES, FIXED32, FIXED64, VARINT};
+use super::error::{WireError, WireErrorKind};
+use super::write::{BYTES, FIXED32, FIXED64, VARINT};
 
 /// A message inside a frame: what is left of it.
 ///

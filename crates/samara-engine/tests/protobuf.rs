@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
-use samara_protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
+use samara_engine::protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
 /// One field of each wire type, and itself.
 #[derive(Clone, PartialEq, Message)]
