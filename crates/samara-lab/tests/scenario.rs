@@ -34,6 +34,19 @@ fn every_built_in_scenario_loads() {
     }
 }
 
+/// `--set` and `--only` change numbers, and a report shows the title unchanged.
+#[test]
+fn titles_state_no_numbers() {
+    const WORDS: [&str; 9] = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    for builtin in builtins() {
+        // The year of a study, the number of a document, and a figure that others published.
+        let title =
+            builtin.title().replace("2019", "").replace("ADR 009", "").replace("1.75", "").to_lowercase();
+        let has_word = title.split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(&word));
+        assert!(!has_word && !title.contains(|c: char| c.is_ascii_digit()), "{}: {title}", builtin.name);
+    }
+}
+
 #[test]
 fn sweeps_runs_and_seeds_multiply() {
     let loaded = load("peerdas-bandwidth", &[], &["batch".to_owned(), "node-wide".to_owned()], None).unwrap();
