@@ -489,11 +489,10 @@ fn columns(
     events.dropped.iter().for_each(|_| collector.lost());
     let meshes: f64 = looks.0.metrics.iter().map(|metrics| metrics.sum("samara_mesh_size", "")).sum();
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
-    let everything = collector.missing_until(workload.slots) == 0;
     ColumnsMeasured {
         point: point.clone(),
         measured_nanos: collector.last_copy_at().saturating_sub(wanted.warm_up(scenario)),
-        lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns, everything),
+        lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns),
         withdrawn: withdrawn(looks),
         mesh_size: meshes / joined.max(1) as f64,
         publisher_windows: Vec::new(),

@@ -77,19 +77,6 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     nanos / 1e6
 }
 
-/// A lower bound of any node's time to custody in milliseconds, and so of the mean over whichever nodes were done before a
-/// deadline or a crash; 0 if no node waits. Each of its columns has to pass the publisher's uplink and its own downlink.
-pub fn any_node_ms(limits: &Limits<'_>) -> f64 {
-    let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
-    let least = waiting
-        .map(|(own, bps)| {
-            let copy = limits.serialisation_nanos((*bps).min(limits.publisher_uplink_bps));
-            own.len() as u64 * copy + limits.latency_nanos
-        })
-        .min();
-    least.unwrap_or(0) as f64 / 1e6
-}
-
 /// Whatever the order: the least mean position of the nodes' last columns, and from there a spread in which the publisher
 /// goes on with copies of every column as if they cost nothing.
 fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
@@ -205,16 +192,6 @@ mod tests {
         let bound = mean_custody_ms(&limits);
         let optimum = (1.0 + 2.0 * 2.0 + 4.0 * 3.0) / 7.0 * unit;
         assert!((bound - optimum).abs() < 1e-3, "{bound}, {optimum}");
-    }
-
-    #[test]
-    fn the_luckiest_node_waits_for_its_own_columns() {
-        let custody = vec![vec![0, 1, 2, 3], vec![4, 5], (6..20).collect()];
-        let mut limits = limits(&custody, 20);
-        assert!((any_node_ms(&limits) - (50.0 + 2.0 * 6.8204)).abs() < 0.01);
-        limits.downlink_bps[1] = 1_000_000;
-        assert!((any_node_ms(&limits) - (50.0 + 4.0 * 6.8204)).abs() < 0.01);
-        assert!(any_node_ms(&limits) < mean_custody_ms(&limits));
     }
 
     #[test]

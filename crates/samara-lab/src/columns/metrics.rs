@@ -27,9 +27,10 @@ pub struct ColumnMetrics {
     pub relative_redundancy: f64,
     /// The most hops that a first copy took (LDH).
     pub last_delivery_hop: u32,
-    /// A lower bound of the mean time to custody.
+    /// A lower bound of the mean time to custody over all nodes.
     pub lower_bound_ms: f64,
-    /// The lower bound, as a share of the mean time to custody: 1 is optimal.
+    /// The lower bound, as a share of the mean time to custody: 1 is optimal. `None` if a node is incomplete: the mean is then
+    /// over the other nodes, which the bound does not hold for.
     pub share_of_bound: Option<f64>,
     /// Bytes on the wire that a node sent, headers included.
     pub bytes_up_per_node: f64,
@@ -140,7 +141,9 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         relative_redundancy: (duplication - 1.0).max(0.0),
         last_delivery_hop: deliveries.iter().map(|delivery| u32::from(delivery.hops)).max().unwrap_or(0),
         lower_bound_ms: measured.lower_bound_ms,
-        share_of_bound: time_to_custody.map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
+        share_of_bound: time_to_custody
+            .filter(|_| incomplete == 0)
+            .map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
         bytes_up_per_node: others.iter().map(|stats| stats.sent.bytes as f64).sum::<f64>() / count,
         bytes_down_per_node: down / count,
         payload_share: needed,

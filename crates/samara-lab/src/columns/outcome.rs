@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt16Array, UInt32Array};
+use samara_engine::units::Span;
 use serde_json::Value;
 
 use super::measure::{CopyRow, Delivery};
@@ -26,6 +27,8 @@ pub struct ColumnsData {
     pub deliveries: Vec<Delivery>,
     /// For each slot: milliseconds until hosts had all their columns; `None` for those that never had.
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
+    /// How long nodes had to get their columns.
+    pub deadline: Span,
 }
 
 impl Data for ColumnsData {
@@ -46,6 +49,7 @@ impl ColumnsData {
             columns: measured.point.scenario.workload.columns,
             deliveries: measured.collector.deliveries().to_vec(),
             custody_ms,
+            deadline: measured.point.scenario.workload.deadline,
         }
     }
 }

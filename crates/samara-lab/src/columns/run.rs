@@ -172,13 +172,12 @@ impl Experiment for Run<'_> {
         if !net.is_first() {
             return Ok(None);
         }
-        let everything = self.collector.missing_until(self.slots()) == 0;
         let Nodes { setup, custody, shared, .. } = self.nodes;
         Ok(Some(ColumnsMeasured {
             point: setup.point.clone(),
             measured_nanos: net.now() - self.published.first().copied().unwrap_or(0).min(net.now()),
             traffic,
-            lower_bound_ms: columns_bound_ms(setup.scenario(), &custody, &setup.hosts, &shared, everything),
+            lower_bound_ms: columns_bound_ms(setup.scenario(), &custody, &setup.hosts, &shared),
             withdrawn,
             mesh_size: self.mesh_size,
             publisher_windows: self.publisher_windows,
@@ -324,15 +323,9 @@ fn mesh_size(net: &mut Net<'_, ColumnsNode>) -> Result<f64, RunError> {
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// A lower bound of the mean time to custody: over all nodes if everything arrived, otherwise over whichever nodes were
-/// done, since slow ones that are cut off make that mean as small as chance will have it.
-pub fn columns_bound_ms(
-    scenario: &Scenario,
-    custody: &[Vec<u32>],
-    hosts: &Hosts,
-    columns: &Columns,
-    everything_arrived: bool,
-) -> f64 {
+/// A lower bound of the mean time to custody over all nodes. It depends on the network alone: not on
+/// the deadline, nor on what a run reached.
+pub fn columns_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, columns: &Columns) -> f64 {
     let workload = &scenario.workload;
     let transport = network::transport(scenario);
     // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
@@ -355,5 +348,5 @@ pub fn columns_bound_ms(
         latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
     };
-    if everything_arrived { bounds::mean_custody_ms(&limits) } else { bounds::any_node_ms(&limits) }
+    bounds::mean_custody_ms(&limits)
 }
