@@ -263,5 +263,5 @@ fn senders_side(
         waiting: Arc::new(Semaphore::new(waiting_kib as usize)),
         waiting_kib,
     });
-    Ok((Board::new(gateway, group, told), service))
+    Ok((Board::new(node, gateway, group, told), service))
 }

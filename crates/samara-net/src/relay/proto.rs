@@ -36,11 +36,11 @@ pub struct RegisterReply {
     pub group: String,
 }
 
-/// Asks to be told of rounds that take payloads.
+/// Subscribes to the rounds that are ready for payloads.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct WatchRequest {}
 
-/// Rounds that take payloads at this node.
+/// Rounds that this node takes part in, and that are ready for payloads.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OpenRounds {
     /// The oldest first.
@@ -48,7 +48,7 @@ pub struct OpenRounds {
     pub rounds: Vec<OpenRound>,
 }
 
-/// A round that takes payloads.
+/// A round that is ready for payloads, as one node of its team announces it. All of them do.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct OpenRound {
     /// Its number.
@@ -57,7 +57,7 @@ pub struct OpenRound {
     /// Its nodes in order, by their numbers in the pool.
     #[prost(uint32, repeated, tag = "2")]
     pub team: Vec<u32>,
-    /// Payloads that there is room for.
+    /// Payloads that this node still takes for the round; 0 except at the first node of the team.
     #[prost(uint32, tag = "3")]
     pub room: u32,
     /// Payloads of a batch.

@@ -77,9 +77,12 @@ type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 
 /// All of it.
 pub(in crate::relay) struct Board {
+    node: u32,
     options: GatewayOptions,
     group: Group,
     open: BTreeMap<u64, Gathering>,
+    /// Precomputed rounds whose payloads another node takes: senders want every node's word for a team.
+    joined: BTreeMap<u64, Arc<Plan>>,
     mixing: BTreeMap<u64, Mixing>,
     /// The last rounds that are over, the oldest first.
     ended: VecDeque<(u64, Arc<Ended>)>,
@@ -93,14 +96,17 @@ pub(in crate::relay) struct Board {
 
 impl Board {
     pub(in crate::relay) fn new(
+        node: u32,
         options: GatewayOptions,
         group: Group,
         rounds: watch::Sender<OpenRounds>,
     ) -> Self {
         Self {
+            node,
             options,
             group,
             open: BTreeMap::new(),
+            joined: BTreeMap::new(),
             mixing: BTreeMap::new(),
             ended: VecDeque::new(),
             forgotten: None,
@@ -112,13 +118,33 @@ impl Board {
     }
 
     fn tell_open(&self) {
-        let rounds = self.open.iter().map(|(round, gathering)| OpenRound {
-            round: *round,
-            team: gathering.plan.team.clone(),
-            room: gathering.room() as u32,
-            batch: gathering.plan.batch,
-        });
-        self.rounds.send_replace(OpenRounds { rounds: rounds.collect() });
+        let announce = |plan: &Plan, room: usize| OpenRound {
+            round: plan.round,
+            team: plan.team.clone(),
+            room: room as u32,
+            batch: plan.batch,
+        };
+        let open = self.open.values().map(|gathering| announce(&gathering.plan, gathering.room()));
+        let joined = self.joined.values().map(|plan| announce(plan, 0));
+        let mut rounds: Vec<OpenRound> = open.chain(joined).collect();
+        rounds.sort_by_key(|round| round.round);
+        self.rounds.send_replace(OpenRounds { rounds });
+    }
+
+    /// Announces a precomputed round. The first node of its team waits until the round takes payloads.
+    pub(in crate::relay) fn join(&mut self, plan: Arc<Plan>) {
+        if plan.seat_of(self.node) == Some(0) {
+            return;
+        }
+        self.joined.insert(plan.round, plan);
+        self.tell_open();
+    }
+
+    /// Withdraws the announcement of [`join`](Self::join): the round has its payloads, or is over.
+    pub(in crate::relay) fn leave(&mut self, round: u64) {
+        if self.joined.remove(&round).is_some() {
+            self.tell_open();
+        }
     }
 
     /// A round takes payloads from now on.
@@ -206,6 +232,7 @@ impl Board {
 
     /// A round is over: whoever waits for that is told.
     pub(in crate::relay) fn end(&mut self, round: u64, ended: Ended, now: Instant) {
+        self.leave(round);
         if self.open.remove(&round).is_some() {
             self.tell_open();
         }

@@ -17,13 +17,17 @@ fn board(change: impl FnOnce(&mut GatewayOptions)) -> (Board, watch::Receiver<Op
     let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
     change(&mut options);
     let (sender, rounds) = watch::channel(OpenRounds::default());
-    (Board::new(options, GROUP, sender), rounds)
+    (Board::new(4, options, GROUP, sender), rounds)
 }
 
 fn plan(round: u64) -> Arc<Plan> {
+    plan_of(round, vec![4, 2])
+}
+
+fn plan_of(round: u64, team: Vec<u32>) -> Arc<Plan> {
     Arc::new(Plan {
         round,
-        team: vec![4, 2],
+        team,
         batch: 3,
         precomputation_slots: 1,
         realtime_slots: 1,
@@ -64,6 +68,26 @@ fn a_batch_is_handed_over_when_it_is_full_or_has_waited() {
     let status = board.status();
     assert_eq!((status.payloads, status.filled, status.refused, status.batches), (4, 2, 3, 2));
     assert!(rounds.borrow().rounds.is_empty());
+}
+
+#[test]
+fn every_node_of_a_team_announces_a_round_until_it_has_its_payloads_or_is_over() {
+    let (mut board, rounds) = board(|_| {});
+    let announced = || -> Vec<(u64, Vec<u32>, u32, u32)> {
+        let rounds = rounds.borrow().rounds.clone();
+        rounds.into_iter().map(|round| (round.round, round.team, round.room, round.batch)).collect()
+    };
+    for (round, team) in [(9, vec![2, 4]), (7, vec![1, 2, 4]), (8, vec![4, 2])] {
+        board.join(plan_of(round, team));
+    }
+    // Of round 8 this node is the first one.
+    assert_eq!(announced(), [(7, vec![1, 2, 4], 0, 3), (9, vec![2, 4], 0, 3)]);
+    board.open(plan(8));
+    assert_eq!(announced()[1], (8, vec![4, 2], 3, 3));
+    board.leave(9);
+    board.end(7, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
+    board.end(8, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
+    assert_eq!(announced(), []);
 }
 
 #[test]

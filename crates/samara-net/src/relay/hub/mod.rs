@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use samara_engine::outbox::Lane;
 use samara_engine::{Input, LinkRequest, PeerId};
 use samara_mix::{
-    Batch, Command, Config, Event, Mark, Mix, MixFrame, Phase, Pool, Secret, SenderId, Transfer,
+    Batch, Command, Config, Event, Mark, Mix, MixFrame, NodeState, Phase, Pool, Secret, SenderId, Transfer,
 };
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{mpsc, oneshot};
@@ -337,6 +337,13 @@ impl Hub {
         if let Some(board) = &mut self.board {
             match &event {
                 Event::Open(plan) => board.open(Arc::clone(plan)),
+                Event::State { round, state: NodeState::Standby } => {
+                    let plan = self.driver.engine().node().and_then(|node| node.plan(*round));
+                    if let Some(plan) = plan {
+                        board.join(Arc::clone(plan));
+                    }
+                }
+                Event::State { round, state: NodeState::Realtime } => board.leave(*round),
                 Event::Delivered { round, outcomes } => {
                     board.end(*round, Ended::Delivered(outcomes.clone()), Instant::now());
                 }
