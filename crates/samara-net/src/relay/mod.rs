@@ -48,7 +48,8 @@
 //!
 //! What others can fill is bounded: handshakes by time and number, connections and calls by number, frames by the limits of the
 //! protocol, what waits for the engine by 1 MiB a link (beyond, windows close), payloads that wait for a batch, results and those who wait for them by the options
-//! of the gateway. Whoever breaks the rules loses the link; all causes are counted ([`Counters`]).
+//! of the gateway, announcements of rounds by those of the sender ([`ClientOptions`]). Whoever breaks the rules loses the link; all causes
+//! are counted ([`Counters`], [`ClientStatus`]).
 
 mod client;
 mod codec;
@@ -69,7 +70,7 @@ mod tls;
 mod wire;
 mod work;
 
-pub use client::{Client, ClientError, ClientOptions, Round};
+pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
 pub use events::{Events, Happened, What};
 pub use gateway::{Ended, GatewayStatus, RoundTimes};
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};

@@ -3,15 +3,23 @@
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes};
+use futures::{StreamExt, stream};
 use http::uri::PathAndQuery;
+use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use samara_mix::{KeyPair, Secret};
 use samara_net::relay::Identity;
-use samara_net::relay::proto::{Ack, LinkRequest};
+use samara_net::relay::proto::{
+    Ack, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
+    ResultRequest, WatchRequest,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -26,7 +34,7 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
-use crate::common::Host;
+use crate::common::{GROUP, Host};
 
 /// Bytes as they are.
 #[derive(Clone, Copy, Default)]
@@ -124,9 +132,9 @@ fn parts(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'s
 struct Wire(http2::SendRequest<Body>);
 
 impl Service<http::Request<Body>> for Wire {
-    type Response = http::Response<hyper::body::Incoming>;
+    type Response = http::Response<Incoming>;
     type Error = hyper::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
         self.0.poll_ready(cx)
@@ -178,28 +186,8 @@ impl Attacker {
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
             }
         };
-        let (chain, key) = parts(identity);
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("TLS")
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .expect("a certificate");
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let mut attacker = Self::connect(identity, host).await.expect("its certificate is known");
-        attacker._tasks.spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { return };
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = hyper::service::service_fn(agree);
-                    let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                    drop(builder.serve_connection(TokioIo::new(stream), service).await);
-                });
-            }
-        });
+        attacker._tasks.spawn(serve(listener, identity, Arc::new(|request| Box::pin(agree(request)))));
         attacker
     }
 
@@ -241,27 +229,119 @@ impl Attacker {
     }
 }
 
-/// Agrees to links; every other call is never answered.
-async fn agree(request: http::Request<hyper::body::Incoming>) -> Result<http::Response<Body>, Infallible> {
-    if !request.uri().path().ends_with("/Confirm") {
-        return std::future::pending().await;
+type Answer = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>>;
+type Answers = Arc<dyn Fn(http::Request<Incoming>) -> Answer + Send + Sync>;
+
+/// Serves HTTP/2 to everybody, with the certificate of an identity.
+fn serve(listener: TcpListener, identity: &Identity, answers: Answers) -> impl Future<Output = ()> + use<> {
+    let (chain, key) = parts(identity);
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("TLS")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("a certificate");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    async move {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else { return };
+            let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let service = hyper::service::service_fn(move |request| answers(request));
+                let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                drop(builder.serve_connection(TokioIo::new(stream), service).await);
+            });
+        }
     }
-    let mut grpc = tonic::server::Grpc::new(ProstCodec::<Ack, LinkRequest>::default());
-    Ok(grpc.unary(Agree, request.map(Body::new)).await)
 }
 
-struct Agree;
+/// A function as a service of gRPC.
+struct Method<F>(F);
 
-impl Service<Request<LinkRequest>> for Agree {
-    type Response = Response<Ack>;
+impl<Q, R, F: FnMut(Q) -> Result<R, Status>> Service<Q> for Method<F> {
+    type Response = R;
     type Error = Status;
-    type Future = Ready<Result<Response<Ack>, Status>>;
+    type Future = Ready<Result<R, Status>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<LinkRequest>) -> Self::Future {
-        ready(Ok(Response::new(Ack {})))
+    fn call(&mut self, request: Q) -> Self::Future {
+        ready((self.0)(request))
     }
+}
+
+/// Agrees to links; every other call is never answered.
+async fn agree(request: http::Request<Incoming>) -> Result<http::Response<Body>, Infallible> {
+    if !request.uri().path().ends_with("/Confirm") {
+        return std::future::pending().await;
+    }
+    let mut grpc = tonic::server::Grpc::new(ProstCodec::<Ack, LinkRequest>::default());
+    let agree = Method(|_: Request<LinkRequest>| Ok(Response::new(Ack {})));
+    Ok(grpc.unary(agree, request.map(Body::new)).await)
+}
+
+/// The gateway of a node that lies to senders. It registers them as an honest one does, and refuses payloads.
+pub(crate) struct FalseGateway {
+    pub(crate) address: SocketAddr,
+    submits: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl FalseGateway {
+    /// Announces these rounds as a node of the pool. Each result has three times three void slots.
+    pub(crate) async fn start(identity: &Identity, node: u32, rounds: Vec<OpenRound>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let submits = Arc::new(AtomicUsize::new(0));
+        let (counted, state) = (Arc::clone(&submits), OpenRounds { rounds });
+        let answers: Answers = Arc::new(move |request| {
+            if request.uri().path().ends_with("/Submit") {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            Box::pin(lie(request, node, state.clone()))
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, identity, answers));
+        Self { address, submits, _tasks: tasks }
+    }
+
+    /// Calls that brought payloads.
+    pub(crate) fn submits(&self) -> usize {
+        self.submits.load(Ordering::Relaxed)
+    }
+}
+
+async fn lie(
+    request: http::Request<Incoming>,
+    node: u32,
+    state: OpenRounds,
+) -> Result<http::Response<Body>, Infallible> {
+    let path = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let request = request.map(Body::new);
+    Ok(match &path[..] {
+        "Register" => {
+            let keys = KeyPair::new(GROUP, Secret::new([7; 32]));
+            let public = Bytes::copy_from_slice(keys.public());
+            let reply = RegisterReply { public, node, group: GROUP.name().to_owned() };
+            let register = Method(move |_: Request<RegisterRequest>| Ok(Response::new(reply.clone())));
+            tonic::server::Grpc::new(ProstCodec::default()).unary(register, request).await
+        }
+        "Watch" => {
+            let states = move || stream::iter([Ok(state.clone())]).chain(stream::pending());
+            let watch = Method(move |_: Request<WatchRequest>| Ok(Response::new(states())));
+            tonic::server::Grpc::new(ProstCodec::default()).server_streaming(watch, request).await
+        }
+        "Result" => {
+            let void = OutSlot { kind: 1, content: Bytes::new() };
+            let part = ResultPart { slots: vec![void; 3], ..ResultPart::default() };
+            let parts = move || stream::iter(vec![Ok(part.clone()); 3]);
+            let result = Method(move |_: Request<ResultRequest>| Ok(Response::new(parts())));
+            tonic::server::Grpc::new(ProstCodec::default()).server_streaming(result, request).await
+        }
+        _ => Status::unavailable("no").into_http(),
+    })
 }

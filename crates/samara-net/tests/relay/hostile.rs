@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_net::relay::{Client, Contact, GatewayOptions, Identity, Options, Relay};
+use samara_net::relay::proto::OpenRound;
+use samara_net::relay::{
+    Client, ClientError, ClientStatus, Contact, GatewayOptions, Identity, Options, Relay, Round,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::attacker::Attacker;
+use crate::attacker::{Attacker, FalseGateway};
 use crate::common::{Network, check, config, contents, send, soon};
 
 async fn still_mixes(network: &Network) {
@@ -145,4 +148,95 @@ async fn links_that_are_taken_over_by_garbage_come_back() {
     drop(attacker);
     network.restart(2).await;
     still_mixes(&network).await;
+}
+
+/// Node 0 of a pool of four announces rounds to a sender as it likes; teams are the other three. The sender never submits to node 0, and
+/// its payloads come out of honest rounds.
+async fn announced_by_a_liar(rounds: Vec<OpenRound>) -> ClientStatus {
+    let mut network = Network::start(4, three(), |_| {}).await;
+    network.crash(0);
+    let liar = FalseGateway::start(&network.hosts[0].identity, 0, rounds).await;
+    let mut options = network.client_options();
+    options.nodes[0].address = liar.address;
+    let client = Client::start(options).expect("it starts");
+    let heard = async {
+        while client.status().ignored.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(heard).await;
+    for _ in 0..3 {
+        let (round, sent) = send(&client).await;
+        assert_eq!((round.team.len(), round.team.contains(&0)), (3, false), "{round:?}");
+        check(&soon(client.result(&round)).await.expect("a result"), &sent);
+    }
+    assert_eq!(liar.submits(), 0, "the liar had payloads");
+    client.status()
+}
+
+fn open(round: u64, team: &[u32]) -> OpenRound {
+    OpenRound { round, team: team.to_vec(), room: 1_000, batch: 1_000 }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_announces_itself_as_the_team_gets_no_payloads() {
+    let status = announced_by_a_liar(vec![open(3, &[0])]).await;
+    assert!(status.ignored["team_too_small"] > 0, "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_announces_the_round_of_others_does_not_take_it_from_them() {
+    let teams = [vec![0], vec![0, 1, 2], vec![0, 3, 1]];
+    let rounds = (0..600).map(|round| open(round, &teams[round as usize % 3])).collect();
+    let status = announced_by_a_liar(rounds).await;
+    assert_eq!(status.ignored["team_too_small"], 200, "{status:?}");
+    assert!(status.announced >= 400, "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn teams_with_repeated_or_unknown_nodes_and_the_highest_numbers_stop_nobody() {
+    let mut rounds = vec![open(1, &[0, 0, 0]), open(2, &[0, 1, 1]), open(3, &[0, 1, 9]), open(4, &[1, 2, 3])];
+    for number in [u64::MAX - 1, u64::MAX] {
+        rounds.push(open(number, &[0, 1, 2]));
+    }
+    let status = announced_by_a_liar(rounds).await;
+    let expected = [("not_in_team", 1), ("repeated_node", 2), ("unknown_node", 1)];
+    assert_eq!(status.ignored, expected.into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_rounds_without_end_is_not_read() {
+    let status = announced_by_a_liar(vec![open(1, &[0, 1, 2]); 100_000]).await;
+    assert!(status.ignored["message_too_long"] > 0 && status.announced < 100, "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_with_more_outcomes_than_the_batch_is_refused() {
+    let identity = Identity::generate().expect("a certificate");
+    let liar = FalseGateway::start(&identity, 0, Vec::new()).await;
+    let network = Network::start(3, three(), |_| {}).await;
+    let mut options = network.client_options();
+    options.nodes[0] = Contact { fingerprint: identity.fingerprint(), address: liar.address };
+    let client = Client::start(options).expect("it starts");
+    soon(client.ready()).await;
+    let result = async |batch| {
+        let round = Round { round: 1, team: vec![0], room: 0, batch };
+        soon(client.result(&round)).await
+    };
+    assert!(result(9).await.is_ok());
+    for (batch, expected) in [(4, "more than the batch"), (10, "9 outcomes of a batch of 10")] {
+        let error = result(batch).await.expect_err("another number of outcomes").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_whose_least_team_is_larger_than_the_pool_does_not_start() {
+    let network = Network::start(3, three(), |_| {}).await;
+    for team_min in [0, 4] {
+        let mut options = network.client_options();
+        options.team_min = team_min;
+        let error = Client::start(options).expect_err("no team can be so");
+        assert!(matches!(error, ClientError::TeamMin { nodes: 3, .. }), "{error}");
+    }
 }

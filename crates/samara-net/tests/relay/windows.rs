@@ -69,7 +69,7 @@ async fn batch_time(windows: Windows) -> Duration {
     (config.precomputing_max, config.rounds_max, config.ping) = (1, 3, None);
     (config.precomputation_timeout, config.silence) = (PATIENCE, PATIENCE);
     let network = Network::start_far(2, config, far, |options: &mut Options| options.windows = windows).await;
-    let options = ClientOptions { group: Group::Model, ..network.client_options() };
+    let options = ClientOptions { group: Group::Model, team_min: 2, ..network.client_options() };
     let client = Client::start(options).expect("it starts");
     soon(client.ready()).await;
     let mut least = PATIENCE;

@@ -61,8 +61,11 @@ async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
     assert_eq!((ready.role, ready.number, ready.gateway), ("scheduler", 2, None));
     let contact = |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.gateway };
     let pool = hosts[..2].iter().map(contact).collect();
-    let client =
-        Client::start(ClientOptions::new(Identity::generate().unwrap(), pool, Group::Model)).unwrap();
+    let options = ClientOptions {
+        team_min: 2,
+        ..ClientOptions::new(Identity::generate().unwrap(), pool, Group::Model)
+    };
+    let client = Client::start(options).unwrap();
     let mixed = async {
         client.ready().await;
         let round = client.next_round().await;

@@ -69,7 +69,13 @@ impl Client {
         };
         let group = relay.group.group();
         let identity = cast.keys.of(cast.sender()).clone();
-        let options = ClientOptions::new(identity, (0..cast.nodes).map(contact).collect(), group);
+        let config = relay.build(&scenario.network);
+        let options = ClientOptions {
+            team_min: config.team,
+            batch_max: config.batch_max,
+            announced_max: config.node_rounds_max,
+            ..ClientOptions::new(identity, (0..cast.nodes).map(contact).collect(), group)
+        };
         let client = {
             let _in_runtime = runtime.enter();
             relay::Client::start(options).map_err(|error| TestbedError::Scenario(error.to_string()))?
@@ -162,6 +168,12 @@ impl Client {
                 }
             }
         });
+    }
+
+    /// What the sender ignored of what nodes announced, if anything.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let ignored = self.client.status().ignored;
+        (!ignored.is_empty()).then(|| format!("the sender ignored announcements of rounds: {ignored:?}"))
     }
 
     /// How rounds went so far.

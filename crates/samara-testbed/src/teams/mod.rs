@@ -97,6 +97,7 @@ pub(crate) fn run(
             errors.len()
         ));
     }
+    doubts.extend(client.doubt());
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     end(&mut processes, &mut doubts)?;
     let usage = |value: fn(&NodeProcess) -> f64| {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use tonic::{Request, Status};
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::{ClientOptions, Round, Shared};
+use super::{ClientOptions, Shared};
 use crate::relay::gateway::{REGISTER, WATCH};
 use crate::relay::proto::{OpenRounds, RegisterReply, RegisterRequest, WatchRequest};
 use crate::relay::tls;
@@ -48,7 +49,7 @@ pub(super) async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
         if let Some(known) = shared.wires.get(node as usize) {
             known.send_replace(None);
         }
-        tell_open(&shared, node, Vec::new());
+        shared.open.send_modify(|open| open.replace(&shared.rules, node, Vec::new()));
         tokio::time::sleep(shared.options.retry).await;
     }
 }
@@ -75,27 +76,28 @@ async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Sta
         registered.insert(node);
     });
     grpc.ready().await.map_err(unavailable)?;
+    watch(shared, node, grpc).await
+}
+
+/// Listens to the rounds that a node announces.
+async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallible, Status> {
+    let mut grpc = grpc.max_decoding_message_size(shared.rules.message_bytes_max());
     let codec = ProstCodec::<WatchRequest, OpenRounds>::default();
     let call = Request::new(WatchRequest {});
     let states = grpc.server_streaming(call, PathAndQuery::from_static(WATCH), codec).await?;
     let mut states = states.into_inner();
-    while let Some(state) = states.message().await? {
-        let rounds = state.rounds.into_iter().map(|round| Round {
-            round: round.round,
-            team: round.team,
-            room: round.room,
-            batch: round.batch,
-        });
-        tell_open(shared, node, rounds.collect());
+    loop {
+        match states.message().await {
+            Ok(Some(OpenRounds { rounds })) => {
+                shared.open.send_modify(|open| open.replace(&shared.rules, node, rounds));
+            }
+            Ok(None) => return Err(Status::unavailable("it announces no more rounds")),
+            Err(status) => {
+                if status.code() == Code::OutOfRange {
+                    shared.open.send_modify(|open| open.ignore(node, "message_too_long"));
+                }
+                return Err(status);
+            }
+        }
     }
-    Err(Status::unavailable("it tells of no more rounds"))
-}
-
-/// Replaces what a node has said: a round is where its first node is.
-fn tell_open(shared: &Shared, node: u32, rounds: Vec<Round>) {
-    shared.open.send_modify(|open| {
-        open.retain(|_, round| round.team.first() != Some(&node));
-        let rounds = rounds.into_iter().filter(|round| round.team.first() == Some(&node));
-        open.extend(rounds.map(|round| (round.round, round)));
-    });
 }

@@ -1,5 +1,6 @@
 //! A sender: shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and fetches what came out.
 
+mod announced;
 mod connection;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,17 +9,18 @@ use std::time::Duration;
 
 use futures::stream;
 use http::uri::PathAndQuery;
-use samara_mix::{Group, KeyPair, Outcome, SealError, Sealed, Secret, Sender, SenderId};
+use samara_mix::{Config, Group, KeyPair, Outcome, SealError, Sealed, Secret, Sender, SenderId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::{Code, Request, Status};
+use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::gateway::{Ended, RESULT, SUBMIT};
 use super::identity::Identity;
 use super::options::{Contact, Sockets, Windows};
-use super::proto::{ResultPart, ResultRequest, SealedSlot, SubmitReply, SubmitRequest};
+use super::proto::{OutSlot, ResultPart, ResultRequest, SealedSlot, SubmitReply, SubmitRequest};
 use super::wire::Wire;
+use announced::{Announced, Rules};
 
 /// Slots in a message: some 200 KiB in the larger group.
 const MESSAGE_SLOTS: usize = 128;
@@ -30,7 +32,7 @@ pub struct Round {
     pub round: u64,
     /// Its nodes in order; the first one takes payloads.
     pub team: Vec<u32>,
-    /// How many more it took when this was said.
+    /// Payloads that the first node still took when it announced the round.
     pub room: u32,
     /// Payloads of a batch.
     pub batch: u32,
@@ -53,6 +55,13 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// How long to wait before a node is dialled again.
     pub retry: Duration,
+    /// Nodes of a team at least: rounds of smaller teams are ignored. If all nodes of a team work together, they know whose payloads
+    /// are whose.
+    pub team_min: usize,
+    /// Payloads of a batch at most: rounds with more are ignored.
+    pub batch_max: u32,
+    /// Rounds that a node may announce at a time; further ones are ignored.
+    pub announced_max: usize,
 }
 
 impl ClientOptions {
@@ -66,6 +75,10 @@ impl ClientOptions {
             sockets: Sockets::default(),
             timeout: Duration::from_secs(5),
             retry: Duration::from_millis(500),
+            team_min: 3,
+            batch_max: Config::default().batch_max,
+            // Nodes take part in 64 rounds at a time by default.
+            announced_max: 1024,
         }
     }
 }
@@ -76,6 +89,14 @@ pub enum ClientError {
     /// The certificate or its key cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
+    /// No pool of this size has teams that the options accept.
+    #[error("team_min: found {team_min}, expected 1 to {nodes}, the number of nodes")]
+    TeamMin {
+        /// The option.
+        team_min: usize,
+        /// Nodes of the pool.
+        nodes: usize,
+    },
     /// The system has no random numbers.
     #[error("there are no random numbers: {0}")]
     Random(getrandom::Error),
@@ -101,6 +122,23 @@ pub enum ClientError {
     Thread(String),
 }
 
+/// What a sender knows of rounds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientStatus {
+    /// Nodes that it shares a secret with.
+    pub registered: usize,
+    /// Announcements at present, one for each round and node.
+    pub announced: usize,
+    /// Rounds at present that all nodes of the team announce alike.
+    pub confirmed: usize,
+    /// Announcements at present that another node of the team contradicts.
+    pub disputed: usize,
+    /// Announcements that were ignored since the start, by the rule that they break: `team_too_small`, `team_too_large`, `not_in_team`,
+    /// `unknown_node`, `repeated_node`, `batch`, `repeated_round`, `too_many_rounds`; and messages that were `message_too_long`. A
+    /// node repeats an announcement whenever one of its rounds changes, and each repetition counts.
+    pub ignored: BTreeMap<&'static str, u64>,
+}
+
 /// What tasks of connections and calls share.
 struct Shared {
     options: ClientOptions,
@@ -110,10 +148,8 @@ struct Shared {
     registered: watch::Sender<BTreeSet<u32>>,
     /// By node: its connection, while there is one.
     wires: Vec<watch::Sender<Option<Wire>>>,
-    /// By number.
-    open: watch::Sender<BTreeMap<u64, Round>>,
-    /// Rounds with lower numbers were handed out.
-    unused: Mutex<u64>,
+    rules: Rules,
+    open: watch::Sender<Announced>,
 }
 
 impl Shared {
@@ -123,14 +159,14 @@ impl Shared {
 
     /// The first round that can be used, and was not.
     fn take_unused(&self) -> Option<Round> {
-        let registered = self.registered.borrow();
-        let open = self.open.borrow();
-        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_usable =
-            |round: &&Round| round.room > 0 && round.team.iter().all(|node| registered.contains(node));
-        let round = open.range(*unused..).map(|(_, round)| round).find(is_usable)?.clone();
-        *unused = round.round + 1;
-        Some(round)
+        let registered = self.registered.borrow().clone();
+        let mut taken = None;
+        // Others need not look again because a round is gone.
+        self.open.send_if_modified(|open| {
+            taken = open.take(&registered);
+            false
+        });
+        taken
     }
 
     fn wire(&self, node: u32) -> Result<Wire, ClientError> {
@@ -150,11 +186,15 @@ impl Client {
     /// A sender that connects to all nodes by itself, and again when a connection breaks.
     ///
     /// # Errors
-    /// The certificate cannot be used, or there are no random numbers.
+    /// The certificate cannot be used, there are no random numbers, or [`ClientOptions::team_min`] is more than the pool has.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
     pub fn start(options: ClientOptions) -> Result<Self, ClientError> {
+        let nodes = options.nodes.len();
+        if !(1..=nodes).contains(&options.team_min) {
+            return Err(ClientError::TeamMin { team_min: options.team_min, nodes });
+        }
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(ClientError::Random)?;
         let shared = Arc::new(Shared {
@@ -162,8 +202,8 @@ impl Client {
             sender: Mutex::new(Sender::new(options.group, options.identity.fingerprint().sender())),
             registered: watch::Sender::default(),
             wires: options.nodes.iter().map(|_| watch::Sender::new(None)).collect(),
+            rules: Rules::new(&options),
             open: watch::Sender::default(),
-            unused: Mutex::default(),
             options,
         });
         let mut tasks = JoinSet::new();
@@ -189,7 +229,14 @@ impl Client {
         let _ = self.shared.registered.subscribe().wait_for(|registered| registered.len() == all).await;
     }
 
-    /// The next round that takes payloads, that this sender shares secrets with all nodes of, and that it was not told of before.
+    /// What it knows of rounds at present, and what it has ignored.
+    pub fn status(&self) -> ClientStatus {
+        let registered = self.shared.registered.borrow().len();
+        ClientStatus { registered, ..self.shared.open.borrow().status() }
+    }
+
+    /// The next round that takes payloads, and that was not returned before. All nodes of its team announce the same team and batch,
+    /// the team has at least [`ClientOptions::team_min`] different nodes, and this sender shares a secret with each of them.
     pub async fn next_round(&self) -> Round {
         let mut open = self.shared.open.subscribe();
         loop {
@@ -252,7 +299,7 @@ impl Client {
     pub async fn result(&self, round: &Round) -> Result<Ended, ClientError> {
         let mut last = ClientError::NotConnected { node: round.team.first().copied().unwrap_or_default() };
         for node in &round.team {
-            match self.result_of(*node, round.round).await {
+            match self.result_of(*node, round).await {
                 Ok(ended) => return Ok(ended),
                 Err(error) => last = error,
             }
@@ -260,12 +307,12 @@ impl Client {
         Err(last)
     }
 
-    async fn result_of(&self, node: u32, round: u64) -> Result<Ended, ClientError> {
+    async fn result_of(&self, node: u32, round: &Round) -> Result<Ended, ClientError> {
         let mut grpc = self.shared.wire(node)?.grpc();
         let of_node = |status| ClientError::Node { node, status: Box::new(status) };
         grpc.ready().await.map_err(|error| of_node(Status::unavailable(error.to_string())))?;
         let codec = ProstCodec::<ResultRequest, ResultPart>::default();
-        let call = Request::new(ResultRequest { round });
+        let call = Request::new(ResultRequest { round: round.round });
         let parts = grpc.server_streaming(call, PathAndQuery::from_static(RESULT), codec).await;
         let mut parts = parts.map_err(of_node)?.into_inner();
         let mut outcomes = Vec::new();
@@ -273,19 +320,30 @@ impl Client {
             if !part.cause.is_empty() {
                 return Ok(Ended::Failed { cause: part.cause, culprit: part.culprit.checked_sub(1) });
             }
+            if part.slots.is_empty() || outcomes.len() + part.slots.len() > round.batch as usize {
+                return Err(of_node(Status::internal(
+                    "parts of a result that are empty or more than the batch",
+                )));
+            }
             for slot in part.slots {
-                outcomes.push(match slot.kind {
-                    0 => Outcome::Content(slot.content),
-                    1 => Outcome::Void,
-                    2 => Outcome::Unreadable,
-                    kind => {
-                        let status = Status::new(Code::Internal, format!("an outcome of kind {kind}"));
-                        return Err(of_node(status));
-                    }
-                });
+                outcomes.push(outcome(slot, self.shared.options.group).map_err(of_node)?);
             }
         }
+        if outcomes.len() != round.batch as usize {
+            let status = format!("{} outcomes of a batch of {}", outcomes.len(), round.batch);
+            return Err(of_node(Status::internal(status)));
+        }
         Ok(Ended::Delivered(outcomes))
+    }
+}
+
+fn outcome(slot: OutSlot, group: Group) -> Result<Outcome, Status> {
+    match slot.kind {
+        0 if slot.content.len() == group.content_bytes() => Ok(Outcome::Content(slot.content)),
+        0 => Err(Status::internal(format!("content of {} bytes", slot.content.len()))),
+        1 => Ok(Outcome::Void),
+        2 => Ok(Outcome::Unreadable),
+        kind => Err(Status::internal(format!("an outcome of kind {kind}"))),
     }
 }
 
