@@ -159,7 +159,8 @@ pub struct Membership {
     pub flush_timeout: Duration,
     /// How long a member may take to get what it lacks of the old view.
     pub repair_timeout: Duration,
-    /// How often a node is dialled that is not connected.
+    /// How often a node is dialled that is not connected. After a failed dial of a node that was never connected, or a minute of
+    /// them of any other node, the wait doubles, up to 16 times.
     pub redial: Duration,
     /// How long a node is dialled that was a member and is no seed.
     pub forget_after: Duration,
@@ -169,6 +170,13 @@ pub struct Membership {
     pub unreachable_for: Duration,
     /// A member that was removed for slowness is not taken back sooner.
     pub ban: Duration,
+}
+
+impl Membership {
+    /// After so long, a view change will not come to an end by itself.
+    pub(crate) fn flush_patience(&self) -> Duration {
+        2 * self.flush_timeout + self.repair_timeout
+    }
 }
 
 impl Config {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::{PeerId, PeerIdentity, Time};
 
@@ -29,12 +30,12 @@ impl Ring {
         self.evaluate(cx);
     }
 
-    /// Wants a link to a node, unless there is one.
-    pub(super) fn want_link(&mut self, identity: &PeerIdentity, cx: &mut Cx<'_>) {
+    /// Wants a link to a node that a peer has named, unless there is one, or so many are wanted that there is no room: a peer can
+    /// name any address.
+    pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
         let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
-        if *identity != self.me.identity && !is_up {
-            let until = cx.now() + self.config.membership.forget_after;
-            self.peers.keep(identity, cx.now(), until);
+        if *identity != self.me.identity && !is_up && self.peers.wanted() < self.config.members_max {
+            self.peers.keep(identity, cx.now(), cx.now() + span);
         }
     }
 
@@ -112,10 +113,8 @@ impl Ring {
         peer.suspects.clone_from(&heartbeat.suspects);
         peer.progress = heartbeat.progress;
         self.install_if_others_have(heartbeat.view, cx);
-        if let Some(leader) = &heartbeat.leader
-            && self.peers.wanted() < self.config.members_max
-        {
-            self.want_link(leader, cx);
+        if let Some(leader) = &heartbeat.leader {
+            self.want_named(leader, self.config.membership.forget_after, cx);
         }
         if is_news {
             self.report_suspects(cx);

@@ -108,7 +108,9 @@ impl Ring {
             is_ready: false,
             repair: None,
         });
-        prepare.members.iter().for_each(|member| self.want_link(&member.identity, cx));
+        // Installing the view prolongs this; a view that is never installed leaves no dials behind.
+        let patience = self.config.membership.flush_patience();
+        prepare.members.iter().for_each(|member| self.want_named(&member.identity, patience, cx));
         self.state_what_is_here(cx);
         let state = State {
             proposal,
@@ -363,6 +365,8 @@ impl Ring {
         for member in view.members.iter().filter(|member| **member != self.me) {
             self.peers.keep(&member.identity, cx.now(), until);
         }
+        // Drops the oldest former members: a peer could have this node install view after view.
+        self.peers.bound_wanted(2 * self.config.members_max + self.config.seeds.len());
         for (_, peer) in self.peers.iter_mut() {
             peer.credit = (0, 0);
             peer.resumed = None;

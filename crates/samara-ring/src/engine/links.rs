@@ -47,12 +47,13 @@ impl Ring {
             && let Some(identity) = self.peers.get(peer).map(|state| state.identity.clone())
         {
             // Whether the member or the link has failed shows at once.
-            self.want_link(&identity, cx);
+            self.peers.keep(&identity, cx.now(), cx.now() + self.config.membership.forget_after);
             cx.dial(identity);
         }
     }
 
     pub(super) fn dial_failed(&mut self, identity: &PeerIdentity, cx: &mut Cx<'_>) {
+        self.peers.dial_failed(identity, cx.now(), self.config.membership.redial);
         let Some(peer) = self.peers.id_of(identity).and_then(|id| self.peers.get_mut(id)) else { return };
         if !peer.is_up {
             peer.is_unreachable = true;

@@ -8,6 +8,12 @@ use samara_engine::{PeerId, PeerIdentity, Time};
 use crate::config::{Detection, Membership};
 use crate::{Member, ViewId};
 
+/// Failed dials of a seed, or of a node that was connected before, that leave the wait for the next dial as it is, so that a
+/// member that restarts within a minute is found at once.
+const PATIENT_DIALS: i32 = 120;
+/// How often the wait between two dials doubles at most.
+const DOUBLINGS_MAX: i32 = 4;
+
 /// Round trip times: mean and variation as in RFC 6298, and the least one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
@@ -122,11 +128,25 @@ impl Peer {
     }
 }
 
+/// A node that a link is wanted to.
 #[derive(Debug)]
 struct Dial {
     next: Time,
     /// When to give up; never for seeds.
     until: Time,
+    /// Dials in a row that failed, less `PATIENT_DIALS` for a node that deserves patience.
+    failures: i32,
+}
+
+impl Dial {
+    fn is_seed(&self) -> bool {
+        self.until == Time::MAX
+    }
+
+    /// From one dial to the next one.
+    fn wait(&self, redial: Duration) -> Duration {
+        redial * (1 << self.failures.max(0))
+    }
 }
 
 /// All nodes, and those to be dialled.
@@ -168,6 +188,9 @@ impl Peers {
             self.by_id.resize_with(id.index() + 1, || None);
         }
         self.ids.insert(identity.clone(), id);
+        if let Some(dial) = self.dials.get_mut(&identity) {
+            dial.failures = -PATIENT_DIALS;
+        }
         let peer = self.by_id[id.index()].get_or_insert_with(|| Peer::new(identity));
         peer.is_up = true;
         peer.is_unreachable = false;
@@ -193,9 +216,22 @@ impl Peers {
 
     /// Wants a link to this node until that time.
     pub(super) fn keep(&mut self, identity: &PeerIdentity, next: Time, until: Time) {
-        let dial = self.dials.entry(identity.clone()).or_insert(Dial { next, until });
+        let is_known = until == Time::MAX || self.ids.contains_key(identity);
+        let failures = if is_known { -PATIENT_DIALS } else { 0 };
+        let dial = self.dials.entry(identity.clone()).or_insert(Dial { next, until, failures });
         dial.until = dial.until.max(until);
-        dial.next = dial.next.min(next);
+        if dial.failures <= 0 {
+            dial.next = dial.next.min(next);
+        }
+    }
+
+    /// Wants at most so many links: keeps seeds, and of the others those that are wanted for longest.
+    pub(super) fn bound_wanted(&mut self, max: usize) {
+        let Some(excess) = self.dials.len().checked_sub(max) else { return };
+        let others = self.dials.iter().filter(|(_, dial)| !dial.is_seed());
+        let mut others: Vec<_> = others.map(|(identity, dial)| (dial.until, identity.clone())).collect();
+        others.sort_unstable();
+        others.iter().take(excess).for_each(|(_, identity)| drop(self.dials.remove(identity)));
     }
 
     /// Nodes that a link is wanted to.
@@ -205,8 +241,17 @@ impl Peers {
 
     /// Wants no link to this node any more, unless it is a seed.
     pub(super) fn forget(&mut self, identity: &PeerIdentity) {
-        if self.dials.get(identity).is_some_and(|dial| dial.until != Time::MAX) {
+        if self.dials.get(identity).is_some_and(|dial| !dial.is_seed()) {
             self.dials.remove(identity);
+        }
+    }
+
+    /// Waits longer for the next dial of a node, if its patience is used up.
+    pub(super) fn dial_failed(&mut self, identity: &PeerIdentity, now: Time, redial: Duration) {
+        let Some(dial) = self.dials.get_mut(identity) else { return };
+        dial.failures = (dial.failures + 1).min(DOUBLINGS_MAX);
+        if dial.failures > 0 {
+            dial.next = now + dial.wait(redial);
         }
     }
 
@@ -220,7 +265,7 @@ impl Peers {
         };
         let due = self.dials.iter_mut().filter(|(identity, dial)| dial.next <= now && !is_up(*identity));
         due.map(|(identity, dial)| {
-            dial.next = now + membership.redial;
+            dial.next = now + dial.wait(membership.redial);
             identity.clone()
         })
         .collect()

@@ -66,7 +66,7 @@ impl Ring {
         !peer.is_up
             || !peer.is_alive(now, &self.config.detection)
             || peer.view > Some(flush.prepare.proposal)
-            || now.since(flush.since) > 2 * membership.flush_timeout + membership.repair_timeout
+            || now.since(flush.since) > membership.flush_patience()
     }
 
     /// Whether this node is the first member of its view that is neither taken for failed nor leaving.

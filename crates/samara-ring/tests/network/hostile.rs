@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use samara_engine::{
-    Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken,
+    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose,
+    Time, TimerToken,
 };
-use samara_ring::wire::{Data, Heartbeat, State, Unit};
-use samara_ring::{Command, Config, Event, Ignored, Preset, Ring, RingFrame, ViewId};
+use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
+use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, Shape, ViewId};
 
 #[path = "../wire/arbitrary.rs"]
 mod arbitrary;
@@ -79,14 +80,7 @@ impl Played {
         };
         played.handle(Input::Start);
         for peer in 0..2 {
-            let info = PeerInfo {
-                identity: identity(peer + 1),
-                outbound: true,
-                address: None,
-                protocol: "ring/1".into(),
-            };
-            played.outbox.link_up(PeerId(peer));
-            played.handle(Input::LinkUp { peer: PeerId(peer), info });
+            played.link_up(peer, peer + 1);
             let heartbeat = Heartbeat { incarnation: u64::MAX, ..Heartbeat::default() };
             played.say(peer, RingFrame::Heartbeat(heartbeat.into()));
         }
@@ -99,6 +93,18 @@ impl Played {
         panic!("no view");
     }
 
+    fn link_up(&mut self, peer: u32, host: u32) {
+        let (identity, protocol) = (identity(host), "ring/1".into());
+        self.outbox.link_up(PeerId(peer));
+        let info = PeerInfo { identity, outbound: true, address: None, protocol };
+        self.handle(Input::LinkUp { peer: PeerId(peer), info });
+    }
+
+    fn link_down(&mut self, peer: u32) {
+        self.outbox.link_down(PeerId(peer));
+        self.handle(Input::LinkDown { peer: PeerId(peer) });
+    }
+
     fn say(&mut self, peer: u32, frame: RingFrame) {
         self.handle(Input::Frame { peer: PeerId(peer), frame });
     }
@@ -106,6 +112,28 @@ impl Played {
     fn tick(&mut self) {
         self.now += Duration::from_millis(100);
         self.handle(Input::Timer(TimerToken(0)));
+    }
+
+    /// The nodes that were dialled since the last call.
+    fn dials(&mut self) -> Vec<PeerIdentity> {
+        let links = self.effects.links.drain(..);
+        links
+            .filter_map(|link| if let LinkRequest::Dial(identity) = link { Some(identity) } else { None })
+            .collect()
+    }
+
+    /// Lets time pass, in which each dial fails, and counts the dials of a node.
+    fn count_dials(&mut self, of: u32, seconds: u64, mut each_tick: impl FnMut(&mut Self)) -> usize {
+        let mut count = 0;
+        for _ in 0..10 * seconds {
+            self.tick();
+            each_tick(self);
+            for dialled in self.dials() {
+                count += usize::from(dialled == identity(of));
+                self.handle(Input::DialFailed { identity: dialled });
+            }
+        }
+        count
     }
 
     /// What the node sends; as long as it has no view its peers answer.
@@ -165,4 +193,107 @@ fn view_numbers_do_not_run_out() {
     (0..100).for_each(|_| played.tick());
     assert!(played.node.view().unwrap().id.counter < 100);
     assert!(played.node.metrics().ignored(Ignored::Inconsistent) > 0);
+}
+
+/// A proposal of a view of this node and 255 others, beginning with this number.
+fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
+    let others = (first..first + 255).map(|host| Member { identity: identity(host), incarnation: 1 });
+    let members = std::iter::once(played.node.member().clone()).chain(others).collect();
+    let proposal = ViewId { counter, proposer: 1 };
+    RingFrame::Prepare(Prepare { proposal, members, departing: Vec::new(), shape: Shape::Ring }.into())
+}
+
+#[test]
+fn proposals_do_not_make_a_member_dial_without_limit() {
+    let config = Config::default();
+    let mut played = Played::new(&config);
+    let counter = played.node.view().unwrap().id.counter;
+    played.dials();
+    for number in 1..=1_000 {
+        let prepare = crowd(&played, counter + number, 1_000 * number as u32);
+        played.say(0, prepare);
+    }
+    played.tick();
+    let dialled = played.dials().len();
+    assert!((200..=config.members_max).contains(&dialled), "{dialled} dials");
+}
+
+/// Even if new ones come all the time; and not any more once they have ended.
+#[test]
+fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
+    let config = Config::default();
+    let mut played = Played::new(&config);
+    let counter = played.node.view().unwrap().id.counter;
+    let mut dialled = std::collections::BTreeSet::new();
+    for number in 1..=300 {
+        let prepare = crowd(&played, counter + number, 1_000 * number as u32);
+        played.say(0, prepare);
+        played.tick();
+        dialled.extend(played.dials());
+    }
+    // A proposal has 6.2 s, so there are at most five in 30 s that are taken up.
+    assert!((config.members_max..=5 * config.members_max).contains(&dialled.len()), "{}", dialled.len());
+    played.count_dials(0, 7, |_| {});
+    let members = [identity(1), identity(2)];
+    for _ in 0..100 {
+        played.tick();
+        let dials = played.dials();
+        assert!(dials.iter().all(|identity| members.contains(identity)), "{dials:?}");
+    }
+}
+
+#[test]
+fn an_address_that_a_peer_names_is_dialled_less_often_after_each_failure() {
+    let mut played = Played::new(&Config::default());
+    let leader = Some(identity(9));
+    let heartbeat = Heartbeat { incarnation: u64::MAX, leader, ..Heartbeat::default() };
+    let frame = RingFrame::Heartbeat(heartbeat.into());
+    let count = played.count_dials(9, 60, |played| played.say(0, frame.clone()));
+    // After 0, 1, 3, 7, 15, 23... seconds.
+    assert!((8..=12).contains(&count), "{count} dials");
+}
+
+#[test]
+fn a_member_that_is_gone_is_dialled_often_for_a_minute_and_then_less_often() {
+    let mut played = Played::new(&Config::default());
+    played.dials();
+    played.link_down(1);
+    let count = played.count_dials(2, 50, |_| {});
+    assert!(count >= 90, "{count} dials");
+    played.count_dials(2, 60, |_| {});
+    let count = played.count_dials(2, 60, |_| {});
+    assert!((6..=9).contains(&count), "{count} dials");
+    // It is as patient as before with a member that has come back.
+    played.link_up(1, 2);
+    played.link_down(1);
+    let count = played.count_dials(2, 50, |_| {});
+    assert!(count >= 90, "{count} dials");
+}
+
+/// A member can have a node install any view; those who were in one are dialled for ten minutes.
+#[test]
+fn views_do_not_make_a_member_dial_without_limit() {
+    let config = Config::default();
+    let mut played = Played::new(&config);
+    let counter = played.node.view().unwrap().id.counter;
+    for number in 1..=20 {
+        let id = ViewId { counter: counter + number, proposer: 1 };
+        let RingFrame::Prepare(prepare) = crowd(&played, id.counter, 1_000 * number as u32) else {
+            unreachable!()
+        };
+        let mut prepare = (*prepare).clone();
+        let peer = Member { identity: identity(1), incarnation: u64::MAX };
+        prepare.members[1] = peer;
+        played.say(0, RingFrame::Prepare(prepare.into()));
+        let view = played.node.view().unwrap().clone();
+        let staying = vec![0, 1];
+        let old = OldView { view: view.id, last: vec![0; view.len()], staying };
+        played.say(0, RingFrame::Cut(Cut { proposal: id, views: vec![old] }.into()));
+        played.say(0, RingFrame::Install { proposal: id });
+        assert_eq!(played.node.view().unwrap().id, id, "the view is installed");
+    }
+    played.dials();
+    played.tick();
+    let dialled = played.dials().len();
+    assert!((200..=2 * config.members_max).contains(&dialled), "{dialled} dials");
 }
