@@ -122,12 +122,15 @@ def test_an_interrupt_ends_the_run(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    while not (tmp_path / "out" / "unfinished").exists():
+    while not (tmp_path / "out" / "scenario.toml").exists():
         time.sleep(0.05)
+    with pytest.raises(samara.DirectoryError, match="another process is writing a result there"):
+        samara.run("peerdas-small", progress=False, out=tmp_path / "out", force=True)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     assert out == "interrupted\n" and process.returncode == 0
-    assert not (tmp_path / "out" / "complete").exists(), "what is not finished says so"
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert "unfinished" in left and not left & {"complete", "lock"}, "what is not finished says so"
 
 
 def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:

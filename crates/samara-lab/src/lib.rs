@@ -4,6 +4,7 @@ pub mod bounds;
 pub mod columns;
 pub mod data;
 pub mod family;
+mod files;
 pub mod group;
 pub mod messages;
 pub mod mix;

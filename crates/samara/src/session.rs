@@ -1,14 +1,14 @@
 //! What `samara run` and `samara testbed` share: from a scenario to a results directory.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use samara_lab::results::{Findings, Outcome, ProcessUse, ResultsDirectory, Used};
+use samara_lab::results::{DirectoryError, Findings, Outcome, ProcessUse, ResultsDirectory, Used};
 use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_report::{Report, terminal};
 use samara_trace::live;
@@ -43,9 +43,11 @@ impl Session {
         tell_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
         Expectation::all_of(&loaded)?;
-        let path = output.out.clone().unwrap_or_else(|| default_path(&loaded, output.force));
-        let directory =
-            ResultsDirectory::create(&path, &loaded, output.force).map_err(|error| error.to_string())?;
+        let directory = match &output.out {
+            Some(path) => ResultsDirectory::create(path, &loaded, output.force),
+            None => create_default(&loaded, output.force),
+        }
+        .map_err(|error| error.to_string())?;
         let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
@@ -121,14 +123,20 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
-/// `results/SCENARIO-seedSEED`, with a number behind it if there is a finished result already.
-fn default_path(loaded: &Loaded, force: bool) -> PathBuf {
+/// Starts `results/SCENARIO-seedSEED`, or the first of `…-2`, `…-3` and so on that neither holds a finished result nor is being written.
+/// `force` overwrites a finished result in the first only.
+fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, DirectoryError> {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
-    let name = format!("{}-seed{seed}", loaded.scenario.scenario.name);
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut paths = std::iter::once(name.clone()).chain(numbered).map(|name| Path::new("results").join(name));
-    let free = paths.find(|path| force || !ResultsDirectory::is_finished(path));
-    free.unwrap_or_else(|| Path::new("results").join(&name))
+    let first = Path::new("results").join(format!("{}-seed{seed}", loaded.scenario.scenario.name));
+    let mut created = ResultsDirectory::create(&first, loaded, force);
+    for number in 2.. {
+        if !matches!(created, Err(DirectoryError::Finished(_) | DirectoryError::Busy(_))) {
+            break;
+        }
+        let path = format!("{}-{number}", first.display());
+        created = ResultsDirectory::create(Path::new(&path), loaded, false);
+    }
+    created
 }
 
 /// A bar over so many runs.

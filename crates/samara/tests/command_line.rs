@@ -1,7 +1,7 @@
 //! The command line as its users see it.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -27,7 +27,8 @@ fn samara(scratch: &Scratch, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&scratch.0).args(args).output().unwrap()
 }
 
-fn small(scratch: &Scratch, args: &[&str]) -> Output {
+/// A run of about a second, with further arguments.
+fn small_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut all = vec!["run", "peerdas", "--only", "batch", "--set", "network.nodes=60"];
     all.extend([
         "--set",
@@ -39,7 +40,42 @@ fn small(scratch: &Scratch, args: &[&str]) -> Output {
     ]);
     all.extend(["--set", "workload.warm_up=5 s", "--set", "workload.blobs=1"]);
     all.extend(args);
-    samara(scratch, &all)
+    all
+}
+
+fn small(scratch: &Scratch, args: &[&str]) -> Output {
+    samara(scratch, &small_args(args))
+}
+
+/// Starts a run; [`Child::wait_with_output`] ends it.
+#[cfg(unix)]
+fn start(scratch: &Scratch, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    command.current_dir(&scratch.0).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[cfg(unix)]
+fn send(signal: &str, child: &Child) {
+    let args = [&format!("-{signal}"), &child.id().to_string()];
+    assert!(Command::new("kill").args(args).status().unwrap().success());
+}
+
+#[cfg(unix)]
+fn wait_until_exists(path: &Path) {
+    let start = std::time::Instant::now();
+    while !path.exists() {
+        assert!(start.elapsed().as_secs() < 120, "{} does not appear", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -203,29 +239,80 @@ fn scenarios_are_listed_shown_and_described() {
 
 #[cfg(unix)]
 #[test]
+fn runs_at_once_have_a_directory_each() {
+    let scratch = Scratch::new("at-once");
+    let first = start(&scratch, &small_args(&[]));
+    // Stopped while it runs, so that the others surely meet it.
+    wait_until_exists(&scratch.0.join("results/peerdas-seed1/live/session.jsonl"));
+    send("STOP", &first);
+    let before = names(&scratch.0.join("results/peerdas-seed1"));
+    for force in [&[][..], &["--force"]] {
+        let out = [&["--out", "results/peerdas-seed1"][..], force].concat();
+        let refused = small(&scratch, &out);
+        assert_eq!(refused.status.code(), Some(2));
+        let told = text(&refused.stderr);
+        assert!(told.contains("peerdas-seed1: another process is writing a result there"), "{told}");
+    }
+    let second = small(&scratch, &["--set", "network.loss=1 %"]);
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    let third = small(&scratch, &["--force"]);
+    assert!(third.status.success(), "{}", text(&third.stderr));
+    assert_eq!(names(&scratch.0.join("results/peerdas-seed1")), before, "nobody touches the first one");
+    send("CONT", &first);
+    let first = first.wait_with_output().unwrap();
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let all = ["peerdas-seed1", "peerdas-seed1-2", "peerdas-seed1-3"];
+    assert_eq!(names(&scratch.0.join("results")), all);
+    let digests = all.map(|name| {
+        let directory = scratch.0.join("results").join(name);
+        let parts = ["complete", "figures", "live", "report.html", "runs", "scenario.toml", "summary.json"];
+        assert_eq!(names(&directory), parts, "{name}");
+        std::fs::read_to_string(directory.join("complete")).unwrap()
+    });
+    assert_eq!(digests[0], digests[2]);
+    assert_ne!(digests[0], digests[1]);
+}
+
+#[cfg(unix)]
+#[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     let scratch = Scratch::new("interrupt");
-    let args = ["run", "peerdas", "--threads", "1", "--out", "r", "--set", "network.nodes=300"];
-    let mut child =
-        Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&scratch.0).args(args).spawn().unwrap();
-    // As soon as the first run is there.
-    let first = scratch.0.join("r/runs/sequential-seed1/run.json");
-    for _ in 0..1200 {
-        if first.exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+    for signal in ["INT"] {
+        let args = ["run", "peerdas", "--threads", "1", "--out", "r", "--set", "network.nodes=300"];
+        let child = start(&scratch, &args);
+        wait_until_exists(&scratch.0.join("r/runs/sequential-seed1/run.json"));
+        send(signal, &child);
+        let output = child.wait_with_output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {:?}: {told}", output.status);
+        assert!(told.contains("samara: interrupted; ") && told.contains(" runs are in r"), "{told}");
+        let parts = ["figures", "live", "report.html", "runs", "scenario.toml", "summary.json", "unfinished"];
+        assert_eq!(names(&scratch.0.join("r")), parts);
+        let summary: Value =
+            serde_json::from_slice(&std::fs::read(scratch.0.join("r/summary.json")).unwrap()).unwrap();
+        assert!(!summary["runs"].as_array().unwrap().is_empty());
+        std::fs::remove_file(scratch.0.join("r/runs/sequential-seed1/run.json")).unwrap();
     }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130));
-    assert!(!scratch.0.join("r/complete").exists());
-    let summary: Value =
-        serde_json::from_slice(&std::fs::read(scratch.0.join("r/summary.json")).unwrap()).unwrap();
-    assert!(!summary["runs"].as_array().unwrap().is_empty());
     // What was not finished may be written again without force.
     let args = ["run", "peerdas", "--only", "batch", "--out", "r", "--set", "network.nodes=100"];
     assert!(samara(&scratch, &args).status.success());
+}
+
+/// `kill -9` leaves the lock's file, but not the lock.
+#[cfg(unix)]
+#[test]
+fn a_run_that_was_killed_is_replaced_without_a_question() {
+    let scratch = Scratch::new("killed");
+    let mut child = start(&scratch, &small_args(&[]));
+    wait_until_exists(&scratch.0.join("results/peerdas-seed1/live/session.jsonl"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(scratch.0.join("results/peerdas-seed1/lock").exists());
+    let again = small(&scratch, &[]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(names(&scratch.0.join("results")), ["peerdas-seed1"]);
+    let left = names(&scratch.0.join("results/peerdas-seed1"));
+    assert!(left.iter().all(|name| name != "lock" && name != "unfinished"), "{left:?}");
 }
 
 #[cfg(not(feature = "net"))]

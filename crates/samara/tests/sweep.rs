@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// A directory of its own for each test, removed at the end.
@@ -147,6 +149,10 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
         .unwrap();
     let directory = scratch.path("s");
     wait_until("three points", || points(&directory).len() >= 3);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGSTOP).unwrap();
+    let second = samara(&scratch, &small(&[]));
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("another sweep works on it"), "{}", text(&second.stderr));
     child.kill().unwrap();
     child.wait().unwrap();
     // The point that was under way ends with its parent, and may just have been finished.
@@ -260,9 +266,6 @@ fn descendants(child: &Child) -> Vec<u32> {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_worker_that_is_killed_is_counted_and_run_again() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-
     let scratch = Scratch::new("worker");
     // Long enough to be hit.
     let child = Command::new(env!("CARGO_BIN_EXE_samara"))

@@ -1,8 +1,7 @@
 //! Tables in Arrow's format, as they are written into Parquet files. Columns have the names and units of the metrics.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use samara_sim::HostStats;
 use thiserror::Error;
 
 use super::{Measured, Outcome};
+use crate::files::NewFile;
 use crate::network::Hosts;
 use crate::scenario::Scenario;
 
@@ -80,8 +80,10 @@ impl<'a> Table<'a> {
 /// Writes a table into a directory.
 pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), TableError> {
     let path = directory.join(format!("{name}.parquet"));
-    let file = File::create(&path).map_err(|error| TableError::of(&path, error.into()))?;
-    write_batch(file, &path, batch)
+    let fail = |error: io::Error| TableError::of(&path, error.into());
+    let mut file = NewFile::create(&path).map_err(fail)?;
+    write_batch(&mut file, &path, batch)?;
+    file.finish().map_err(fail)
 }
 
 pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {

@@ -1,7 +1,7 @@
 //! Points as rows of a Parquet table.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,18 +9,21 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch,
 use serde_json::Value;
 
 use super::PointRecord;
+use crate::files::NewFile;
 use crate::results::{TableError, write_table};
 use samara_engine::units::{Rate, Share, Size, Span};
 
-/// Writes a row for each point into a file: its id, run and seed, parameters, every metric, and what it took. Types are those of the
+/// Writes a row for each point into a file, whole or not at all: its id, run and seed, parameters, every metric, and what it took. Types are those of the
 /// metrics (unsigned and signed integers, floating point numbers, texts, truth values), names are their paths with `_` for what is no letter
 /// or digit. Quantities with units that parameters state as texts become numbers whose unit is the end of the name: `network_uplink_bps`.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_points(path: &Path, records: &[PointRecord]) -> Result<(), TableError> {
-    let file = std::fs::File::create(path).map_err(|error| TableError::of(path, error.into()))?;
-    write_points_to(file, path, records)
+    let fail = |error: io::Error| TableError::of(path, error.into());
+    let mut file = NewFile::create(path).map_err(fail)?;
+    write_points_to(&mut file, path, records)?;
+    file.finish().map_err(fail)
 }
 
 /// The same into anything; errors name `path`.

@@ -10,7 +10,7 @@
 //! A point is finished when its `.json` is there: it is written last, and under another name until it is whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, write_points};
+use crate::files::{self, LOCK, Lock};
 use crate::results::{TableError, flatten_toml};
 use crate::scenario::Loaded;
 
 const ABOUT: &str = "sweep.json";
 const COMPLETE: &str = "complete";
-const LOCK: &str = "lock";
 const SCENARIO: &str = "scenario.toml";
 /// Keys that are named where a scenario has changed.
 const CHANGES_MAX: usize = 5;
@@ -75,7 +75,7 @@ struct About {
 pub struct SweepDirectory {
     path: PathBuf,
     /// Held as long as the directory is.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// A directory, and what was in it.
@@ -106,16 +106,21 @@ impl SweepDirectory {
             // Points may have been put there by others, who ran the commands of `samara sweep --list`.
             for entry in io_at(path, fs::read_dir(path))? {
                 let name = io_at(path, entry)?.file_name();
-                if ![LOCK, "points", "figures"].iter().any(|part| name == *part) {
+                if ![LOCK, "points", "figures", ABOUT].contains(&files::final_name(&name.to_string_lossy())) {
                     return Err(SweepError::Foreign(path.to_path_buf()));
                 }
             }
         }
         for part in ["points", "figures"] {
             let part = path.join(part);
-            io_at(&part, fs::create_dir_all(&part))?;
+            io_at(&part, files::create_dir_all(&part))?;
         }
-        let directory = Self { path: path.to_path_buf(), _lock: lock(path)? };
+        let lock = io_at(&path.join(LOCK), Lock::take(path))?;
+        let lock = lock.ok_or_else(|| SweepError::Busy(path.to_path_buf()))?;
+        let directory = Self { path: path.to_path_buf(), _lock: lock };
+        for part in [path.to_path_buf(), directory.points()] {
+            io_at(&part, files::remove_temporary(&part))?;
+        }
         let (finished, strange) = directory.read(plan)?;
         let before: About = fs::read_to_string(path.join(ABOUT))
             .ok()
@@ -125,9 +130,11 @@ impl SweepDirectory {
             let why = what_changed(&before.version, &path.join(SCENARIO), loaded);
             return Err(SweepError::Changed { path: path.to_path_buf(), count: strange.len(), why });
         }
+        // First, since from here on something may be missing.
+        let _ = files::remove(&path.join(COMPLETE));
         for id in strange {
             for path in [directory.point(&id, "json"), directory.point(&id, "parquet")] {
-                let _ = fs::remove_file(path);
+                let _ = files::remove(&path);
             }
         }
         let is_of_another_program =
@@ -142,14 +149,14 @@ impl SweepDirectory {
         if !about.programs.iter().any(|other| other == program) {
             about.programs.push(program.to_owned());
         }
-        let _ = fs::remove_file(self.path.join(COMPLETE));
-        let _ = fs::remove_dir_all(self.failures());
-        io_at(&self.failures(), fs::create_dir_all(self.failures()))?;
-        self.write(SCENARIO, loaded.text.as_bytes())?;
-        self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())
+        // The first file, since it makes this the directory of a sweep: a kill leaves nothing that looks like somebody else's.
+        self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())?;
+        let _ = files::remove(&self.failures());
+        io_at(&self.failures(), files::create_dir_all(&self.failures()))?;
+        self.write(SCENARIO, loaded.text.as_bytes())
     }
 
-    /// The finished points of a plan, and the ids of others. What a killed process has left half written is removed.
+    /// The finished points of a plan, and the ids of others.
     fn read(
         &self,
         plan: &[Planned],
@@ -161,7 +168,6 @@ impl SweepDirectory {
             let path = io_at(&points, entry)?.path();
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("tmp") => io_at(&path, fs::remove_file(&path))?,
                 Some("json" | "parquet") if !wanted.contains(stem.as_str()) => {
                     strange.insert(stem);
                 }
@@ -220,14 +226,11 @@ impl SweepDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), SweepError> {
-        io_at(points, fs::create_dir_all(points))?;
-        let own = |extension: &str| points.join(format!("{}.{extension}", record.id));
-        let unfinished = own(&format!("{}.tmp", std::process::id()));
-        write_points(&unfinished, std::slice::from_ref(record))?;
-        io_at(&unfinished, fs::rename(&unfinished, own("parquet")))?;
+        io_at(points, files::create_dir_all(points))?;
+        write_points(&points.join(format!("{}.parquet", record.id)), std::slice::from_ref(record))?;
         let json = serde_json::to_string(record).unwrap_or_default() + "\n";
-        io_at(&unfinished, fs::write(&unfinished, json))?;
-        io_at(&unfinished, fs::rename(&unfinished, own("json")))
+        let path = points.join(format!("{}.json", record.id));
+        io_at(&path, files::write(&path, json.as_bytes()))
     }
 
     /// Writes a file, whole or not at all.
@@ -235,9 +238,8 @@ impl SweepDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SweepError> {
-        let (path, unfinished) = (self.path.join(name), self.path.join(format!("{name}.tmp")));
-        io_at(&unfinished, fs::write(&unfinished, bytes))?;
-        io_at(&path, fs::rename(&unfinished, &path))
+        let path = self.path.join(name);
+        io_at(&path, files::write(&path, bytes))
     }
 
     /// Writes the table of all points, the summary, and, if nothing is missing, the mark of a finished sweep.
@@ -246,9 +248,7 @@ impl SweepDirectory {
     /// They cannot be written.
     pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), SweepError> {
         if !summary.runs.is_empty() {
-            let (table, unfinished) = (self.path.join("sweep.parquet"), self.path.join("sweep.parquet.tmp"));
-            write_points(&unfinished, &summary.runs)?;
-            io_at(&table, fs::rename(&unfinished, &table))?;
+            write_points(&self.path.join("sweep.parquet"), &summary.runs)?;
         }
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.write("summary.json", (json + "\n").as_bytes())?;
@@ -258,18 +258,6 @@ impl SweepDirectory {
         // It is there only if there was something to say.
         let _ = fs::remove_dir(self.failures());
         Ok(())
-    }
-}
-
-fn lock(path: &Path) -> Result<File, SweepError> {
-    let lock = path.join(LOCK);
-    let file = io_at(&lock, File::create(&lock))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(SweepError::Busy(path.to_path_buf())),
-        // File systems without locks, as some that are mounted from elsewhere.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
-        Err(TryLockError::Error(source)) => Err(SweepError::Io { path: lock, source }),
     }
 }
 
@@ -310,4 +298,57 @@ fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
 
 fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, SweepError> {
     result.map_err(|source| SweepError::Io { path: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load;
+    use crate::sweep::plan;
+
+    /// Runs a sweep of points that have been measured already.
+    fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, SweepError> {
+        let opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
+        let record = |planned: &Planned| PointRecord {
+            id: planned.id.clone(),
+            version: VERSION.to_owned(),
+            name: planned.point.run.clone(),
+            parameters: serde_json::Map::new(),
+            digest: "d".to_owned(),
+            steps: 1,
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            peak_rss_bytes: 0,
+            metrics: serde_json::json!({ "mean": 1.0 }),
+        };
+        let records: Vec<PointRecord> = planned.iter().map(record).collect();
+        for record in records.iter().filter(|record| !opened.finished.contains_key(&record.id)) {
+            SweepDirectory::write_point(&opened.directory.points(), record)?;
+        }
+        opened.directory.finish(&SweepSummary::new(loaded, records, Vec::new(), 0.0), true)?;
+        Ok(opened.finished.len())
+    }
+
+    #[test]
+    fn a_sweep_that_is_killed_at_any_step_goes_on() {
+        let loaded = load("peerdas-small", &[], &[], Some(1)).unwrap();
+        let planned = plan(&loaded).unwrap();
+        let path = std::env::temp_dir().join(format!("samara-sweep-kill-{}", std::process::id()));
+        let mut steps = 0;
+        loop {
+            let _ = fs::remove_dir_all(&path);
+            let is_killed = files::kill::after(steps, || drop(sweep(&path, &loaded, &planned)));
+            assert!(path.join(COMPLETE).exists() <= path.join("summary.json").exists());
+            let kept = sweep(&path, &loaded, &planned);
+            let kept = kept.unwrap_or_else(|error| panic!("killed after {steps} changes: {error}"));
+            assert!(path.join(COMPLETE).exists() && !path.join(LOCK).exists());
+            if !is_killed {
+                assert_eq!(kept, planned.len());
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 20, "{steps}");
+        fs::remove_dir_all(&path).unwrap();
+    }
 }
