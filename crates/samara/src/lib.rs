@@ -10,6 +10,7 @@ mod node;
 mod point;
 mod run;
 mod session;
+mod signals;
 mod sweep;
 mod testbed;
 mod together;

@@ -10,10 +10,8 @@ use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
 
+use crate::signals::INTERRUPTED;
 use crate::sweep::PointOptions;
-
-/// As shells report an interrupt (128 + SIGINT).
-const INTERRUPTED: i32 = 130;
 
 pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
@@ -21,7 +19,7 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         std::thread::spawn(|| {
             // Whatever comes is thrown away, up to the end or an error.
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-            std::process::exit(INTERRUPTED);
+            std::process::exit(i32::from(INTERRUPTED));
         });
     }
     let overrides = Overrides {

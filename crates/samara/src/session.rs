@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,11 +15,10 @@ use samara_trace::live;
 
 use crate::args::{Format, OutputOptions, ScenarioOptions};
 use crate::live::Live;
+use crate::signals::{INTERRUPTED, stop_on_interrupt};
 
 /// An expectation was not met.
 pub(crate) const NOT_MET: u8 = 1;
-/// As shells report an interrupt (128 + SIGINT).
-pub(crate) const INTERRUPTED: u8 = 130;
 /// Steps of the progress bar for each run.
 pub(crate) const BAR_STEPS: u64 = 1000;
 
@@ -107,20 +106,6 @@ pub(crate) fn tell_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
         eprintln!("samara: note: {note}");
     }
-}
-
-/// A flag that is set when the process is interrupted.
-pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::SeqCst) {
-            // The second time there is no waiting.
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    })
-    .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
-    Ok(stop)
 }
 
 /// Starts `results/SCENARIO-seedSEED`, or the first of `…-2`, `…-3` and so on that neither holds a finished result nor is being written.

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, progress_bar};
+use crate::signals::on_interrupt;
 
 /// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
@@ -157,8 +158,7 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))
-        .map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+    on_interrupt(move || flag.store(true, Ordering::SeqCst))?;
     points(&loaded, &stop, ranks, |_, _| {}, |measured| Ok(measured.outcome()))?;
     let hosts = loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
     uses(ranks, hosts)?;

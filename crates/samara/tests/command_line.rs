@@ -277,7 +277,7 @@ fn runs_at_once_have_a_directory_each() {
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     let scratch = Scratch::new("interrupt");
-    for signal in ["INT"] {
+    for signal in ["INT", "TERM"] {
         let args = ["run", "peerdas", "--threads", "1", "--out", "r", "--set", "network.nodes=300"];
         let child = start(&scratch, &args);
         wait_until_exists(&scratch.0.join("r/runs/sequential-seed1/run.json"));

@@ -24,7 +24,8 @@ use sha2::{Digest, Sha256};
 pub(crate) use args::{PointOptions, SweepOptions};
 
 use crate::args::Format;
-use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
+use crate::session::{NOT_MET, tell, tell_notes};
+use crate::signals::{INTERRUPTED, stop_on_interrupt};
 use args::Place;
 use progress::Progress;
 
