@@ -48,9 +48,12 @@ impl Data for MixData {
         let mut related = self.clone();
         let (own, first) = (&mut related.metrics, &base.metrics);
         own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
+        // A round passes n nodes twice, and as many links: n in decryption, n - 1 in permutation, and one for the result to reach the
+        // first node, which then begins the next round.
         let n = f64::from(first.team);
-        let by_formula = n + (2.0 * n - 1.0) / 2.0 * ratio(first.transfer_ms, first.compute_ms);
-        own.gain_by_formula = (first.in_flight_max == 1 && first.compute_ms > 0.0).then_some(by_formula);
+        let by_formula = n + n * ratio(first.transfer_ms, first.compute_ms);
+        let is_one_after_another = first.in_flight_max == 1 && first.call == "unary";
+        own.gain_by_formula = (is_one_after_another && first.compute_ms > 0.0).then_some(by_formula);
         own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
         Some(Arc::new(related))
     }

@@ -59,9 +59,9 @@ const COLUMNS: [&str; 13] = [
     "gap",
 ];
 
-const LEGEND: &str = "Slots/s: payloads that come out, with as many rounds in flight as there can be. Gain: over the first run of the series. Formula: n + (2n-1)/2 L/c.\n\
-Bound: what the busiest processor or uplink allows. Latency: of a batch, from payloads in to payloads out at all nodes, median. c: work of a node on a pass;\n\
-L: until the next node has all of it. Processors: how busy, least to most. Failed: rounds. Wrong: payloads or orders. Gap: the longest of a team between two rounds.";
+const LEGEND: &str = "Slots/s: payloads that come out, with as many rounds in flight as there can be. Gain: over the first run of the series. Formula: n + n L/c, over a first run of\n\
+unary rounds one after another. Bound: what the busiest processor or uplink allows. Latency: of a batch, from payloads in to payloads out at all nodes, median.\n\
+c: work of a node on a pass; L: until the next node has all of it. Processors: how busy, least to most. Failed: rounds. Wrong: payloads or orders. Gap: the longest of a team between two rounds.";
 
 impl RelayReport {
     pub(crate) fn new(

@@ -61,8 +61,8 @@ pub struct RelayMetrics {
     pub period_ms: f64,
     /// The throughput over that of the first run of the series (with the same values of a sweep and the same seed).
     pub gain: Option<f64>,
-    /// The same as `n + (2n-1)/2 L/c` has it, for rounds one after another against a bound of `2c`: `n` nodes, `c` and `L` as that first
-    /// run had them.
+    /// The same as `n + n L/c` has it, for rounds one after another against a bound of `2c`: `n` nodes, `c` and `L` as that first run had
+    /// them. `None` if that run is streamed: its nodes decrypt at the same time.
     pub gain_by_formula: Option<f64>,
     /// The gain as a share of that.
     pub gain_over_formula: Option<f64>,
