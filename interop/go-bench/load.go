@@ -10,8 +10,9 @@ import (
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 )
 
-// A payload starts with its publisher (1 byte), its number (8) and when it was due, in nanoseconds since 1970 (8).
-const headerBytes = 17
+// A payload starts with its publisher (1 byte), the load that it belongs to (1), its number in it (8) and when it was due, in
+// nanoseconds since 1970 (8).
+const headerBytes = 18
 
 // load publishes, and counts what comes.
 type load struct {
@@ -19,17 +20,33 @@ type load struct {
 	topic *pubsub.Topic
 	index int
 
-	lock      sync.Mutex
+	lock sync.Mutex
+	// current is the load under way. Messages of another one do not count: a node that joins later gets some of them by IHAVE and
+	// IWANT.
+	current   byte
 	published uint64
-	received  []uint64
+	// received has the numbers of the messages, by publisher.
+	received  []map[uint64]struct{}
 	latencies histogram
 	// arrived has an element if something has come since it was last emptied.
 	arrived chan struct{}
 }
 
 func newLoad(ctx context.Context, topic *pubsub.Topic, index, of int) *load {
-	return &load{ctx: ctx, topic: topic, index: index, received: make([]uint64, of),
-		latencies: histogram{}, arrived: make(chan struct{}, 1)}
+	l := &load{ctx: ctx, topic: topic, index: index, received: make([]map[uint64]struct{}, of),
+		arrived: make(chan struct{}, 1)}
+	l.begin(0)
+	return l
+}
+
+// begin starts to count another load.
+func (l *load) begin(number byte) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.current, l.published, l.latencies = number, 0, histogram{}
+	for from := range l.received {
+		l.received[from] = map[uint64]struct{}{}
+	}
 }
 
 func (l *load) receive(subscription *pubsub.Subscription) {
@@ -38,26 +55,37 @@ func (l *load) receive(subscription *pubsub.Subscription) {
 		if err != nil {
 			return
 		}
-		if from := int(message.Data[0]); from != l.index {
-			due := int64(binary.BigEndian.Uint64(message.Data[9:]))
-			took := max(time.Now().UnixNano()-due, 0)
-			l.lock.Lock()
-			l.received[from]++
-			l.latencies.add(uint64(took / 1000))
-			l.lock.Unlock()
-			select {
-			case l.arrived <- struct{}{}:
-			default:
-			}
+		if int(message.Data[0]) == l.index {
+			continue
+		}
+		l.count(message.Data)
+		select {
+		case l.arrived <- struct{}{}:
+		default:
 		}
 	}
 }
 
+func (l *load) count(data []byte) {
+	from, number := data[0], binary.BigEndian.Uint64(data[2:])
+	took := max(time.Now().UnixNano()-int64(binary.BigEndian.Uint64(data[10:])), 0)
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if data[1] != l.current {
+		return
+	}
+	if _, twice := l.received[from][number]; twice {
+		log.Fatalf("message %d of node %d was delivered twice", number, from)
+	}
+	l.received[from][number] = struct{}{}
+	l.latencies.add(uint64(took / 1000))
+}
+
 func (l *load) publish(bytes int) {
 	data := make([]byte, bytes)
-	data[0] = byte(l.index)
-	binary.BigEndian.PutUint64(data[1:], l.published)
-	binary.BigEndian.PutUint64(data[9:], uint64(time.Now().UnixNano()))
+	data[0], data[1] = byte(l.index), l.current
+	binary.BigEndian.PutUint64(data[2:], l.published)
+	binary.BigEndian.PutUint64(data[10:], uint64(time.Now().UnixNano()))
 	if err := l.topic.Publish(l.ctx, data); err != nil {
 		log.Fatalf("message %d was not published: %v", l.published, err)
 	}
@@ -71,9 +99,9 @@ func (l *load) ahead() uint64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	slowest := ^uint64(0)
-	for from, count := range l.received {
+	for from, numbers := range l.received {
 		if from != l.index {
-			slowest = min(slowest, count)
+			slowest = min(slowest, uint64(len(numbers)))
 		}
 	}
 	return max(l.published, slowest) - slowest
@@ -114,17 +142,15 @@ func (l *load) pace(bytes int, perSecond, seconds float64) {
 func (l *load) counts() (published, received uint64) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	for _, count := range l.received {
-		received += count
+	for _, numbers := range l.received {
+		received += uint64(len(numbers))
 	}
 	return l.published, received
 }
 
-// takeLatencies returns how long messages took since this was last asked.
-func (l *load) takeLatencies() histogram {
+// took returns how long messages took, as text.
+func (l *load) took() string {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	taken := l.latencies
-	l.latencies = histogram{}
-	return taken
+	return l.latencies.String()
 }

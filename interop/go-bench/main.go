@@ -69,6 +69,12 @@ func obey(ctx context.Context, line string, h host.Host, m *mesh, l *load) {
 		fmt.Println("dialled")
 	case "mesh":
 		fmt.Println("mesh", m.members.Load())
+	case "begin":
+		var number byte
+		_, err = fmt.Sscan(line, &command, &number)
+		check(err)
+		l.begin(number)
+		fmt.Println("begun")
 	case "fill":
 		_, err = fmt.Sscan(line, &command, &bytes, &window, &seconds)
 		check(err)
@@ -83,7 +89,7 @@ func obey(ctx context.Context, line string, h host.Host, m *mesh, l *load) {
 		published, received := l.counts()
 		fmt.Println("counts", published, received)
 	case "latencies":
-		fmt.Println("latencies" + l.takeLatencies().String())
+		fmt.Println("latencies" + l.took())
 	default:
 		log.Fatalf("%q is no command", line)
 	}

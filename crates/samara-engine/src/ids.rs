@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 /// A peer as its neighbour's engine names it: a small dense number that the driver gives out.
 ///
-/// The same remote identity always gets the same number at one node, also when it disconnects and comes back, and a
-/// number is never given to another identity, so that engines can keep scores and backoffs by it and index arrays with
-/// it. Numbers of different nodes have nothing to do with each other.
+/// The same remote identity gets the same number at one node, also when it disconnects and comes back, so that engines can
+/// keep scores and backoffs by it and index arrays with it. A driver gives a number to another identity only after it had the
+/// engine forget the first one. Numbers of different nodes have nothing to do with each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u32);
 

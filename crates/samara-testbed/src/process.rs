@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::client::Client;
 use crate::launch::NodeProgram;
+use crate::run::Stop;
 use crate::{TestbedError, resources};
 
 /// Bytes at the end of a log that an error shows.
@@ -21,6 +22,9 @@ const TAIL_BYTES: u64 = 2000;
 
 /// How long a process whose control API breaks may take until it has ended.
 const DYING: Duration = Duration::from_secs(2);
+
+/// How long an interrupt may go unnoticed while a process starts.
+const CHECK_STOP_EVERY: Duration = Duration::from_millis(100);
 
 /// The first line of a node's standard output.
 #[derive(Debug, Deserialize)]
@@ -120,8 +124,16 @@ impl NodeProcess {
     }
 
     /// Waits until the node says that it listens.
-    pub(crate) fn wait_ready(&mut self, timeout: Duration) -> Result<(), TestbedError> {
-        match self.lines.recv_timeout(timeout) {
+    pub(crate) fn wait_ready(&mut self, timeout: Duration, stop: &Stop<'_>) -> Result<(), TestbedError> {
+        let start = Instant::now();
+        let heard = loop {
+            stop.check()?;
+            match self.lines.recv_timeout(CHECK_STOP_EVERY) {
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < timeout => {}
+                heard => break heard,
+            }
+        };
+        match heard {
             Ok(line) => {
                 let ready: Ready = serde_json::from_str(&line)
                     .map_err(|error| self.silent("start", format!("its first line is {line:?}: {error}")))?;

@@ -42,6 +42,7 @@ impl Quota {
                 format!("there is no control group for processors below {ROOT}"),
             )
         })?;
+        remove_abandoned(&base);
         let mut quota = Self { version, base, processors, groups: Vec::new() };
         quota.group("probe")?;
         Ok(quota)
@@ -86,6 +87,18 @@ impl Drop for Quota {
         for group in &self.groups {
             // A group with a process that does not end cannot be removed; it holds nobody else back.
             let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+/// Removes the groups of testbeds that were killed: nobody else does.
+fn remove_abandoned(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("samara-").and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+            // The kernel keeps a group that still has a process.
+            let _ = fs::remove_dir(entry.path());
         }
     }
 }
@@ -151,6 +164,14 @@ mod tests {
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         assert_eq!(members.unwrap().trim(), sleeper.id().to_string());
+        // Of a process that is over, and of one that goes on.
+        let others = [sleeper.id(), 1].map(|owner| quota.base.join(format!("samara-{owner}-7")));
+        others.iter().for_each(|group| fs::create_dir(group).unwrap());
+        let other_quota = Quota::new(0.5).unwrap();
+        let left = others.each_ref().map(|group| group.exists());
+        let _ = fs::remove_dir(&others[1]);
+        assert_eq!(left, [false, true]);
+        drop(other_quota);
         let groups = quota.groups.clone();
         assert_eq!(groups.len(), 2);
         drop(quota);

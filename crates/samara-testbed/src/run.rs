@@ -75,8 +75,18 @@ pub(crate) const QUIET: Duration = Duration::from_secs(1);
 /// Runs a point on real nodes. `progress` is told what is being done, and how far.
 ///
 /// # Errors
-/// The scenario cannot be run for real, links cannot be emulated, or a node ended, hung or misbehaved.
+/// The scenario cannot be run for real, links cannot be emulated, a node ended, hung or misbehaved, or the run was interrupted.
 pub fn run(
+    point: &Point,
+    options: Options<'_>,
+    progress: impl FnMut(&str, Progress),
+) -> Result<(Measured, RealRun), TestbedError> {
+    let run = run_nodes(point, options, progress);
+    // Ctrl-C reaches the nodes as well: one that has ended by it is not the error.
+    run.map_err(|error| if options.stop.load(Ordering::Relaxed) { TestbedError::Interrupted } else { error })
+}
+
+fn run_nodes(
     point: &Point,
     options: Options<'_>,
     mut progress: impl FnMut(&str, Progress),
@@ -242,7 +252,7 @@ fn start(
         nodes.push(NodeProcess::spawn(node, program, &directory, &config, trace)?);
     }
     for node in &mut nodes {
-        node.wait_ready(START_TIMEOUT)?;
+        node.wait_ready(START_TIMEOUT, &Stop(options.stop))?;
     }
     Ok(nodes)
 }

@@ -65,6 +65,18 @@ pub(crate) enum Verb {
     /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
     /// latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
+    /// Become another program, which the kernel kills when the testbed that started this process ends, however it ends.
+    #[cfg(all(feature = "net", target_os = "linux"))]
+    #[command(hide = true)]
+    EndWith {
+        /// The process of the testbed.
+        testbed: i32,
+        /// The program.
+        program: PathBuf,
+        /// Its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Write a scenario, or what a run gave, for other programs to read.
     Export {
         /// What.

@@ -65,6 +65,10 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Compare(options) => compare::compare(&options),
         Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
+        #[cfg(all(feature = "net", target_os = "linux"))]
+        Verb::EndWith { testbed, program, arguments } => {
+            Err(testbed::end_with(testbed, &program, &arguments))
+        }
         Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {

@@ -137,7 +137,38 @@ fn programs(given: &[std::path::PathBuf]) -> Result<Vec<samara_testbed::NodeProg
             let program =
                 path.canonicalize().map_err(|error| format!("--node {}: {error}", path.display()))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Ok(NodeProgram { name, program, arguments: Vec::new() })
+            with_testbed(NodeProgram { name, program, arguments: Vec::new() })
         })
         .collect()
+}
+
+/// The same program, started by way of [`end_with`]: only the nodes of this program end with their standard input.
+#[cfg(all(feature = "net", target_os = "linux"))]
+fn with_testbed(node: samara_testbed::NodeProgram) -> Result<samara_testbed::NodeProgram, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let arguments = ["end-with".into(), std::process::id().to_string().into(), node.program.into()];
+    let arguments = arguments.into_iter().chain(node.arguments).collect();
+    Ok(samara_testbed::NodeProgram { program: own, arguments, ..node })
+}
+
+/// Only Linux can bind a process to its parent.
+#[cfg(all(feature = "net", not(target_os = "linux")))]
+fn with_testbed(node: samara_testbed::NodeProgram) -> Result<samara_testbed::NodeProgram, String> {
+    Ok(node)
+}
+
+/// Replaces this process by a program that is killed when the testbed ends. Returns why it cannot.
+#[cfg(all(feature = "net", target_os = "linux"))]
+pub(crate) fn end_with(testbed: i32, program: &std::path::Path, arguments: &[std::ffi::OsString]) -> String {
+    use std::os::unix::process::CommandExt;
+
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
+        return format!("cannot be bound to the testbed: {error}");
+    }
+    // It may have ended before.
+    if nix::unistd::getppid().as_raw() != testbed {
+        return "the testbed has ended".to_owned();
+    }
+    let error = std::process::Command::new(program).args(arguments).exec();
+    format!("{}: {error}", program.display())
 }

@@ -102,6 +102,26 @@ cool_down = "30 s"
 block_interval = "1500 ms"
 "#;
 
+/// A team whose nodes have half a processor each, and rounds for hours.
+const TEAM: &str = r#"
+[scenario]
+name = "team"
+title = "Rounds"
+[network]
+nodes = 3
+latency = "5 ms"
+bandwidth = "100 Mbit/s"
+[transport]
+kind = "grpc"
+[relay]
+team = 3
+group = "modp-2048"
+batch = 4
+rounds = 100000
+stock = 1
+processor = "50 %"
+"#;
+
 /// Tells why a test did nothing; fails where that is not allowed.
 fn skipped(why: &str) {
     assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "SAMARA_REQUIRE_PEERS is set, but {why}");
@@ -219,6 +239,24 @@ impl Drop for Testbed {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The control groups of the processes of a testbed.
+fn control_groups(testbed: u32) -> Vec<PathBuf> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+    let entries = roots.iter().flat_map(|root| std::fs::read_dir(root).into_iter().flatten().flatten());
+    let own = format!("samara-{testbed}-");
+    let is_own =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own));
+    entries.map(|entry| entry.path()).filter(is_own).collect()
+}
+
+/// A program for `--node` in a file.
+fn script(name: &str, text: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    program
 }
 
 /// Which node a process is; `None` if it is not there, or no node.
@@ -427,9 +465,7 @@ fn a_node_that_dies_fails_the_run_and_takes_the_others_with_it() {
 
 #[test]
 fn a_program_that_hangs_at_the_start_fails_the_run() {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hangs");
-    std::fs::write(&program, "#!/bin/sh\necho waiting for nothing >&2\nread -r line\n").expect("written");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
     let mut testbed = Testbed::start("hangs", COLUMNS, &[Path::new("samara"), &program]);
     let started = testbed.until("six processes", |testbed| testbed.nodes().len() == 6);
     let nodes = testbed.nodes();
@@ -438,4 +474,64 @@ fn a_program_that_hangs_at_the_start_fails_the_run() {
     assert!(errors.contains("node 1 does not answer during start: it did not say within 30s"), "{errors}");
     assert!(errors.contains("waiting for nothing"), "{errors}");
     assert_gone(&nodes);
+}
+
+#[test]
+fn interrupts_end_a_testbed_whose_programs_hang() {
+    // Neither ends with its standard input, nor with a signal that it can ignore.
+    let program = script("hangs-for-ever", "trap '' TERM INT\nwhile :; do sleep 1; done");
+    for (name, signal) in [("term", Signal::SIGTERM), ("int", Signal::SIGINT)] {
+        let mut testbed = Testbed::start(name, COLUMNS, &[Path::new("samara"), &program]);
+        if !testbed.until("six processes", |testbed| testbed.nodes().len() == 6) {
+            let Some((_, errors)) = testbed.end() else { return };
+            panic!("the testbed ended by itself: {errors}");
+        }
+        let nodes = testbed.nodes();
+        let pid = Pid::from_raw(testbed.child.id() as i32);
+        kill(pid, signal).expect("the testbed runs");
+        let start = Instant::now();
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(start.elapsed() < Duration::from_secs(15), "{signal}: {:?}", start.elapsed());
+        assert_eq!(status.code(), Some(130), "{signal}: {errors}");
+        assert!(errors.contains("samara: interrupted; 0 of 1 runs are in "), "{errors}");
+        assert!(
+            !testbed.directory.join("out/complete").exists() && !testbed.directory.join("out/lock").exists()
+        );
+        assert_gone(&nodes);
+    }
+}
+
+#[test]
+fn no_end_of_a_testbed_leaves_processes_or_control_groups() {
+    // This program, but it does not end with its standard input.
+    let program = script("no-stdin", &format!("exec {} node --config \"$1\"", env!("CARGO_BIN_EXE_samara")));
+    let mut killed = Vec::new();
+    for (name, signal) in [("team-kill", Signal::SIGKILL), ("team-term", Signal::SIGTERM)] {
+        let mut testbed = Testbed::start(name, TEAM, &[program.as_path()]);
+        let pid = testbed.child.id();
+        // One for each node, and the one that showed that there can be any.
+        if !testbed.until("control groups", |_| control_groups(pid).len() == 4) {
+            let Some((_, errors)) = testbed.end() else { return };
+            assert!(errors.contains("cannot be kept to a part of a processor"), "{errors}");
+            return skipped(&errors);
+        }
+        assert!(killed.iter().all(|pid| control_groups(*pid).is_empty()), "those of the killed one");
+        let nodes = testbed.nodes();
+        assert_eq!(nodes.len(), 4, "nodes and scheduler: {nodes:?}");
+        kill(Pid::from_raw(pid as i32), signal).expect("the testbed runs");
+        let Some((status, errors)) = testbed.end() else { return };
+        if signal == Signal::SIGTERM {
+            assert_eq!(status.code(), Some(130), "{errors}");
+            assert_eq!(control_groups(pid), Vec::<PathBuf>::new());
+        } else {
+            // The kernel kills them a moment after their parent.
+            let start = Instant::now();
+            while nodes.iter().any(|(process, _)| node_of(process.as_raw()).is_some()) {
+                assert!(start.elapsed() < Duration::from_secs(10), "{nodes:?}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            killed.push(pid);
+        }
+        assert_gone(&nodes);
+    }
 }

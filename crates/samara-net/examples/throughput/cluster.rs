@@ -122,10 +122,18 @@ pub(crate) struct Delivered {
     pub(crate) processor_seconds: f64,
 }
 
-/// Five nodes, each connected with each other.
-pub(crate) struct Cluster(pub(crate) Vec<Node>);
+/// Nodes of one implementation that are loaded together.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+    loads: u8,
+}
 
 impl Cluster {
+    pub(crate) const fn new(nodes: Vec<Node>) -> Self {
+        Self { nodes, loads: 0 }
+    }
+
+    /// Each node is connected with each other.
     pub(crate) fn full_mesh(implementation: &Implementation, size: usize) -> Anyhow<Self> {
         let mut nodes: Vec<Node> = Vec::new();
         for index in 0..size {
@@ -134,7 +142,7 @@ impl Cluster {
             nodes.push(node);
         }
         nodes.iter_mut().try_for_each(|node| node.wait_for_mesh(size - 1))?;
-        Ok(Self(nodes))
+        Ok(Self::new(nodes))
     }
 
     /// Every node publishes as fast as the others take it.
@@ -150,34 +158,36 @@ impl Cluster {
         seconds: f64,
         silent: usize,
     ) -> Anyhow<Histogram> {
-        self.latencies()?;
         self.load(&format!("pace {bytes} {per_second} {seconds}"), silent)?;
         self.latencies()
     }
 
     fn latencies(&mut self) -> Anyhow<Histogram> {
         let mut all = Histogram::default();
-        for node in &mut self.0 {
+        for node in &mut self.nodes {
             all.merge(&node.ask("latencies", "latencies")?.parse()?);
         }
         Ok(all)
     }
 
     fn load(&mut self, command: &str, silent: usize) -> Anyhow<Delivered> {
-        let (start, processor, before) = (Instant::now(), self.processor_seconds()?, self.counts()?);
-        self.0[silent..].iter_mut().try_for_each(|node| node.tell(command))?;
-        self.0[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
+        self.loads = self.loads.wrapping_add(1);
+        let begin = format!("begin {}", self.loads);
+        self.nodes.iter_mut().try_for_each(|node| node.ask(&begin, "begun").map(drop))?;
+        let (start, processor) = (Instant::now(), self.processor_seconds()?);
+        self.nodes[silent..].iter_mut().try_for_each(|node| node.tell(command))?;
+        self.nodes[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
         Ok(Delivered {
-            copies: self.wait_for_all(before)?,
+            copies: self.wait_for_all()?,
             seconds: start.elapsed().as_secs_f64(),
             processor_seconds: self.processor_seconds()? - processor,
         })
     }
 
-    /// Messages published and received, over all nodes.
+    /// Messages published and received in this load, over all nodes.
     fn counts(&mut self) -> Anyhow<(u64, u64)> {
         let mut all = (0, 0);
-        for node in &mut self.0 {
+        for node in &mut self.nodes {
             let (published, received) = node.counts()?;
             all = (all.0 + published, all.1 + received);
         }
@@ -185,22 +195,20 @@ impl Cluster {
     }
 
     fn processor_seconds(&self) -> Anyhow<f64> {
-        self.0.iter().map(Node::processor_seconds).sum()
+        self.nodes.iter().map(Node::processor_seconds).sum()
     }
 
-    /// Waits until every message since then is everywhere, and returns how many copies that were. A case in which one is missing
-    /// is none.
-    fn wait_for_all(&mut self, before: (u64, u64)) -> Anyhow<u64> {
+    /// Waits until every message of this load is everywhere, and returns the number of copies. A load that loses one does not count.
+    /// A node that gets a message twice ends with an error.
+    fn wait_for_all(&mut self) -> Anyhow<u64> {
         let start = Instant::now();
         loop {
-            let (published, received) = self.counts()?;
-            let expected = (published - before.0) * (self.0.len() as u64 - 1);
-            let delivered = received - before.1;
+            let (published, delivered) = self.counts()?;
+            let expected = published * (self.nodes.len() as u64 - 1);
             if delivered == expected {
                 return Ok(delivered);
             }
-            // What is delivered twice is as wrong.
-            if delivered > expected || start.elapsed() > PATIENCE {
+            if start.elapsed() > PATIENCE {
                 return Err(format!("{delivered} copies were delivered, expected {expected}").into());
             }
             std::thread::sleep(Duration::from_millis(10));

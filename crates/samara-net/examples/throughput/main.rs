@@ -155,7 +155,7 @@ fn case(
 fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()> {
     for at in order(all.len(), round) {
         let (few, many) = CONNECTIONS;
-        let mut star = Cluster(vec![Node::start(&all[at], 0, many + 1)?]);
+        let mut star = Cluster::new(vec![Node::start(&all[at], 0, many + 1)?]);
         let named = |error| case(all, at, MEMORY_BYTES, error);
         let before = grow(&mut star, &all[at], few).map_err(named)?;
         let after = grow(&mut star, &all[at], many).map_err(named)?;
@@ -168,12 +168,12 @@ fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()>
 
 /// Connects more nodes with the first one, loads all, and returns the bytes that the first one has in memory.
 fn grow(star: &mut Cluster, implementation: &Implementation, connections: usize) -> Anyhow<u64> {
-    for index in star.0.len()..=connections {
+    for index in star.nodes.len()..=connections {
         let mut node = Node::start(implementation, index, CONNECTIONS.1 + 1)?;
-        node.dial(&star.0[0])?;
-        star.0.push(node);
+        node.dial(&star.nodes[0])?;
+        star.nodes.push(node);
     }
-    star.0[0].wait_for_mesh(connections)?;
+    star.nodes[0].wait_for_mesh(connections)?;
     star.pace(MEMORY_BYTES, MEMORY_PER_SECOND / connections as f64, MEMORY_SECONDS, 1)?;
-    star.0[0].memory("VmRSS")
+    star.nodes[0].memory("VmRSS")
 }

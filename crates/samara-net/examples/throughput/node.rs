@@ -1,6 +1,7 @@
 //! A process with one node in it: commands come as lines on standard input, each is answered by a line on standard output. It ends
 //! with its input. `interop/go-bench` is the same in Go.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use libp2p::futures::StreamExt;
@@ -12,8 +13,9 @@ use tokio::sync::mpsc;
 use crate::histogram::Histogram;
 use crate::implementation::{Anyhow, Gossip};
 
-/// A payload starts with its publisher (1 byte), its number (8) and when it was due, in nanoseconds since 1970 (8).
-const HEADER_BYTES: usize = 17;
+/// A payload starts with its publisher (1 byte), the load that it belongs to (1), its number in it (8) and when it was due, in
+/// nanoseconds since 1970 (8).
+const HEADER_BYTES: usize = 18;
 
 /// Gossip and what every libp2p node has beside it; go-libp2p has it built in.
 #[derive(NetworkBehaviour)]
@@ -33,9 +35,11 @@ struct Fill {
 struct Node<B: Gossip> {
     swarm: Swarm<Both<B>>,
     index: usize,
+    /// The load under way. Messages of another one do not count: a node that joins later gets some of them by IHAVE and IWANT.
+    load: u8,
     published: u64,
-    /// By publisher.
-    received: Vec<u64>,
+    /// The numbers of the messages received, by publisher.
+    received: Vec<HashSet<u64>>,
     latencies: Histogram,
     fill: Option<Fill>,
 }
@@ -62,9 +66,9 @@ where
         }
     };
     println!("listening {address}/p2p/{}", swarm.local_peer_id());
-    let received = vec![0; of];
+    let received = vec![HashSet::new(); of];
     let latencies = Histogram::default();
-    let node = Node { swarm, index, published: 0, received, latencies, fill: None };
+    let node = Node { swarm, index, load: 0, published: 0, received, latencies, fill: None };
     // A task like those of the connections: in `main` it would have a thread of its own, which every event has to wake.
     tokio::spawn(node.serve()).await?
 }
@@ -79,7 +83,7 @@ impl<B: Gossip> Node<B> {
             tokio::select! {
                 event = self.swarm.select_next_some() => {
                     if let SwarmEvent::Behaviour(BothEvent::Gossip(event)) = event {
-                        self.told(&event);
+                        self.told(&event)?;
                     }
                 }
                 Some(message) = to_publish.recv() => match message {
@@ -96,18 +100,22 @@ impl<B: Gossip> Node<B> {
         }
     }
 
-    fn told(&mut self, event: &B::ToSwarm) {
-        let Some(data) = B::message(event) else { return };
-        self.received[usize::from(data[0])] += 1;
-        let due = u64::from_be_bytes(data[9..HEADER_BYTES].try_into().expect("8 bytes"));
+    fn told(&mut self, event: &B::ToSwarm) -> Anyhow<()> {
+        let Some(data) = B::message(event).filter(|data| data[1] == self.load) else { return Ok(()) };
+        let [number, due] = [2, 10].map(|at| u64::from_be_bytes(data[at..at + 8].try_into().expect("8 bytes")));
+        if !self.received[usize::from(data[0])].insert(number) {
+            return Err(format!("message {number} of node {} was delivered twice", data[0]).into());
+        }
         self.latencies.add(now().saturating_sub(due) / 1000);
+        Ok(())
     }
 
     fn publish(&mut self, bytes: usize, at: u64) -> Anyhow<()> {
         let mut data = vec![0; bytes.max(HEADER_BYTES)];
         data[0] = self.index as u8;
-        data[1..9].copy_from_slice(&self.published.to_be_bytes());
-        data[9..HEADER_BYTES].copy_from_slice(&at.to_be_bytes());
+        data[1] = self.load;
+        data[2..10].copy_from_slice(&self.published.to_be_bytes());
+        data[10..HEADER_BYTES].copy_from_slice(&at.to_be_bytes());
         self.swarm.behaviour_mut().gossip.publish(data)?;
         self.published += 1;
         Ok(())
@@ -121,7 +129,7 @@ impl<B: Gossip> Node<B> {
             return Ok(());
         }
         let others = self.received.iter().enumerate().filter(|(from, _)| *from != self.index);
-        let slowest = others.map(|(_, count)| *count).min().unwrap_or(u64::MAX);
+        let slowest = others.map(|(_, numbers)| numbers.len() as u64).min().unwrap_or(u64::MAX);
         while self.published < slowest.saturating_add(window) {
             self.publish(bytes, now())?;
         }
@@ -136,6 +144,12 @@ impl<B: Gossip> Node<B> {
                 println!("dialled");
             }
             ["mesh"] => println!("mesh {}", self.swarm.behaviour().gossip.mesh()),
+            ["begin", load] => {
+                (self.load, self.published) = (load.parse()?, 0);
+                self.received.iter_mut().for_each(HashSet::clear);
+                self.latencies = Histogram::default();
+                println!("begun");
+            }
             ["fill", bytes, window, seconds] => {
                 let until = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
                 self.fill = Some(Fill { bytes: bytes.parse()?, window: window.parse()?, until });
@@ -147,8 +161,11 @@ impl<B: Gossip> Node<B> {
                 // A thread of its own: a busy swarm must not delay the moment from which latency counts.
                 std::thread::spawn(move || pace(bytes, gap, length, &due));
             }
-            ["counts"] => println!("counts {} {}", self.published, self.received.iter().sum::<u64>()),
-            ["latencies"] => println!("latencies{}", std::mem::take(&mut self.latencies)),
+            ["counts"] => {
+                let received: usize = self.received.iter().map(HashSet::len).sum();
+                println!("counts {} {received}", self.published);
+            }
+            ["latencies"] => println!("latencies{}", self.latencies),
             _ => return Err(format!("{line:?} is no command").into()),
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Links as the hub keeps them, and the numbers that the engine knows nodes by.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 
 use samara_engine::PeerId;
 use tokio::sync::mpsc::UnboundedSender;
@@ -9,8 +9,8 @@ use tokio::task::AbortHandle;
 
 use super::link::Order;
 
-/// Nodes that are ever known at most: the engine remembers something of each, and a number is never given to another one.
-const KNOWN_MAX: usize = 16_384;
+/// Nodes without a link whose numbers are kept at most: the engine remembers something of each.
+const DEPARTED_MAX: usize = 1_024;
 
 /// A link, from outside.
 pub(super) struct LinkHandle {
@@ -18,33 +18,46 @@ pub(super) struct LinkHandle {
     pub(super) connection: u64,
     /// Who dialled.
     pub(super) dialler: SocketAddr,
+    /// The other end of its connection, whatever name the node has.
+    pub(super) ip: Option<IpAddr>,
     pub(super) orders: UnboundedSender<Order>,
     pub(super) task: AbortHandle,
     /// Bytes that were handed to it and that the socket has not taken yet.
     pub(super) in_flight: u64,
 }
 
-/// All nodes that were ever connected, and the links that there are.
+/// The links that there are, and the nodes that have a number.
 #[derive(Default)]
 pub(super) struct Links {
     by_peer: Vec<Option<LinkHandle>>,
     peers: BTreeMap<SocketAddr, PeerId>,
     connections: BTreeMap<u64, PeerId>,
+    /// Nodes whose link is gone; the oldest first.
+    departed: VecDeque<PeerId>,
 }
 
 impl Links {
-    /// The number of a node, which it has for ever. `None` if there are as many as may be.
-    pub(super) fn number(&mut self, address: SocketAddr) -> Option<PeerId> {
-        if let Some(peer) = self.peers.get(&address) {
-            return Some(*peer);
+    /// The number of a node whose link comes up: its own, if it was here before; else one that is new, or that of the node that is
+    /// gone for longest and that the engine can forget.
+    pub(super) fn number(&mut self, address: SocketAddr, mut forget: impl FnMut(PeerId) -> bool) -> PeerId {
+        if let Some(known) = self.peers.get(&address) {
+            self.departed.retain(|peer| peer != known);
+            return *known;
         }
-        if self.by_peer.len() >= KNOWN_MAX {
-            return None;
-        }
-        let peer = PeerId(self.by_peer.len() as u32);
-        self.by_peer.push(None);
+        let is_full = self.departed.len() >= DEPARTED_MAX;
+        let oldest = self.departed.iter().position(|peer| is_full && forget(*peer));
+        let peer = match oldest.and_then(|at| self.departed.remove(at)) {
+            Some(peer) => {
+                self.peers.retain(|_, other| *other != peer);
+                peer
+            }
+            None => {
+                self.by_peer.push(None);
+                PeerId(self.by_peer.len() as u32 - 1)
+            }
+        };
         self.peers.insert(address, peer);
-        Some(peer)
+        peer
     }
 
     /// The link to a node, if there is one.
@@ -61,6 +74,7 @@ impl Links {
     pub(super) fn remove(&mut self, peer: PeerId) -> Option<LinkHandle> {
         let link = self.by_peer.get_mut(peer.index())?.take()?;
         self.connections.remove(&link.connection);
+        self.departed.push_back(peer);
         Some(link)
     }
 
@@ -75,6 +89,11 @@ impl Links {
 
     pub(super) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// How many links come from there, not counting those that this node dialled.
+    pub(super) fn inbound_from(&self, ip: Option<IpAddr>, own: SocketAddr) -> usize {
+        self.iter().filter(|link| link.ip == ip && link.dialler != own).count()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &LinkHandle> {

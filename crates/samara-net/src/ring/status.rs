@@ -47,7 +47,7 @@ pub enum Closed {
     /// There is a better connection to the same node.
     #[error("there is another connection to it")]
     Duplicate,
-    /// As many connections, or known nodes, as there may be.
+    /// There are as many connections, or dials under way, as there may be.
     #[error("there are as many as there may be")]
     Full,
     /// This node wanted it so.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use samara_net::ring::{Closed, Group, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::common::{Node, PATIENCE, options, start};
@@ -160,4 +160,83 @@ async fn a_stranger_that_floods_does_no_harm() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(nodes[0].group.view().unwrap().len(), 3);
+}
+
+/// Names are free: a node that has seen very many of them still takes in members, and knows those that it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invented_names_do_not_keep_members_out() {
+    let mut nodes = start(2, |_, options| options).await;
+    let target = nodes[0].group.clone();
+    let address = target.address();
+    let strangers = (0..16).map(|stranger| {
+        tokio::spawn(async move {
+            for port in 1..=1_100 {
+                let mut bytes = hello(&group(), &format!("127.0.{stranger}.9:{port}"));
+                // A frame without content, so that it is hung up on.
+                bytes.extend_from_slice(&[0; 4]);
+                attack(address, &bytes).await;
+            }
+        })
+    });
+    for stranger in strangers.collect::<Vec<_>>() {
+        stranger.await.unwrap();
+    }
+    // More than there ever were numbers.
+    wait_for_cause(&target, "malformed", 16 * 1_100).await;
+    still_works(&mut nodes).await;
+    let joined = timeout(PATIENCE, Group::join(options().with_seeds([address]))).await;
+    let (group, events) = joined.expect("joins in time").expect("joins");
+    nodes.push(Node { group, events, delivered: Vec::new() });
+    for node in &mut nodes {
+        node.wait_for_view(3).await;
+    }
+    assert_eq!(target.status().await.unwrap().links, 2);
+}
+
+/// Strangers of one host take half of the places for links, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_host_does_not_take_all_links() {
+    let few = |mut options: Options| {
+        options.config.members_max = 4;
+        options
+    };
+    let nodes = start(1, |_, options| few(options)).await;
+    let target = nodes[0].group.clone();
+    let mut strangers = Vec::new();
+    for port in 1..=10 {
+        let mut stream = TcpStream::connect(target.address()).await.unwrap();
+        stream.write_all(&hello(&group(), &format!("127.0.0.9:{port}"))).await.unwrap();
+        strangers.push(stream);
+    }
+    wait_for_cause(&target, "full", 6).await;
+    assert_eq!(target.status().await.unwrap().links, 4);
+    let from = TcpSocket::new_v4().unwrap();
+    from.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = from.connect(target.address()).await.unwrap();
+    other.write_all(&hello(&group(), "127.0.0.2:1")).await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    while target.status().await.unwrap().links < 5 {
+        assert!(Instant::now() < until, "{:?}", target.status().await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// As many dials at a time as there can be members.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dials_under_way_are_bounded() {
+    let mut listeners = Vec::new();
+    for host in 1..=20 {
+        listeners.push(TcpListener::bind(format!("127.0.9.{host}:0")).await.unwrap());
+    }
+    let seeds: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    let mut options = Options { handshake_timeout: PATIENCE, ..options() }.with_seeds(seeds);
+    options.config.members_max = 4;
+    let (group, _events) = Group::join(options).await.unwrap();
+    wait_for_cause(&group, "full", 16).await;
+    let mut dialled = 0;
+    for listener in &listeners {
+        let accepted = timeout(Duration::from_millis(100), listener.accept()).await;
+        dialled += usize::from(accepted.is_ok());
+    }
+    assert_eq!(dialled, 4);
 }

@@ -62,6 +62,24 @@ impl Ring {
         }
     }
 
+    /// Forgets a peer, so that its number can go to another node. Returns false, and forgets nothing, if its link is up or it is a
+    /// member of the view.
+    pub fn forget_peer(&mut self, peer: PeerId) -> bool {
+        let is_member = self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
+        if is_member || self.peers.is_up(peer) {
+            return false;
+        }
+        self.peers.remove(peer);
+        self.early.retain(|(from, _)| *from != peer);
+        self.early_bytes = self.early.iter().map(|(_, data)| data.weight()).sum();
+        // What it proposed, and what was proposed to it, comes to nothing.
+        if let Some(flush) = self.flush.as_mut().filter(|flush| flush.proposer == Some(peer)) {
+            flush.proposer = None;
+        }
+        self.proposal.take_if(|proposal| proposal.has_participant(peer));
+        true
+    }
+
     // ---- before there is a view ----
 
     /// Sends a message to everybody, as a node does that is in no ring yet; it gets it itself too.

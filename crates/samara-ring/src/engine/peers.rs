@@ -207,6 +207,12 @@ impl Peers {
         peer.foreign_since = None;
     }
 
+    pub(super) fn remove(&mut self, id: PeerId) {
+        if let Some(peer) = self.by_id.get_mut(id.index()).and_then(Option::take) {
+            self.ids.remove(&peer.identity);
+        }
+    }
+
     pub(super) fn link_down(&mut self, id: PeerId, now: Time) {
         if let Some(peer) = self.get_mut(id) {
             peer.is_up = false;

@@ -29,6 +29,12 @@ struct Participant {
     is_ready: bool,
 }
 
+impl Proposal {
+    pub(super) fn has_participant(&self, peer: PeerId) -> bool {
+        self.participants.iter().any(|participant| participant.peer == Some(peer))
+    }
+}
+
 /// A better group than this node's, or the same one: has a view, has more members, has a newer view.
 type Standing = (bool, u16, Option<ViewId>);
 

@@ -297,3 +297,35 @@ fn views_do_not_make_a_member_dial_without_limit() {
     let dialled = played.dials().len();
     assert!((200..=2 * config.members_max).contains(&dialled), "{dialled} dials");
 }
+
+/// A number goes from a proposer to another node: that one has nothing to do with the proposal.
+#[test]
+fn a_number_of_a_forgotten_peer_stands_for_another_node() {
+    let mut played = Played::new(&Config::default());
+    let view = played.node.view().unwrap().id;
+    assert!(!played.node.forget_peer(PeerId(0)), "a member");
+    played.link_down(0);
+    assert!(!played.node.forget_peer(PeerId(0)), "a member without a link");
+    played.link_up(0, 1);
+    played.link_up(2, 3);
+    assert!(!played.node.forget_peer(PeerId(2)), "its link is up");
+
+    let proposal = ViewId { counter: view.counter + 1, proposer: 3 };
+    let members = [(0, played.node.member().incarnation), (1, u64::MAX), (2, u64::MAX), (3, 3)];
+    let members =
+        members.map(|(host, incarnation)| Member { identity: identity(host), incarnation }).to_vec();
+    let (departing, shape) = (Vec::new(), Shape::Ring);
+    played.say(0, RingFrame::Heartbeat(Heartbeat { incarnation: u64::MAX, ..Heartbeat::default() }.into()));
+    played.say(2, RingFrame::Prepare(Prepare { proposal, members, departing, shape }.into()));
+    assert!(played.node.is_changing());
+    played.link_down(2);
+    assert!(played.node.forget_peer(PeerId(2)));
+    played.link_up(2, 4);
+    let before = played.node.metrics().ignored(Ignored::StaleProposal);
+    played.say(2, RingFrame::Cut(Cut { proposal, views: Vec::new() }.into()));
+    assert_eq!(played.node.metrics().ignored(Ignored::StaleProposal), before + 1);
+    // It does not wait for the new one to go on with it either.
+    let proposals = played.node.metrics().proposals;
+    played.tick();
+    assert_eq!(played.node.metrics().proposals, proposals + 1);
+}

@@ -99,10 +99,10 @@ impl Client {
     }
 
     /// Waits until it shares secrets with all nodes.
-    pub(super) fn wait_ready(&self, timeout: Duration, stop: &Stop<'_>) -> Result<(), String> {
+    pub(super) fn wait_ready(&self, timeout: Duration, stop: &Stop<'_>) -> Result<(), TestbedError> {
         let start = Instant::now();
         loop {
-            stop.check().map_err(|error| error.to_string())?;
+            stop.check()?;
             let ready = self.runtime.block_on(async {
                 tokio::time::timeout(Duration::from_millis(500), self.client.ready()).await.is_ok()
             });
@@ -110,7 +110,9 @@ impl Client {
                 return Ok(());
             }
             if start.elapsed() > timeout {
-                return Err(format!("the sender does not share secrets with all nodes after {timeout:?}"));
+                return Err(TestbedError::Scenario(format!(
+                    "the sender does not share secrets with all nodes after {timeout:?}"
+                )));
             }
         }
     }

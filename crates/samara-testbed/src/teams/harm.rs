@@ -11,7 +11,7 @@ use super::{Cast, files, spawn};
 use crate::TestbedError;
 use crate::client::RelayEvent;
 use crate::process::NodeProcess;
-use crate::run::{Options, START_TIMEOUT, unix_ns};
+use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
 
 /// A process that is to be killed.
 struct Kill {
@@ -70,7 +70,7 @@ impl<'a> Harm<'a> {
                 let directory = files::directory(self.options.nodes, kill.host);
                 let program = &self.options.programs[kill.host as usize % self.options.programs.len()];
                 *process = spawn(kill.host, program, &directory)?;
-                process.wait_ready(START_TIMEOUT)?;
+                process.wait_ready(START_TIMEOUT, &Stop::new(self.options.stop))?;
                 kill.restarted_unix_ns = Some(unix_ns());
                 restarted.push(kill.host);
             }

@@ -72,7 +72,7 @@ pub(crate) fn run(
     let mut client = Client::start(scenario, &cast, &wire, options.nodes)?;
     progress("waiting for links", 0.0);
     let started = Instant::now();
-    client.wait_ready(options.ready_timeout, &stop).map_err(TestbedError::Scenario)?;
+    client.wait_ready(options.ready_timeout, &stop)?;
     let ready = started.elapsed();
     client.stock(relay.stock(), point.seed, &stop, &mut processes, progress)?;
     let before = Looks::new(&mut processes, &mut wire)?;
@@ -175,7 +175,7 @@ fn start(
         processes.push(spawn(host, program, &directory)?);
     }
     for process in &mut processes {
-        process.wait_ready(START_TIMEOUT)?;
+        process.wait_ready(START_TIMEOUT, &Stop::new(options.stop))?;
     }
     Ok(processes)
 }

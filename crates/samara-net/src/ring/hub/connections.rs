@@ -63,9 +63,14 @@ impl Hub {
     }
 
     pub(super) fn dial(&mut self, address: SocketAddr) {
-        if self.links.of(&address).is_some() || !self.dialling.insert(address) {
+        if self.links.of(&address).is_some() || self.dialling.contains(&address) {
             return;
         }
+        // The engine dials again later.
+        if self.dialling.len() >= self.options.config.members_max {
+            return self.count(&Closed::Full);
+        }
+        self.dialling.insert(address);
         let (party, attempts) = (self.party(), self.attempts.0.clone());
         self.tasks.spawn(async move {
             let dialled = party.dial(address).await;
@@ -129,27 +134,30 @@ impl Hub {
         if self.links.len() >= 2 * self.options.config.members_max {
             return Err(Closed::Full);
         }
-        let peer = self.links.number(address).ok_or(Closed::Full)?;
-        self.bring_up(peer, stream, address, dialler);
+        let outbound = dialler == self.address;
+        let ip = stream.peer_addr().ok().map(|remote| remote.ip());
+        // One host does not take the room of all others.
+        if !outbound && self.links.inbound_from(ip, self.address) >= self.options.config.members_max {
+            return Err(Closed::Full);
+        }
+        let driver = &mut self.driver;
+        let peer = self.links.number(address, |departed| driver.with(|ring, _| ring.forget_peer(departed)));
+        let info =
+            PeerInfo { identity: identity_of(address), outbound, address: ip, protocol: "samring/1".into() };
+        self.bring_up(peer, stream, dialler, info);
         Ok(())
     }
 
-    fn bring_up(&mut self, peer: PeerId, stream: TcpStream, address: SocketAddr, dialler: SocketAddr) {
+    fn bring_up(&mut self, peer: PeerId, stream: TcpStream, dialler: SocketAddr, info: PeerInfo) {
         self.connections += 1;
         let connection = self.connections;
         let (orders, receiver) = mpsc::unbounded_channel();
-        let ip = stream.peer_addr().ok().map(|remote| remote.ip());
         let link = Link::new(connection, Arc::clone(&self.link_options), receiver, self.told.0.clone());
         let task = self.tasks.spawn(link.run(stream));
-        self.links.insert(peer, LinkHandle { connection, dialler, orders, task, in_flight: 0 });
+        self.links
+            .insert(peer, LinkHandle { connection, dialler, ip: info.address, orders, task, in_flight: 0 });
         self.counters.links += 1;
         self.driver.outbox().link_up(peer);
-        let info = PeerInfo {
-            identity: identity_of(address),
-            outbound: dialler == self.address,
-            address: ip,
-            protocol: "samring/1".into(),
-        };
         self.driver.input(Input::LinkUp { peer, info });
     }
 
