@@ -87,8 +87,8 @@ class Table:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return ""
+    if value is None or value != value:
+        return "–"
     return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
 
 

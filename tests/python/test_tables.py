@@ -75,6 +75,13 @@ def test_lists_need_no_library(peerdas: samara.Result) -> None:
     assert table._repr_html_().count("<tr>") == 1 + 8
 
 
+def test_a_missing_value_is_a_dash() -> None:
+    late = samara.run("peerdas", only="batch", progress=False, **{**SMALL, "workload.deadline": "30 ms"})
+    assert late.run("batch").metrics["time_to_custody_ms"] is None
+    html = late.deliveries._repr_html_()
+    assert "<td>–</td>" in html and "nan" not in html
+
+
 def test_sweeps_have_columns_of_their_own() -> None:
     scenario = small(
         sweep={

@@ -75,7 +75,7 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
 fn the_bound_does_not_depend_on_the_deadline() {
     let metrics = |deadline: &str| {
         let set = [SMALL, &[("workload.deadline", deadline)]].concat();
-        results("peerdas", &set, &["batch"], 1, 2).remove(0).metrics
+        results("peerdas", &set, &["batch"], 1, 2).remove(0).metrics.clone()
     };
     let all = metrics("60 s");
     let custody = all.time_to_custody_ms.unwrap();

@@ -15,6 +15,8 @@ pub(crate) struct About {
     pub(crate) only: Vec<String>,
     pub(crate) summary: Summary,
     pub(crate) checked: Vec<ExpectationResult>,
+    /// Whether something did not reach every node in a run, or came out wrong.
+    pub(crate) is_incomplete: bool,
 }
 
 impl About {
@@ -36,6 +38,7 @@ impl About {
             toml: loaded.text.clone(),
             summary: summary.clone(),
             checked: checked.to_vec(),
+            is_incomplete: results.iter().any(|outcome| outcome.is_incomplete()),
         }
     }
 }

@@ -8,20 +8,40 @@ use samara_lab::statistics::Statistics;
 
 use crate::about::About;
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{MISSING, percent, short_ms, signed_percent};
 
 /// A whole page: heading, key sentences, the body of the job, and how to run it again.
 pub(crate) fn document(about: &About, headline: &[String], body: &str, script: &str) -> String {
     let mut body = body.to_owned();
     configuration(about, &mut body);
-    shell(&about.summary.scenario, (&about.title, &about.description), headline, &body, script)
+    let lead = Lead::new(headline, &about.checked, about.is_incomplete);
+    shell(&about.summary.scenario, (&about.title, &about.description), &lead, &body, script)
+}
+
+/// The key sentences of a page.
+pub(crate) struct Lead {
+    sentences: Vec<String>,
+    /// Whether it reports a failure: its edge is not green then.
+    is_bad: bool,
+}
+
+impl Lead {
+    /// The key sentences, after how many expectations fail.
+    pub(crate) fn new(sentences: &[String], outcomes: &[ExpectationResult], is_bad: bool) -> Self {
+        let missed = outcomes.iter().filter(|outcome| !outcome.holds).count();
+        let failure = (missed > 0).then(|| format!("{missed} of {} expectations fail.", outcomes.len()));
+        Self {
+            is_bad: is_bad || missed > 0,
+            sentences: failure.into_iter().chain(sentences.to_vec()).collect(),
+        }
+    }
 }
 
 /// A whole page of any kind: what it is of, title and description, key sentences, and sections.
 pub(crate) fn shell(
     kind: &str,
     (title, description): (&str, &str),
-    headline: &[String],
+    lead: &Lead,
     body: &str,
     script: &str,
 ) -> String {
@@ -31,9 +51,10 @@ pub(crate) fn shell(
         let _ = write!(page, "<p class=\"lead\">{}</p>", prose(&paragraph.replace('\n', " ")));
     }
     page.push_str("</header><main>");
-    if !headline.is_empty() {
-        page.push_str("<section class=\"headline\" aria-label=\"Key findings\"><ul>");
-        for sentence in headline {
+    if !lead.sentences.is_empty() {
+        let class = if lead.is_bad { "headline bad" } else { "headline" };
+        let _ = write!(page, "<section class=\"{class}\" aria-label=\"Key findings\"><ul>");
+        for sentence in &lead.sentences {
             let _ = write!(page, "<li>{}</li>", text(sentence));
         }
         page.push_str("</ul></section>");
@@ -91,15 +112,15 @@ pub(crate) fn real_nodes(about: &About, body: &mut String) {
          <th class=\"n\">Memory of a node</th><th class=\"n\">Open files</th><th class=\"n\">Emulation: of a processor, late p99</th></tr></thead><tbody>",
     );
     for (run, real) in &runs {
-        let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), short_ms);
+        let time = |ms: Option<f64>| ms.map_or_else(|| MISSING.to_owned(), short_ms);
         let two =
             |statistics: &Option<Statistics>, first: fn(&Statistics) -> f64, shown: fn(f64) -> String| {
                 let both = |s: &Statistics| format!("{}, {}", shown(first(s)), shown(s.max));
-                statistics.as_ref().map_or_else(|| "-".to_owned(), both)
+                statistics.as_ref().map_or_else(|| MISSING.to_owned(), both)
             };
         let emulation = real.relay_cpu_share.map_or_else(
             || "none".to_owned(),
-            |share| format!("{:.0} %, {}", share * 100.0, time(real.relay_late_p99_ms)),
+            |share| format!("{}, {}", percent(share, 0), time(real.relay_late_p99_ms)),
         );
         let cells = [
             short_ms(real.ready_s * 1e3),
@@ -179,13 +200,13 @@ pub(crate) fn known(figures: &[KnownComparison], body: &mut String) {
     for figure in figures {
         let _ = write!(
             body,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:+.1} %</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             text(&figure.run),
             text(&figure.metric),
             text(&figure.source),
             number(figure.known),
             number(figure.ours),
-            figure.deviation() * 100.0
+            signed_percent(figure.deviation())
         );
     }
     body.push_str("</tbody></table></div></section>");

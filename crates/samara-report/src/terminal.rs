@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use samara_lab::reference::{Comparison, KnownComparison};
 
 use crate::Report;
+use crate::words::{MISSING, fixed, signed_percent};
 
 /// The comparison of all runs.
 pub fn table(report: &Report) -> String {
@@ -24,18 +25,17 @@ pub fn comparisons(comparisons: &[Comparison]) -> String {
                 comparison.run.clone(),
                 side.to_owned(),
                 runs.to_string(),
-                format!("{:.0}", statistics.mean),
-                format!("{:.0}", statistics.p50),
-                format!("{:.0}", statistics.p95),
-                format!("{:.0}", statistics.max),
-                format!("{copies:.2}"),
+                fixed(statistics.mean, 0),
+                fixed(statistics.p50, 0),
+                fixed(statistics.p95, 0),
+                fixed(statistics.max, 0),
+                fixed(copies, 2),
             ]);
         }
-        let percent = |share: f64| format!("{:+.1} %", share * 100.0);
         let mut row = vec![comparison.run.clone(), "difference".to_owned(), String::new()];
-        row.push(percent(comparison.mean_deviation()));
+        row.push(signed_percent(comparison.mean_deviation()));
         row.push(String::new());
-        row.push(percent(comparison.p95_deviation()));
+        row.push(signed_percent(comparison.p95_deviation()));
         row.extend([String::new(), String::new()]);
         rows.push(row);
     }
@@ -52,7 +52,7 @@ pub fn known(comparisons: &[KnownComparison]) -> String {
             comparison.metric.clone(),
             number(comparison.known),
             number(comparison.ours),
-            format!("{:+.1} %", comparison.deviation() * 100.0),
+            signed_percent(comparison.deviation()),
         ]
     });
     draw(&header, &rows.collect::<Vec<_>>(), 3)
@@ -66,7 +66,9 @@ pub fn plain_table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> S
 
 /// A number as people write it: no more digits than tell something.
 pub fn number(value: f64) -> String {
-    if value == 0.0 || (value.fract() == 0.0 && value.abs() < 1e7) {
+    if !value.is_finite() {
+        MISSING.to_owned()
+    } else if value == 0.0 || (value.fract() == 0.0 && value.abs() < 1e7) {
         format!("{value:.0}")
     } else if value.abs() >= 1e6 {
         format!("{:.2} M", value / 1e6)

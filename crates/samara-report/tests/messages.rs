@@ -69,6 +69,20 @@ fn losses_are_told_by_node_and_link() {
 }
 
 #[test]
+fn messages_that_reach_nobody_in_time_have_no_figures() {
+    let report = report(&[("network.loss", "99.9 %")], &["1b", "1c"]);
+    let (table, page) = (terminal::table(&report), report.html());
+    assert!(
+        page.contains("class=\"headline bad\"") && page.contains("80 of 80 messages did not reach"),
+        "{table}"
+    );
+    for text in [&table, &page].into_iter().chain(report.figures().iter().map(|(_, svg)| svg)) {
+        assert!(!text.contains("NaN"), "{text}");
+    }
+    assert!(table.contains('–'), "{table}");
+}
+
+#[test]
 fn names_cannot_break_out() {
     let page = report(
         &[("run.4.label", "</svg><script>alert(1)</script>"), ("run.4.series", "<img onerror=alert(2)>")],

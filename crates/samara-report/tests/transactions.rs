@@ -47,7 +47,7 @@ fn only_runs_with_the_same_peers_are_compared() {
     );
     // Whoever wants everything has nobody to be compared with.
     let row = page.split("<tr>").find(|row| row.contains(">Wants everything<"));
-    assert!(row.is_some_and(|row| row.contains("<td class=\"n\">-</td>")), "{row:?}");
+    assert!(row.is_some_and(|row| row.contains("<td class=\"n\">–</td>")), "{row:?}");
 }
 
 /// 20 transactions a second, for three seconds, twice.

@@ -18,10 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Real.
     ("samara-emulation", &["samara-engine"]),
     ("samara-trace", &[]),
-    (
-        "samara-net",
-        &["samara-engine", "samara-gossipsub", "samara-cat", "samara-ring", "samara-mix"],
-    ),
+    ("samara-net", &["samara-engine", "samara-gossipsub", "samara-cat", "samara-ring", "samara-mix"]),
     (
         "samara-node",
         &[

@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use samara_engine::{Frame, PeerIdentity};
 use samara_engine::protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
+use samara_engine::{Frame, PeerIdentity};
 
 use crate::message::{Message, MessageId, Topic};
 use crate::wire::{

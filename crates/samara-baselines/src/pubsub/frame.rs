@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use samara_engine::{Frame, PeerIdentity};
 use samara_engine::protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
+use samara_engine::{Frame, PeerIdentity};
 
 use crate::message::{Message, Topic};
 use crate::wire::{exactly, nested, put_bytes, put_head, put_uint, skip, text, uint_len};

@@ -35,6 +35,10 @@ impl Data for ColumnsData {
     fn metrics(&self) -> Value {
         value(&self.metrics)
     }
+
+    fn is_incomplete(&self) -> bool {
+        self.metrics.incomplete > 0
+    }
 }
 
 impl ColumnsData {

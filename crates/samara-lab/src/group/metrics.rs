@@ -354,3 +354,10 @@ fn bytes(measured: &GroupMeasured) -> GroupBytes {
     let transport = (total - content - headers - credit - heartbeats - views).max(0.0);
     GroupBytes { content, headers, credit, heartbeats, views, transport, total }
 }
+
+impl GroupMetrics {
+    /// Everything that must never happen, whatever members fail.
+    pub fn faults(&self) -> u64 {
+        self.duplicates + self.order_violations + self.disagreements + self.garbled
+    }
+}

@@ -55,6 +55,10 @@ impl Data for GroupData {
         value(&self.metrics)
     }
 
+    fn is_incomplete(&self) -> bool {
+        self.metrics.lost + self.metrics.faults() > 0
+    }
+
     fn related(&self, _own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
         let base = &others.first()?.data::<Self>()?.metrics;
         let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);

@@ -38,6 +38,10 @@ impl Data for MessagesData {
     fn metrics(&self) -> Value {
         value(&self.metrics)
     }
+
+    fn is_incomplete(&self) -> bool {
+        self.metrics.incomplete > 0
+    }
 }
 
 impl MessagesData {

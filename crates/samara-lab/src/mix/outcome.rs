@@ -39,6 +39,10 @@ impl Data for MixData {
         value(&self.metrics)
     }
 
+    fn is_incomplete(&self) -> bool {
+        self.metrics.faults() > 0
+    }
+
     fn related(&self, own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
         let base = others.iter().find(|other| other.series == own.series)?.data::<Self>()?;
         // Which node a fault hits, and when, says more about a throughput than the order of rounds.

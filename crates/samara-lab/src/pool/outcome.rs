@@ -33,6 +33,10 @@ impl Data for PoolData {
         value(&self.metrics)
     }
 
+    fn is_incomplete(&self) -> bool {
+        self.metrics.incomplete > 0
+    }
+
     fn related(&self, _own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {
         let base = others.iter().find(|other| other.run.name == first)?.data::<Self>()?;
         let (own, base) = (self.metrics.connection_bytes, base.metrics.connection_bytes);

@@ -316,8 +316,8 @@ mod tests {
     /// What is written: a small run, made once.
     struct Work {
         loaded: Loaded,
-        measured: Measured,
-        result: RunResult,
+        measured: Box<dyn Measured>,
+        outcome: Outcome,
     }
 
     impl Work {
@@ -330,14 +330,14 @@ mod tests {
             let stop = AtomicBool::new(false);
             let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
             let measured = run(&loaded.points[0], options, |_| {}).unwrap();
-            let result = RunResult::of(&measured);
-            Self { loaded, measured, result }
+            let outcome = measured.outcome();
+            Self { loaded, measured, outcome }
         }
 
         /// Writes a result with this digest.
         fn write(&self, path: &Path, digest: &str, force: bool) -> Result<(), DirectoryError> {
             let directory = ResultsDirectory::create(path, &self.loaded, force)?;
-            directory.run(&self.measured, &self.result)?;
+            directory.run(&*self.measured, &self.outcome)?;
             directory.text("report.html", digest)?;
             directory.finish(&summary(digest), true)
         }
@@ -461,7 +461,7 @@ mod tests {
             assert!(matches!(second, Err(DirectoryError::Busy(_))), "{second:?}");
         }
         assert_eq!(files_of(path), files, "nothing of the first is touched");
-        first.run(&work.measured, &work.result).unwrap();
+        first.run(&*work.measured, &work.outcome).unwrap();
         first.finish(&summary("first"), true).unwrap();
         assert!(matches!(ResultsDirectory::create(path, &work.loaded, true), Err(DirectoryError::Busy(_))));
         drop(first);

@@ -35,6 +35,9 @@ pub trait Data: Any + fmt::Debug + Send + Sync {
     /// The metrics by their names.
     fn metrics(&self) -> Value;
 
+    /// Returns true if something did not reach every node that it was to reach, or came out wrong.
+    fn is_incomplete(&self) -> bool;
+
     /// The same with the metrics that set it beside one of the other runs with equal parameters,
     /// if there are such metrics and the run to compare with. `first` is the scenario's first run.
     fn related(&self, own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {

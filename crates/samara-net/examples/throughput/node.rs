@@ -102,7 +102,8 @@ impl<B: Gossip> Node<B> {
 
     fn told(&mut self, event: &B::ToSwarm) -> Anyhow<()> {
         let Some(data) = B::message(event).filter(|data| data[1] == self.load) else { return Ok(()) };
-        let [number, due] = [2, 10].map(|at| u64::from_be_bytes(data[at..at + 8].try_into().expect("8 bytes")));
+        let [number, due] =
+            [2, 10].map(|at| u64::from_be_bytes(data[at..at + 8].try_into().expect("8 bytes")));
         if !self.received[usize::from(data[0])].insert(number) {
             return Err(format!("message {number} of node {} was delivered twice", data[0]).into());
         }

@@ -5,11 +5,13 @@ mod page;
 mod table;
 mod words;
 
+use samara_engine::units::Span;
 use samara_lab::reference::Comparison;
 use samara_lab::results::{ColumnsData, Outcome};
 use samara_lab::statistics::Statistics;
 
 use crate::about::{About, by_place, mean_and_confidence};
+use crate::words::times;
 
 /// A report over results of blocks of columns.
 #[derive(Debug)]
@@ -43,14 +45,18 @@ pub(crate) struct Row {
     pub(crate) bytes_up: f64,
     pub(crate) withdrawn: f64,
     pub(crate) incomplete: f64,
+    /// Nodes that did not get all their columns, of those that waited: counted once for each slot and seed.
+    pub(crate) missed: (usize, usize),
+    pub(crate) deadline: Span,
     pub(crate) queue_drops: f64,
     pub(crate) retransmissions: f64,
 }
 
 impl Row {
-    /// How many times the bound the mean is.
+    /// How many times the bound the mean is; NaN if a node is incomplete, since the bound is over all nodes and the mean over the
+    /// others.
     pub(crate) fn over_bound(&self) -> f64 {
-        if self.bound > 0.0 { self.mean / self.bound } else { f64::NAN }
+        times(self.mean, self.bound).filter(|_| self.incomplete == 0.0).unwrap_or(f64::NAN)
     }
 }
 
@@ -64,6 +70,13 @@ impl ColumnsReport {
         let groups = by_place(&results, &axes, |result| &result.run);
         let rows = groups.into_iter().map(|((run, point), results)| row(run, point, &results)).collect();
         Self { about, rows, axes, comparisons: comparisons.to_vec(), results }
+    }
+
+    /// Whether a run is the fastest of several in which every node is complete.
+    fn is_best(&self, row: &Row) -> bool {
+        let complete = self.rows.iter().filter(|row| row.incomplete == 0.0);
+        let least = complete.map(|row| row.mean).fold(f64::INFINITY, f64::min);
+        row.incomplete == 0.0 && row.mean == least && self.axes.is_empty() && self.rows.len() > 1
     }
 }
 
@@ -90,6 +103,7 @@ fn row(run: String, point: Vec<String>, results: &[&Outcome<ColumnsData>]) -> Ro
             result.metrics.time_to_custody_ms.as_ref().map_or(f64::NAN, value)
         }
     };
+    let waited = || results.iter().flat_map(|result| result.custody_ms.iter().flatten());
     let means: Vec<f64> = results.iter().map(|result| time(|s| s.mean)(result)).collect();
     let (mean, confidence) = mean_and_confidence(&means);
     Row {
@@ -108,6 +122,8 @@ fn row(run: String, point: Vec<String>, results: &[&Outcome<ColumnsData>]) -> Ro
         bytes_up: over(&|r| r.metrics.bytes_up_per_node),
         withdrawn: over(&|r| r.metrics.withdrawn_copies as f64),
         incomplete: over(&|r| r.metrics.incomplete as f64),
+        missed: (waited().filter(|(_, time)| time.is_none()).count(), waited().count()),
+        deadline: results[0].deadline,
         queue_drops: over(&|r| r.metrics.queue_drops as f64),
         retransmissions: over(&|r| r.metrics.retransmissions as f64),
     }

@@ -12,7 +12,8 @@ use super::words::headline;
 use super::{ColumnsReport, Row};
 use crate::draw::COLOURS;
 use crate::page::{self, inline, text};
-use crate::words::ms;
+use crate::terminal::number;
+use crate::words::{fixed, ms, signed_percent};
 
 /// So many curves at most are drawn for nodes; of more, every so manieth is taken.
 const NODE_CURVES_MAX: usize = 1000;
@@ -85,28 +86,23 @@ fn sweep(report: &ColumnsReport, body: &mut String) {
 
 fn comparison(report: &ColumnsReport, body: &mut String) {
     body.push_str("<section><h2>Time to custody</h2><p>From the publication until a node has all its columns. The bound is \
-                   what no schedule can beat on average: one copy of every column through the publisher's uplink, the last of a \
+                   what no schedule can beat on average over all nodes: one copy of every column through the publisher's uplink, the last of a \
                    node's columns, and the fastest possible spread.</p><div class=\"scroll\"><table><thead><tr><th>Run</th>");
     for (_, label) in &report.axes {
         let _ = write!(body, "<th>{}</th>", text(label));
     }
     body.push_str("<th class=\"bars\">Mean, bound (line), and 95th percentile (thin)</th><th class=\"n\">Mean</th><th class=\"n\">p50</th>\
                    <th class=\"n\">p95</th><th class=\"n\">p99</th><th class=\"n\">Max</th><th class=\"n\">× bound</th><th class=\"n\">Incomplete</th></tr></thead><tbody>");
-    let top =
-        report.rows.iter().map(|row| row.p95.max(row.mean)).filter(|ms| ms.is_finite()).fold(1.0, f64::max);
-    let best = report.rows.iter().map(|row| row.mean).fold(f64::INFINITY, f64::min);
+    let ends = |row: &Row| [row.mean, row.p95, row.bound];
+    let top = report.rows.iter().flat_map(ends).filter(|ms| ms.is_finite()).fold(1.0, f64::max);
     for row in &report.rows {
-        let class = if row.mean == best && report.axes.is_empty() && report.rows.len() > 1 {
-            " class=\"best\""
-        } else {
-            ""
-        };
+        let class = if report.is_best(row) { " class=\"best\"" } else { "" };
         let _ = write!(body, "<tr{class}><th scope=\"row\">{}</th>", text(&row.label));
         for value in &row.point {
             let _ = write!(body, "<td>{}</td>", text(value));
         }
         let _ = write!(body, "<td class=\"bars\">{}</td>", bar(row, top));
-        let mean = if row.seeds > 1 {
+        let mean = if row.seeds > 1 && row.mean.is_finite() {
             format!("{} <small>± {}</small>", ms(row.mean), ms(row.confidence))
         } else {
             ms(row.mean)
@@ -117,9 +113,9 @@ fn comparison(report: &ColumnsReport, body: &mut String) {
         }
         let _ = write!(
             body,
-            "<td class=\"n strong\">{:.2}</td><td class=\"n\">{:.0}</td></tr>",
-            row.over_bound(),
-            row.incomplete
+            "<td class=\"n strong\">{}</td><td class=\"n\">{}</td></tr>",
+            fixed(row.over_bound(), 2),
+            number(row.incomplete)
         );
     }
     body.push_str("</tbody></table></div></section>");
@@ -152,19 +148,20 @@ fn references(report: &ColumnsReport, body: &mut String) {
             let _ = write!(
                 body,
                 "<tr><th scope=\"row\">{}</th><td>{side}</td><td class=\"n\">{runs}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{copies:.2}</td></tr>",
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
                 text(&comparison.label),
                 ms(statistics.mean),
                 ms(statistics.p50),
                 ms(statistics.p95),
-                ms(statistics.max)
+                ms(statistics.max),
+                fixed(copies, 2)
             );
         }
         let _ = write!(
             body,
-            "<tr class=\"difference\"><th></th><td>difference</td><td></td><td class=\"n\">{:+.1} %</td><td></td><td class=\"n\">{:+.1} %</td><td></td><td></td></tr>",
-            comparison.mean_deviation() * 100.0,
-            comparison.p95_deviation() * 100.0
+            "<tr class=\"difference\"><th></th><td>difference</td><td></td><td class=\"n\">{}</td><td></td><td class=\"n\">{}</td><td></td><td></td></tr>",
+            signed_percent(comparison.mean_deviation()),
+            signed_percent(comparison.p95_deviation())
         );
     }
     body.push_str("</tbody></table></div></section>");
@@ -266,15 +263,11 @@ fn traffic(report: &ColumnsReport, body: &mut String) {
         for value in &row.point {
             let _ = write!(body, "<td>{}</td>", text(value));
         }
-        let _ = write!(
-            body,
-            "<td class=\"n\">{:.2}</td><td class=\"n\">{:.2}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.0}</td></tr>",
-            row.copies,
-            row.bytes_up / 1e6,
-            row.withdrawn,
-            row.retransmissions,
-            row.queue_drops
-        );
+        let counts = [row.withdrawn, row.retransmissions, row.queue_drops].map(|count| fixed(count, 0));
+        for cell in [fixed(row.copies, 2), fixed(row.bytes_up / 1e6, 2)].iter().chain(&counts) {
+            let _ = write!(body, "<td class=\"n\">{cell}</td>");
+        }
+        body.push_str("</tr>");
     }
     body.push_str("</tbody></table></div></section>");
 }

@@ -15,6 +15,7 @@ pub use threshold::{Crossed, Threshold};
 
 use crate::sweep::shown;
 use crate::terminal::draw;
+use crate::words::{MISSING, signed_percent};
 
 /// Two results side by side.
 #[derive(Clone, Debug)]
@@ -104,7 +105,7 @@ impl Change {
     fn written(&self) -> String {
         match self.share() {
             _ if self.is_same => String::new(),
-            share if share.is_finite() => format!("{:+.1} %", share * 100.0),
+            share if share.is_finite() => signed_percent(share),
             _ => "from 0".to_owned(),
         }
     }
@@ -114,7 +115,7 @@ impl Change {
             Some(_) if self.is_same => String::new(),
             Some(test) if test.p < 0.001 => "< 0.001".to_owned(),
             Some(test) => format!("{:.3}", test.p),
-            None => "-".to_owned(),
+            None => MISSING.to_owned(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Compared, Crossed, Verdict, figures};
-use crate::page::{self, inline, text};
+use crate::page::{self, Lead, inline, text};
 use crate::parts;
 use crate::words::plural;
 
@@ -33,7 +33,7 @@ pub(super) fn page(compared: &Compared, crossed: &[Crossed]) -> Result<String, S
     Ok(page::shell(
         &format!("{}, compared", compared.a.scenario),
         (&title, ""),
-        &headline(compared),
+        &Lead::new(&headline(compared), &[], !crossed.is_empty()),
         &body,
         "",
     ))

@@ -1,6 +1,7 @@
 //! The values of a sweep's axis on paper.
 
 use super::ticks::Tick;
+use crate::words::MISSING;
 
 /// Axes whose last value is this much more than the first go by ratios: sizes of networks and of messages.
 const POWERS_FROM: f64 = 12.0;
@@ -35,6 +36,9 @@ impl Swept {
 
     /// What is written at a place: the value that is there, or a number in the unit of the next smaller one.
     pub(crate) fn label(&self, place: f64) -> String {
+        if !place.is_finite() {
+            return MISSING.to_owned();
+        }
         if let Some((_, text)) = self.ticks.iter().find(|(at, _)| *at == place) {
             return text.clone();
         }

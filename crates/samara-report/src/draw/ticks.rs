@@ -1,5 +1,7 @@
 //! Which values of an axis are labelled: round ones, and no more than there is room for.
 
+use crate::words::MISSING;
+
 /// Pixels of a label's height, and of the gap between two labels beside each other.
 const LABEL_PIXELS: f64 = 24.0;
 const GAP_PIXELS: f64 = 12.0;
@@ -28,6 +30,9 @@ pub(crate) enum Unit {
 impl Unit {
     /// A value with its unit, as short as it is exact.
     pub(crate) fn label(self, value: f64) -> String {
+        if !value.is_finite() {
+            return MISSING.to_owned();
+        }
         let with = |parts: &[(f64, &str)]| {
             let part = parts.iter().find(|(factor, _)| value.abs() >= *factor * 0.999_999);
             let (factor, unit) = part.or(parts.last()).copied().unwrap_or((1.0, ""));

@@ -5,6 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{GroupReport, Row};
 use crate::draw::{Axis, BAR, Key, LABEL_SIZE, Mark, Rows, SIZE, Unit, colour, drawn_at_with};
+use crate::words::fixed;
 
 /// A bar for each run, beside what others found and what no shape exceeds.
 pub(super) fn throughput(report: &GroupReport) -> String {
@@ -41,7 +42,7 @@ pub(super) fn throughput(report: &GroupReport) -> String {
             )?;
             let end = rings.iter().copied().fold(ours.max(*bound), f64::max);
             let (x, y) = chart.backend_coord(&(end, middle));
-            area.draw(&Text::new(format!("{ours:.1}"), (x + 10, y), style.clone()))?;
+            area.draw(&Text::new(fixed(*ours, 1), (x + 10, y), style.clone()))?;
         }
         Ok(())
     })

@@ -9,6 +9,7 @@ use crate::draw::{
     rooms, shortened,
 };
 use crate::parts::Figure;
+use crate::words::percent;
 
 /// Larger groups have more links than can be told apart, and more cells than have room for numbers.
 const MEMBERS_MAX: usize = 12;
@@ -121,7 +122,7 @@ fn draw_cells(
         chart.draw_series([Rectangle::new(corners, fill)])?;
         if with_numbers && *share >= 0.005 {
             let ink = if shade > 0.5 { &WHITE } else { &BLACK };
-            let text = format!("{:.0} %", share * 100.0);
+            let text = percent(*share, 0);
             chart.draw_series([Text::new(text, (left + 0.5, low + 0.5), style.clone().color(ink))])?;
         }
     }

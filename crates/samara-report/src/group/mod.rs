@@ -14,7 +14,7 @@ use samara_lab::statistics::Statistics;
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{fixed, percent, percent_range, short_ms};
 
 /// A figure of a run.
 type Value = fn(&GroupMetrics) -> f64;
@@ -71,7 +71,8 @@ impl GroupReport {
     fn headline(&self) -> Vec<String> {
         let all = |value: Value| self.rows.iter().map(|row| row.mean(value)).sum::<f64>();
         let deliveries = all(|m| m.deliveries as f64);
-        let wrong: Vec<&Row> = self.rows.iter().filter(|row| row.mean(faults) > 0.0).collect();
+        let wrong: Vec<&Row> =
+            self.rows.iter().filter(|row| row.mean(|m| (m.lost + m.faults()) as f64) > 0.0).collect();
         let mut sentences = vec![if wrong.is_empty() {
             format!(
                 "{} deliveries in {} runs: nothing was lost, nothing came twice, and order was kept.",
@@ -116,12 +117,6 @@ impl crate::Pages for GroupReport {
     }
 }
 
-/// Everything that must not happen.
-fn faults(metrics: &GroupMetrics) -> f64 {
-    let wrong = metrics.duplicates + metrics.order_violations + metrics.disagreements + metrics.garbled;
-    (metrics.lost + wrong) as f64
-}
-
 impl Runs for Row {
     fn run(&self) -> &str {
         &self.run
@@ -148,25 +143,20 @@ impl Row {
     }
 
     fn cells(&self) -> Vec<String> {
-        let gain = self.mean(|m| m.gain.unwrap_or(f64::NAN));
-        let percent = |value: Value| format!("{:.1} %", self.mean(value) * 100.0);
+        let percent = |value: Value| percent(self.mean(value), 1);
         vec![
             self.first.metrics.senders.to_string(),
-            format!("{:.2}", self.mean(|m| m.throughput_mb_per_s)),
-            format!("{:.2}", self.mean(|m| m.upper_bound_mb_per_s)),
+            fixed(self.mean(|m| m.throughput_mb_per_s), 2),
+            fixed(self.mean(|m| m.upper_bound_mb_per_s), 2),
             percent(|m| m.share_of_bound),
             percent(|m| m.share_of_shape_bound),
-            if gain.is_finite() { format!("{gain:.2}") } else { "-".to_owned() },
+            fixed(self.mean(|m| m.gain.unwrap_or(f64::NAN)), 2),
             short_ms(self.latency(|s| s.p50)),
             short_ms(self.latency(|s| s.p99)),
             short_ms(self.mean(|m| m.longest_gap_ms)),
             number(self.mean(|m| m.lost as f64)),
-            number(self.mean(|m| faults(m) - m.lost as f64)),
-            format!(
-                "{:.0}-{:.0} %",
-                self.mean(|m| m.uplink_utilisation_min) * 100.0,
-                self.mean(|m| m.uplink_utilisation_max) * 100.0
-            ),
+            number(self.mean(|m| m.faults() as f64)),
+            percent_range(self.mean(|m| m.uplink_utilisation_min), self.mean(|m| m.uplink_utilisation_max)),
         ]
     }
 }

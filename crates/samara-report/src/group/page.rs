@@ -9,7 +9,7 @@ use super::{COLUMNS, GroupReport, LEGEND, Row, Value, figures};
 use crate::page::{self, text};
 use crate::parts::{self, cell, table};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{MISSING, fixed, percent, short_ms};
 
 /// Kinds of bytes: heading and value.
 const BYTES: [(&str, Value); 7] = [
@@ -81,11 +81,11 @@ fn gateways(report: &GroupReport, body: &mut String) {
         let shown = |value: fn(&GatewayFigures) -> f64, show: fn(f64) -> String| {
             let all = || row.metrics.iter().filter_map(|metrics| metrics.gateways.as_ref());
             let count = all().count() as f64;
-            if count == 0.0 { "-".to_owned() } else { show(all().map(value).sum::<f64>() / count) }
+            if count == 0.0 { MISSING.to_owned() } else { show(all().map(value).sum::<f64>() / count) }
         };
         vec![
-            shown(|gateways| gateways.copies, |copies| format!("{copies:.2}")),
-            shown(|gateways| gateways.utilisation_max, |share| format!("{:.1} %", 100.0 * share)),
+            shown(|gateways| gateways.copies, |copies| fixed(copies, 2)),
+            shown(|gateways| gateways.utilisation_max, |share| percent(share, 1)),
             shown(|gateways| gateways.drops as f64, number),
             shown(|gateways| gateways.wait_ms_max, short_ms),
         ]
@@ -102,10 +102,7 @@ fn rounds(report: &GroupReport, body: &mut String) {
          rounds of the schedule, in which a member sends one and receives one at a time.</p>",
     );
     table(&report.axes, &report.rows, body, ["Rounds", "Of the schedule"], |row| {
-        let shown = |value: Value| {
-            let mean = row.mean(value);
-            if mean.is_finite() { number(mean) } else { "-".to_owned() }
-        };
+        let shown = |value: Value| number(row.mean(value));
         vec![
             shown(|m| m.rounds.unwrap_or(f64::NAN)),
             shown(|m| m.rounds_of_schedule.map_or(f64::NAN, |rounds| rounds as f64)),
@@ -120,7 +117,7 @@ fn bytes(report: &GroupReport, body: &mut String) {
          of packets, acknowledgements, and what was sent again.</p>",
     );
     table(&report.axes, &report.rows, body, BYTES.map(|(heading, _)| heading), |row| {
-        BYTES.iter().map(|(_, value)| format!("{:.1}", row.mean(*value))).collect()
+        BYTES.iter().map(|(_, value)| fixed(row.mean(*value), 1)).collect()
     });
     body.push_str("</section>");
 }

@@ -9,7 +9,7 @@ use samara_lab::results::{HandoverData, HandoverMetrics, HandoverParts, Outcome}
 
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};
-use crate::words::short_ms;
+use crate::words::{fixed, short_ms};
 
 /// A report over results of batches.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let range = (self.mean(|m| m.later_min_ms), self.mean(|m| m.later_max_ms));
         let mut cells = vec![
-            format!("{:.0}", self.mean(|m| f64::from(m.payloads))),
+            fixed(self.mean(|m| f64::from(m.payloads)), 0),
             short_ms(self.mean(|m| m.first_ms)),
             short_ms(self.mean(|m| m.later_ms)),
             if range.1 - range.0 < 1.0 { "-".to_owned() } else { format!("{:.0}-{:.0}", range.0, range.1) },

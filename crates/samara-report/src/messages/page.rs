@@ -8,7 +8,7 @@ use super::words::headline;
 use super::{MessagesReport, Row, figures};
 use crate::page::{self, inline, text};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{fixed, percent, short_ms};
 
 /// Links of a run whose queues overflowed, at most so many of which are listed.
 const LINKS_MAX: usize = 12;
@@ -110,7 +110,7 @@ fn times(report: &MessagesReport, body: &mut String) {
     ];
     head(report, &columns, body);
     rows(report, columns.len(), body, |row| {
-        let mean = if row.seeds > 1 {
+        let mean = if row.seeds > 1 && row.mean.is_finite() {
             format!("{} <small>± {}</small>", short_ms(row.mean), short_ms(row.confidence))
         } else {
             short_ms(row.mean)
@@ -118,10 +118,10 @@ fn times(report: &MessagesReport, body: &mut String) {
         let mut cells = vec![mean];
         cells.extend([row.p50, row.p99, row.max, row.bound].map(short_ms));
         cells.extend([
-            format!("{:.2}", row.hops),
+            fixed(row.hops, 2),
             number(row.hops_max),
             number(row.incomplete),
-            percent(row.delivery_ratio),
+            close_to_one(row.delivery_ratio),
             short_ms(row.latency),
         ]);
         cells
@@ -129,8 +129,8 @@ fn times(report: &MessagesReport, body: &mut String) {
 }
 
 /// A share close to one keeps the digits that tell it from one.
-fn percent(share: f64) -> String {
-    if share == 1.0 { "100 %".to_owned() } else { format!("{:.4} %", share * 100.0) }
+fn close_to_one(share: f64) -> String {
+    if share == 1.0 { "100 %".to_owned() } else { percent(share, 4) }
 }
 
 fn traffic(report: &MessagesReport, body: &mut String) {
@@ -156,11 +156,11 @@ fn traffic(report: &MessagesReport, body: &mut String) {
     ];
     head(report, &columns, body);
     rows(report, columns.len(), body, |row| {
-        let share = |share: f64| format!("{:.1} %", share * 100.0);
+        let share = |share: f64| percent(share, 1);
         vec![
-            format!("{:.2}", row.copies),
+            fixed(row.copies, 2),
             number(row.answered),
-            format!("{:.1}", row.bytes_up / 1e6),
+            fixed(row.bytes_up / 1e6, 1),
             share(row.payload_share),
             share(row.duplicate_share),
             share(row.control_share),

@@ -2,7 +2,7 @@
 
 use super::MessagesReport;
 use crate::terminal::{draw, number};
-use crate::words::short_ms;
+use crate::words::{fixed, short_ms};
 
 pub(super) fn table(report: &MessagesReport) -> String {
     let mut header: Vec<String> = vec!["run".to_owned()];
@@ -29,18 +29,18 @@ pub(super) fn table(report: &MessagesReport) -> String {
         .map(|row| {
             let mut cells = vec![row.run.clone()];
             cells.extend(row.point.iter().cloned());
-            cells.push(if row.seeds > 1 {
+            cells.push(if row.seeds > 1 && row.mean.is_finite() {
                 format!("{} ± {}", short_ms(row.mean), short_ms(row.confidence))
             } else {
                 short_ms(row.mean)
             });
             cells.extend([row.p50, row.p99, row.max, row.bound].map(short_ms));
             cells.extend([
-                format!("{:.2}", row.hops),
+                fixed(row.hops, 2),
                 number(row.hops_max),
                 number(row.incomplete),
-                format!("{:.2}", row.copies),
-                format!("{:.1}", row.bytes_up / 1e6),
+                fixed(row.copies, 2),
+                fixed(row.bytes_up / 1e6, 1),
                 number(row.lost),
             ]);
             cells

@@ -2,7 +2,7 @@
 
 use super::{MessagesReport, Row};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{percent, short_ms};
 
 /// The key sentences of a report.
 pub(super) fn headline(report: &MessagesReport) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(super) fn headline(report: &MessagesReport) -> Vec<String> {
             .iter()
             .take(4)
             .map(|row| {
-                format!("{} ({}, {:.2} %)", name(row), number(row.incomplete), (1.0 - row.ratio()) * 100.0)
+                format!("{} ({}, {})", name(row), number(row.incomplete), percent(1.0 - row.ratio(), 2))
             })
             .collect();
         sentences.push(format!(

@@ -14,7 +14,7 @@ use samara_lab::statistics::Statistics;
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{MISSING, fixed, percent, percent_range, short_ms};
 
 /// A figure of a run.
 type Value = fn(&RelayMetrics) -> f64;
@@ -111,11 +111,6 @@ impl Runs for Row {
     }
 }
 
-/// Everything that must not happen.
-fn wrong(metrics: &RelayMetrics) -> f64 {
-    (metrics.wrong + metrics.disagreements + metrics.contradictions + metrics.unmixed) as f64
-}
-
 impl Row {
     /// The mean of a figure over seeds.
     fn mean(&self, value: Value) -> f64 {
@@ -138,26 +133,22 @@ impl Row {
 
     fn cells(&self) -> Vec<String> {
         let first = &self.first.metrics;
-        let percent = |value: Value| format!("{:.0} %", self.mean(value) * 100.0);
-        let factor = |value: f64| if value.is_finite() { format!("{value:.2}") } else { "-".to_owned() };
+        let percent = |value: Value| percent(self.mean(value), 0);
+        let factor = |value: f64| fixed(value, 2);
         let by_formula = self.mean(|m| m.gain_by_formula.unwrap_or(f64::NAN));
         vec![
             number(self.mean(|m| m.slots_per_s)),
             factor(self.gain()),
-            if self.is_base() { "-".to_owned() } else { factor(by_formula) },
+            if self.is_base() { MISSING.to_owned() } else { factor(by_formula) },
             number(self.mean(|m| m.upper_bound_slots_per_s)),
             percent(|m| m.share_of_bound),
             first.limit.to_owned(),
             short_ms(self.latency(|s| s.p50)),
             short_ms(self.mean(|m| m.compute_ms)),
             short_ms(self.mean(|m| m.transfer_ms)),
-            format!(
-                "{:.0}-{:.0} %",
-                self.mean(|m| m.cpu_utilisation_min) * 100.0,
-                self.mean(|m| m.cpu_utilisation_max) * 100.0
-            ),
+            percent_range(self.mean(|m| m.cpu_utilisation_min), self.mean(|m| m.cpu_utilisation_max)),
             format!("{:.0} of {:.0}", self.mean(|m| m.failed as f64), self.mean(|m| m.rounds as f64)),
-            number(self.mean(wrong)),
+            number(self.mean(|m| m.faults() as f64)),
             short_ms(self.mean(|m| m.longest_gap_ms)),
         ]
     }

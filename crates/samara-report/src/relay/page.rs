@@ -7,7 +7,7 @@ use super::{COLUMNS, LEGEND, RelayReport, Row, Value, figures, words};
 use crate::page::{self, text};
 use crate::parts::{self, cell};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{percent, short_ms};
 
 /// Counters: heading and value.
 const COUNTERS: [(&str, Value); 11] = [
@@ -67,12 +67,9 @@ fn precomputation(report: &RelayReport, body: &mut String) {
          processor or uplink allows. Every slot needs both halves: for ever, the pool could do no more than in the last column.</p>",
     );
     table(report, ["Slots/s", "Of its bound", "For ever at most"], body, |row| {
-        let shown = |value: f64, text: String| if value.is_finite() { text } else { "-".to_owned() };
-        let rate = row.mean(|m| m.precomputation_slots_per_s.unwrap_or(f64::NAN));
-        let share = row.mean(|m| m.precomputation_share_of_bound.unwrap_or(f64::NAN));
         vec![
-            shown(rate, number(rate)),
-            shown(share, format!("{:.0} %", share * 100.0)),
+            number(row.mean(|m| m.precomputation_slots_per_s.unwrap_or(f64::NAN))),
+            percent(row.mean(|m| m.precomputation_share_of_bound.unwrap_or(f64::NAN)), 0),
             number(row.mean(|m| m.sustained_bound_slots_per_s)),
         ]
     });

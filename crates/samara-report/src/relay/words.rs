@@ -1,6 +1,6 @@
 //! What the figures say, in words: what limits.
 
-use super::{RelayReport, Row, figures, wrong};
+use super::{RelayReport, Row, figures};
 use crate::terminal::number;
 use crate::words::{grouped, plural, short_ms};
 
@@ -8,7 +8,7 @@ use crate::words::{grouped, plural, short_ms};
 pub(super) fn headline(report: &RelayReport) -> Vec<String> {
     let all = |value: super::Value| report.rows.iter().map(|row| row.mean(value)).sum::<f64>();
     let (rounds, failed) = (all(|m| m.rounds as f64), all(|m| m.failed as f64));
-    let bad = all(wrong) + all(|m| m.unresolved as f64);
+    let bad = all(|m| m.faults() as f64) + all(|m| m.unresolved as f64);
     let mut sentences = vec![if bad == 0.0 {
         let ends = if failed == 0.0 {
             "none failed".to_owned()

@@ -11,7 +11,7 @@ use crate::about::axes;
 use crate::draw::Unit;
 use crate::parts::{Figure, Runs, terminal_table};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{MISSING, short_ms};
 
 /// Columns of metrics in tables of the page, and of the terminal.
 const COLUMNS_MAX: usize = 6;
@@ -67,7 +67,7 @@ impl Row {
                 format!("{} ± {}", shown(metric, mean), shown(metric, half))
             }
             Some((mean, _)) => shown(metric, mean),
-            None => "-".to_owned(),
+            None => MISSING.to_owned(),
         };
         std::iter::once(self.aggregate.seeds.to_string()).chain(metrics.iter().map(cell)).collect()
     }
@@ -137,6 +137,16 @@ impl SweepReport {
         &self.metrics[..self.metrics.len().min(most)]
     }
 
+    /// Whether a point failed, or something did not reach every node in one.
+    fn is_bad(&self) -> bool {
+        let lacks = |row: &Row| {
+            ["incomplete", "lost", "wrong"]
+                .iter()
+                .any(|metric| row.mean(metric).is_some_and(|(mean, _)| mean > 0.0))
+        };
+        !self.summary.failed.is_empty() || self.rows.iter().any(lacks)
+    }
+
     /// The most seeds of a row.
     fn seeds(&self) -> usize {
         self.rows.iter().map(|row| row.aggregate.seeds).max().unwrap_or(0)
@@ -146,6 +156,7 @@ impl SweepReport {
 /// A value of a metric as people write it.
 pub(crate) fn shown(metric: &str, value: f64) -> String {
     match unit_of(metric) {
+        _ if !value.is_finite() => MISSING.to_owned(),
         Unit::Milliseconds => short_ms(value),
         Unit::Bytes if value.abs() >= 1000.0 => {
             let (factor, unit) = if value.abs() >= 1e6 { (1e6, "MB") } else { (1e3, "kB") };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{COLUMNS_MAX, SweepReport};
-use crate::page::{self, text};
+use crate::page::{self, Lead, text};
 use crate::parts::{self, Runs, table};
 use crate::words::plural;
 
@@ -24,7 +24,7 @@ pub(super) fn page(report: &SweepReport) -> String {
     page::shell(
         &format!("{}, a sweep", report.summary.scenario),
         (&report.title, &report.description),
-        &headline(report),
+        &Lead::new(&headline(report), &report.outcomes, report.is_bad()),
         &body,
         "",
     )

@@ -5,6 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Row, TransactionsReport, Value};
 use crate::draw::{Area, Drawn, LABEL_SIZE, TITLE_SIZE, colour, drawn_at, shortened, text_pixels};
+use crate::words::MISSING;
 
 /// Pixels of a field.
 const CELL: (i32, i32) = (58, 30);
@@ -200,7 +201,7 @@ const GREY: RGBColor = RGBColor(90, 100, 112);
 /// Three digits.
 fn written(number: f64) -> String {
     match number {
-        _ if !number.is_finite() => "-".to_owned(),
+        _ if !number.is_finite() => MISSING.to_owned(),
         _ if number >= 100.0 => format!("{number:.0}"),
         _ if number >= 10.0 => format!("{number:.1}"),
         _ => format!("{number:.2}"),

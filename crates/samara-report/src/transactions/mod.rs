@@ -15,7 +15,7 @@ use samara_lab::statistics::Statistics;
 use crate::about::{About, by_place};
 use crate::parts::{self, Runs};
 use crate::terminal::number;
-use crate::words::short_ms;
+use crate::words::{fixed, percent, short_ms};
 
 /// A figure of a run.
 type Value = fn(&TransactionMetrics) -> f64;
@@ -72,7 +72,7 @@ impl TransactionsReport {
         let saved: Vec<Option<f64>> =
             rows.iter().map(|row| compare::saved(&rows, row, compare::BYTES[0].1)).collect();
         for (row, saved) in rows.iter_mut().zip(saved) {
-            row.cells[SAVED] = saved.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}"));
+            row.cells[SAVED] = fixed(saved.unwrap_or(f64::NAN), 2);
         }
         Self { about, axes, rows, known: known.to_vec() }
     }
@@ -136,16 +136,16 @@ fn row(run: String, point: Vec<String>, results: &[&Outcome<PoolData>]) -> Row {
         |value: fn(&Statistics) -> f64| over(&|m| m.delivery_latency_ms.as_ref().map_or(f64::NAN, value));
     let copies = over(&|m| m.duplication_factor);
     let cells = vec![
-        format!("{copies:.3}"),
-        format!("{:.1}", over(&|m| m.seen_tx)),
-        format!("{:.2}", over(&|m| m.want_tx)),
+        fixed(copies, 3),
+        fixed(over(&|m| m.seen_tx), 1),
+        fixed(over(&|m| m.want_tx), 2),
         short_ms(latency(|s| s.p50)),
         short_ms(latency(|s| s.p99)),
-        format!("{:.2}", over(&|m| m.connection_bytes) / 1e3),
-        format!("{:.2}", over(&|m| m.bytes.total) / 1e3),
+        fixed(over(&|m| m.connection_bytes) / 1e3, 2),
+        fixed(over(&|m| m.bytes.total) / 1e3, 2),
         String::new(),
         number(over(&|m| m.early_timeouts as f64)),
-        format!("{:.2} %", over(&|m| m.by_block_share) * 100.0),
+        percent(over(&|m| m.by_block_share), 2),
         number(over(&|m| m.incomplete as f64)),
     ];
     Row {

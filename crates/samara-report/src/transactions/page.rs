@@ -10,7 +10,7 @@ use super::{COLUMNS, LEGEND, TransactionsReport, Value, figures, words};
 use crate::page::{self, text};
 use crate::parts::{self, cell, table};
 use crate::terminal::number;
-use crate::words::{grouped, short_ms};
+use crate::words::{grouped, percent, short_ms};
 
 /// Counters: heading and value.
 type Counter = (&'static str, Value);
@@ -108,18 +108,17 @@ fn blocks(report: &TransactionsReport, body: &mut String) {
         headings.extend(["Compact: hit rate", "Until all is there, p50", "p99", "Given up"]);
     }
     table(&report.axes, &report.rows, body, headings, |row| {
-        let time = |value: f64| if value.is_finite() { short_ms(value) } else { "-".to_owned() };
         let mut cells = vec![
             number(row.mean(&|m| m.blocks as f64)),
             number(row.mean(&|m| m.block_txs.as_ref().map_or(f64::NAN, |s| s.mean))),
-            time(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.mean))),
-            time(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.p99))),
+            short_ms(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.mean))),
+            short_ms(row.mean(&|m| m.time_to_inclusion_ms.as_ref().map_or(f64::NAN, |s| s.p99))),
         ];
         if compact {
             let rate = row.mean(&|m| m.compact_block_hit_rate.unwrap_or(f64::NAN));
-            cells.push(if rate.is_finite() { format!("{:.2} %", rate * 100.0) } else { "-".to_owned() });
-            cells.push(time(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p50))));
-            cells.push(time(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p99))));
+            cells.push(percent(rate, 2));
+            cells.push(short_ms(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p50))));
+            cells.push(short_ms(row.mean(&|m| m.compact_block_ms.as_ref().map_or(f64::NAN, |s| s.p99))));
             cells.push(number(row.mean(&|m| m.compact_blocks_given_up as f64)));
         }
         cells

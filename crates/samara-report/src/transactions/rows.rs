@@ -9,6 +9,7 @@ use crate::draw::{
     Area, Axis, BAR, Chart, Drawn, Key, LABEL_SIZE, Mark, Rows, SIZE, Unit, colour, drawn_at_with,
     text_pixels,
 };
+use crate::words::fixed;
 
 /// A kind of bytes.
 type Kind = (&'static str, fn(&TransactionBytes) -> f64);
@@ -119,7 +120,7 @@ pub(super) fn copies(report: &TransactionsReport) -> String {
             let (dot, y) = chart.backend_coord(&(*ours, middle));
             let rings = rings.iter().map(|value| chart.backend_coord(&(*value, middle)).0);
             let x = rings.fold(dot, |x, ring| if (x..x + NUMBER_PIXELS).contains(&ring) { ring } else { x });
-            number(area, &chart, &format!("{ours:.2}"), (x, y))?;
+            number(area, &chart, &fixed(*ours, 2), (x, y))?;
         }
         Ok(())
     })

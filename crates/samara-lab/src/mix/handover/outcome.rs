@@ -25,6 +25,11 @@ impl Data for HandoverData {
     fn metrics(&self) -> Value {
         value(&self.metrics)
     }
+
+    fn is_incomplete(&self) -> bool {
+        // A batch that does not arrive is an error of the run.
+        false
+    }
 }
 
 impl Measured for HandoverMeasured {

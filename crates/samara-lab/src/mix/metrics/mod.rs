@@ -318,3 +318,13 @@ fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
     exits.sort_unstable();
     exits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as f64 / 1e6
 }
+
+impl RelayMetrics {
+    /// Everything that must never happen, whatever nodes fail.
+    pub fn faults(&self) -> u64 {
+        u64::from(self.wrong)
+            + u64::from(self.disagreements)
+            + u64::from(self.contradictions)
+            + u64::from(self.unmixed)
+    }
+}
