@@ -50,7 +50,7 @@ def test_what_there_is_not_is_told_before_it_runs() -> None:
         samara.Scenario.open("perdas")
     with pytest.raises(samara.ScenarioError, match="small:2: network.nodes: is 1"):
         small(network={"nodes": 1}).load()
-    with pytest.raises(samara.ScenarioError, match="unknown field `netwrk`"):
+    with pytest.raises(samara.ScenarioError, match="unknown key `netwrk`"):
         small(netwrk={}).load()
 
 

@@ -188,7 +188,7 @@ fn what_does_not_fit_is_told() {
         ("group.warm_up", "0 s", "needs time to form"),
         ("ring.chunk", "1 B", "is 1; allowed is 20 to"),
         ("ring.chunk", "1 MiB", "ring.window_min: found"),
-        ("ring.shape", "star", "unknown variant"),
+        ("ring.shape", "star", "found `star`; expected one of"),
         ("ring.heartbeat", "1 s", "heartbeat < timeout_min"),
     ] {
         let set = [(key.to_owned(), value.to_owned())];

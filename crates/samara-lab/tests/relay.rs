@@ -275,7 +275,7 @@ fn values_that_cannot_be_are_told() {
         ("relay.cores", "0", "allowed is 1 to"),
         ("relay.realtime_max", "0", "at least 1"),
         ("relay.reconnect_limit", "\"1 s\"", "0 < first <= max <= limit"),
-        ("relay.group", "\"small\"", "unknown variant"),
+        ("relay.group", "\"small\"", "found `small`; expected one of"),
         ("transport.kind", "\"tcp\"", "teams mix over kind"),
         ("network.validation_time", "\"1 ms\"", "relay.cpu"),
         ("network.nodes", "1000", "allowed is 2 to 128"),

@@ -1,6 +1,9 @@
 //! What the loader accepts, and what it says of everything else.
 
-use samara_lab::scenario::{Expectation, builtins, load, schema};
+use samara_lab::data::Inputs;
+use samara_lab::scenario::{
+    Expectation, Overrides, Version, builtins, load, load_source, parse_axis, schema,
+};
 
 fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let path =
@@ -122,26 +125,23 @@ fn what_is_set_without_effect_is_told() {
 #[test]
 fn mistakes_are_told_with_line_and_remedy() {
     let unknown = error(&format!("{HEAD}[network]\nnodse = 5\n"), &[], &[]);
-    assert!(unknown.starts_with("FILE:5: unknown field `nodse`"), "{unknown}");
+    assert!(unknown.starts_with("FILE:5: network.nodse: unknown key `nodse`"), "{unknown}");
     assert!(unknown.contains("did you mean `nodes`?") && unknown.contains("5 | nodse = 5"), "{unknown}");
 
     let unit = error(&format!("{HEAD}[network]\nlatency = \"50\"\n"), &[], &[]);
-    assert!(unit.starts_with("FILE:5: \"50\" has no unit; expected a time such as \"50 ms\""), "{unit}");
+    assert!(
+        unit.starts_with("FILE:5: network.latency: \"50\" has no unit; expected a time such as \"50 ms\""),
+        "{unit}"
+    );
 
     let number = error(&format!("{HEAD}[network]\nlatency = 50\n"), &[], &[]);
-    assert!(
-        number.contains("invalid type: integer `50`, expected a time with its unit, such as \"50 ms\""),
-        "{number}"
-    );
+    assert!(number.contains("found 50; expected a time with its unit, such as \"50 ms\""), "{number}");
 
     let rate = error(&format!("{HEAD}[network]\nuplink = \"20 Mbps\"\n"), &[], &[]);
     assert!(rate.contains("\"Mbps\" is not a unit of it; expected a rate such as \"20 Mbit/s\""), "{rate}");
 
     let kind = error(&format!("{HEAD}[network.topology]\nkind = \"star\"\n"), &[], &[]);
-    assert!(
-        kind.contains("unknown variant `star`, expected one of `random-regular`, `random-dials`"),
-        "{kind}"
-    );
+    assert!(kind.contains("found `star`; expected one of `random-regular`, `random-dials`"), "{kind}");
 
     let syntax = error("[scenario\nname = 3", &[], &[]);
     assert!(syntax.starts_with("FILE:1:"), "{syntax}");
@@ -227,17 +227,185 @@ fn keys_of_another_transport_are_refused() {
     let delay = transport("kind = \"quic\"\nmax_ack_delay = \"17 s\"\n");
     assert!(delay.contains("transport.max_ack_delay: is 17 s; allowed is at most 16.383 s"), "{delay}");
     let order = transport("kind = \"quic\"\nstreams = \"many\"\n");
-    assert!(order.contains("unknown variant `many`, expected `single` or `per-frame`"), "{order}");
+    assert!(order.contains("found `many`; expected `single` or `per-frame`"), "{order}");
+}
+
+/// Words of Rust and of serde, which mean nothing to somebody who writes a scenario.
+const INTERNAL_WORDS: &[&str] = &[
+    "f64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "usize",
+    "i64",
+    "struct ",
+    "variant",
+    "enum ",
+    "newtype",
+    "map,",
+    "map;",
+    "a map",
+    "Option",
+    "sequence",
+    "floating point",
+    "invalid type",
+    "invalid value",
+    "invalid digit",
+    "field",
+];
+
+fn assert_plain(what: &str, error: &str) {
+    for word in INTERNAL_WORDS {
+        assert!(!error.contains(word), "{what}: the error says {word:?}: {error}");
+    }
+}
+
+/// Scenario, key, value, and what the error says.
+const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
+    (
+        "peerdas",
+        "workload.blobs",
+        "seventy",
+        "found \"seventy\"; expected a whole number from 0 to 4294967295",
+    ),
+    ("peerdas", "network.nodes", "-1", "found -1; expected a whole number from 0 to 4294967295"),
+    ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 0 to 4294967295"),
+    ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 0 to 4294967295"),
+    ("peerdas", "network.nodes", "[5]", "found a list; expected a whole number"),
+    ("peerdas", "gossipsub.degree", "many", "expected a whole number from 0 to 9223372036854775807"),
+    ("peerdas", "gossipsub.gossip_factor", "a quarter", "found \"a quarter\"; expected a number"),
+    ("peerdas", "gossipsub.idontwant", "yes", "found \"yes\"; expected true or false"),
+    ("peerdas", "gossipsub.version", "1.3", "found `1.3`; expected one of `1.0`, `1.1`, `1.2`; did you mean"),
+    ("peerdas", "gossipsub.version", "[1.1]", "found a list; expected one of `1.0`, `1.1`, `1.2`"),
+    ("peerdas", "gossipsub.preset", "true", "found true; expected one of `spec`, `ethereum`"),
+    ("peerdas", "network.topology", "ring", "found \"ring\"; expected a table with the keys kind, degree, "),
+    (
+        "peerdas",
+        "network.downlink_queue",
+        "codel",
+        "found \"codel\"; expected a table such as { kind = \"codel\" }",
+    ),
+    ("peerdas", "network.downlink_queue.kind", "red", "found `red`; expected `drop-tail` or `codel`"),
+    ("peerdas", "network.downlink_queue", "{ kind = \"drop-tail\" }", "missing key `size`"),
+    ("peerdas", "network.class", "[{ name = \"x\" }]", "missing key `share` (at network.class.0)"),
+    ("peerdas", "scenario.seeds", "5", "found 5; expected a list"),
+    (
+        "peerdas",
+        "expect.x",
+        "{ a = 1 }",
+        "found a table; expected a text; the name of a metric is in quotes: \"time_to",
+    ),
+    ("gossip-baselines", "messages.rate", "5/s", "found \"5/s\"; expected a number"),
+    (
+        "gossip-baselines",
+        "network.latency_file",
+        "x.csv",
+        "found \"x.csv\"; expected a table with the keys file, kind, ",
+    ),
+    ("cat", "cat.announce", "5", "found `5`; expected one of"),
+    ("cat", "cat.timeout", "{}", "found a table; expected a text"),
+    ("cat", "network.latency", "5", "found 5; expected a time with its unit, such as \"50 ms\""),
+];
+
+#[test]
+fn wrong_values_are_described_in_the_terms_of_scenario_files() {
+    for (scenario, key, value, expected) in WRONG_VALUES {
+        let set = [((*key).to_owned(), (*value).to_owned())];
+        let error = load(scenario, &set, &[], None).expect_err(key).to_string();
+        let start = format!("{scenario}: --set {key}={value}: ");
+        assert!(error.starts_with(&start) && error.contains(expected), "{key}={value}: {error}");
+        assert_plain(key, &error);
+    }
+}
+
+/// Dotted keys of all values of a table.
+fn leaves(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
+    for (name, value) in table {
+        let key = format!("{prefix}{name}");
+        if let Some(inner) = value.as_table() {
+            leaves(inner, &format!("{key}."), keys);
+        }
+        keys.push(key);
+    }
+}
+
+#[test]
+fn no_error_names_a_type_of_the_program() {
+    let mut refused = 0;
+    for (scenario, run) in [("peerdas", "batch"), ("cat", "cat"), ("ring", "ring"), ("relay", "equal")] {
+        let all: toml::Table = load(scenario, &[], &[], None).unwrap().text.parse().unwrap();
+        let mut keys = Vec::new();
+        leaves(&all, "", &mut keys);
+        keys.retain(|key| key.contains('.') && !key.starts_with("run") && !key.starts_with("expect"));
+        for key in &keys {
+            for value in ["?", "true", "-1", "0.5", "[[]]", "{ x = 1 }"] {
+                let set = [(key.clone(), value.to_owned())];
+                let Err(error) = load(scenario, &set, &[run.to_owned()], None) else { continue };
+                assert_plain(&format!("{scenario} {key}={value}"), &error.to_string());
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 500, "{refused}");
+}
+
+#[test]
+fn numbers_can_be_names_and_texts() {
+    let set =
+        |key: &str, value: &str| load("peerdas", &[(key.to_owned(), value.to_owned())], &[], None).unwrap();
+    for (text, version) in [("1.0", Version::V1_0), ("1.1", Version::V1_1), ("\"1.1\"", Version::V1_1)] {
+        assert_eq!(set("gossipsub.version", text).scenario.gossipsub.version, version, "{text}");
+    }
+    assert_eq!(set("scenario.title", "2026").scenario.scenario.title, "2026");
+    // In files, too, and in the values of a sweep.
+    let text = format!(
+        "{HEAD}[gossipsub]\nversion = 1.1\n[[run]]\nname = \"a\"\nset = {{ \"gossipsub.version\" = 1.0 }}\n\
+         [[run]]\nname = \"b\"\n"
+    );
+    let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
+    let versions: Vec<Version> = loaded.points.iter().map(|point| point.scenario.gossipsub.version).collect();
+    assert_eq!(versions, [Version::V1_0, Version::V1_1]);
+    let axes = vec![parse_axis("gossipsub.version=1.1,1.2").unwrap()];
+    let swept =
+        load_source("x", HEAD, Inputs::default(), &Overrides { axes, ..Overrides::default() }).unwrap();
+    assert_eq!(swept.points[0].scenario.gossipsub.version, Version::V1_1);
+    // The same number in a run and on the command line is no conflict, however it is written.
+    let both = Overrides {
+        set: vec![("gossipsub.version".to_owned(), "\"1.0\"".to_owned())],
+        ..Overrides::default()
+    };
+    assert!(load_source("x", &text, Inputs::default(), &both).unwrap().notes.is_empty());
+}
+
+/// The names of metrics have dots, which part keys elsewhere.
+#[test]
+fn expectations_are_set_with_and_without_quotes() {
+    for key in ["expect.time_to_custody_ms.p95", "expect.\"time_to_custody_ms.p95\""] {
+        let set = [(key.to_owned(), "< 4 s".to_owned())];
+        let expect = load("peerdas", &set, &[], None).unwrap().scenario.expect;
+        assert_eq!(expect.get("time_to_custody_ms.p95").map(String::as_str), Some("< 4 s"), "{key}");
+    }
+    let set = [("expect.batch:time_to_custody_ms.p95".to_owned(), "< 4 s".to_owned())];
+    let expect = load("peerdas", &set, &[], None).unwrap().scenario.expect;
+    assert!(expect.contains_key("batch:time_to_custody_ms.p95"));
+    let unquoted = error(&format!("{HEAD}[expect]\ntime_to_custody_ms.p95 = \"< 4 s\"\n"), &[], &[]);
+    assert!(
+        unquoted.starts_with("FILE:5: expect.time_to_custody_ms: found a table; expected a text; the name"),
+        "{unquoted}"
+    );
 }
 
 #[test]
 fn flags_are_named_in_their_mistakes() {
     let unknown = error(HEAD, &[("network.nodse", "5")], &[]);
-    assert!(unknown.contains("--set network.nodse=5: unknown field `nodse`"), "{unknown}");
+    assert!(unknown.contains("--set network.nodse=5: unknown key `nodse`"), "{unknown}");
     assert!(unknown.contains("did you mean `nodes`?"), "{unknown}");
     let value = error(HEAD, &[("network.nodes", "many")], &[]);
     assert!(
-        value.contains("--set network.nodes=many: invalid type: string \"many\", expected u32"),
+        value.contains(
+            "--set network.nodes=many: found \"many\"; expected a whole number from 0 to 4294967295"
+        ),
         "{value}"
     );
     let index = error(HEAD, &[("run.7.label", "x")], &[]);
@@ -251,7 +419,7 @@ fn flags_are_named_in_their_mistakes() {
 #[test]
 fn mistakes_inside_runs_are_found_before_anything_runs() {
     let run = error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"network.nodse\" = 5 }}\n"), &[], &[]);
-    assert!(run.contains("in run \"a\"") && run.contains("unknown field `nodse`"), "{run}");
+    assert!(run.contains("in run \"a\"") && run.contains("unknown key `nodse`"), "{run}");
     let value =
         error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"workload.custody\" = 500 }}\n"), &[], &[]);
     assert!(value.contains("workload.custody: is 500; allowed is 1 to 128"), "{value}");

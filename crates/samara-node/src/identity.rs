@@ -8,16 +8,55 @@ use libp2p::identity::Keypair;
 
 use crate::config::Identity;
 
-/// The key pair that a configuration names.
-///
-/// # Errors
-/// A text that names the file.
-pub(crate) fn key_pair(identity: &Identity) -> Result<Keypair, String> {
-    match (&identity.key_file, identity.seed) {
-        (Some(path), _) => from_file(path),
-        (None, Some(seed)) => from_seed(seed),
-        (None, None) => Err("there is neither a key file nor a seed".to_owned()),
+/// A key pair, and the file that it has to be written to if it is new.
+pub(crate) struct Key<'a> {
+    pub(crate) pair: Keypair,
+    new_file: Option<&'a Path>,
+}
+
+impl<'a> Key<'a> {
+    /// The key pair that a configuration names, a new one if its file does not exist. Writes nothing.
+    ///
+    /// # Errors
+    /// A text that names the file.
+    pub(crate) fn of(identity: &'a Identity) -> Result<Self, String> {
+        match (&identity.key_file, identity.seed) {
+            (Some(path), _) => Self::from_file(path),
+            (None, Some(seed)) => Ok(Self { pair: from_seed(seed)?, new_file: None }),
+            (None, None) => Err("there is neither a key file nor a seed".to_owned()),
+        }
     }
+
+    fn from_file(path: &'a Path) -> Result<Self, String> {
+        match std::fs::read(path) {
+            Ok(bytes) => {
+                check_mode(path).map_err(|what| wrong(path, what))?;
+                let pair = Keypair::from_protobuf_encoding(&bytes);
+                let pair = pair.map_err(|error| {
+                    wrong(path, format!("found no key pair in libp2p's protobuf: {error}"))
+                })?;
+                Ok(Self { pair, new_file: None })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { pair: Keypair::generate_ed25519(), new_file: Some(path) })
+            }
+            Err(error) => Err(wrong(path, format!("cannot be read: {error}"))),
+        }
+    }
+
+    /// Writes a new key to its file, for its owner only.
+    ///
+    /// # Errors
+    /// A text that names the file.
+    pub(crate) fn save(&self) -> Result<(), String> {
+        let Some(path) = self.new_file else { return Ok(()) };
+        let bytes = self.pair.to_protobuf_encoding().map_err(|error| wrong(path, error.to_string()))?;
+        write(path, &bytes).map_err(|error| wrong(path, format!("cannot be created: {error}")))
+    }
+}
+
+fn wrong(path: &Path, what: String) -> String {
+    format!("identity.key_file: {}: {what}", path.display())
 }
 
 /// The secret of the same key, for the connections of CometBFT: a node has one identity.
@@ -35,24 +74,6 @@ fn from_seed(seed: u64) -> Result<Keypair, String> {
     let mut secret = [0; 32];
     secret[..8].copy_from_slice(&seed.to_le_bytes());
     Keypair::ed25519_from_bytes(secret).map_err(|error| format!("identity.seed: found {seed}: {error}"))
-}
-
-fn from_file(path: &Path) -> Result<Keypair, String> {
-    let wrong = |what: String| format!("identity.key_file: {}: {what}", path.display());
-    match std::fs::read(path) {
-        Ok(bytes) => {
-            check_mode(path).map_err(wrong)?;
-            Keypair::from_protobuf_encoding(&bytes)
-                .map_err(|error| wrong(format!("found no key pair in libp2p's protobuf: {error}")))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let pair = Keypair::generate_ed25519();
-            let bytes = pair.to_protobuf_encoding().map_err(|error| wrong(error.to_string()))?;
-            write(path, &bytes).map_err(|error| wrong(format!("cannot be created: {error}")))?;
-            Ok(pair)
-        }
-        Err(error) => Err(wrong(format!("cannot be read: {error}"))),
-    }
 }
 
 /// Whoever can read the key can be this node.
@@ -91,16 +112,19 @@ mod tests {
     fn a_key_is_made_once_and_for_its_owner_only() {
         let path = std::env::temp_dir().join(format!("samara-key-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let first = from_file(&path).unwrap();
+        let first = Key::from_file(&path).unwrap();
+        assert!(!path.exists(), "nothing is written before it is saved");
+        first.save().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(from_file(&path).unwrap().public(), first.public());
+        assert_eq!(Key::from_file(&path).unwrap().pair.public(), first.pair.public());
+        assert!(first.save().unwrap_err().contains("cannot be created"), "a file that exists is kept");
 
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let error = from_file(&path).unwrap_err();
+        let error = Key::from_file(&path).err().unwrap();
         assert!(error.contains("0644") && error.contains("chmod 600"), "{error}");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, b"x").unwrap();
-        let error = from_file(&path).unwrap_err();
+        let error = Key::from_file(&path).err().unwrap();
         assert!(error.contains("no key pair") && error.contains("samara-key"), "{error}");
         std::fs::remove_file(&path).unwrap();
     }

@@ -21,4 +21,4 @@ mod run;
 mod swarm;
 
 pub use config::{Checked, ConfigError, NodeConfig};
-pub use run::{Outcome, Running, run};
+pub use run::{Outcome, Running, new_certificate, run};

@@ -1,22 +1,25 @@
 //! From a configuration to a node that runs, and to its end.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use libp2p::multiaddr::Protocol;
 use samara_trace::{Format, TraceWriter};
 use serde::Serialize;
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
 use crate::group::Group;
+use crate::identity::{self, Key};
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
 use crate::relay::Relay;
-use crate::{identity, log, swarm};
+use crate::{log, swarm};
 
 /// Requests of the control API that wait for the node.
 const COMMANDS_MAX: usize = 64;
@@ -40,23 +43,25 @@ impl Running {
     /// # Panics
     /// Outside of a tokio runtime with timers and sockets.
     pub async fn start(mut config: Checked) -> Result<Self, String> {
-        let key = identity::key_pair(&config.written.identity)?;
+        // Everything that can be wrong with the configuration comes before anything is written.
+        let relay = match &config.relay {
+            None => None,
+            Some(relay) => Some((relay.written().clone(), relay.options()?)),
+        };
+        let topic_bytes = config.options.limits.topic_bytes;
+        let publications = config.written.plan.publications.clone();
+        let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));
+        let planned = planned.transpose()?;
+        let identity = config.written.identity.clone();
+        let key = Key::of(&identity)?;
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
-        let secret = config.cat.is_some().then(|| identity::secret(&key)).transpose()?;
-        let swarm = swarm::build(key, &config)?;
+        let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
+        let swarm = swarm::build(key.pair.clone(), &config)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
-        let mut servers = Vec::new();
-        for (section, server) in [("control", config.written.control), ("metrics", config.written.metrics)] {
-            servers.push(match server {
-                None => None,
-                Some(Server { address, allow_remote }) => {
-                    Some((control::bind(section, address).await?, allow_remote))
-                }
-            });
-        }
+        let control = bind("control", config.written.control).await?;
+        let metrics = bind("metrics", config.written.metrics).await?;
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let topic_bytes = config.options.limits.topic_bytes;
         let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
@@ -68,15 +73,16 @@ impl Running {
             None => None,
             Some(ring) => Some(Group::start(ring).await?),
         };
-        let relay = match &config.relay {
+        let relay = match relay {
             None => None,
-            Some(relay) => Some(Relay::start(relay).await?),
+            Some((relay, options)) => Some(Relay::start(&relay, options).await?),
         };
-        if let Some(path) = &config.written.plan.publications {
-            node.plan(control::read_publications(path, topic_bytes)?)
+        if let (Some(path), Some(planned)) = (publications, planned) {
+            node.plan(planned)
                 .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
         }
         node.join(tracer(&config, &peer_id)?);
+        key.save()?;
         let listen = listen.into_iter().map(|address| match address.iter().last() {
             Some(Protocol::P2p(_)) => address.to_string(),
             _ => address.with(Protocol::P2p(peer_id)).to_string(),
@@ -92,23 +98,24 @@ impl Running {
             relay: relay.as_ref().map(Relay::ready),
         };
         let mut tasks = JoinSet::new();
-        for (at, server) in servers.into_iter().enumerate() {
-            let Some(((listener, address), allow_remote)) = server else { continue };
-            let (pool, group, relay) = (pool.clone(), group.clone(), relay.clone());
-            let api = Api { commands: commands.clone(), pool, group, relay, topic_bytes, allow_remote };
-            if at == 0 {
-                ready.control = Some(address);
-                tasks.spawn(control::serve_control(listener, api));
-            } else {
-                ready.metrics = Some(address);
-                tasks.spawn(control::serve_metrics(listener, api));
-            }
+        let api = Api {
+            commands: commands.clone(),
+            pool: pool.clone(),
+            group: group.clone(),
+            relay: relay.clone(),
+            topic_bytes,
+            allow_remote: false,
+        };
+        if let Some(((listener, address), allow_remote)) = control {
+            ready.control = Some(address);
+            tasks.spawn(control::serve_control(listener, Api { allow_remote, ..api.clone() }));
+        }
+        if let Some(((listener, address), allow_remote)) = metrics {
+            ready.metrics = Some(address);
+            tasks.spawn(control::serve_metrics(listener, Api { allow_remote, ..api.clone() }));
         }
         for look in config.written.plan.metrics.clone() {
-            let (pool, group, relay) = (pool.clone(), group.clone(), relay.clone());
-            let api =
-                Api { commands: commands.clone(), pool, group, relay, topic_bytes, allow_remote: false };
-            tasks.spawn(control::write_metrics(api, look));
+            tasks.spawn(control::write_metrics(api.clone(), look));
         }
         let drain = config.written.stop.drain.duration();
         let (stop, mut stopped) = mpsc::channel(2);
@@ -207,6 +214,19 @@ async fn end(
     stopped
 }
 
+/// The socket of a server with its address, and whether other machines may reach it.
+async fn bind(
+    section: &str,
+    server: Option<Server>,
+) -> Result<Option<((TcpListener, SocketAddr), bool)>, String> {
+    match server {
+        None => Ok(None),
+        Some(Server { address, allow_remote }) => {
+            Ok(Some((control::bind(section, address).await?, allow_remote)))
+        }
+    }
+}
+
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
     let Some(trace) = &config.written.trace else { return Ok(None) };
     let format = match trace.format {
@@ -220,6 +240,17 @@ fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, Strin
     let writer = TraceWriter::create(&trace.file, format, trace.queue, when_full)
         .map_err(|error| format!("trace.file: {} cannot be created: {error}", trace.file.display()))?;
     Ok(Some(Tracer::new(writer, me, config.engine.clone())))
+}
+
+/// Writes a new certificate with its key to a file, for its owner only, and returns its fingerprint: what a node of a
+/// pool that mixes, or its scheduler, needs for `relay.identity`.
+///
+/// # Errors
+/// A text that names the file: it exists already, or cannot be written.
+pub fn new_certificate(path: &Path) -> Result<String, String> {
+    let identity = samara_net::relay::Identity::generate().map_err(|error| error.to_string())?;
+    identity.save(path).map_err(|error| format!("{}: cannot be created: {error}", path.display()))?;
+    Ok(identity.fingerprint().to_string())
 }
 
 /// How a node has ended.

@@ -1,6 +1,9 @@
 //! What the command line understands.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::scenario::{Loaded, load};
@@ -53,8 +56,11 @@ pub(crate) enum Verb {
     /// with the configuration. Needs a build with `--features net`.
     Node {
         /// The configuration; docs/node.toml shows every key.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
+        config: Option<PathBuf>,
+        /// Start nothing: write a new certificate with its key to a file, for `relay.identity`, and print its fingerprint.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
+        new_certificate: Option<PathBuf>,
         /// Stop when standard input is closed, as when whoever started the node is gone.
         #[arg(long)]
         end_with_stdin: bool,
@@ -107,7 +113,7 @@ pub(crate) struct ScenarioOptions {
     #[arg(long, alias = "run", value_name = "RUN")]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
-    #[arg(long)]
+    #[arg(long, value_parser = whole(SEEDS))]
     pub(crate) seed: Option<u64>,
 }
 
@@ -124,7 +130,7 @@ pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) scenario: ScenarioOptions,
     /// Threads to use; results do not depend on it. All processors, if not given.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
@@ -142,7 +148,7 @@ pub(crate) struct TestbedOptions {
     #[arg(long = "node", value_name = "PROGRAM")]
     pub(crate) nodes: Vec<PathBuf>,
     /// Seconds that links and meshes may take to form.
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = whole(0..=86_400_u64))]
     pub(crate) ready_timeout: u64,
     /// Start nothing: gather what nodes have done under Shadow, in a directory that `samara export shadow` wrote and `shadow
     /// shadow.yaml` was run in.
@@ -233,6 +239,19 @@ pub(crate) enum Format {
     Table,
     /// One JSON document.
     Json,
+}
+
+/// Seeds are whole numbers of TOML.
+pub(crate) const SEEDS: RangeInclusive<u64> = 0..=i64::MAX as u64;
+
+/// Reads a whole number of a range.
+pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {

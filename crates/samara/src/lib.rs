@@ -63,7 +63,8 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare::compare(&options),
-        Verb::Node { config, end_with_stdin } => node::run(&config, end_with_stdin),
+        Verb::Node { new_certificate: Some(path), .. } => node::new_certificate(&path),
+        Verb::Node { config, end_with_stdin, .. } => node::run(&config.unwrap_or_default(), end_with_stdin),
         Verb::Testbed(options) => testbed::run(&options),
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => {

@@ -22,10 +22,23 @@ pub(crate) fn run(config: &Path, end_with_stdin: bool) -> Result<ExitCode, Strin
     })
 }
 
+#[cfg(feature = "net")]
+pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {
+    crate::print(&(samara_node::new_certificate(path)? + "\n"))
+}
+
 #[cfg(not(feature = "net"))]
 pub(crate) fn run(config: &Path, _: bool) -> Result<ExitCode, String> {
-    Err(format!(
-        "built without real sockets; use `cargo run --release --features net -- node --config {}`",
-        config.display()
-    ))
+    Err(without_sockets("--config", config))
+}
+
+#[cfg(not(feature = "net"))]
+pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {
+    Err(without_sockets("--new-certificate", path))
+}
+
+#[cfg(not(feature = "net"))]
+fn without_sockets(option: &str, path: &Path) -> String {
+    let path = path.display();
+    format!("built without real sockets; use `cargo run --release --features net -- node {option} {path}`")
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Ground.
     ("samara-engine", &[]),
+    ("samara-scenario", &[]),
     // Engines: never each other.
     ("samara-gossipsub", &["samara-engine"]),
     ("samara-baselines", &["samara-engine"]),
@@ -28,6 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-ring",
             "samara-mix",
             "samara-net",
+            "samara-scenario",
             "samara-trace",
         ],
     ),
@@ -41,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-cat",
             "samara-ring",
             "samara-mix",
+            "samara-scenario",
             "samara-sim",
         ],
     ),

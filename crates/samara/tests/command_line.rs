@@ -204,11 +204,11 @@ fn bad_input_is_told_and_makes_the_status_2() {
         (vec!["run", "peerdas", "--set", "nonsense"], "\"nonsense\" is not KEY=VALUE"),
         (
             vec!["run", "peerdas", "--set", "network.loss=5"],
-            "--set network.loss=5: invalid type: integer `5`, expected a share",
+            "--set network.loss=5: found 5; expected a share",
         ),
         (vec!["run", "peerdas", "--only", "none"], "--only none: there is no such run"),
-        (vec!["run", "peerdas", "--threads", "0"], "0 is not in 1..=1024"),
-        (vec!["run", "peerdas", "--seed", "x"], "invalid digit"),
+        (vec!["run", "peerdas", "--threads", "0"], "expected a whole number from 1 to 1024"),
+        (vec!["run", "peerdas", "--seed", "x"], "expected a whole number from 0 to 9223372036854775807"),
         (vec!["compare", "a", "b"], "expected a results directory of samara run"),
     ] {
         let output = samara(&scratch, &args);

@@ -23,11 +23,44 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn command(directory: &Path, text: &str) -> Command {
-    let config = directory.join("node.toml");
+    command_with(directory, "node.toml", text)
+}
+
+fn command_with(directory: &Path, file: &str, text: &str) -> Command {
+    let config = directory.join(file);
     std::fs::write(&config, text).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
     command.args(["node", "--config"]).arg(config);
     command
+}
+
+/// A page or a file of the documentation, with a loopback address of this test's own in place of 127.0.0.1: its ports are as
+/// written, and may be taken there. Only Linux has all of 127/8.
+fn documented(path: &str, test: u8) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
+    let text = std::fs::read_to_string(path).expect("a file");
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    if cfg!(target_os = "linux") {
+        text.replace("127.0.0.1", &format!("127.{high}.{low}.{test}"))
+    } else {
+        text
+    }
+}
+
+/// The documented configuration with all settings that are commented out: behind `#` without a space, or with the four of a
+/// continuation.
+fn with_all_settings(text: &str) -> String {
+    let is_prose = |rest: &str| rest.is_empty() || (rest.starts_with(' ') && !rest.starts_with("    "));
+    let lines =
+        text.lines().map(|line| line.strip_prefix('#').filter(|rest| !is_prose(rest)).unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What is in a directory besides the configuration.
+fn left_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    names.filter(|name| name != "node.toml").collect()
 }
 
 struct Node {
@@ -42,7 +75,10 @@ impl Node {
             "topics = [\"t\"]\n[identity]\nkey_file = \"key\"\n[control]\naddress = \"127.0.0.1:0\"\n\
              [gossipsub]\nheartbeat = \"100 ms\"\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n{rest}"
         );
-        let mut command = command(directory, &text);
+        Self::of(command(directory, &text))
+    }
+
+    fn of(mut command: Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the node starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -169,29 +205,145 @@ fn what_a_stuck_peer_did_not_take_is_reported() {
     assert_eq!(stopped["left"][leaf.ready["peer_id"].as_str().expect("a peer")], left);
 }
 
+/// A section `[relay]` whose pool has this fingerprint.
+fn relay(fingerprint: &str) -> String {
+    let peer =
+        |fingerprint: &str| format!("{{ fingerprint = \"{fingerprint}\", address = \"127.0.0.1:1\" }}");
+    format!(
+        "[relay]\nrole = \"node\"\nidentity = \"relay.pem\"\nlisten = \"127.0.0.1:0\"\nrounds.team = 2\n\
+         nodes = [{}, {}]\nscheduler = {}\n",
+        peer(fingerprint),
+        peer(&"2".repeat(64)),
+        peer(&"3".repeat(64))
+    )
+}
+
+fn new_certificate(path: &Path) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_samara")).args(["node", "--new-certificate"]).arg(path).output();
+    let output = output.expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("a fingerprint").trim().to_owned()
+}
+
 #[test]
-fn mistakes_of_the_configuration_end_the_process() {
-    let here = directory("mistakes");
+fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = busy.local_addr().expect("an address").port();
     let cases = [
-        ("[identity]\nsed = 1\n".to_owned(), "identity.sed: unknown field"),
-        ("[identity]\nseed = 1\n[metrics]\naddress = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
+        ("[network]\nlisen = []\n".to_owned(), "network.lisen: unknown key"),
+        ("[metrics]\naddress = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
+        (format!("[control]\naddress = \"127.0.0.1:{port}\"\n"), "control.address: 127.0.0.1"),
         (
-            format!("[identity]\nseed = 1\n[control]\naddress = \"127.0.0.1:{port}\"\n"),
-            "control.address: 127.0.0.1",
-        ),
-        (
-            format!("[identity]\nseed = 1\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
+            format!("[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
             "network.listen.0: /ip4/127.0.0.1/tcp/",
         ),
-        ("[identity]\nseed = 1\n[trace]\nfile = \"no/where\"\n".to_owned(), "trace.file: "),
+        ("[trace]\nfile = \"no/where\"\n".to_owned(), "trace.file: "),
+        ("[plan]\npublications = \"none.json\"\n".to_owned(), "plan.publications: "),
+        (relay(&"1".repeat(64)), "relay.pem: there is no such file; `samara node --new-certificate "),
     ];
     for (text, expected) in cases {
+        let here = directory("mistakes");
+        let text = format!("[identity]\nkey_file = \"key\"\n{text}");
         let output = command(&here, &text).output().expect("it ends");
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}: {error}");
         assert!(error.contains("node.toml") && error.contains(expected), "{text}: {error}");
         assert!(output.stdout.is_empty());
+        assert_eq!(left_in(&here), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn a_certificate_is_made_once_and_has_to_be_in_the_pool() {
+    let here = directory("certificate");
+    let pem = here.join("relay.pem");
+    let fingerprint = new_certificate(&pem);
+    let foreign = format!("[identity]\nkey_file = \"key\"\n{}", relay(&"1".repeat(64)));
+    let output = command(&here, &foreign).output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains(&fingerprint) && error.contains("certificate of a node of the pool"), "{error}");
+    assert_eq!(left_in(&here), ["relay.pem"], "no key");
+    let node = Node::of(command(&here, &format!("[identity]\nkey_file = \"key\"\n{}", relay(&fingerprint))));
+    assert_eq!(node.ready["relay"]["fingerprint"], fingerprint);
+    let again =
+        Command::new(env!("CARGO_BIN_EXE_samara")).args(["node", "--new-certificate"]).arg(&pem).output();
+    let again = again.expect("it ends");
+    assert_eq!(again.status.code(), Some(2), "an existing certificate is kept");
+}
+
+#[test]
+fn the_documented_configuration_starts_as_it_is() {
+    let here = directory("documented");
+    let node = Node::of(command(&here, &documented("node.toml", 1)));
+    let parts = ["control", "metrics", "pool", "group", "relay"];
+    assert_eq!(parts.map(|part| node.ready[part].is_null()), [false, true, true, true, true]);
+    let topics = node.request("GET", "/v1/status", &json!({}))["topics"].as_array().map(Vec::len);
+    assert_eq!(topics, Some(2));
+    node.signal(Signal::SIGTERM);
+    let (stopped, status) = node.end();
+    assert_eq!(status.code(), Some(0), "{stopped}");
+    assert_eq!(left_in(&here), ["node.key"]);
+}
+
+#[test]
+fn the_documented_configuration_starts_with_all_its_parts() {
+    let here = directory("documented-parts");
+    let fingerprint = new_certificate(&here.join("relay.pem"));
+    std::fs::write(here.join("publications.json"), "{\"publications\": []}").expect("written");
+    let text = with_all_settings(&documented("node.toml", 2)).replace(&"1".repeat(64), &fingerprint);
+    let node = Node::of(command(&here, &text));
+    for part in ["control", "metrics", "pool", "group", "relay"] {
+        assert!(!node.ready[part].is_null(), "{part}: {}", node.ready);
+    }
+    node.signal(Signal::SIGTERM);
+    let (stopped, status) = node.end();
+    assert_eq!(status.code(), Some(0), "{stopped}");
+}
+
+/// Blocks of code of a page in Markdown, in a language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let parts = page.split(&fence).skip(1);
+    parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Runs a line of the guide until it prints this: meshes take a heartbeat, messages a moment.
+fn until_printed(line: &str, expected: &str) {
+    let start = Instant::now();
+    loop {
+        let output = Command::new("sh").args(["-c", line]).output().expect("a shell");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        if printed.contains(expected) {
+            return;
+        }
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(start.elapsed() < PATIENCE, "{line}: {printed}{error}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_two_nodes_of_the_guide_talk() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "no curl");
+        eprintln!("skipped: no curl");
+        return;
+    }
+    let guide = documented("guides/node.md", 3);
+    let here = directory("guide");
+    let files = blocks(&guide, "toml");
+    let node = |name: &str, at: usize| Node::of(command_with(&here, name, &files[at]));
+    let (a, b) = (node("a.toml", 0), node("b.toml", 1));
+    a.meshed();
+    let commands = blocks(&guide, "sh").concat();
+    let commands: Vec<&str> = commands.lines().collect();
+    let [publish, metrics, stop_a, stop_b] = commands[..] else { panic!("{commands:?}") };
+    until_printed(publish, "\"copies\":1");
+    until_printed(metrics, "samara_messages_delivered_total 1");
+    for (stop, node) in [(stop_a, a), (stop_b, b)] {
+        until_printed(stop, "{");
+        let (stopped, status) = node.end();
+        assert_eq!((stopped["drained"].as_bool(), status.code()), (Some(true), Some(0)), "{stopped}");
     }
 }

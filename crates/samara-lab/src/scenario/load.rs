@@ -10,6 +10,7 @@ use super::error::{Problem, ScenarioError, closest, line_of};
 use super::resolve::{make_way, resolve, written};
 use super::{RunSpec, Scenario, builtin, builtins, check};
 use crate::data::Inputs;
+use samara_scenario as document;
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,15 +124,9 @@ pub fn load_source(
     let (source, text) = (source.to_owned(), text.to_owned());
     let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
     // First the file as it is, so that its mistakes are told with their lines.
-    parse(&source, &text)?;
-    let mut table: toml::Table = text.parse().map_err(|error| toml_problem(&source, &error))?;
+    let mut table = parse(&source, &text)?;
     for (key, value) in set {
-        make_way(&mut table, key);
-        set_key(&mut table, key, parse_value(value))
-            .map_err(|message| flag(&source, key, value, &message))?;
-        from_table(&table).map_err(|(path, message)| {
-            flag(&source, key, value, &format!("{message}{}", at_other(&path, key)))
-        })?;
+        set_text(&mut table, key, value).map_err(|message| flag(&source, key, value, &message))?;
     }
     if !seeds.is_empty() {
         let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
@@ -234,42 +229,35 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
     }
 }
 
-fn parse(source: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    toml::from_str(text).map_err(|error| toml_problem(source, &error).with_line(text, &error))
-}
-
-fn toml_problem(source: &str, error: &toml::de::Error) -> ScenarioError {
-    ScenarioError::one(source, with_hint(error.message()))
-}
-
-impl ScenarioError {
-    fn with_line(mut self, text: &str, error: &toml::de::Error) -> Self {
-        if let (Some(span), Some(problem)) = (error.span(), self.problems.first_mut()) {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-            problem.line = Some(line);
-            if let Some(source) = text.lines().nth(line - 1) {
-                problem.message = format!("{}\n  {line} | {}", problem.message, source.trim_end());
-            }
+/// The table of a file whose values have the right types.
+fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
+    let checked = document::parse::<Scenario>(text).and_then(|_| document::parse(text));
+    checked.map_err(|mut problem| {
+        if let Some(key) = &problem.key {
+            problem.message += expectation_hint(key);
         }
-        self
-    }
-}
-
-/// Adds the most similar key to a message about an unknown one.
-fn with_hint(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    match (message.starts_with("unknown"), quoted.next()) {
-        (true, Some(found)) => match closest(found, quoted) {
-            Some(meant) => format!("{message}; did you mean `{meant}`?"),
-            None => message.to_owned(),
-        },
-        _ => message.to_owned(),
-    }
+        if let Some((line, quoted)) = problem.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)))
+        {
+            problem.message += &format!("\n  {line} | {}", quoted.trim_end());
+        }
+        ScenarioError { source: source.to_owned(), problems: vec![problem] }
+    })
 }
 
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
-    serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
-        .map_err(|error| (error.path().to_string(), with_hint(error.inner().message())))
+    document::from_table(table).map_err(|(key, message)| {
+        let hint = expectation_hint(&key);
+        (key, message + hint)
+    })
+}
+
+/// How to write the key of an expectation, whose metric has dots of its own.
+fn expectation_hint(key: &str) -> &'static str {
+    if key.starts_with("expect.") {
+        "; the name of a metric is in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""
+    } else {
+        ""
+    }
 }
 
 fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
@@ -282,7 +270,7 @@ fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
 }
 
 fn at_other(path: &str, key: &str) -> String {
-    if path == key || path == "." { String::new() } else { format!(" (at {path})") }
+    if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") }
 }
 
 /// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
@@ -369,6 +357,16 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
     Ok(())
 }
 
+/// Sets a key to a value of the command line: what TOML reads it as, or the text itself where only a text fits (a title
+/// that is a number).
+fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
+    make_way(table, key);
+    set_key(table, key, parse_value(text))?;
+    let Err((path, message)) = from_table(table) else { return Ok(()) };
+    set_key(table, key, toml::Value::String(text.to_owned()))?;
+    from_table(table).map(drop).map_err(|_| message + &at_other(&path, key))
+}
+
 /// A value from the command line: TOML where it reads as such, a string otherwise.
 fn parse_value(text: &str) -> toml::Value {
     #[derive(Deserialize)]
@@ -381,6 +379,10 @@ fn parse_value(text: &str) -> toml::Value {
 
 /// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."gossipsub.withdraw"`).
 fn parts(key: &str) -> Result<Vec<String>, String> {
+    // Metrics have dots, and colons after the name of a run: all of it is one key, in quotes or not.
+    if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {
+        return Ok(vec!["expect".to_owned(), metric.trim_matches('"').to_owned()]);
+    }
     let table: toml::Table = toml::from_str(&format!("{key} = true"))
         .map_err(|_| format!("{key} is not a key; expected section.key, for example network.nodes"))?;
     let mut parts = Vec::new();
@@ -502,7 +504,7 @@ fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
     let (own, value, below) = covering.next_back()?;
     let effective = below.split('.').skip(1).try_fold(value, |value, part| value.get(part));
     let shown = if below.is_empty() { plain(value) } else { format!("{own} = {value}") };
-    (effective != Some(wanted)).then_some(shown)
+    (effective.map(plain) != Some(plain(wanted))).then_some(shown)
 }
 
 /// All combinations of the values of a sweep.

@@ -270,7 +270,12 @@ pub enum Interface {
 
 /// What happens to packets that find a downlink busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "kind")]
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    tag = "kind",
+    expecting = "a table such as { kind = \"codel\" } or { kind = \"drop-tail\", size = \"1 MB\" }"
+)]
 pub enum Queue {
     /// They wait in a queue of so many bytes, and are dropped beyond.
     DropTail {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use samara_scenario::{self as document, Problem};
+
 use super::{Checked, NodeConfig};
 
 /// What is wrong with a configuration.
@@ -55,21 +57,16 @@ impl NodeConfig {
     /// # Errors
     /// The first thing that is wrong, with file and key.
     pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
-        let syntax = |error: &toml::de::Error, key: Option<String>| ConfigError {
+        let config: Self = document::parse(text).map_err(|Problem { key, line, message }| ConfigError {
             file: path.to_owned(),
-            line: error.span().map(|span| line_at(text, span.start)),
+            line,
             key,
-            message: error.message().to_owned(),
-        };
-        let source = toml::Deserializer::parse(text).map_err(|error| syntax(&error, None))?;
-        let config: Self = serde_path_to_error::deserialize(source).map_err(|error| {
-            let key = error.path().to_string();
-            syntax(error.inner(), Some(key).filter(|key| key != "."))
+            message,
         })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         config.resolve(directory).check().map_err(|(key, message)| ConfigError {
             file: path.to_owned(),
-            line: line_of_key(text, &key),
+            line: document::line_of(text, &key),
             key: Some(key),
             message,
         })
@@ -87,32 +84,4 @@ impl NodeConfig {
         }
         self
     }
-}
-
-fn line_at(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// The line that sets `section.key` (what follows is within its value), for values that are wrong in what they mean; that of
-/// the section, if the value is a default.
-fn line_of_key(text: &str, key: &str) -> Option<usize> {
-    let mut parts = key.split('.');
-    let (first, second) = (parts.next()?, parts.next());
-    // A list outside of all sections: what follows is an index.
-    let second = second.filter(|second| second.parse::<usize>().is_err());
-    let (mut section, mut fallback) = ("", None);
-    for (line, number) in text.lines().map(str::trim).zip(1..) {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name.trim();
-            if section == first {
-                fallback = Some(number);
-            }
-        } else if let Some((name, _)) = line.split_once('=') {
-            let wanted = second.map_or(("", first), |second| (first, second));
-            if (section, name.trim()) == wanted {
-                return Some(number);
-            }
-        }
-    }
-    fallback
 }

@@ -1,7 +1,8 @@
 //! `[relay]`: a node of a pool that mixes, or its scheduler.
 
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use samara_engine::shape::ShapeSetting;
 use samara_engine::units::{Size, Span};
@@ -17,7 +18,7 @@ use super::check::{Wrong, check};
 pub struct Relay {
     /// Which of them.
     pub role: Role,
-    /// The file with certificate and key in PEM; made, for its owner only, if it is not there.
+    /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate) writes it.
     pub identity: PathBuf,
     /// Where to listen for the others.
     pub listen: SocketAddr,
@@ -254,15 +255,14 @@ impl CheckedRelay {
         &self.written
     }
 
-    /// The runtime's options. Reads the certificate, or makes it.
+    /// The runtime's options. Reads the certificate.
     ///
     /// # Errors
     /// A text that names the key.
     pub fn options(&self) -> Result<Options, String> {
         let Relay { role, identity: path, listen, gateway, threads, window, fill, rounds, .. } =
             &self.written;
-        let identity = Identity::load_or_generate(path)
-            .map_err(|error| format!("relay.identity: {}: {error}", path.display()))?;
+        let identity = load(path).map_err(|error| format!("relay.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
         if *role == Role::Scheduler && rounds.first.is_none() {
             config.first_round = crate::clock::unix_ns() / 1_000_000;
@@ -295,5 +295,17 @@ impl CheckedRelay {
             format!("relay.{key}: found {}; expected {}", error.found, error.expected)
         })?;
         Ok(options)
+    }
+}
+
+/// Reads a certificate. It is never made here: a new one cannot be that of a node of the pool.
+fn load(path: &Path) -> Result<Identity, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Identity::from_pem(&text).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!(
+            "there is no such file; `samara node --new-certificate {}` writes one and prints its fingerprint for relay.nodes",
+            path.display()
+        )),
+        Err(error) => Err(format!("cannot be read: {error}")),
     }
 }

@@ -5,10 +5,10 @@ mod record;
 
 use std::time::Duration;
 
-use samara_net::relay::{Events, Relay as Member, Status};
+use samara_net::relay::{Events, Options, Relay as Member, Status};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::{CheckedRelay, Role};
+use crate::config::{self, Role};
 use crate::model::{RelayEvents, RelayLink, RelayReady, RelayStatus, RelayStopped};
 use crate::pool::Gone;
 use live::Live;
@@ -33,13 +33,12 @@ impl Relay {
     ///
     /// # Errors
     /// A text that names the key of the configuration.
-    pub(crate) async fn start(relay: &CheckedRelay) -> Result<Self, String> {
-        let options = relay.options()?;
+    pub(crate) async fn start(relay: &config::Relay, options: Options) -> Result<Self, String> {
         let fingerprint = options.identity.fingerprint().to_string();
         let nodes = options.pool.len();
         let started = Member::start(options).await;
         let (member, events) = started.map_err(|error| format!("relay: {error}"))?;
-        let role = match relay.written().role {
+        let role = match relay.role {
             Role::Node => "node",
             Role::Scheduler => "scheduler",
         };
@@ -50,10 +49,10 @@ impl Relay {
             address: member.address(),
             gateway: member.gateway(),
         };
-        let live = match &relay.written().live {
+        let live = match &relay.live {
             None => None,
             Some(directory) => {
-                let name = relay.written().name.clone().unwrap_or_else(|| live::name(member.number(), nodes));
+                let name = relay.name.clone().unwrap_or_else(|| live::name(member.number(), nodes));
                 let live = Live::create(directory, &name, role, nodes);
                 Some(live.map_err(|error| format!("relay.live: {}: {error}", directory.display()))?)
             }

@@ -9,7 +9,7 @@ use samara_lab::scenario::{
 };
 use samara_lab::topology::{self, Graph};
 
-use crate::args::key_value;
+use crate::args::{SEEDS, key_value, whole};
 
 /// Which run of which scenario, and where to write.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(crate) struct OneRun {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
     /// The seed; the scenario's first, if not given.
-    #[arg(long)]
+    #[arg(long, value_parser = whole(SEEDS))]
     seed: Option<u64>,
     /// The file to write; standard output, if not given.
     #[arg(short, long, value_name = "FILE")]

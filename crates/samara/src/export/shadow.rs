@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::ScenarioOptions;
+use crate::args::{ScenarioOptions, whole};
 
 /// What to write for Shadow, and where.
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct ShadowOptions {
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
     /// Simulated seconds that links and meshes have to form before the first publication.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole(1..=86_400_u64))]
     pub(crate) settle: u64,
 }
 

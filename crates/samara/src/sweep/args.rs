@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use samara_lab::scenario::{GridAxis, Loaded, Overrides, load_with, parse_axis};
 use samara_lab::sweep::SWEEP_POINTS_MAX;
 
-use crate::args::{Format, key_value};
+use crate::args::{Format, SEEDS, key_value, whole};
 
 /// Which scenario, and which points of it.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct SweepOptions {
     /// Points that are run at once, each in a process of its own; as many as there are processors, if not given, but one after the other, each
     /// on all processors, if they have more than 4,000 nodes. Of a cluster, the most that are under way; as many as it has room for, if not
     /// given.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_parser = whole(1..=4096_u16))]
     pub(crate) jobs: Option<u16>,
     /// The directory of the sweep, which is continued if it is there; results/SCENARIO-sweep, if not given.
     #[arg(long, value_name = "DIR")]
@@ -100,7 +100,7 @@ pub(crate) struct PointOptions {
     #[arg(long, value_name = "RUN")]
     pub(crate) only: Option<String>,
     /// The seed; can be left out if there is one only.
-    #[arg(long)]
+    #[arg(long, value_parser = whole(SEEDS))]
     pub(crate) seed: Option<u64>,
     /// The value of an axis of the sweep; can be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
@@ -118,7 +118,7 @@ pub(crate) struct PointOptions {
     #[arg(long)]
     pub(crate) id: Option<String>,
     /// Threads to use; results do not depend on it.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), default_value_t = 1)]
+    #[arg(long, value_parser = whole(1..=1024_u16), default_value_t = 1)]
     pub(crate) threads: u16,
     /// Stop when standard input is closed, as when whoever started the point is gone.
     #[arg(long)]

@@ -1,0 +1,335 @@
+//! Reads TOML documents: scenarios and the configuration of nodes.
+//!
+//! Errors name the key and the line, and describe values in the terms of TOML, never by the Rust types behind them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::MapDeserializer;
+use serde::de::value::SeqDeserializer;
+use serde::de::{self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_path_to_error::Segment;
+use toml::de::{DeTable, DeValue};
+
+use crate::closest;
+
+/// One thing that is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key (dotted), where one is to blame.
+    pub key: Option<String>,
+    /// The line of the file, counted from 1, where it can be told.
+    pub line: Option<usize>,
+    /// What was found, what is allowed, what to do.
+    pub message: String,
+}
+
+/// Reads a document into a type.
+///
+/// # Errors
+/// The first problem.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let table = text.parse::<toml::Table>().map_err(|error| Problem {
+        key: None,
+        line: error.span().map(|span| line_at(text, span.start)),
+        message: error.message().to_owned(),
+    })?;
+    from_table(&table).map_err(|(key, message)| {
+        let line = line_of(text, &key);
+        Problem { key: Some(key).filter(|key| !key.is_empty()), line, message }
+    })
+}
+
+/// Reads a table into a type.
+///
+/// # Errors
+/// The dotted key (empty for the whole table), and what is wrong with its value.
+pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String, String)> {
+    serde_path_to_error::deserialize(Reader(&toml::Value::Table(table.clone())))
+        .map_err(|error| (dotted(error.path()), error.into_inner().0))
+}
+
+/// A path as keys are written: with the indices of lists between dots.
+fn dotted(path: &serde_path_to_error::Path) -> String {
+    let parts: Vec<String> = path
+        .iter()
+        .map(|segment| match segment {
+            Segment::Seq { index } => index.to_string(),
+            other => other.to_string(),
+        })
+        .collect();
+    parts.join(".")
+}
+
+/// The line of a document that sets a dotted key, counted from 1; that of the innermost table around it, if none does.
+pub fn line_of(text: &str, key: &str) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    offset_in_table(document.get_ref(), key).map(|offset| line_at(text, offset))
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn offset_in_table(table: &DeTable<'_>, key: &str) -> Option<usize> {
+    let leads_to_key = table.iter().filter_map(|(name, value)| {
+        let rest = key.strip_prefix(name.get_ref().as_ref())?;
+        (rest.is_empty() || rest.starts_with('.'))
+            .then(|| (name, value.get_ref(), rest.trim_start_matches('.')))
+    });
+    // A quoted key can have dots of its own (`set."network.nodes"`).
+    let (name, value, rest) = leads_to_key.max_by_key(|(name, ..)| name.get_ref().len())?;
+    offset_in_value(value, rest).or(Some(name.span().start))
+}
+
+fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
+    match value {
+        DeValue::Table(table) => offset_in_table(table, key),
+        DeValue::Array(array) => {
+            let (index, rest) = key.split_once('.').unwrap_or((key, ""));
+            let element = array.get(index.parse::<usize>().ok()?)?;
+            offset_in_value(element.get_ref(), rest).or(Some(element.span().start))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with a value.
+#[derive(Debug)]
+struct Mismatch(String);
+
+impl Mismatch {
+    fn new(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self(format!("found {}; expected {}", describe(found), plain_words(&expected.to_string())))
+    }
+
+    /// `word` is none of `known`.
+    fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
+        let hint = closest(word, known.iter().copied());
+        let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+        Self(format!("{problem}; expected {}{hint}", one_of(known)))
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl de::Error for Mismatch {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        let message = message.to_string();
+        // All that the standard library says of an address that does not parse.
+        if message == "invalid socket address syntax" {
+            return Self("expected an IP address and a port, such as \"127.0.0.1:7000\"".to_owned());
+        }
+        Self(message)
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(found, expected)
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(found, expected)
+    }
+
+    fn invalid_length(len: usize, expected: &dyn Expected) -> Self {
+        Self::new(Unexpected::Other(&format!("a list of {len}")), expected)
+    }
+
+    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
+        Self::unknown(&format!("found `{found}`"), found, expected)
+    }
+
+    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
+        Self::unknown(&format!("unknown key `{found}`"), found, expected)
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self(format!("missing key `{key}`"))
+    }
+}
+
+/// A value as TOML calls it.
+fn describe(found: Unexpected<'_>) -> Cow<'_, str> {
+    match found {
+        Unexpected::Bool(value) => value.to_string().into(),
+        Unexpected::Unsigned(number) => number.to_string().into(),
+        Unexpected::Signed(number) => number.to_string().into(),
+        Unexpected::Float(number) => format!("{number:?}").into(),
+        Unexpected::Str(text) => format!("{text:?}").into(),
+        Unexpected::Seq => "a list".into(),
+        Unexpected::Map => "a table".into(),
+        Unexpected::Other(text) => text.into(),
+        // TOML has nothing else.
+        _ => "another value".into(),
+    }
+}
+
+/// An expectation of serde, or of a type of the standard library, in the terms of TOML.
+fn plain_words(expected: &str) -> Cow<'_, str> {
+    let length =
+        ["a tuple of size ", "an array of length "].iter().find_map(|start| expected.strip_prefix(start));
+    if let Some(length) = length {
+        return format!("a list of {length}").into();
+    }
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "u128" | "usize" => "a whole number from 0 to 9223372036854775807",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" | "path string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "socket address" => "an IP address and a port, such as \"127.0.0.1:7000\"",
+        _ => expected,
+    }
+    .into()
+}
+
+/// Names in backticks: ``one of `a`, `b` ``.
+fn one_of(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "none here".to_owned(),
+        [name] => name.clone(),
+        [a, b] => format!("{a} or {b}"),
+        _ => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// A value to read.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a toml::Value);
+
+impl<'a> Reader<'a> {
+    fn found(self) -> Unexpected<'a> {
+        match self.0 {
+            toml::Value::String(text) => Unexpected::Str(text),
+            toml::Value::Integer(number) => Unexpected::Signed(*number),
+            toml::Value::Float(number) => Unexpected::Float(*number),
+            toml::Value::Boolean(value) => Unexpected::Bool(*value),
+            toml::Value::Datetime(_) => Unexpected::Other("a date"),
+            toml::Value::Array(_) => Unexpected::Seq,
+            toml::Value::Table(_) => Unexpected::Map,
+        }
+    }
+}
+
+impl<'a> IntoDeserializer<'a, Mismatch> for Reader<'a> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = Mismatch;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.0 {
+            toml::Value::String(text) => visitor.visit_borrowed_str(text),
+            toml::Value::Integer(number) => visitor.visit_i64(*number),
+            toml::Value::Float(number) => visitor.visit_f64(*number),
+            toml::Value::Boolean(value) => visitor.visit_bool(*value),
+            toml::Value::Datetime(date) => visitor.visit_string(date.to_string()),
+            toml::Value::Array(array) => visitor.visit_seq(SeqDeserializer::new(array.iter().map(Reader))),
+            toml::Value::Table(table) => {
+                let entries = table.iter().map(|(key, value)| (key.as_str(), Reader(value)));
+                visitor.visit_map(MapDeserializer::new(entries))
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        keys: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        if !self.0.is_table() {
+            let expected = format!("a table with the keys {}", keys.join(", "));
+            return Err(Mismatch::new(self.found(), &expected.as_str()));
+        }
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        match self.0 {
+            toml::Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
+            // A name may be a number, as those of versions are: `version = 1.1`.
+            toml::Value::Integer(_) | toml::Value::Float(_) => {
+                visitor.visit_enum(self.0.to_string().into_deserializer())
+            }
+            _ => Err(Mismatch(format!("found {}; expected {}", describe(self.found()), one_of(names)))),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_key_is_that_of_its_value_or_of_the_table_around_it() {
+        let text = "title = \"x\"\n[network]\nnodes = 5\nlisten = [\n  \"a\",\n  \"b\",\n]\n[network.topology]\nkind = 1\n\
+                    [[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset.\"network.nodes\" = 5\nlabel = { de = 1 }\n";
+        for (key, line) in [
+            ("title", Some(1)),
+            ("network", Some(2)),
+            ("network.nodes", Some(3)),
+            ("network.loss", Some(2)),
+            ("network.listen", Some(4)),
+            ("network.listen.1", Some(6)),
+            ("network.topology.kind", Some(9)),
+            ("network.topology.degree", Some(8)),
+            ("run.0.name", Some(11)),
+            ("run.1.label.de", Some(15)),
+            ("run.1.label.en", Some(15)),
+            ("run.1.set.network.nodes", Some(14)),
+            ("run.1.series", Some(12)),
+            ("net", None),
+            ("workload.custody", None),
+        ] {
+            assert_eq!(line_of(text, key), line, "{key}");
+        }
+        assert_eq!(line_of("[", "network"), None, "no document");
+    }
+
+    #[test]
+    fn a_document_that_is_no_toml_is_reported_with_its_line() {
+        let problem = parse::<toml::Table>("a = 1\nb = = 2\n").unwrap_err();
+        assert_eq!((problem.key, problem.line), (None, Some(2)));
+    }
+}
