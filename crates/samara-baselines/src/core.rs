@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::{Lane, Lost, Owe};
-use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity};
+use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed};
 
 use crate::app::{Cx, Event, Receipt, RequestError};
 use crate::common::{Common, Lanes};
@@ -27,7 +27,7 @@ impl Core {
     pub(crate) fn new(common: &Common, identity: PeerIdentity) -> Self {
         Self {
             lanes: common.sending.lanes(),
-            seen: SeenCache::new(common.seen_ttl, common.seen_capacity, 0),
+            seen: SeenCache::new(common.seen_ttl, common.seen_capacity, PeerKeyed::unset()),
             common: common.clone(),
             identity,
             metrics: Metrics::default(),
@@ -37,8 +37,8 @@ impl Core {
     }
 
     pub(crate) fn start<F: Frame>(&mut self, cx: &mut Cx<'_, F>) {
-        let seed = cx.rng().next_u64();
-        self.seen = SeenCache::new(self.common.seen_ttl, self.common.seen_capacity, seed);
+        let hasher = cx.rng().table_hasher();
+        self.seen = SeenCache::new(self.common.seen_ttl, self.common.seen_capacity, hasher);
         // A node that starts again must not use numbers of its former life; half of the range is left to count in.
         self.next_seqno = cx.rng().next_u64() >> 1;
     }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use samara_engine::{MessageKey, Time};
+use samara_engine::{MessageKey, PeerKeyed, Time};
 
 use crate::message::MessageId;
 
@@ -16,12 +15,12 @@ use crate::message::MessageId;
 /// so that ids are forgotten in the order in which they came and numbers are places in a queue: about 32 bytes an id, which
 /// matters with 10,000 nodes in a process.
 ///
-/// Peers choose what ids are hashes of, so that the table is keyed by a seed that they do not know.
+/// Frames carry ids, which peers can invent: the table needs a [`PeerKeyed`] hasher.
 #[derive(Debug)]
 pub struct SeenCache {
     ttl: Duration,
     capacity: usize,
-    hasher: FixedState,
+    hasher: PeerKeyed,
     /// Oldest first. The first one has the number `first`.
     queue: VecDeque<Entry>,
     first: u64,
@@ -40,21 +39,13 @@ impl SeenCache {
     /// The most ids that a cache can hold.
     pub const CAPACITY_MAX: usize = u32::MAX as usize;
 
-    /// An empty cache. `seed` keys the hash.
+    /// An empty cache.
     ///
     /// # Panics
     /// If `capacity` is zero or more than [`CAPACITY_MAX`](Self::CAPACITY_MAX).
-    pub fn new(ttl: Duration, capacity: usize, seed: u64) -> Self {
+    pub fn new(ttl: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
         assert!((1..=Self::CAPACITY_MAX).contains(&capacity), "a seen cache holds 1 to {} ids", u32::MAX);
-        Self {
-            ttl,
-            capacity,
-            hasher: FixedState::with_seed(seed),
-            queue: VecDeque::new(),
-            first: 0,
-            table: HashTable::new(),
-            evicted: 0,
-        }
+        Self { ttl, capacity, hasher, queue: VecDeque::new(), first: 0, table: HashTable::new(), evicted: 0 }
     }
 
     /// The number of an id that was seen.
@@ -132,7 +123,7 @@ mod tests {
 
     #[test]
     fn ids_keep_their_numbers_until_their_time_is_over() {
-        let mut seen = SeenCache::new(Duration::from_secs(10), 1000, 7);
+        let mut seen = SeenCache::new(Duration::from_secs(10), 1000, PeerKeyed::from_key([0, 1]));
         for number in 0..100 {
             assert_eq!(seen.get(Time::from_secs(number), id(number)), None);
             assert_eq!(seen.insert(Time::from_secs(number), id(number)), MessageKey(number));
@@ -148,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_full_cache_forgets_the_oldest_and_counts_it() {
-        let mut seen = SeenCache::new(Duration::from_secs(10), 8, 7);
+        let mut seen = SeenCache::new(Duration::from_secs(10), 8, PeerKeyed::from_key([0, 1]));
         for number in 0..20 {
             seen.insert(Time::ZERO, id(number));
         }
@@ -161,7 +152,7 @@ mod tests {
 
     #[test]
     fn numbers_go_on_beyond_32_bits() {
-        let mut seen = SeenCache::new(Duration::from_secs(1), 100, 7);
+        let mut seen = SeenCache::new(Duration::from_secs(1), 100, PeerKeyed::from_key([0, 1]));
         seen.first = u64::from(u32::MAX) - 50;
         for number in 0..100 {
             let key = seen.insert(Time::ZERO, id(number));

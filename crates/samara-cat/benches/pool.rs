@@ -5,7 +5,7 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use samara_cat::pool::{Admission, CheckKind, Order, Pool, PoolConfig, Signer, Verdict};
 use samara_cat::{Transaction, TxKey};
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 const TXS: usize = 10_000;
 
@@ -27,7 +27,11 @@ fn application() -> Check {
 }
 
 fn pool(order: Order, capacity_txs: usize) -> Pool<Check> {
-    Pool::new(PoolConfig { capacity_txs, order, recheck: false, ..PoolConfig::default() }, application(), 1)
+    Pool::new(
+        PoolConfig { capacity_txs, order, recheck: false, ..PoolConfig::default() },
+        application(),
+        PeerKeyed::from_key([0, 1]),
+    )
 }
 
 fn filled(order: Order, txs: &[Transaction]) -> Pool<Check> {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// The name of a transaction: SHA-256 of its bytes (ADR 009; `types.TxKey` of celestia-core).
 ///
-/// Peers may announce any 32 bytes, so that a hash table of keys should be seeded.
+/// Peers may announce any 32 bytes: a hash table of keys needs a [`PeerKeyed`](samara_engine::PeerKeyed) hasher.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TxKey([u8; Self::LEN]);
 

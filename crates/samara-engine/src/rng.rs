@@ -3,6 +3,8 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::PeerKeyed;
+
 /// What a stream of random numbers is for. Every purpose has a stream of its own, so that drawing more numbers for one
 /// does not change another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,19 +40,37 @@ fn mix(mut z: u64) -> u64 {
 
 /// A node's random numbers: xoshiro256++ with samplers of our own, whose values stay the same in every version.
 ///
-/// Not for secrets.
+/// Not for secrets: whoever sees enough numbers can compute all others. The keys of hash tables therefore have a secret
+/// of their own in real nodes, see [`from_entropy`](Self::from_entropy).
 #[derive(Clone, Debug)]
-pub struct NodeRng(Xoshiro256PlusPlus);
+pub struct NodeRng {
+    stream: Xoshiro256PlusPlus,
+    tables: PeerKeyed,
+}
 
 impl NodeRng {
-    /// The stream of one node for one purpose.
+    /// The stream of one node for one purpose, for simulations and tests: it follows from the seed.
     pub fn new(seed: u64, node: u64, purpose: Purpose) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, node, purpose)))
+        let stream = Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, node, purpose));
+        // Each table adds a number that is drawn from the seed, which is all that a simulation needs.
+        Self { stream, tables: PeerKeyed::unset() }
+    }
+
+    /// The stream of a real node: both arguments come from the operating system's generator.
+    ///
+    /// `tables` keys hash tables and nothing else, so that the numbers that a node publishes tell nothing about it.
+    pub fn from_entropy(seed: [u8; 32], tables: PeerKeyed) -> Self {
+        Self { stream: Xoshiro256PlusPlus::from_seed(seed), tables }
+    }
+
+    /// A hasher for a table whose keys come from peers. Draws one number, so that each table has a key of its own.
+    pub fn table_hasher(&mut self) -> PeerKeyed {
+        self.tables.tweaked(self.next_u64())
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0.next_u64()
+        self.stream.next_u64()
     }
 
     /// A number in `0..n`, uniform (Lemire's multiplication with rejection).

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::{NodeRng, PeerId, Time};
+use samara_engine::{NodeRng, PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use crate::rpc::MessageId;
@@ -19,23 +18,16 @@ use crate::rpc::MessageId;
 pub struct Promises {
     follow_up: Duration,
     capacity: usize,
-    by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, FixedState>,
+    by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
     /// In the order of expiry; entries of kept promises are skipped when their time comes.
     queue: VecDeque<(Time, PeerId, MessageId)>,
     refused: u64,
 }
 
 impl Promises {
-    /// No promises yet; each must be kept within `follow_up` (3 s in all implementations). `seed` keys the hash table,
-    /// whose keys are chosen by peers.
-    pub fn new(follow_up: Duration, capacity: usize, seed: u64) -> Self {
-        Self {
-            follow_up,
-            capacity,
-            by_id: HashMap::with_hasher(FixedState::with_seed(seed)),
-            queue: VecDeque::new(),
-            refused: 0,
-        }
+    /// No promises yet; each must be kept within `follow_up` (3 s in all implementations).
+    pub fn new(follow_up: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
+        Self { follow_up, capacity, by_id: HashMap::with_hasher(hasher), queue: VecDeque::new(), refused: 0 }
     }
 
     /// `peer` was asked for `ids` after its IHAVE: follows one of them up. Returns which.
@@ -96,7 +88,7 @@ impl Promises {
 
     /// Takes the promise that matches out of the table; whether there was one.
     fn close(
-        by_id: &mut HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, FixedState>,
+        by_id: &mut HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
         id: &MessageId,
         matches: impl Fn(PeerId, Time) -> bool,
     ) -> bool {

@@ -5,6 +5,7 @@
 //! [specification]: https://github.com/libp2p/specs/tree/master/pubsub
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use samara_engine::Frame;
 use smallvec::SmallVec;
 
 /// The id of a message, as computed by its topic's function: arbitrary bytes (20 in Ethereum). Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessageId(Arc<[u8]>);
 
 impl MessageId {
@@ -25,6 +26,13 @@ impl MessageId {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl Hash for MessageId {
+    /// Without the length that slices write first: SipHash counts the bytes itself.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use samara_engine::{MessageKey, NodeRng, PeerId, Purpose, Time};
+use samara_engine::{MessageKey, NodeRng, PeerId, PeerKeyed, Purpose, Time};
 use samara_gossipsub::backoff::Backoffs;
 use samara_gossipsub::cache::{MessageCache, Seen, SeenCache, SeenStrategy};
 use samara_gossipsub::ids::TopicIdx;
@@ -73,7 +73,7 @@ proptest! {
         steps in prop::collection::vec((0u64..8, 0u64..15), 0..200),
     ) {
         let strategy = if last_seen { SeenStrategy::LastSeen } else { SeenStrategy::FirstSeen };
-        let mut cache = SeenCache::new(Duration::from_secs(20), 1000, strategy, 7);
+        let mut cache = SeenCache::new(Duration::from_secs(20), 1000, strategy, PeerKeyed::from_key([0, 1]));
         let mut model: BTreeMap<u64, (u64, MessageKey)> = BTreeMap::new();
         let mut given = BTreeSet::new();
         let mut now = 0;
@@ -137,7 +137,7 @@ proptest! {
     fn promises_are_counted_once(
         steps in prop::collection::vec((0u8..10, 0u32..4, 0u64..12, 0u64..2000), 0..200),
     ) {
-        let mut promises = Promises::new(Duration::from_secs(3), 1000, 5);
+        let mut promises = Promises::new(Duration::from_secs(3), 1000, PeerKeyed::from_key([0, 1]));
         let mut rng = NodeRng::new(1, 1, Purpose::Engine);
         let mut model: BTreeMap<(u64, u32), u64> = BTreeMap::new();
         let mut now = 0;
@@ -184,7 +184,8 @@ fn message_cache_counts_answers_per_peer() {
 
 #[test]
 fn a_full_seen_cache_forgets_the_oldest_and_says_so() {
-    let mut cache = SeenCache::new(Duration::from_secs(60), 3, SeenStrategy::FirstSeen, 0);
+    let mut cache =
+        SeenCache::new(Duration::from_secs(60), 3, SeenStrategy::FirstSeen, PeerKeyed::from_key([0, 1]));
     for number in 0..5 {
         assert_eq!(cache.observe(Time::ZERO, &id(number)), Seen::New(MessageKey(number)));
     }
@@ -195,7 +196,7 @@ fn a_full_seen_cache_forgets_the_oldest_and_says_so() {
 
 #[test]
 fn one_promise_a_batch_drawn_at_random() {
-    let mut promises = Promises::new(Duration::from_secs(3), 100, 5);
+    let mut promises = Promises::new(Duration::from_secs(3), 100, PeerKeyed::from_key([0, 1]));
     let mut rng = NodeRng::new(1, 1, Purpose::Engine);
     let ids: Vec<MessageId> = (0..10).map(id).collect();
     let mut drawn = BTreeSet::new();

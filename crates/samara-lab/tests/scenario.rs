@@ -1,9 +1,8 @@
 //! What the loader accepts, and what it says of everything else.
 
+use samara_gossipsub::config::Version;
 use samara_lab::data::Inputs;
-use samara_lab::scenario::{
-    Expectation, Overrides, Version, builtins, load, load_source, parse_axis, schema,
-};
+use samara_lab::scenario::{Expectation, Overrides, builtins, load, load_source, parse_axis, schema};
 
 fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let path =

@@ -7,7 +7,7 @@ use std::error::Error;
 use samara_cat::config::Preset;
 use samara_cat::pool::{Admission, CheckKind, Verdict};
 use samara_cat::{Cat, Event as PoolEvent, Transaction};
-use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_engine::Outbox;
 use samara_net::mconn::{CatCodec, Event, Node, NodeKey, Options, PeerAddress};
 use tokio::sync::mpsc::Receiver;
 
@@ -22,17 +22,13 @@ fn application(tx: &Transaction, _: CheckKind) -> Verdict {
 type Application = fn(&Transaction, CheckKind) -> Verdict;
 type Pool = Cat<Application>;
 
-async fn start(
-    seed: u64,
-    peers: Vec<PeerAddress>,
-) -> Result<(Node<Pool>, Receiver<Event<PoolEvent>>), Box<dyn Error>> {
+async fn start(peers: Vec<PeerAddress>) -> Result<(Node<Pool>, Receiver<Event<PoolEvent>>), Box<dyn Error>> {
     let key = NodeKey::generate()?;
     let config = Preset::Cat.config();
     let engine = Cat::new(config.clone(), &key.id().identity(), application as Application)?;
     let listen = Some(([127, 0, 0, 1], 0).into());
     let options = Options { listen, peers, ..Options::new("example") };
-    let rng = NodeRng::new(seed, 0, Purpose::Engine);
-    Ok(Node::start(key, options, CatCodec::new(&config), engine, Outbox::new(config.outbox()), rng).await?)
+    Ok(Node::start(key, options, CatCodec::new(&config), engine, Outbox::new(config.outbox())).await?)
 }
 
 /// The next event that is looked for.
@@ -47,9 +43,9 @@ async fn next<T>(events: &mut Receiver<Event<PoolEvent>>, pick: impl Fn(Event<Po
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (first, mut first_events) = start(1, Vec::new()).await?;
-    let (middle, _middle_events) = start(2, first.address().into_iter().collect()).await?;
-    let (last, mut last_events) = start(3, middle.address().into_iter().collect()).await?;
+    let (first, mut first_events) = start(Vec::new()).await?;
+    let (middle, _middle_events) = start(first.address().into_iter().collect()).await?;
+    let (last, mut last_events) = start(middle.address().into_iter().collect()).await?;
     let up = |event| matches!(event, Event::LinkUp { .. }).then_some(());
     next(&mut first_events, up).await;
     next(&mut last_events, up).await;

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use samara_engine::{Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, Time, TimerToken};
+use samara_engine::{
+    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerKeyed, Time, TimerToken,
+};
 
 /// Runs an engine on real time; whoever owns it brings the frames and takes the copies.
 #[derive(Debug)]
@@ -20,19 +22,22 @@ pub struct Driver<E: Engine> {
 }
 
 impl<E: Engine> Driver<E> {
-    /// Starts an engine.
-    pub fn new(engine: E, outbox: Outbox<E::Frame>, rng: NodeRng) -> Self {
+    /// Starts an engine, with random numbers and a key for its hash tables that no peer can know.
+    ///
+    /// # Errors
+    /// The operating system has no random numbers.
+    pub fn new(engine: E, outbox: Outbox<E::Frame>) -> Result<Self, getrandom::Error> {
         let mut driver = Self {
             engine,
             outbox,
-            rng,
+            rng: system_rng()?,
             effects: Effects::default(),
             timers: BinaryHeap::new(),
             timers_set: 0,
             started: Instant::now(),
         };
         driver.input(Input::Start);
-        driver
+        Ok(driver)
     }
 
     /// Time since the start: the clock of the engine.
@@ -102,5 +107,62 @@ impl<E: Engine> Driver<E> {
     /// Takes the links that the engine wants up or down.
     pub fn take_links(&mut self) -> Vec<LinkRequest> {
         std::mem::take(&mut self.effects.links)
+    }
+}
+
+fn system_rng() -> Result<NodeRng, getrandom::Error> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    let tables = PeerKeyed::from_key([getrandom::u64()?, getrandom::u64()?]);
+    Ok(NodeRng::from_entropy(seed, tables))
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_engine::Frame;
+    use samara_engine::outbox::{Dispatch, OutboxConfig};
+
+    use super::*;
+
+    /// An engine that draws at its start.
+    #[derive(Default)]
+    struct Drawing(Option<(PeerKeyed, u64)>);
+
+    #[derive(Clone, Debug)]
+    struct NoFrame;
+
+    impl Frame for NoFrame {
+        fn encoded_len(&self) -> usize {
+            0
+        }
+
+        fn payload_len(&self) -> usize {
+            0
+        }
+    }
+
+    impl Engine for Drawing {
+        type Frame = NoFrame;
+        type Command = ();
+        type Event = ();
+
+        fn handle(&mut self, input: Input<NoFrame, ()>, cx: &mut Context<'_, NoFrame, ()>) {
+            assert!(matches!(input, Input::Start) && self.0.is_none());
+            let number = cx.rng().clone().next_u64();
+            self.0 = Some((cx.rng().table_hasher(), number));
+        }
+    }
+
+    #[test]
+    fn no_two_engines_draw_the_same() {
+        let draw = || {
+            let outbox = Outbox::new(OutboxConfig { dispatch: Dispatch::default(), lanes: Vec::new() });
+            let drawn = Driver::new(Drawing::default(), outbox).unwrap().engine().0.expect("it has started");
+            assert_ne!(drawn.0, PeerKeyed::from_key([0, drawn.1]), "a key that follows from a number");
+            drawn
+        };
+        let (one, two) = (draw(), draw());
+        assert_ne!(one.0, two.0, "the keys of their tables");
+        assert_ne!(one.1, two.1, "their random numbers");
     }
 }

@@ -80,7 +80,7 @@ pub fn run(
     point: &Point,
     options: Options<'_>,
     progress: impl FnMut(&str, Progress),
-) -> Result<(Measured, RealRun), TestbedError> {
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     let run = run_nodes(point, options, progress);
     // Ctrl-C reaches the nodes as well: one that has ended by it is not the error.
     run.map_err(|error| if options.stop.load(Ordering::Relaxed) { TestbedError::Interrupted } else { error })

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::{PeerId, Time};
+use samara_engine::{PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use crate::message::MessageId;
@@ -24,7 +23,7 @@ pub(super) struct Missing {
     retry_wait: Duration,
     ids_max: usize,
     per_peer_max: u32,
-    entries: HashMap<MessageId, Entry, FixedState>,
+    entries: HashMap<MessageId, Entry, PeerKeyed>,
     /// Announcements in the table, by peer.
     counts: Vec<u32>,
     first: VecDeque<Deadline>,
@@ -52,14 +51,14 @@ impl Missing {
         retry_wait: Duration,
         ids_max: usize,
         per_peer_max: usize,
-        seed: u64,
+        hasher: PeerKeyed,
     ) -> Self {
         Self {
             first_wait,
             retry_wait,
             ids_max,
             per_peer_max: u32::try_from(per_peer_max).unwrap_or(u32::MAX),
-            entries: HashMap::with_hasher(FixedState::with_seed(seed)),
+            entries: HashMap::with_hasher(hasher),
             counts: Vec::new(),
             first: VecDeque::new(),
             retry: VecDeque::new(),
@@ -206,7 +205,13 @@ mod tests {
     }
 
     fn table() -> Missing {
-        Missing::new(Duration::from_millis(80), Duration::from_millis(40), 100, 10, 7)
+        Missing::new(
+            Duration::from_millis(80),
+            Duration::from_millis(40),
+            100,
+            10,
+            PeerKeyed::from_key([0, 1]),
+        )
     }
 
     #[test]

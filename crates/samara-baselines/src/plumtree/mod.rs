@@ -17,7 +17,7 @@ mod missing;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
 use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, obey};
 use crate::common::ConfigError;
@@ -96,20 +96,20 @@ impl Plumtree {
             eager: PeerSet::default(),
             lazy: PeerSet::default(),
             cache: Cache::new(config.cache_ttl, config.cache_messages_max, config.cache_bytes_max),
-            missing: Self::nothing_missing(&config, 0),
+            missing: Self::nothing_missing(&config, PeerKeyed::unset()),
             graft_timer: None,
             dispatching: false,
             config,
         })
     }
 
-    fn nothing_missing(config: &PlumtreeConfig, seed: u64) -> Missing {
+    fn nothing_missing(config: &PlumtreeConfig, hasher: PeerKeyed) -> Missing {
         Missing::new(
             config.graft_timeout,
             config.graft_retry,
             config.missing_max,
             config.missing_per_peer_max,
-            seed,
+            hasher,
         )
     }
 
@@ -145,7 +145,7 @@ impl Plumtree {
 
     fn start(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
         self.core.start(cx);
-        self.missing = Self::nothing_missing(&self.config, cx.rng().next_u64());
+        self.missing = Self::nothing_missing(&self.config, cx.rng().table_hasher());
     }
 
     fn link_up(&mut self, peer: PeerId) {

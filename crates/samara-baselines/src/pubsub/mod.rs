@@ -17,9 +17,8 @@ mod topics;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::{Engine, Input, PeerId, PeerIdentity, TimerToken};
+use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, TimerToken};
 
 use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, obey};
 use crate::common::ConfigError;
@@ -55,7 +54,7 @@ pub struct PubSub<R> {
     route: R,
     topics: TopicTable,
     peers: PeerTable<Peer>,
-    by_identity: HashMap<PeerIdentity, PeerId, FixedState>,
+    by_identity: HashMap<PeerIdentity, PeerId, PeerKeyed>,
     /// All joined topics in one frame, for the links to come; `None` if what is joined has changed since.
     greeting: Option<RpcFrame>,
     retrying: bool,
@@ -118,9 +117,9 @@ impl<R: Route> PubSub<R> {
             core: Core::new(&config.common, identity),
             config,
             route,
-            topics: TopicTable::new(0),
+            topics: TopicTable::new(PeerKeyed::unset()),
             peers: PeerTable::new(),
-            by_identity: HashMap::with_hasher(FixedState::with_seed(0)),
+            by_identity: HashMap::with_hasher(PeerKeyed::unset()),
             greeting: None,
             retrying: false,
         })
@@ -148,9 +147,9 @@ impl<R: Route> PubSub<R> {
 
     fn start(&mut self, cx: &mut Cx<'_, RpcFrame>) {
         self.core.start(cx);
-        // Peers choose what these tables are keyed by, so that the hashes are keyed by numbers that they do not know.
-        self.topics = TopicTable::new(cx.rng().next_u64());
-        self.by_identity = HashMap::with_hasher(FixedState::with_seed(cx.rng().next_u64()));
+        // Peers choose the keys of these tables.
+        self.topics = TopicTable::new(cx.rng().table_hasher());
+        self.by_identity = HashMap::with_hasher(cx.rng().table_hasher());
     }
 }
 

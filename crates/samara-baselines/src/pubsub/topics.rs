@@ -1,7 +1,7 @@
 //! The topics that a node knows.
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use samara_engine::PeerKeyed;
 
 use crate::message::Topic;
 use crate::peers::PeerSet;
@@ -21,7 +21,7 @@ pub(super) struct TopicState {
 /// beyond what it may subscribe to at a time.
 #[derive(Debug)]
 pub(super) struct TopicTable {
-    by_name: HashMap<Topic, TopicIdx, FixedState>,
+    by_name: HashMap<Topic, TopicIdx, PeerKeyed>,
     states: Vec<TopicState>,
     free: Vec<TopicIdx>,
     /// The topic that was found last: most traffic is on one, and its name is then not even hashed.
@@ -29,8 +29,8 @@ pub(super) struct TopicTable {
 }
 
 impl TopicTable {
-    pub(super) fn new(seed: u64) -> Self {
-        let by_name = HashMap::with_hasher(FixedState::with_seed(seed));
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        let by_name = HashMap::with_hasher(hasher);
         Self { by_name, states: Vec::new(), free: Vec::new(), last: 0 }
     }
 

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use samara_engine::PeerId;
+use samara_engine::{PeerId, PeerKeyed};
 use std::collections::VecDeque;
 
 use super::agenda::Task;
@@ -22,11 +21,11 @@ use crate::wire::{CatFrame, CompactBlock, Kind};
 #[derive(Debug)]
 pub(super) struct Blocks {
     known: VecDeque<Known>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
 }
 
 /// Keys, in no order: never iterated over.
-type Keys = HashSet<TxKey, FixedState>;
+type Keys = HashSet<TxKey, PeerKeyed>;
 
 #[derive(Debug)]
 struct Known {
@@ -38,18 +37,12 @@ struct Known {
 }
 
 impl Blocks {
-    /// `seed` keys the tables: peers choose the keys.
-    pub(super) fn new(seed: u64) -> Self {
-        Self { known: VecDeque::new(), hasher: FixedState::with_seed(seed) }
-    }
-
-    /// Keys the tables that are made from now on.
-    pub(super) fn reseed(&mut self, seed: u64) {
-        self.hasher = FixedState::with_seed(seed);
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self { known: VecDeque::new(), hasher }
     }
 
     fn no_keys(&self) -> Keys {
-        Keys::with_hasher(self.hasher.clone())
+        Keys::with_hasher(self.hasher)
     }
 
     pub(super) fn get(&self, id: ItemId) -> Option<Arc<CompactBlock>> {

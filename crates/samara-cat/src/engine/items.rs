@@ -2,9 +2,8 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use samara_engine::{MessageKey, PeerId, Time};
+use samara_engine::{MessageKey, PeerId, PeerKeyed, Time};
 
 use super::bits::PeerSet;
 use crate::TxKey;
@@ -108,18 +107,12 @@ pub(super) struct Items {
     slots: Vec<Item>,
     free: Vec<u32>,
     table: HashTable<u32>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
 }
 
 impl Items {
-    /// `seed` keys the table: peers choose the keys.
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-            table: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
-        }
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), table: HashTable::new(), hasher }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -127,6 +120,10 @@ impl Items {
     }
 
     pub(super) fn find(&self, key: &TxKey) -> Option<ItemId> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.table.is_empty() {
+            return None;
+        }
         let is_it = |slot: &u32| self.slots[*slot as usize].key == *key;
         let slot = *self.table.find(self.hasher.hash_one(key), is_it)?;
         Some(ItemId { slot, generation: self.slots[slot as usize].generation })

@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, TimerToken};
 
 pub use event::{Command, Event, Misbehaviour};
 pub use metrics::{FrameKind, Ignored, Metrics};
@@ -111,19 +111,19 @@ impl<A: Application> Cat<A> {
         let config = config.into();
         config.validate()?;
         let address = Address::of(identity);
-        // Until it starts there is no random number; nothing can come before that either.
-        let seed = 0;
+        // `start` replaces this one: random numbers come with the first input.
+        let hasher = PeerKeyed::unset();
         Ok(Self {
-            pool: Pool::new(config.pool.clone(), application, seed),
-            items: Items::new(seed),
+            pool: Pool::new(config.pool.clone(), application, hasher),
+            items: Items::new(hasher),
             peers: Peers::default(),
             requests: Requests::default(),
             receiver: Receiver::default(),
             fresh: Fresh::default(),
-            sticky: Sticky::new(&address),
+            sticky: Sticky::new(&address, hasher),
             sequences: SequenceState::default(),
             bundles: BundleState::default(),
-            blocks: Blocks::new(seed),
+            blocks: Blocks::new(hasher),
             agenda: Agenda::default(),
             checks: FxHashMap::default(),
             prunes: false,
@@ -208,12 +208,12 @@ impl<A: Application> Cat<A> {
     }
 
     fn start(&mut self, cx: &mut Cx<'_>) {
-        // Peers choose keys and signers: they must not know which ones share a bucket.
-        let seed = cx.rng().next_u64();
-        self.items = Items::new(seed);
-        self.pool.reseed(seed);
-        self.sticky.reseed(seed);
-        self.blocks.reseed(seed);
+        // Peers choose the keys of these tables.
+        let hasher = cx.rng().table_hasher();
+        self.items = Items::new(hasher);
+        self.pool.rekey(hasher);
+        self.sticky = Sticky::new(&self.address, hasher);
+        self.blocks = Blocks::new(hasher);
     }
 
     fn do_tasks(&mut self, cx: &mut Cx<'_>) {

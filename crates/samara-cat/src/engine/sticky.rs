@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::PeerId;
+use samara_engine::{PeerId, PeerKeyed};
 use sha2::{Digest, Sha256};
 
 use super::peers::{Address, Peers};
@@ -24,18 +23,13 @@ pub(super) struct Sticky {
     version: u64,
     /// All peers and their ids.
     names: Vec<(String, PeerId)>,
-    orders: HashMap<Option<Signer>, Arc<[PeerId]>, FixedState>,
+    orders: HashMap<Option<Signer>, Arc<[PeerId]>, PeerKeyed>,
 }
 
 impl Sticky {
-    pub(super) fn new(address: &Address) -> Self {
-        let orders = HashMap::with_hasher(FixedState::with_seed(0));
+    pub(super) fn new(address: &Address, hasher: PeerKeyed) -> Self {
+        let orders = HashMap::with_hasher(hasher);
         Self { salt: address.hex(), version: 0, names: Vec::new(), orders }
-    }
-
-    /// Keys the table anew: peers choose the signers.
-    pub(super) fn reseed(&mut self, seed: u64) {
-        self.orders = HashMap::with_hasher(FixedState::with_seed(seed));
     }
 
     /// All peers, the stickiest first.

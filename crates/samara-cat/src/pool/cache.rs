@@ -2,8 +2,8 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use samara_engine::PeerKeyed;
 
 use crate::TxKey;
 
@@ -22,7 +22,7 @@ pub struct KeyCache<V> {
     nodes: Vec<Node<V>>,
     free: Vec<u32>,
     index: HashTable<u32>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
     oldest: u32,
     newest: u32,
 }
@@ -37,14 +37,14 @@ struct Node<V> {
 }
 
 impl<V> KeyCache<V> {
-    /// An empty cache. `seed` keys the hash table.
-    pub fn new(capacity: usize, seed: u64) -> Self {
+    /// An empty cache.
+    pub fn new(capacity: usize, hasher: PeerKeyed) -> Self {
         Self {
             capacity: capacity.min(NONE as usize),
             nodes: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            hasher,
             oldest: NONE,
             newest: NONE,
         }

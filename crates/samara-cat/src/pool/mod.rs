@@ -18,13 +18,14 @@
 //! ```
 //! use samara_cat::pool::{Admission, CheckKind, Pool, PoolConfig, Verdict};
 //! use samara_cat::Transaction;
-//! use samara_engine::Time;
+//! use samara_engine::{PeerKeyed, Time};
 //!
 //! // An application that likes long transactions.
 //! let application = |tx: &Transaction, _: CheckKind| {
 //!     Verdict::Accept(Admission { priority: tx.len() as i64, gas: 1, ..Admission::default() })
 //! };
-//! let mut pool = Pool::new(PoolConfig::default(), application, 1);
+//! // A pool that takes transactions from strangers needs a key from the operating system.
+//! let mut pool = Pool::new(PoolConfig::default(), application, PeerKeyed::from_key([1, 2]));
 //! let (short, long) = (Transaction::new("short"), Transaction::new("rather long"));
 //! pool.try_add(Time::ZERO, short.clone())?;
 //! pool.try_add(Time::ZERO, long.clone())?;
@@ -46,9 +47,8 @@ mod removal;
 mod signers;
 mod store;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 pub use application::{Admission, Application, CheckKind, Signer, Verdict};
 pub use cache::KeyCache;
@@ -75,7 +75,7 @@ pub struct Pool<A> {
     application: A,
     store: Store,
     /// What waits for the verdict of the application. Neither reaped nor readable.
-    reserved: HashMap<TxKey, Transaction, FixedState>,
+    reserved: HashMap<TxKey, Transaction, PeerKeyed>,
     reserved_bytes: u64,
     rejected: KeyCache<Rejection>,
     evicted: KeyCache<()>,
@@ -86,16 +86,16 @@ pub struct Pool<A> {
 }
 
 impl<A: Application> Pool<A> {
-    /// An empty pool at height 0. `seed` keys the hash tables, since peers choose what comes; nothing else depends on it.
-    pub fn new(config: PoolConfig, application: A, seed: u64) -> Self {
+    /// An empty pool at height 0. Nothing but the speed of lookups depends on `hasher`.
+    pub fn new(config: PoolConfig, application: A, hasher: PeerKeyed) -> Self {
         // Slots are 32 bits wide.
         let capacity_txs = config.capacity_txs.min(u32::MAX as usize);
         Self {
-            store: Store::new(config.order, seed),
-            reserved: HashMap::with_hasher(FixedState::with_seed(seed)),
+            store: Store::new(config.order, hasher),
+            reserved: HashMap::with_hasher(hasher),
             reserved_bytes: 0,
-            rejected: KeyCache::new(config.cache_size, seed),
-            evicted: KeyCache::new(config.evicted_cache_size(), seed),
+            rejected: KeyCache::new(config.cache_size, hasher),
+            evicted: KeyCache::new(config.evicted_cache_size(), hasher),
             config: PoolConfig { capacity_txs, ..config },
             application,
             height: 0,
@@ -104,16 +104,16 @@ impl<A: Application> Pool<A> {
         }
     }
 
-    /// Keys the hash tables anew, for a seed that is known only after the pool was made.
+    /// Replaces the hasher of an empty pool, for a key that is known only after the pool was made.
     ///
     /// # Panics
     /// If something is in the pool or its caches, in debug builds; otherwise that is lost.
-    pub(crate) fn reseed(&mut self, seed: u64) {
+    pub(crate) fn rekey(&mut self, hasher: PeerKeyed) {
         debug_assert!(self.is_empty() && self.reserved.is_empty(), "a pool in use");
-        self.store = Store::new(self.config.order, seed);
-        self.reserved = HashMap::with_hasher(FixedState::with_seed(seed));
-        self.rejected = KeyCache::new(self.config.cache_size, seed);
-        self.evicted = KeyCache::new(self.config.evicted_cache_size(), seed);
+        self.store = Store::new(self.config.order, hasher);
+        self.reserved = HashMap::with_hasher(hasher);
+        self.rejected = KeyCache::new(self.config.cache_size, hasher);
+        self.evicted = KeyCache::new(self.config.evicted_cache_size(), hasher);
     }
 
     /// Adds a transaction that the application accepts, evicting others if there is no room.

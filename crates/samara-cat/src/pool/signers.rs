@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use samara_engine::PeerKeyed;
 use slab::Slab;
 
 use super::Signer;
@@ -16,7 +16,7 @@ use super::store::Rank;
 pub(super) struct SignerSets {
     sets: Slab<SignerSet>,
     index: HashTable<u32>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
 }
 
 #[derive(Debug)]
@@ -57,8 +57,8 @@ pub(super) fn weight(gas: u64) -> i128 {
 }
 
 impl SignerSets {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { sets: Slab::new(), index: HashTable::new(), hasher: FixedState::with_seed(seed) }
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self { sets: Slab::new(), index: HashTable::new(), hasher }
     }
 
     pub(super) fn find(&self, signer: &Signer) -> Option<u32> {

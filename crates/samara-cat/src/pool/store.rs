@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::slice;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use samara_engine::PeerKeyed;
 use slab::Slab;
 
 use super::config::Order;
@@ -39,22 +39,22 @@ pub(super) struct Store {
     entries: Slab<Entry>,
     bytes: u64,
     index: HashTable<u32>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
     groups: BTreeMap<Rank, Group>,
     sets: SignerSets,
     next_arrival: u64,
 }
 
 impl Store {
-    pub(super) fn new(order: Order, seed: u64) -> Self {
+    pub(super) fn new(order: Order, hasher: PeerKeyed) -> Self {
         Self {
             order,
             entries: Slab::new(),
             bytes: 0,
             index: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            hasher,
             groups: BTreeMap::new(),
-            sets: SignerSets::new(seed),
+            sets: SignerSets::new(hasher),
             next_arrival: 0,
         }
     }
@@ -68,6 +68,10 @@ impl Store {
     }
 
     pub(super) fn find(&self, key: &TxKey) -> Option<u32> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.index.is_empty() {
+            return None;
+        }
         let matches = |slot: &u32| self.entry(*slot).transaction.key_ref() == key;
         self.index.find(self.hasher.hash_one(key), matches).copied()
     }

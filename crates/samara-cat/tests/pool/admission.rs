@@ -5,7 +5,7 @@ use samara_cat::pool::{
     Added, Admission, Application, Cause, CheckKind, Invalid, Order, Pool, PoolConfig, Refusal, Rejection,
     Signer, Verdict,
 };
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 use crate::harness::{add, check, check_txs, key, keys, ordered, pool, setup, tx};
 
@@ -55,7 +55,7 @@ fn check_tx_post_check_error() {
         let checked = move |tx: &Transaction, kind: CheckKind| {
             if fails { Verdict::Reject { code: 0, reason: "test error".into() } } else { check(tx, kind) }
         };
-        let mut pool = Pool::new(PoolConfig::default(), checked, 1);
+        let mut pool = Pool::new(PoolConfig::default(), checked, PeerKeyed::from_key([0, 1]));
         let added = add(&mut pool, "sender=0000=1");
         assert_eq!(added.is_err(), fails);
         assert_eq!(pool.len(), usize::from(!fails));
@@ -99,7 +99,7 @@ fn an_invalid_transaction_may_come_again_if_that_is_set_and_a_committed_one_may_
         Verdict::Reject { code: 32, reason: "sequence".into() }
     };
     let config = PoolConfig { keep_invalid: true, retry_invalid: true, ..PoolConfig::default() };
-    let mut pool = Pool::new(config, changing, 1);
+    let mut pool = Pool::new(config, changing, PeerKeyed::from_key([0, 1]));
     let tx = tx("one");
     assert!(pool.try_add(Time::ZERO, tx.clone()).is_err());
     assert!(pool.rejection(&tx.key()).is_some() && !pool.is_rejected(&tx.key()));
@@ -122,7 +122,11 @@ fn a_block_settles_what_was_invalid_before() {
 #[test]
 fn a_long_reason_is_remembered_in_part() {
     let long = |_: &Transaction, _: CheckKind| Verdict::Reject { code: 1, reason: "ü".repeat(500) + "x" };
-    let mut pool = Pool::new(PoolConfig { keep_invalid: true, ..PoolConfig::default() }, long, 1);
+    let mut pool = Pool::new(
+        PoolConfig { keep_invalid: true, ..PoolConfig::default() },
+        long,
+        PeerKeyed::from_key([0, 1]),
+    );
     let refusal = add(&mut pool, "a").unwrap_err();
     assert!(matches!(refusal, Refusal::Invalid { reason, .. } if reason.len() == 1_001));
     let Some(Rejection::Invalid(why)) = pool.rejection(&key("a")) else { panic!("not remembered") };
@@ -138,7 +142,7 @@ fn a_full_fifo_pool_refuses_without_asking_the_application() {
         assert!(asked <= 2);
         Verdict::Accept(Admission { priority: asked, ..Admission::default() })
     };
-    let mut pool = Pool::new(config, counting, 1);
+    let mut pool = Pool::new(config, counting, PeerKeyed::from_key([0, 1]));
     add(&mut pool, "a").unwrap();
     add(&mut pool, "b").unwrap();
     assert_eq!(add(&mut pool, "c"), Err(Refusal::Full { txs: 2, bytes: 2 }));
@@ -169,7 +173,7 @@ fn an_application_may_know_the_expected_sequence() {
             (signer.as_bytes() == b"alice").then_some(4)
         }
     }
-    let mut pool = Pool::new(PoolConfig::default(), Chain, 1);
+    let mut pool = Pool::new(PoolConfig::default(), Chain, PeerKeyed::from_key([0, 1]));
     assert_eq!(pool.application_mut().expected_sequence(&Signer::new(b"alice")), Some(4));
     assert_eq!(pool.application_mut().expected_sequence(&Signer::new(b"bob")), None);
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use samara_cat::TxKey;
 use samara_cat::pool::KeyCache;
+use samara_engine::PeerKeyed;
 
 fn numbered(number: u64) -> TxKey {
     TxKey::of(&number.to_be_bytes())
@@ -12,7 +13,7 @@ fn numbered(number: u64) -> TxKey {
 
 #[test]
 fn lru_tx_cache_remove() {
-    let mut cache = KeyCache::new(100, 1);
+    let mut cache = KeyCache::new(100, PeerKeyed::from_key([0, 1]));
     for number in 0..10 {
         assert!(cache.push(numbered(number), ()));
         assert_eq!(cache.len() as u64, number + 1);
@@ -28,7 +29,7 @@ fn lru_tx_cache_remove() {
 
 #[test]
 fn lru_tx_cache_size() {
-    let mut cache = KeyCache::new(10, 1);
+    let mut cache = KeyCache::new(10, PeerKeyed::from_key([0, 1]));
     for number in 0..20 {
         cache.push(numbered(number), ());
         assert!(cache.len() <= 10);
@@ -38,7 +39,7 @@ fn lru_tx_cache_size() {
 
 #[test]
 fn lru_tx_cache_concurrency() {
-    let cache = Mutex::new(KeyCache::new(50, 1));
+    let cache = Mutex::new(KeyCache::new(50, PeerKeyed::from_key([0, 1])));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -59,7 +60,7 @@ fn lru_tx_cache_concurrency() {
 
 #[test]
 fn a_cache_without_places_keeps_nothing() {
-    let mut cache = KeyCache::new(0, 1);
+    let mut cache = KeyCache::new(0, PeerKeyed::from_key([0, 1]));
     assert!(cache.push(numbered(1), ()) && cache.push(numbered(1), ()));
     assert!(!cache.contains(&numbered(1)) && cache.is_empty());
 }
@@ -88,7 +89,7 @@ proptest! {
         capacity in 0usize..8,
         steps in prop::collection::vec(step(), 0..200),
     ) {
-        let mut cache = KeyCache::new(capacity, 1);
+        let mut cache = KeyCache::new(capacity, PeerKeyed::from_key([0, 1]));
         let mut model: Vec<(TxKey, u32)> = Vec::new();
         for step in steps {
             match step {

@@ -2,7 +2,7 @@
 
 use samara_cat::pool::{Cause, CheckKind, Pool, PoolConfig, Refusal, Rejection, Verdict};
 use samara_cat::{Transaction, TxKey};
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 use crate::harness::{add, check, check_txs, key, keys, setup, tx};
 
@@ -74,7 +74,7 @@ fn recheck() {
         }
     };
     let config = PoolConfig { keep_invalid: true, ..PoolConfig::default() };
-    let mut pool = Pool::new(config, picky, 1);
+    let mut pool = Pool::new(config, picky, PeerKeyed::from_key([0, 1]));
     for text in ["a=0=1", "xb=0=2", "c=0=3", "xd=0=4", "e=0=5"] {
         add(&mut pool, text).unwrap();
     }
@@ -94,7 +94,11 @@ fn a_pool_without_recheck_asks_nobody() {
         assert_eq!(kind, CheckKind::New);
         check(tx, kind)
     };
-    let mut pool = Pool::new(PoolConfig { recheck: false, ..PoolConfig::default() }, new_only, 1);
+    let mut pool = Pool::new(
+        PoolConfig { recheck: false, ..PoolConfig::default() },
+        new_only,
+        PeerKeyed::from_key([0, 1]),
+    );
     add(&mut pool, "a=0=1").unwrap();
     assert_eq!(pool.commit(Time::ZERO, 1, &[]).failed, []);
     assert_eq!((pool.len(), pool.metrics().rechecks), (1, 0));

@@ -4,7 +4,7 @@ use samara_cat::Transaction;
 use samara_cat::pool::{
     Added, Admission, Cause, CheckKind, Decision, Order, Pool, PoolConfig, Refusal, Rejection, Verdict,
 };
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 use crate::harness::{add, key, tx};
 
@@ -17,7 +17,7 @@ fn later(_: &Transaction, _: CheckKind) -> Verdict {
 type LatePool = Pool<fn(&Transaction, CheckKind) -> Verdict>;
 
 fn pool(config: PoolConfig) -> LatePool {
-    Pool::new(config, later, 1)
+    Pool::new(config, later, PeerKeyed::from_key([0, 1]))
 }
 
 fn accept() -> Verdict {
@@ -139,7 +139,11 @@ fn a_recheck_may_come_later() {
         CheckKind::New => accept(),
         CheckKind::Recheck => Verdict::Later,
     };
-    let mut pool = Pool::new(PoolConfig { keep_invalid: true, ..PoolConfig::default() }, kinds, 1);
+    let mut pool = Pool::new(
+        PoolConfig { keep_invalid: true, ..PoolConfig::default() },
+        kinds,
+        PeerKeyed::from_key([0, 1]),
+    );
     for text in ["a", "b"] {
         add(&mut pool, text).unwrap();
     }

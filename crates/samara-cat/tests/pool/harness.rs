@@ -2,7 +2,7 @@
 
 use samara_cat::pool::{Added, Admission, CheckKind, Order, Pool, PoolConfig, Refusal, Signer, Verdict};
 use samara_cat::{Transaction, TxKey};
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 /// That of celestia-core's tests: a transaction is `sender=key=priority` and needs 1 gas; here also
 /// `sender=key=priority=gas=sequence`.
@@ -24,7 +24,7 @@ pub(crate) fn check(tx: &Transaction, _: CheckKind) -> Verdict {
 pub(crate) type TestPool = Pool<fn(&Transaction, CheckKind) -> Verdict>;
 
 pub(crate) fn pool(config: PoolConfig) -> TestPool {
-    Pool::new(config, check, 7)
+    Pool::new(config, check, PeerKeyed::from_key([0, 1]))
 }
 
 /// A cache of this size, and everything else as usual.

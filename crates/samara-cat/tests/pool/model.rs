@@ -8,7 +8,7 @@ use samara_cat::pool::{
     Admission, Application, CheckKind, Decision, Order, Pool, PoolConfig, Refusal, Signer, Verdict,
 };
 use samara_cat::{Transaction, TxKey};
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 use crate::reference::{Known, Reference, Says};
 
@@ -124,7 +124,7 @@ fn sorted(mut keys: Vec<TxKey>) -> Vec<TxKey> {
 impl Pair {
     fn new(config: PoolConfig) -> Self {
         let script = Script { next: Verdict::Later, stale: BTreeSet::new(), late: false };
-        let pool = Pool::new(config.clone(), script, 1);
+        let pool = Pool::new(config.clone(), script, PeerKeyed::from_key([0, 1]));
         let txs = (0..TXS).map(transaction).collect();
         Self { pool, reference: Reference::new(config), txs, now: Time::ZERO, left: 0 }
     }

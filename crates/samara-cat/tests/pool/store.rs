@@ -2,7 +2,7 @@
 
 use samara_cat::Transaction;
 use samara_cat::pool::{Order, PoolConfig};
-use samara_engine::Time;
+use samara_engine::{PeerKeyed, Time};
 
 use crate::harness::{add, check_txs, key, order_of, ordered, pool, setup, tx};
 
@@ -97,7 +97,8 @@ fn store_get_txs() {
 fn the_seed_changes_nothing() {
     let run = |seed| {
         let config = PoolConfig { capacity_txs: 20, ..ordered(Order::SignerSets) };
-        let mut pool = samara_cat::pool::Pool::new(config, crate::harness::check, seed);
+        let mut pool =
+            samara_cat::pool::Pool::new(config, crate::harness::check, PeerKeyed::from_key([0, seed]));
         for number in 0..200 {
             let text = format!("s{}={number}={}=3={number}", number % 7, number * 37 % 101);
             let _ = add(&mut pool, &text);

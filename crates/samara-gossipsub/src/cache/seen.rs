@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::{MessageKey, Time};
+use samara_engine::{MessageKey, PeerKeyed, Time};
 
 use crate::rpc::MessageId;
 
@@ -39,13 +38,13 @@ impl Seen {
 
 /// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
 ///
-/// Peers choose ids, so that the hash is keyed by a seed that they do not know.
+/// Peers can choose ids where these are no hashes of messages: the table needs a [`PeerKeyed`] hasher.
 #[derive(Debug)]
 pub struct SeenCache {
     ttl: Duration,
     capacity: usize,
     strategy: SeenStrategy,
-    entries: HashMap<MessageId, Entry, FixedState>,
+    entries: HashMap<MessageId, Entry, PeerKeyed>,
     /// When to look at an entry next, oldest first. With [`SeenStrategy::LastSeen`] an entry that was seen again goes
     /// to the end for one more time to live: it may stay in memory longer than it counts as seen, and the queue stays
     /// sorted without being searched.
@@ -61,17 +60,17 @@ struct Entry {
 }
 
 impl SeenCache {
-    /// An empty cache. `seed` keys the hash.
+    /// An empty cache.
     ///
     /// # Panics
     /// If `capacity` is zero.
-    pub fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy, seed: u64) -> Self {
+    pub fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy, hasher: PeerKeyed) -> Self {
         assert!(capacity > 0, "a seen cache needs a capacity");
         Self {
             ttl,
             capacity,
             strategy,
-            entries: HashMap::with_hasher(FixedState::with_seed(seed)),
+            entries: HashMap::with_hasher(hasher),
             queue: VecDeque::new(),
             next_key: 0,
             evicted: 0,

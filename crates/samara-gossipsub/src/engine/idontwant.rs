@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::PeerId;
+use hashbrown::hash_map::EntryRef;
+use samara_engine::{PeerId, PeerKeyed};
 use smallvec::SmallVec;
 
 use super::{Cx, GossipSub, Ignored};
@@ -14,14 +14,14 @@ use crate::rpc::{Control, MessageId, Rpc, RpcFrame};
 /// Which messages peers do not want, by message: forwarding looks a message up once, not once per peer.
 #[derive(Debug)]
 pub(super) struct Unwanted {
-    by_id: HashMap<MessageId, SmallVec<[(PeerId, u64); 2]>, FixedState>,
+    by_id: HashMap<MessageId, SmallVec<[(PeerId, u64); 2]>, PeerKeyed>,
     /// When (in heartbeats) to look at an entry next; entries that were prolonged are put back.
     queue: VecDeque<(u64, PeerId, MessageId)>,
 }
 
 impl Unwanted {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { by_id: HashMap::with_hasher(FixedState::with_seed(seed)), queue: VecDeque::new() }
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self { by_id: HashMap::with_hasher(hasher), queue: VecDeque::new() }
     }
 
     /// `peer` does not want `id` until the heartbeat `until`. `false` if that was known, and is only prolonged.
@@ -53,7 +53,8 @@ impl Unwanted {
         let mut expired = Vec::new();
         while self.queue.front().is_some_and(|(until, ..)| *until <= tick) {
             let Some((_, peer, id)) = self.queue.pop_front() else { break };
-            let Some(peers) = self.by_id.get_mut(&id) else { continue };
+            let EntryRef::Occupied(mut entry) = self.by_id.entry_ref(&id) else { continue };
+            let peers = entry.get_mut();
             let Some(at) = peers.iter().position(|(known, _)| *known == peer) else { continue };
             let until = peers[at].1;
             if until > tick {
@@ -62,7 +63,7 @@ impl Unwanted {
             }
             peers.swap_remove(at);
             if peers.is_empty() {
-                self.by_id.remove(&id);
+                entry.remove();
             }
             expired.push(peer);
         }

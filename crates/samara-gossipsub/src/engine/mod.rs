@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::Lost;
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
 use crate::backoff::Backoffs;
 use crate::cache::{MessageCache, SeenCache};
@@ -131,15 +131,17 @@ impl GossipSub {
             found: error.value.to_string(),
             expected: error.rule.to_owned(),
         })?;
+        // `start` replaces this one: random numbers come with the first input.
+        let hasher = PeerKeyed::unset();
         Ok(Self {
             identity,
             signer: config.authenticity.signer.clone(),
             lanes: Lanes::of(config.sending.layout),
-            topics: TopicTable::new(0),
-            peers: PeerTable::new(0),
-            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, 0),
+            topics: TopicTable::new(hasher),
+            peers: PeerTable::new(hasher),
+            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, hasher),
             mcache: MessageCache::new(config.history_length, config.history_gossip),
-            promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max, 0),
+            promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max, hasher),
             turned_away: TurnedAway::default(),
             backoffs: Backoffs::new(
                 config.mesh_rules == MeshRules::Guarded,
@@ -147,8 +149,8 @@ impl GossipSub {
                 config.remote_backoff_max,
             ),
             scores,
-            unwanted: Unwanted::new(0),
-            pending: PendingValidations::new(0),
+            unwanted: Unwanted::new(hasher),
+            pending: PendingValidations::new(hasher),
             outgoing: BTreeMap::new(),
             direct: config.direct_peers.iter().cloned().collect(),
             observers: config.observers.iter().cloned().collect(),
@@ -259,14 +261,16 @@ impl GossipSub {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         let config = Arc::clone(&self.config);
-        // Peers choose what these tables are keyed by, so that the hashes are keyed by numbers that they do not know.
-        self.topics.reseed(cx.rng().next_u64());
-        let seed = cx.rng().next_u64();
-        self.seen = SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, seed);
+        // Peers choose the keys of these tables.
+        let names = cx.rng().table_hasher();
+        self.topics = TopicTable::new(names);
+        self.peers = PeerTable::new(names);
+        let seen = cx.rng().table_hasher();
+        self.seen = SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, seen);
         let gossip = &config.gossip;
-        self.promises = Promises::new(gossip.iwant_follow_up, gossip.promises_max, cx.rng().next_u64());
-        self.unwanted = Unwanted::new(cx.rng().next_u64());
-        self.pending = PendingValidations::new(cx.rng().next_u64());
+        self.promises = Promises::new(gossip.iwant_follow_up, gossip.promises_max, cx.rng().table_hasher());
+        self.unwanted = Unwanted::new(cx.rng().table_hasher());
+        self.pending = PendingValidations::new(cx.rng().table_hasher());
         self.next_seqno = cx.rng().next_u64() >> 1;
 
         let now = cx.now();

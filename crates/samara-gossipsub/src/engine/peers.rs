@@ -3,9 +3,8 @@
 use std::hash::BuildHasher;
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use samara_engine::{PeerId, PeerIdentity, PeerInfo};
+use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed};
 use thin_vec::ThinVec;
 
 use super::topics::PeerSet;
@@ -112,18 +111,18 @@ pub(super) struct PeerTable {
     connected: PeerSet,
     /// By the hashes of their identities, which `slots` have.
     by_identity: HashTable<PeerId>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
     /// Peers with a link that get an IDONTWANT for every message.
     pub(super) reported_to: PeerSet,
 }
 
 impl PeerTable {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
         Self {
             slots: Vec::new(),
             connected: PeerSet::default(),
             by_identity: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            hasher,
             reported_to: PeerSet::default(),
         }
     }
@@ -161,6 +160,10 @@ impl PeerTable {
     }
 
     pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.by_identity.is_empty() {
+            return None;
+        }
         let is_it = |id: &PeerId| self.get(*id).is_some_and(|peer| peer.info.identity == *identity);
         self.by_identity.find(self.hasher.hash_one(identity), is_it).copied()
     }

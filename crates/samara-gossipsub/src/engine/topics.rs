@@ -2,9 +2,8 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use samara_engine::{PeerId, Time};
+use samara_engine::{PeerId, PeerKeyed, Time};
 use thin_vec::ThinVec;
 
 use crate::ids::TopicIdx;
@@ -98,7 +97,7 @@ pub(super) struct TopicState {
 pub(super) struct TopicTable {
     /// By the hashes of their names, which `states` has.
     by_name: HashTable<TopicIdx>,
-    hasher: FixedState,
+    hasher: PeerKeyed,
     states: Vec<TopicState>,
     free: Vec<TopicIdx>,
     /// Joined topics, sorted.
@@ -108,10 +107,10 @@ pub(super) struct TopicTable {
 }
 
 impl TopicTable {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
         Self {
             by_name: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            hasher,
             states: Vec::new(),
             free: Vec::new(),
             joined: Vec::new(),
@@ -119,23 +118,13 @@ impl TopicTable {
         }
     }
 
-    /// Keys the hash anew.
-    pub(super) fn reseed(&mut self, seed: u64) {
-        self.hasher = FixedState::with_seed(seed);
-        let topics: Vec<TopicIdx> = self.by_name.drain().collect();
-        topics.into_iter().for_each(|topic| self.enter(topic));
-    }
-
     pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.by_name.is_empty() {
+            return None;
+        }
         let is_it = |topic: &TopicIdx| self.states[topic.index()].name == *name;
         self.by_name.find(self.hasher.hash_one(name), is_it).copied()
-    }
-
-    /// Makes a topic be found by its name.
-    fn enter(&mut self, topic: TopicIdx) {
-        let (states, hasher) = (&self.states, &self.hasher);
-        let hash = |topic: &TopicIdx| hasher.hash_one(&states[topic.index()].name);
-        self.by_name.insert_unique(hash(&topic), topic, hash);
     }
 
     /// The number of a topic, made if there is none. `special`: see [`TopicState::special`].
@@ -164,7 +153,9 @@ impl TopicTable {
                 TopicIdx(self.states.len() as u32 - 1)
             }
         };
-        self.enter(topic);
+        let (states, hasher) = (&self.states, &self.hasher);
+        let hash = |topic: &TopicIdx| hasher.hash_one(&states[topic.index()].name);
+        self.by_name.insert_unique(hash(&topic), topic, hash);
         topic
     }
 

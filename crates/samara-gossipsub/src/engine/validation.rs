@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use samara_engine::{PeerId, Time};
+use samara_engine::{PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use super::receive::Arrival;
@@ -26,14 +25,14 @@ struct Pending {
 /// All messages that wait.
 #[derive(Debug)]
 pub(super) struct PendingValidations {
-    by_id: HashMap<MessageId, Box<Pending>, FixedState>,
+    by_id: HashMap<MessageId, Box<Pending>, PeerKeyed>,
     /// In the order of arrival; those that have their verdict are skipped.
     queue: VecDeque<(Time, MessageId)>,
 }
 
 impl PendingValidations {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { by_id: HashMap::with_hasher(FixedState::with_seed(seed)), queue: VecDeque::new() }
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self { by_id: HashMap::with_hasher(hasher), queue: VecDeque::new() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -7,7 +7,6 @@ mod swarm;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{CloseConnection, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Input, LinkRequest, NodeRng, Outbox, PeerId as Handle, Purpose, Time};
+use samara_engine::{Input, LinkRequest, Outbox, PeerId as Handle, Time};
 use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
@@ -68,6 +67,9 @@ impl Behaviour {
     ///
     /// # Errors
     /// A value of the configuration is not possible.
+    ///
+    /// # Panics
+    /// If the operating system has no random numbers.
     pub fn new(keypair: &Keypair, mut config: Config, options: Options) -> Result<Self, ConfigError> {
         if config.authenticity.policy.signs() {
             let verifier = || VerifierHook::new(KeyVerifier);
@@ -77,10 +79,9 @@ impl Behaviour {
         let outbox = Outbox::new(config.outbox_config());
         let dispatch = config.sending.dispatch;
         let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
-        // The hasher of the standard library is seeded by the operating system.
-        let seed = std::hash::RandomState::new().build_hasher().finish();
+        let driver = Driver::new(engine, outbox).expect("the operating system has random numbers");
         Ok(Self {
-            driver: Driver::new(engine, outbox, NodeRng::new(seed, 0, Purpose::Engine)),
+            driver,
             protocols: Arc::clone(&options.protocols),
             limits: Arc::new(options.limits.clone()),
             options,

@@ -117,6 +117,9 @@ pub enum StartError {
     /// An option is not possible.
     #[error("{0}")]
     Options(String),
+    /// The system has no random numbers.
+    #[error("there are no random numbers: {0}")]
+    Random(getrandom::Error),
 }
 
 /// The node has stopped.

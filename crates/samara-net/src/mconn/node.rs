@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{Context, Engine, Input, NodeRng, Outbox};
+use samara_engine::{Context, Engine, Input, Outbox};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
@@ -51,7 +51,7 @@ where
     /// Starts a node. Its events must be read: what finds the queue full ([`Options::events`]) is dropped and counted.
     ///
     /// # Errors
-    /// An option is not possible, or the address cannot be listened on.
+    /// An option is not possible, the address cannot be listened on, or the system has no random numbers.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
@@ -61,7 +61,6 @@ where
         codec: C,
         engine: E,
         outbox: Outbox<E::Frame>,
-        rng: NodeRng,
     ) -> Result<(Self, mpsc::Receiver<Event<E::Event>>), StartError> {
         options.check(&codec.channels()).map_err(StartError::Options)?;
         let (listener, listen) = match options.listen {
@@ -73,6 +72,7 @@ where
                 (Some(listener), Some(address))
             }
         };
+        let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
         let id = key.id();
         let info = NodeInfo {
             block_version: options.block_version,
@@ -88,7 +88,7 @@ where
         let (requests, receiver) = mpsc::channel(REQUESTS);
         let (events_in, events) = mpsc::channel(options.events);
         let party = Party { key, info, codec: Arc::new(codec), options };
-        let hub = Hub::new(Driver::new(engine, outbox, rng), party, listener, receiver, events_in);
+        let hub = Hub::new(driver, party, listener, receiver, events_in);
         tokio::spawn(hub.run());
         Ok((Self { id, listen, requests }, events))
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_engine::Outbox;
 use samara_mix::{Batch, ConfigError, KeyPair, Mix, Node, Pool, Scheduler, Secret, SenderId};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -220,8 +220,7 @@ fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>,
     } else {
         Node::new(config, number, random_secret()?)?.into()
     };
-    let seed = getrandom::u64().map_err(StartError::Random)?;
-    Ok(Driver::new(engine, outbox, NodeRng::new(seed, 0, Purpose::Engine)))
+    Driver::new(engine, outbox).map_err(StartError::Random)
 }
 
 fn listening(

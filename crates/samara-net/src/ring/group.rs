@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_engine::Outbox;
 use samara_ring::{BroadcastError, ConfigError, Ring, View};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -94,8 +94,7 @@ impl Group {
         let (message_bytes_max, queue_bytes) = (config.message_bytes_max, config.own_queue_bytes);
         let outbox = Outbox::new(config.outbox());
         let engine = Ring::new(config, identity_of(address))?;
-        let seed = getrandom::u64().map_err(JoinError::Random)?;
-        let driver = Driver::new(engine, outbox, NodeRng::new(seed, 0, Purpose::Engine));
+        let driver = Driver::new(engine, outbox).map_err(JoinError::Random)?;
         let (messages, message_queue) = mpsc::unbounded_channel();
         let (requests, request_queue) = mpsc::channel(REQUESTS);
         let (view_sender, view) = watch::channel(None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use samara_cat::config::{Config, Preset};
 use samara_cat::pool::{Admission, CheckKind, Verdict};
 use samara_cat::{Cat, Event as CatEvent, Metrics, Transaction, TxKey};
-use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_engine::Outbox;
 use samara_net::mconn::{CatCodec, Closed, Event, Node, NodeId, NodeKey, Options, PeerAddress, Status};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
@@ -51,8 +51,7 @@ pub(crate) async fn start(seed: u8, config: Config, options: Options) -> Ours {
     let key = key(seed);
     let engine = Cat::new(config.clone(), &key.id().identity(), application as App).expect("a configuration");
     let codec = CatCodec::new(&config);
-    let rng = NodeRng::new(u64::from(seed), 0, Purpose::Engine);
-    let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox()), rng).await;
+    let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox())).await;
     let (node, events) = started.expect("it starts");
     Ours { node, events }
 }

@@ -176,9 +176,8 @@ async fn mistakes_are_told_at_the_start() {
         let engine =
             samara_cat::Cat::new(config.clone(), &key(1).id().identity(), application as App).unwrap();
         let outbox = samara_engine::Outbox::new(config.outbox());
-        let rng = samara_engine::NodeRng::new(1, 0, samara_engine::Purpose::Engine);
         let codec = samara_net::mconn::CatCodec::new(&config);
-        Node::start(key(1), options, codec, engine, outbox, rng).await.map(|_| ()).unwrap_err().to_string()
+        Node::start(key(1), options, codec, engine, outbox).await.map(|_| ()).unwrap_err().to_string()
     };
     let moniker = Options { moniker: "é".to_owned(), ..options() };
     assert!(try_with(moniker).await.contains("moniker: found \"é\"; expected ASCII"));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_cat::pool::{Admission, Application, Cause, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
+use samara_engine::Outbox;
 use samara_engine::outbox::Lane;
-use samara_engine::{NodeRng, Outbox, Purpose};
 use samara_net::mconn::{self, CatCodec, NodeKey};
 use tokio::sync::{mpsc, oneshot};
 
@@ -76,22 +76,18 @@ impl Pool {
     pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
         let key = NodeKey::from_secret(secret);
         let identity = key.id().identity();
-        // Different in every node, the same in every run of one: nothing that is drawn from it is a secret.
-        let seed =
-            identity.as_bytes().iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let CheckedCat { engine: config, options } = config;
         let config = Arc::new(config);
         let application = TakesAll { signers: config.sequences.is_some() };
         let engine = Cat::new(Arc::clone(&config), &identity, application);
         let engine = engine.map_err(|error| format!("cat: {error}"))?;
         let codec = CatCodec::new(&config);
-        let rng = NodeRng::new(seed, 0, Purpose::Engine);
-        let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox()), rng).await;
+        let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox())).await;
         let (node, events) = started.map_err(|error| match error {
             mconn::StartError::Listen { .. } => {
                 format!("cat.listen: {error}; expected a free port at an address of this machine")
             }
-            mconn::StartError::Options(_) => format!("cat: {error}"),
+            mconn::StartError::Options(_) | mconn::StartError::Random(_) => format!("cat: {error}"),
         })?;
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let task = Task {
