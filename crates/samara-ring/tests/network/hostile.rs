@@ -8,7 +8,8 @@ use samara_engine::{
     Time, TimerToken,
 };
 use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
-use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, Shape, ViewId};
+use samara_engine::Shape;
+use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, ViewId};
 
 #[path = "../wire/arbitrary.rs"]
 mod arbitrary;
