@@ -16,7 +16,7 @@ use samara_engine::PeerId as Handle;
 use samara_gossipsub::Acceptance;
 use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
 use samara_gossipsub::rpc::{Message, MessageId, Topic};
-use samara_net::Event;
+use samara_libp2p::Event;
 
 use crate::engine::{self, Profile};
 use crate::identity::NodeId;

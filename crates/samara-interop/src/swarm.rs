@@ -7,7 +7,7 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::{Swarm, identify, noise, tcp, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::wire::Limits;
-use samara_net::Options;
+use samara_libp2p::Options;
 
 /// The port of all nodes.
 pub(crate) const PORT: u16 = 9000;
@@ -23,7 +23,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 pub(crate) struct Host {
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
     pub(crate) identify: identify::Behaviour,
-    pub(crate) gossip: samara_net::Behaviour,
+    pub(crate) gossip: samara_libp2p::Behaviour,
 }
 
 /// Builds a host that neither listens nor dials yet.
@@ -41,7 +41,7 @@ pub(crate) fn build(key: Keypair, config: Config) -> Result<Swarm<Host>, String>
             .with_agent_version(concat!("samara-interop/", env!("CARGO_PKG_VERSION")).to_owned());
         Ok(Host {
             identify: identify::Behaviour::new(identify),
-            gossip: samara_net::Behaviour::new(key, config, options)?,
+            gossip: samara_libp2p::Behaviour::new(key, config, options)?,
         })
     };
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)

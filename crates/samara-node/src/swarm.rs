@@ -16,7 +16,7 @@ pub(crate) struct Host {
     pub(crate) limits: connection_limits::Behaviour,
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
     pub(crate) identify: identify::Behaviour,
-    pub(crate) gossip: samara_net::Behaviour,
+    pub(crate) gossip: samara_libp2p::Behaviour,
 }
 
 /// Builds the swarm; it neither listens nor dials yet.
@@ -37,7 +37,7 @@ pub(crate) fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, Strin
         Ok(Host {
             limits: connection_limits::Behaviour::new(limits),
             identify: identify::Behaviour::new(identify),
-            gossip: samara_net::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
+            gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
         })
     };
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)

@@ -19,7 +19,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Real.
     ("samara-emulation", &["samara-engine"]),
     ("samara-trace", &[]),
-    ("samara-net", &["samara-engine", "samara-gossipsub", "samara-cat", "samara-ring", "samara-mix"]),
+    ("samara-net", &["samara-engine", "samara-cat", "samara-ring", "samara-mix"]),
+    ("samara-libp2p", &["samara-engine", "samara-gossipsub", "samara-net"]),
     (
         "samara-node",
         &[
@@ -28,6 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-cat",
             "samara-ring",
             "samara-mix",
+            "samara-libp2p",
             "samara-net",
             "samara-scenario",
             "samara-trace",
@@ -54,6 +56,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// Crates that nobody below the command line may reach, with what must not lead to them.
 const NEVER_REACHED: &[(&str, &[&str])] = &[
     ("samara-node", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
+    ("samara-libp2p", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
     ("samara-net", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
 ];
 

@@ -10,7 +10,7 @@
 //! See docs/guides/groups.md.
 
 mod cluster;
-#[path = "../throughput/histogram.rs"]
+#[path = "../../../samara-libp2p/examples/throughput/histogram.rs"]
 mod histogram;
 mod measure;
 mod member;

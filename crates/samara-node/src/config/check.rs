@@ -14,7 +14,8 @@ use samara_gossipsub::config::{Preset, Version};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
-use samara_net::{KeyVerifier, Options, PROTOCOLS, ring};
+use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
+use samara_net::ring;
 use tracing_subscriber::EnvFilter;
 
 use super::cat::CheckedCat;

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::engine::Sizes;
-use samara_net::Traffic;
+use samara_libp2p::Traffic;
 use samara_net::relay::Status as RelaySnapshot;
 
 pub(crate) use group::GroupSnapshot;

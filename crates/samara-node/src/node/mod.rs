@@ -18,7 +18,7 @@ use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, PeerId, Swarm};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::rpc::Topic;
-use samara_net::Event;
+use samara_libp2p::Event;
 use tokio::sync::mpsc;
 
 use crate::clock::unix_ns;

@@ -4,7 +4,7 @@ use libp2p::PeerId;
 use samara_gossipsub::rpc::{Control, Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::signature::SignatureError;
 use samara_gossipsub::{Config, Ignored, Trace};
-use samara_net::Event;
+use samara_libp2p::Event;
 use samara_trace::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use samara_engine::Shape;
 use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose,
     Time, TimerToken,
 };
 use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
-use samara_engine::Shape;
 use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, ViewId};
 
 #[path = "../wire/arbitrary.rs"]

@@ -10,7 +10,7 @@ use libp2p::{Multiaddr, Swarm, noise, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
-use samara_net::{Behaviour, Event, Options};
+use samara_libp2p::{Behaviour, Event, Options};
 
 const COLUMNS: usize = 128;
 const NEIGHBOURS: usize = 4;

@@ -54,7 +54,7 @@ fn main() -> Anyhow<()> {
 #[tokio::main]
 async fn node(which: &str, index: usize, of: usize) -> Anyhow<()> {
     match which {
-        "samara-net" => node::run::<samara_net::Behaviour>(index, of).await,
+        "samara-net" => node::run::<samara_libp2p::Behaviour>(index, of).await,
         _ => node::run::<gossipsub::Behaviour>(index, of).await,
     }
 }

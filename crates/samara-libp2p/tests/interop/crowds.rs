@@ -7,7 +7,7 @@ use libp2p::identity::Keypair;
 use libp2p::swarm::{SwarmEvent, dummy};
 use samara_gossipsub::rpc::{Control, MessageId, Rpc};
 use samara_gossipsub::{Ignored, Sizes as EngineSizes};
-use samara_net::Sizes;
+use samara_libp2p::Sizes;
 
 use crate::common::*;
 use crate::hostile::{honest_traffic_goes_on, neighbours};

@@ -12,7 +12,7 @@ use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{MessageId, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Config, Metrics};
-use samara_net::{Behaviour, KeyVerifier, Options};
+use samara_libp2p::{Behaviour, KeyVerifier, Options};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 

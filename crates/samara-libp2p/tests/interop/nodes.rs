@@ -8,7 +8,7 @@ use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
-use samara_net::{Behaviour, Event, Options};
+use samara_libp2p::{Behaviour, Event, Options};
 use tokio::sync::mpsc;
 
 use crate::common::{Command, Node, Told, Transport};

@@ -8,7 +8,7 @@ use libp2p::{identify, noise, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::rpc::Topic;
-use samara_net::{Behaviour, Event, KeyVerifier, Options};
+use samara_libp2p::{Behaviour, Event, KeyVerifier, Options};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 /// Identify tells others what we speak; nodes in Go wait for that.

@@ -10,7 +10,7 @@ use samara_gossipsub::Config;
 use samara_gossipsub::config::{Authenticity, LaneCapacity, MeshParams};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
-use samara_net::{Event, Options};
+use samara_libp2p::{Event, Options};
 use sha2::{Digest, Sha256};
 
 /// How much fits into any queue: more than can be on the way, so that nothing is lost.
@@ -35,7 +35,7 @@ pub(crate) trait Gossip: NetworkBehaviour + Sized {
     fn message(event: &Self::ToSwarm) -> Option<&[u8]>;
 }
 
-impl Gossip for samara_net::Behaviour {
+impl Gossip for samara_libp2p::Behaviour {
     fn new(key: &Keypair) -> Anyhow<Self> {
         let mut config = Config::spec();
         config.mesh = MeshParams { d: D, d_low: D_LOW, d_high: D_HIGH, d_score: 0, d_out: 0, ..config.mesh };

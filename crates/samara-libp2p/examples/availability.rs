@@ -11,7 +11,7 @@ use columns::{COLUMNS, ORIGINAL, any_half, extend, hash, rebuild, some_blobs};
 use libp2p::{Multiaddr, Swarm, futures::StreamExt, swarm::SwarmEvent};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::{Config, rpc::Topic};
-use samara_net::{Behaviour, Event, Options};
+use samara_libp2p::{Behaviour, Event, Options};
 use tokio::sync::mpsc;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

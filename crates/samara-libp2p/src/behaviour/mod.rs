@@ -24,11 +24,11 @@ use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
 
-use crate::driver::Driver;
 use crate::event::{Event, Traffic};
 use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 use crate::options::Options;
 use crate::peer::Peer;
+use samara_net::Driver;
 
 /// A [`NetworkBehaviour`](libp2p::swarm::NetworkBehaviour) around the GossipSub engine.
 ///
