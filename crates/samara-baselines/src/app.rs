@@ -160,7 +160,7 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
 }
 
 /// Carries out a command.
-pub(crate) fn obey<B: Baseline>(engine: &mut B, command: Command, cx: &mut Cx<'_, B::Frame>) {
+pub(crate) fn handle_command<B: Baseline>(engine: &mut B, command: Command, cx: &mut Cx<'_, B::Frame>) {
     let result = match command {
         Command::Subscribe(topic) => engine.subscribe(&topic, cx).map(|_| None),
         Command::Unsubscribe(topic) => engine.unsubscribe(&topic, cx).map(|_| None),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
-use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, obey};
+use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, handle_command};
 use crate::common::ConfigError;
 use crate::core::Core;
 use crate::message::{Message, MessageId, Topic};
@@ -203,7 +203,7 @@ impl Engine for Plumtree {
             Input::Frame { peer, frame } => self.receive(peer, frame, cx),
             Input::Timer(GRAFT) => self.graft_missing(cx),
             Input::Timer(DISPATCH) => self.dispatch(cx),
-            Input::Command(command) => obey(self, command, cx),
+            Input::Command(command) => handle_command(self, command, cx),
             Input::Timer(_) | Input::DialFailed { .. } => {}
         }
     }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, TimerToken};
 
-use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, obey};
+use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, handle_command};
 use crate::common::ConfigError;
 use crate::core::Core;
 use crate::message::{Message, Topic};
@@ -173,7 +173,7 @@ impl<R: Route> Engine for PubSub<R> {
                 }
             }
             Input::Timer(RETRY) => self.retry(cx),
-            Input::Command(command) => obey(self, command, cx),
+            Input::Command(command) => handle_command(self, command, cx),
             Input::Timer(_) | Input::DialFailed { .. } => {}
         }
     }

@@ -10,7 +10,7 @@ use crate::wire::{CompactBlock, Kind};
 use crate::{Transaction, TxKey};
 
 impl<A: Application> Cat<A> {
-    pub(super) fn obey(&mut self, command: Command, cx: &mut Cx<'_>) {
+    pub(super) fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
             Command::Submit(tx) => {
                 self.submit(tx, cx);

@@ -262,7 +262,7 @@ impl<A: Application> Engine for Cat<A> {
                 self.agenda.fired(cx.now());
                 self.do_tasks(cx);
             }
-            Input::Command(command) => self.obey(command, cx),
+            Input::Command(command) => self.handle_command(command, cx),
         }
         self.arm_timer(cx);
     }

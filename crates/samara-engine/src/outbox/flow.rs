@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::message::{Pending, Stagger, Waiting};
 use super::order::{Key, Rounds};
 use super::queue::{Entry, Link, NONE};
-use super::{Copy, Lane, LossCause, Lost, Outbox, Overflow, Room, Schedule};
+use super::{Lane, LossCause, Lost, Outbox, Outgoing, Overflow, Room, Schedule};
 use crate::{Frame, MessageKey, PeerId, Time};
 
 /// A link that has something in line on a lane. The key of its first copy is not smaller than the bound.
@@ -378,11 +378,11 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    pub(super) fn send(&mut self, now: Time, slot: u32) -> Copy<F> {
+    pub(super) fn send(&mut self, now: Time, slot: u32) -> Outgoing<F> {
         let group = self.store.groups.get(self.store.copies[slot as usize].group as usize);
         let (message, rank) = group.map_or((None, 0), |group| (Some(group.message), group.progress.sent));
         let copy = self.take_out(slot, Outcome::Sent(now));
-        Copy {
+        Outgoing {
             peer: copy.peer,
             lane: Lane(copy.lane),
             message,

@@ -147,7 +147,7 @@ pub struct Owe<F> {
 
 /// One copy that leaves: a frame for a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy<F> {
+pub struct Outgoing<F> {
     /// For whom.
     pub peer: PeerId,
     /// The lane it was owed on.

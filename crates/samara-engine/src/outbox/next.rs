@@ -1,7 +1,7 @@
 //! Which copy leaves next.
 
 use super::queue;
-use super::{Copy, Lane, Outbox, Room};
+use super::{Lane, Outbox, Outgoing, Room};
 use crate::{Frame, PeerId, Time};
 
 /// The copy that leaves next, and where it was found.
@@ -18,19 +18,19 @@ type Turn = smallvec::SmallVec<[u8; 4]>;
 impl<F: Frame> Outbox<F> {
     /// The next copy for one link. Copies whose deadline has passed are counted and skipped. Releases held-back copies
     /// whose time has come, as [`wake`](Self::wake) does.
-    pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
+    pub fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>> {
         self.pop_among(now, peer, self.classes.len(), |_| true)
     }
 
     /// The next copy for one link among those of the smallest priority: what a driver takes first on all links that were
     /// touched, so that control messages of one link do not wait behind data of another.
-    pub fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copy<F>> {
+    pub fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>> {
         self.pop_among(now, peer, self.classes.len().min(1), |_| true)
     }
 
     /// The next copy for one link among those of some lanes, in the order of [`pop_for`](Self::pop_for): for transports
     /// whose lanes have queues of their own. A lane that takes turns with others has its turn when one of its copies leaves.
-    pub fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copy<F>> {
+    pub fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Outgoing<F>> {
         self.pop_among(now, peer, self.classes.len(), |lane| lanes.contains(&Lane(lane)))
     }
 
@@ -40,7 +40,7 @@ impl<F: Frame> Outbox<F> {
         peer: PeerId,
         classes: usize,
         among: impl Fn(u8) -> bool,
-    ) -> Option<Copy<F>> {
+    ) -> Option<Outgoing<F>> {
         self.wake(now);
         if self.store.orders.is_some() && self.pending_to(peer) > 0 {
             let lanes: Turn = self.classes[..classes].iter().flatten().copied().collect();
@@ -85,7 +85,7 @@ impl<F: Frame> Outbox<F> {
     /// passed are counted and skipped. Releases held-back copies whose time has come, as [`wake`](Self::wake) does.
     ///
     /// `room` is a [`Room`], or a `bool` where the driver does not know how much fits.
-    pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Copy<F>> {
+    pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Outgoing<F>> {
         self.wake(now);
         if self.store.orders.is_some() {
             (0..self.lanes() as u8).for_each(|lane| self.reorder(now, lane));

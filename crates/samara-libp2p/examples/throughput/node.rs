@@ -92,7 +92,7 @@ impl<B: Gossip> Node<B> {
                 },
                 line = lines.next_line() => {
                     let Some(line) = line? else { return Ok(()) };
-                    self.obey(&line, &due)?;
+                    self.handle_command(&line, &due)?;
                 }
                 _ = tick.tick() => {}
             }
@@ -137,7 +137,7 @@ impl<B: Gossip> Node<B> {
         Ok(())
     }
 
-    fn obey(&mut self, line: &str, due: &mpsc::UnboundedSender<Due>) -> Anyhow<()> {
+    fn handle_command(&mut self, line: &str, due: &mpsc::UnboundedSender<Due>) -> Anyhow<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["dial", address] => {

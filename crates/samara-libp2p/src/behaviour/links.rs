@@ -8,7 +8,7 @@ use futures::channel::mpsc::unbounded;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{ConnectionId, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
-use samara_engine::outbox::{Copy, Dispatch, Room};
+use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{Frame, Input, PeerId as Handle, PeerInfo};
 use samara_gossipsub::rpc::RpcFrame;
 
@@ -53,7 +53,7 @@ impl Behaviour {
         peer.is_some_and(|peer| peer.room(budget).is_some())
     }
 
-    fn hand_over(&mut self, copy: Copy<RpcFrame>) {
+    fn hand_over(&mut self, copy: Outgoing<RpcFrame>) {
         let peer = self.peer_id(copy.peer).and_then(|peer| self.peers.get_mut(&peer));
         let Some(connection) = peer.and_then(Peer::active) else { return };
         let len = copy.len as usize;

@@ -210,7 +210,7 @@ impl Node {
         }
     }
 
-    fn obey(&mut self, command: Command, cx: &mut Cx<'_>) {
+    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
             Command::Computed(done) => self.on_done(done, cx),
             Command::Mix { round, batch } => {
@@ -262,7 +262,7 @@ impl Engine for Node {
                 None => self.metrics.ignore(Ignored::Stranger),
             },
             Input::Timer(_) => self.tick(cx),
-            Input::Command(command) => self.obey(command, cx),
+            Input::Command(command) => self.handle_command(command, cx),
         }
         self.start_batches(cx);
         self.jobs.pump(self.config.jobs_max, &mut self.metrics, cx);

@@ -78,7 +78,7 @@ pub(crate) async fn run(index: usize, members: &[SocketAddr]) -> Anyhow<()> {
         Member { group, index, tally, sending: None, sent: Arc::default(), halt: Arc::default() };
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await?
-        && member.obey(&line).await?
+        && member.handle_command(&line).await?
     {}
     Ok(())
 }
@@ -102,7 +102,7 @@ struct Member {
 
 impl Member {
     /// Whether there can be more.
-    async fn obey(&mut self, line: &str) -> Anyhow<bool> {
+    async fn handle_command(&mut self, line: &str) -> Anyhow<bool> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let tally = || self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         match words[..] {

@@ -166,7 +166,7 @@ impl<C: Codec> Connection<C> {
                     self.traffic.up.fetch_add(len as u64, Ordering::Relaxed);
                     self.sending.wrote(len);
                 }
-                order = self.orders.recv(), if !self.finishing => self.obey(order),
+                order = self.orders.recv(), if !self.finishing => self.handle_command(order),
                 () = sleep_until(wake.into()) => self.watch()?,
             }
         }
@@ -208,7 +208,7 @@ impl<C: Codec> Connection<C> {
         Ok(())
     }
 
-    fn obey(&mut self, order: Option<ToConnection<C::Frame>>) {
+    fn handle_command(&mut self, order: Option<ToConnection<C::Frame>>) {
         match order {
             Some(ToConnection::Copy(channel, frame)) => {
                 debug_assert_eq!(self.codec.encode(&frame).len(), frame.encoded_len());

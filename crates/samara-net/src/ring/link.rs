@@ -108,7 +108,7 @@ impl Link {
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Ok(order) = self.orders.try_recv() {
-                self.obey(order);
+                self.handle_command(order);
             }
             self.write(stream)?;
             if self.is_finishing && self.sending.is_empty() {
@@ -123,7 +123,7 @@ impl Link {
                 (false, true) => None,
             };
             tokio::select! {
-                order = self.orders.recv(), if !self.is_finishing => self.obey(order.unwrap_or(Order::Finish)),
+                order = self.orders.recv(), if !self.is_finishing => self.handle_command(order.unwrap_or(Order::Finish)),
                 ready = ready(stream, interest) => {
                     let ready = ready.map_err(|error| Closed::Ended(error.to_string()))?;
                     if ready.is_readable() && self.held.is_none() {
@@ -141,7 +141,7 @@ impl Link {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn handle_command(&mut self, order: Order) {
         match order {
             Order::Frame(frame, len) => self.sending.push(&frame, len),
             Order::Finish => self.is_finishing = true,

@@ -172,7 +172,7 @@ impl Task {
                 biased;
                 due = self.plan.due() => self.broadcast_due(due).await,
                 command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.handle_command(command),
                     None => return,
                 },
                 event = self.events.next(), if !has_ended => match event {
@@ -211,7 +211,7 @@ impl Task {
     }
 
     /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
-    fn obey(&mut self, command: GroupCommand) {
+    fn handle_command(&mut self, command: GroupCommand) {
         match command {
             GroupCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned, Late::Refuse))),
             GroupCommand::Planned(answer) => drop(answer.send(self.plan.report())),

@@ -263,7 +263,7 @@ impl Task {
                 biased;
                 due = self.plan.due() => self.submit_due(due).await,
                 command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.handle_command(command),
                     // Nobody can ask for anything any more: the node ends with its last handle.
                     None => return,
                 },
@@ -285,7 +285,7 @@ impl Task {
     }
 
     /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
-    fn obey(&mut self, command: PoolCommand) {
+    fn handle_command(&mut self, command: PoolCommand) {
         match command {
             PoolCommand::Plan(planned, late, answer) => drop(answer.send(self.plan.add(planned, late))),
             PoolCommand::Planned(answer) => drop(answer.send(self.plan.report())),

@@ -375,7 +375,7 @@ impl Ring {
         }
     }
 
-    fn obey(&mut self, command: Command, cx: &mut Cx<'_>) {
+    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
             Command::Broadcast(message) => {
                 if let Err(error) = self.broadcast(message, cx) {
@@ -432,7 +432,7 @@ impl Engine for Ring {
             Input::Frame { peer, frame } => self.on_frame(peer, &frame, cx),
             Input::Timer(TICK) => self.on_tick(cx),
             Input::Timer(_) => self.on_ack_timer(cx.now()),
-            Input::Command(command) => self.obey(command, cx),
+            Input::Command(command) => self.handle_command(command, cx),
         }
         self.settle(cx);
     }

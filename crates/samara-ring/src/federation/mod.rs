@@ -287,7 +287,7 @@ impl Federation {
         }
     }
 
-    fn obey(&mut self, command: Command, cx: &mut FederationCx<'_>) {
+    fn handle_command(&mut self, command: Command, cx: &mut FederationCx<'_>) {
         match command {
             Command::Broadcast(content) => {
                 if let Err(error) = self.broadcast(content, cx) {
@@ -348,7 +348,7 @@ impl Engine for Federation {
             }
             Input::Frame { peer, frame } => self.on_frame(peer, frame, cx),
             Input::Timer(token) => self.on_timer(token, cx),
-            Input::Command(command) => self.obey(command, cx),
+            Input::Command(command) => self.handle_command(command, cx),
         }
         self.settle(cx);
     }

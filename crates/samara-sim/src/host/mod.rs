@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use samara_engine::outbox::{Copy, Dispatch, Room};
+use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
 };
@@ -430,7 +430,7 @@ impl<N: Engine> Host<N> {
         now: u64,
         slot: u32,
         world: &World<N>,
-        pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Copy<N::Frame>>,
+        pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Outgoing<N::Frame>>,
     ) {
         if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
             // Room in the socket is news only to a routine that waits for it.

@@ -130,7 +130,7 @@ where
                 Some((connection, progress)) = self.progress.recv() => self.progressed(connection, &progress),
                 Some(attempt) = self.attempts.1.recv() => self.attempted(attempt),
                 request = self.requests.recv() => match request {
-                    Some(request) => self.obey(request),
+                    Some(request) => self.handle_command(request),
                     // Connections end with the tasks.
                     None => return,
                 },
@@ -162,7 +162,7 @@ where
         }
     }
 
-    fn obey(&mut self, request: Request<E>) {
+    fn handle_command(&mut self, request: Request<E>) {
         match request {
             Request::Call(call) => self.driver.with(|engine, cx| call(engine, cx)),
             Request::Dial(peer) => self.peers.add(&peer, Instant::now()),

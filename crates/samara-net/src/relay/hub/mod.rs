@@ -147,7 +147,7 @@ impl Hub {
                 Some(attempt) = self.inbound.attempts.recv() => self.attempted(attempt),
                 Some(request) = self.inbound.senders.recv() => self.obey_sender(request),
                 request = self.inbound.requests.recv() => match request {
-                    Some(request) => self.obey(request),
+                    Some(request) => self.handle_command(request),
                     None => break,
                 },
                 Some(_) = self.tasks.join_next() => {}
@@ -165,7 +165,7 @@ impl Hub {
 
     // ---- what is asked ----
 
-    fn obey(&mut self, request: Request) {
+    fn handle_command(&mut self, request: Request) {
         match request {
             // Fails only if the asker has given up.
             Request::Status(answer) => drop(answer.send(self.status())),

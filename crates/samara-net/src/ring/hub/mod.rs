@@ -133,7 +133,7 @@ impl Hub {
                 () = self.outlet.wait_for_room(), if self.is_paused => {}
                 Some(attempt) = self.attempts.1.recv() => self.attempted(attempt),
                 request = self.inbound.requests.recv() => match request {
-                    Some(request) => self.obey(request),
+                    Some(request) => self.handle_command(request),
                     // Links end with the tasks.
                     None => return,
                 },
@@ -157,7 +157,7 @@ impl Hub {
         }
     }
 
-    fn obey(&mut self, request: Request) {
+    fn handle_command(&mut self, request: Request) {
         match request {
             Request::Leave(answer) => {
                 // What was taken until now leaves with it; nothing is taken any more.
