@@ -265,14 +265,14 @@ async fn events(State(shared): State<Shared>, Query(wanted): Query<Wanted>, head
     // Ids are of a run: those of another one mean nothing here.
     let last_id = last_id.and_then(|id| id.split_once('@')).filter(|(_, run)| *run == escaped(&name));
     let (first, changes) = hub.join(last_id.map(|(id, _)| id));
-    let looker = Looker { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
+    let looker = Subscriber { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
     Sse::new(stream(looker))
         .keep_alive(KeepAlive::new().interval(ALIVE_EVERY).event(Event::default().event("alive").data("{}")))
         .into_response()
 }
 
 /// A page that is kept up to date.
-struct Looker {
+struct Subscriber {
     name: String,
     hub: Arc<Hub>,
     first: std::collections::VecDeque<Message>,
@@ -281,7 +281,7 @@ struct Looker {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Looker {
+impl Subscriber {
     /// What to send next. `None`: there is no more.
     async fn next(&mut self) -> Option<Message> {
         if let Some(message) = self.first.pop_front() {
@@ -300,7 +300,7 @@ impl Looker {
     }
 }
 
-fn stream(looker: Looker) -> impl Stream<Item = Result<Event, Infallible>> {
+fn stream(looker: Subscriber) -> impl Stream<Item = Result<Event, Infallible>> {
     futures::stream::unfold(looker, |mut looker| async {
         if !std::mem::replace(&mut looker.is_greeted, true) {
             let hello = json!({ "run": looker.name, "version": env!("CARGO_PKG_VERSION") }).to_string();
@@ -339,7 +339,7 @@ mod tests {
         let (first, changes) = hub.join(None);
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let name = "run".to_owned();
-        let mut looker = Looker {
+        let mut looker = Subscriber {
             name,
             hub: Arc::clone(&hub),
             first: first.into(),

@@ -2,6 +2,7 @@
 
 use samara_sim::Ranks;
 
+use crate::metric::Metric;
 use crate::mix::measure::Collector;
 use crate::results::Measured;
 use crate::run::{Progress, RunError, RunOptions};
@@ -28,6 +29,8 @@ type RunTogether = fn(
 pub struct Family {
     /// The section of a scenario that selects it.
     pub section: &'static str,
+    /// Everything that it can report.
+    pub metrics: &'static [Metric],
     /// Whether hosts have the links of `network.topology`; other families make their own.
     pub has_topology: bool,
     /// Whether each node keeps some columns.
@@ -48,6 +51,11 @@ static FAMILIES: [&Family; 6] = [
     &messages::FAMILY,
     &columns::FAMILY,
 ];
+
+/// All families, in the order in which documentation lists them.
+pub(crate) fn all() -> impl Iterator<Item = &'static Family> {
+    FAMILIES.into_iter().rev()
+}
 
 impl Scenario {
     /// The family of experiments that the scenario belongs to.

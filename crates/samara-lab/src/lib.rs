@@ -7,6 +7,7 @@ pub mod family;
 mod files;
 pub mod group;
 pub mod messages;
+pub mod metric;
 pub mod mix;
 pub mod network;
 pub mod pool;

@@ -105,11 +105,11 @@ fn run_nodes(
     dial(&mut nodes, point, &wanted, &wire, &stop)?;
     progress("waiting for links and meshes", live::at(0.0));
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
-    let before = Looks::new(&mut nodes, &mut wire)?;
+    let before = MetricsSnapshots::new(&mut nodes, &mut wire)?;
     let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
         let mut told = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
-        let after = Looks::new(&mut nodes, &mut wire)?;
+        let after = MetricsSnapshots::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, &mut told, (&before, &after));
         doubts.append(&mut told.doubts);
@@ -117,7 +117,7 @@ fn run_nodes(
     } else {
         let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
-        let after = Looks::new(&mut nodes, &mut wire)?;
+        let after = MetricsSnapshots::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
         progress("reading traces", live::at(1.0));
         let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
@@ -212,7 +212,7 @@ pub(crate) fn of_traces(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&Looks, &Looks),
+    looks: (&MetricsSnapshots, &MetricsSnapshots),
     first_unix_ns: u64,
 ) -> Box<dyn Measured> {
     match &wanted.job {
@@ -323,13 +323,13 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
 }
 
 /// What nodes and relay have counted at a time.
-pub(crate) struct Looks {
+pub(crate) struct MetricsSnapshots {
     /// By node.
     pub(crate) metrics: Vec<Metrics>,
     pub(crate) relay: Option<RelayReport>,
 }
 
-impl Looks {
+impl MetricsSnapshots {
     pub(crate) fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
         Self::with(nodes, wire, |node| node.ask("measurement", |client| client.metrics()))
     }
@@ -363,13 +363,13 @@ impl Looks {
 /// Traffic of each node between two looks. `frames` fills in what nodes know of it, given how much a metric with a label has grown.
 /// Packets and their loss are known where links are emulated.
 pub(crate) fn traffic(
-    (before, after): (&Looks, &Looks),
+    (before, after): (&MetricsSnapshots, &MetricsSnapshots),
     frames: impl Fn(&mut HostStats, &dyn Fn(&str, &str) -> u64),
 ) -> Vec<HostStats> {
     (0..after.metrics.len())
         .map(|node| {
             let since = |name: &str, label: &str| {
-                let value = |looks: &Looks| looks.metrics[node].sum(name, label);
+                let value = |looks: &MetricsSnapshots| looks.metrics[node].sum(name, label);
                 (value(after) - value(before)).max(0.0) as u64
             };
             let mut stats = HostStats::default();
@@ -414,7 +414,7 @@ fn messages(
     wanted: &Wanted,
     publishers: &[u32],
     events: &Events,
-    looks: (&Looks, &Looks),
+    looks: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> MessagesMeasured {
     let scenario = &point.scenario;
@@ -443,7 +443,7 @@ fn messages(
     }
     let mut mesh = 0.0;
     for (node, counts) in counts.iter_mut().enumerate() {
-        let of = |looks: &Looks, name, label| looks.metrics[node].sum(name, label);
+        let of = |looks: &MetricsSnapshots, name, label| looks.metrics[node].sum(name, label);
         counts.answered = of(looks.1, "samara_copies_owed_total", "answer") as u64;
         mesh += of(looks.0, "samara_mesh_size", "");
     }
@@ -478,7 +478,7 @@ fn columns(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&Looks, &Looks),
+    looks: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
@@ -516,8 +516,8 @@ fn columns(
     }
 }
 
-fn withdrawn((before, after): (&Looks, &Looks)) -> u64 {
-    let all = |looks: &Looks| -> f64 {
+fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
+    let all = |looks: &MetricsSnapshots| -> f64 {
         looks.metrics.iter().map(|metrics| metrics.sum("samara_withdrawn_copies_total", "")).sum()
     };
     (all(after) - all(before)).max(0.0) as u64

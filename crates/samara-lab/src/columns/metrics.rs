@@ -4,68 +4,73 @@ use samara_sim::HostStats;
 use serde::Serialize;
 
 use crate::columns::measure::Delivery;
+use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::ColumnsMeasured;
 use crate::statistics::Statistics;
 
-/// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ColumnMetrics {
-    /// From the publication until a node has all its columns, over nodes and slots.
-    pub time_to_custody_ms: Option<Statistics>,
-    /// From the publication to the first copy of a column at a node.
-    pub delivery_latency_ms: Option<Statistics>,
-    /// From the publication to the last first copy of all.
-    pub dissemination_ms: Option<f64>,
-    /// Nodes (counted once for each slot) that did not get all their columns.
-    pub incomplete: u64,
-    /// Columns that arrived, of those that were waited for.
-    pub delivery_ratio: f64,
-    /// Copies received for each column that arrived, the first included.
-    pub duplication_factor: f64,
-    /// Copies received more than were needed, for each that was needed (RMR).
-    pub relative_redundancy: f64,
-    /// The most hops that a first copy took (LDH).
-    pub last_delivery_hop: u32,
-    /// A lower bound of the mean time to custody over all nodes.
-    pub lower_bound_ms: f64,
-    /// The lower bound, as a share of the mean time to custody: 1 is optimal. `None` if a node is incomplete: the mean is then
-    /// over the other nodes, which the bound does not hold for.
-    pub share_of_bound: Option<f64>,
-    /// Bytes on the wire that a node sent, headers included.
-    pub bytes_up_per_node: f64,
-    /// Bytes on the wire that a node received.
-    pub bytes_down_per_node: f64,
-    /// The part of the received bytes that was needed: payload of first copies.
-    pub payload_share: f64,
-    /// The part of the received bytes that was payload of further copies.
-    pub duplicate_share: f64,
-    /// The rest: control messages, framing, headers, acknowledgements.
-    pub control_share: f64,
-    /// Bytes that the publisher sent.
-    pub publisher_bytes_up: u64,
-    /// Copies that came back to the publisher.
-    pub publisher_copies_returned: u64,
-    /// Copies that did not fit into a node's queues.
-    pub queue_drops: u64,
-    /// Copies that were taken back before they left.
-    pub withdrawn_copies: u64,
-    /// Packets lost, by cause, over all hosts.
-    pub packet_drops: PacketDrops,
-    /// Packets sent again by the transport.
-    pub retransmissions: u64,
-    /// The part of the time to the last first copy in which the publisher's uplink was busy.
-    pub publisher_uplink_utilisation: f64,
-    /// The same, over all nodes.
-    pub uplink_utilisation: f64,
-    /// Payload of a node's columns over its time to custody, in 10^6 bytes a second: the mean over nodes and slots.
-    pub throughput_mb_per_s: Option<f64>,
-    /// The longest time that any node waited between two of its columns of a slot.
-    pub longest_gap_ms: Option<f64>,
-    /// The mean size of a mesh when the first block was published.
-    pub mesh_size: f64,
-    /// Slot by slot.
-    pub slots: Vec<Slot>,
+metrics! {
+    /// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
+    pub struct ColumnMetrics {
+        /// Time from the publication until a node has all its columns, over nodes and slots. The publisher, its
+        /// observer, and incomplete nodes do not count: with incomplete nodes, all five values are those of the
+        /// fastest nodes only.
+        pub time_to_custody_ms: Option<Statistics> = "ms", Less, ["mean", "p95", "max"];
+        /// Time from the publication to the first copy of a column at a node.
+        pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
+        /// Time from the publication until the last node has its last column.
+        pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
+        /// Nodes, counted once per slot, that did not get all their columns before the deadline.
+        pub incomplete: u64 = "nodes", Less, [""];
+        /// Columns that arrived, as a share of those that nodes waited for.
+        pub delivery_ratio: f64 = "share", More, [""];
+        /// Copies received for each column that arrived, the first included.
+        pub duplication_factor: f64 = "", Less, [""];
+        /// Copies received beyond the first, per column that arrived (RMR).
+        pub relative_redundancy: f64 = "", Less, [""];
+        /// The longest path of a first copy (LDH).
+        pub last_delivery_hop: u32 = "hops", Less, ["", "mean"];
+        /// A lower bound of the mean time to custody over all nodes; see bounds.md.
+        pub lower_bound_ms: f64 = "ms", Neither, [];
+        /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node is incomplete.
+        pub share_of_bound: Option<f64> = "share", More, [""];
+        /// Bytes on the wire that a node sent, headers and retransmissions included; the mean without the publisher.
+        pub bytes_up_per_node: f64 = "bytes", Less, [""];
+        /// Bytes on the wire that a node received; the mean without the publisher.
+        pub bytes_down_per_node: f64 = "bytes", Less, [""];
+        /// Payload of first copies, as a share of the received bytes.
+        pub payload_share: f64 = "share", More, [];
+        /// Payload of further copies, as a share of the received bytes.
+        pub duplicate_share: f64 = "share", Less, [];
+        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        pub control_share: f64 = "share", Less, [];
+        /// Bytes that the publisher sent.
+        pub publisher_bytes_up: u64 = "bytes", Less, [];
+        /// Copies that came back to the publisher.
+        pub publisher_copies_returned: u64 = "copies", Less, [];
+        /// Copies that did not fit into a node's queues.
+        pub queue_drops: u64 = "copies", Less, [""];
+        /// Copies withdrawn before they left: on IDONTWANT, because the peer has the message, or because its link is
+        /// gone.
+        pub withdrawn_copies: u64 = "copies", Neither, [];
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Packets sent again by the transport.
+        pub retransmissions: u64 = "packets", Less, [""];
+        /// Share of the time to the last first copy in which the publisher's uplink was busy.
+        pub publisher_uplink_utilisation: f64 = "share", Neither, [];
+        /// Share of the time to the last first copy in which an uplink was busy; the mean over nodes.
+        pub uplink_utilisation: f64 = "share", Neither, [""];
+        /// Payload of a node's columns over its time to custody; the mean over nodes and slots.
+        pub throughput_mb_per_s: Option<f64> = "10^6 bytes/s", More, [""];
+        /// The longest time that any node waited between two of its columns of a slot.
+        pub longest_gap_ms: Option<f64> = "ms", Less, [""];
+        /// The mean size of a mesh when the first block was published.
+        pub mesh_size: f64 = "peers", Neither, [];
+        /// Per slot: `time_to_custody_ms`, `incomplete`, and `publisher_window_packets`, the mean congestion window
+        /// of the publisher's links at the publication.
+        pub slots: Vec<Slot> = "", Neither, [];
+    }
 }
 
 /// The figures of one slot.

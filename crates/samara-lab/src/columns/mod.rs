@@ -13,6 +13,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[workload]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "workload",
+    metrics: metrics::ColumnMetrics::METRICS,
     has_topology: true,
     has_custody: true,
     is_chosen: |scenario| {

@@ -12,95 +12,103 @@ use serde::Serialize;
 
 use super::gateways::{Behind, GatewayFigures};
 use crate::group::app::{Kind, Ledger};
+use crate::metric::metrics;
 use crate::network;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::GroupMeasured;
 use crate::statistics::Durations;
 use crate::statistics::Statistics;
 
-/// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GroupMetrics {
-    /// Members of the group.
-    pub members: u32,
-    /// Those that broadcast.
-    pub senders: u32,
-    /// How messages travel; of the model of JGroups, the ring.
-    pub shape: &'static str,
-    /// Messages that were broadcast.
-    pub messages: u64,
-    /// Deliveries at all members, own messages included.
-    pub deliveries: u64,
-    /// Payload that a member delivered, its own included, from the first broadcast until the last delivery, in 10^6 bytes a second: the
-    /// measure of the post.
-    pub throughput_mb_per_s: f64,
-    /// The same, of the slowest steady member.
-    pub throughput_min_mb_per_s: f64,
-    /// What no shape can exceed with so many senders.
-    pub upper_bound_mb_per_s: f64,
-    /// The throughput as a share of it.
-    pub share_of_bound: f64,
-    /// What this shape can reach.
-    pub shape_bound_mb_per_s: f64,
-    /// The throughput as a share of that.
-    pub share_of_shape_bound: f64,
-    /// The throughput over that of the scenario's first run (with the same values of a sweep and the same seed).
-    pub gain: Option<f64>,
-    /// The same of what their shapes can reach: (N-1)/S for a ring over direct sending with S < N senders, 1 with S = N.
-    pub gain_bound: Option<f64>,
-    /// Rounds until everybody had everything, where there is one sender: a round is the time of a message or chunk on a link.
-    pub rounds: Option<f64>,
-    /// The same by the schedule of the shape.
-    pub rounds_of_schedule: Option<u64>,
-    /// From handing in a message until another member delivers it.
-    pub delivery_latency_ms: Option<Statistics>,
-    /// The longest time that a steady member delivered nothing, while messages were being broadcast.
-    pub longest_gap_ms: f64,
-    /// Messages of steady members and of leavers that did not come to a steady member, by pair.
-    pub lost: u64,
-    /// Deliveries of a message to a member that had it.
-    pub duplicates: u64,
-    /// Deliveries after later messages of the same origin; in total order also members whose order was not that of the others.
-    pub order_violations: u64,
-    /// Messages of failed members that some steady members have and others lack, by pair.
-    pub disagreements: u64,
-    /// Deliveries of what nobody broadcast so.
-    pub garbled: u64,
-    /// Members that were taken for failed, each time by each member.
-    pub suspicions: u64,
-    /// Those of and by members with which nothing was wrong.
-    pub false_suspicions: u64,
-    /// The most views that a steady member installed.
-    pub views: u64,
-    /// How long a steady member could send nothing new for view changes, at most.
-    pub frozen_ms: f64,
-    /// Messages or chunks that were passed on, over all members.
-    pub forwarded: u64,
-    /// Messages or chunks that were sent again.
-    pub repaired: u64,
-    /// What was ignored, by cause; causes that there were.
-    pub ignored: BTreeMap<&'static str, u64>,
-    /// What passed the gateways of regions, where there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gateways: Option<GatewayFigures>,
-    /// What bytes a member received for each message that it delivered.
-    pub bytes: GroupBytes,
-    /// The part of the received bytes that was content of messages.
-    pub payload_share: f64,
-    /// The part of the time in which a member's uplink was busy.
-    pub uplink_utilisation: f64,
-    /// The same, of the member whose uplink was busiest.
-    pub uplink_utilisation_max: f64,
-    /// Of the least busy one.
-    pub uplink_utilisation_min: f64,
-    /// Bytes that a member sent in a second after all was over.
-    pub idle_bytes_per_s: f64,
-    /// Frames that found a queue full.
-    pub queue_drops: u64,
-    /// Packets lost, by cause, over all hosts.
-    pub packet_drops: PacketDrops,
-    /// Packets sent again by the transport.
-    pub retransmissions: u64,
+metrics! {
+    /// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
+    pub struct GroupMetrics {
+        /// Members of the group.
+        pub members: u32 = "members", Neither, [];
+        /// Members that broadcast.
+        pub senders: u32 = "members", Neither, [];
+        /// How messages travel; of the model of JGroups, the ring.
+        pub shape: &'static str = "", Neither, [];
+        /// Messages that were broadcast.
+        pub messages: u64 = "messages", Neither, [];
+        /// Deliveries at all members, own messages included.
+        pub deliveries: u64 = "deliveries", Neither, [];
+        /// Payload that a member delivered, its own included, over the time from the first broadcast to the last
+        /// delivery at any steady member.
+        pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
+        /// The throughput of the slowest steady member.
+        pub throughput_min_mb_per_s: f64 = "10^6 bytes/s", More, [""];
+        /// What no shape exceeds with so many senders: every member receives at most its link, all receive together
+        /// what all send together. The link is its rate less the headers of full packets.
+        pub upper_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
+        /// The throughput as a share of the upper bound.
+        pub share_of_bound: f64 = "share", More, [""];
+        /// What this shape can reach, by formula.
+        pub shape_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
+        /// The throughput as a share of what this shape can reach.
+        pub share_of_shape_bound: f64 = "share", More, [""];
+        /// The throughput over that of the first run with as many senders, with equal sweep values and seed.
+        pub gain: Option<f64> = "", More, [""];
+        /// The same ratio of what the shapes can reach: (N-1)/S for a ring over direct sending with S < N senders, 1
+        /// with S = N.
+        pub gain_bound: Option<f64> = "", Neither, [];
+        /// With one sender: time until every member had everything, in times of a message or chunk on a link.
+        pub rounds: Option<f64> = "rounds", Neither, [];
+        /// The rounds that the schedule of the shape takes.
+        pub rounds_of_schedule: Option<u64> = "", Neither, [];
+        /// Time from handing in a message (with a rate: from when it was due) until another member delivers it.
+        pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
+        /// The longest time in which a steady member delivered nothing, between the first broadcast and its last
+        /// delivery.
+        pub longest_gap_ms: f64 = "ms", Less, [""];
+        /// Pairs of a message of a steady member or a leaver and a steady member that did not get it.
+        pub lost: u64 = "pairs", Less, [""];
+        /// Deliveries of a message to a member that had it.
+        pub duplicates: u64 = "deliveries", Less, [];
+        /// Deliveries after later messages of the same origin; in total order also members whose order was not that of the others.
+        pub order_violations: u64 = "deliveries", Less, [];
+        /// Messages of failed members that some steady members have and others lack, by pair.
+        pub disagreements: u64 = "pairs", Less, [];
+        /// Deliveries of what nobody broadcast so.
+        pub garbled: u64 = "deliveries", Less, [];
+        /// Times that a member took another one for failed.
+        pub suspicions: u64 = "", Neither, [];
+        /// Suspicions of and by members with which nothing was wrong.
+        pub false_suspicions: u64 = "", Less, [];
+        /// The most views that a steady member installed.
+        pub views: u64 = "views", Neither, [];
+        /// The longest time in which a steady member could send nothing new for view changes, all changes together.
+        pub frozen_ms: f64 = "ms", Less, [];
+        /// Messages or chunks that were passed on, over all members.
+        pub forwarded: u64 = "units", Neither, [];
+        /// Messages or chunks that were sent again; of JGroups, requests to send again.
+        pub repaired: u64 = "units", Neither, [];
+        /// Frames that were ignored, by cause.
+        pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
+        /// What passed the gateways of regions: `copies` (bytes out of all gateways over bytes broadcast),
+        /// `utilisation_max` of the busiest direction, `drops` in packets, and `wait_ms_max`. Only with
+        /// `network.regions.gateway`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub gateways: Option<GatewayFigures> = "", Neither, [];
+        /// Bytes received per message of another member that was delivered: `total`, `content`, `headers`, `credit`,
+        /// `heartbeats`, `views`, `transport`.
+        pub bytes: GroupBytes = "bytes", Less, [];
+        /// The part of the received bytes that was content of messages.
+        pub payload_share: f64 = "share", More, [];
+        /// Share of the time in which a member's uplink was busy; the mean over members.
+        pub uplink_utilisation: f64 = "share", Neither, [""];
+        /// Share of the time in which the busiest uplink was busy.
+        pub uplink_utilisation_max: f64 = "share", Neither, [];
+        /// Share of the time in which the least busy uplink was busy.
+        pub uplink_utilisation_min: f64 = "share", Neither, [];
+        /// Bytes that a member sent in a second, from half a second after the end on.
+        pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
+        /// Frames that found a queue full.
+        pub queue_drops: u64 = "copies", Less, [""];
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Packets sent again by the transport.
+        pub retransmissions: u64 = "packets", Less, [""];
+    }
 }
 
 /// Bytes that a member received, for each message that it delivered.

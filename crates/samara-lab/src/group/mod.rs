@@ -13,6 +13,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[group]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "group",
+    metrics: metrics::GroupMetrics::METRICS,
     has_topology: false,
     has_custody: false,
     is_chosen: |scenario| scenario.group.is_some(),

@@ -39,7 +39,7 @@ pub struct GroupMeasured {
     /// The hosts.
     pub hosts: Hosts,
     /// What is in store for each host.
-    pub fates: Fates,
+    pub fates: MemberOutcomes,
     /// The time of `traffic`, in nanoseconds.
     pub measured_nanos: u64,
     /// Bytes that each host sent in a second after all was over.
@@ -67,7 +67,7 @@ pub struct Suspicion {
 
 /// What is in store for each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fates {
+pub struct MemberOutcomes {
     /// From when on something is, or was, wrong with a host; `u64::MAX` for those that stay members all the time.
     pub wrong_from: Vec<u64>,
     /// Those that only leave: what they broadcast is to reach everybody who stays.
@@ -80,7 +80,7 @@ pub struct Fates {
     pub last_at: u64,
 }
 
-impl Fates {
+impl MemberOutcomes {
     /// What the faults of a scenario make of its hosts.
     pub fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Self {
         let nodes = scenario.network.nodes as usize;
@@ -160,7 +160,7 @@ pub(crate) fn run(
     };
     let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-    let fates = Fates::new(scenario, &setup.hosts, point.seed);
+    let fates = MemberOutcomes::new(scenario, &setup.hosts, point.seed);
     let world = World { setup, group, ledgers, fates };
     match scenario.ring.build(&world.group, &scenario.network) {
         Some(config) if scenario.ring.federated => world.federation(config, source, progress),
@@ -174,7 +174,7 @@ struct World<'a> {
     setup: Setup<'a>,
     group: Group,
     ledgers: Vec<SharedLedger>,
-    fates: Fates,
+    fates: MemberOutcomes,
 }
 
 impl World<'_> {

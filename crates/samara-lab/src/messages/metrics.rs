@@ -3,67 +3,70 @@
 use samara_sim::HostStats;
 use serde::Serialize;
 
+use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::MessagesMeasured;
 use crate::statistics::Statistics;
 
-/// The figures of a run. Shares are of 1; means are over all nodes unless the name says otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MessageMetrics {
-    /// Messages that were published.
-    pub messages: u64,
-    /// From the publication of a message to its last delivery ("TotalNanoTime"), over those that reached everybody.
-    pub dissemination_ms: Option<Statistics>,
-    /// From the publication of a message to its delivery at a node.
-    pub delivery_latency_ms: Option<Statistics>,
-    /// Messages that did not reach everybody.
-    pub incomplete: u64,
-    /// The part of messages that reached everybody (MDR, as the study counts it).
-    pub message_delivery_ratio: f64,
-    /// Deliveries, of those that were to happen: each message at each other node.
-    pub delivery_ratio: f64,
-    /// The hops of a message's last delivery (LDH), over messages that reached everybody.
-    pub last_delivery_hop: Option<Statistics>,
-    /// Copies received for each delivery, the first included.
-    pub duplication_factor: f64,
-    /// Copies received more than were needed, for each that was needed (RMR).
-    pub relative_redundancy: f64,
-    /// Copies sent because somebody had asked for them: deliveries that gossip saved, or copies too many.
-    pub answered_copies: u64,
-    /// The mean over messages of the least time in which they can reach everybody: hops to the farthest node.
-    pub lower_bound_ms: f64,
-    /// The lower bound, as a share of the mean dissemination time: 1 is optimal.
-    pub share_of_bound: Option<f64>,
-    /// Bytes on the wire that a node sent, headers included.
-    pub bytes_up_per_node: f64,
-    /// Bytes on the wire that a node received.
-    pub bytes_down_per_node: f64,
-    /// The part of the received bytes that was needed: payload of first copies.
-    pub payload_share: f64,
-    /// The part of the received bytes that was payload of further copies.
-    pub duplicate_share: f64,
-    /// The rest: control messages, framing, headers, acknowledgements.
-    pub control_share: f64,
-    /// Payload that a node received and needed, in 10^6 bytes a second of the measurement.
-    pub throughput_mb_per_s: f64,
-    /// Copies that did not fit into a node's queues.
-    pub queue_drops: u64,
-    /// Copies that were taken back before they left.
-    pub withdrawn_copies: u64,
-    /// Packets lost, by cause, over all hosts.
-    pub packet_drops: PacketDrops,
-    /// Packets sent again by the transport.
-    pub retransmissions: u64,
-    /// Between two publications, of all nodes together.
-    pub publish_interval_ms: Option<Statistics>,
-    /// Between two deliveries at a node.
-    pub inter_arrival_ms: Option<Statistics>,
-    /// The part of the time in which a node's uplink was busy.
-    pub uplink_utilisation: f64,
-    /// The same, of the node whose uplink was busiest.
-    pub uplink_utilisation_max: f64,
-    /// The mean size of a mesh when the first message was published.
-    pub mesh_size: f64,
+metrics! {
+    /// The figures of a run. Shares are of 1; means are over all nodes unless the name says otherwise.
+    pub struct MessageMetrics {
+        /// Messages that were published.
+        pub messages: u64 = "messages", Neither, [];
+        /// Time from the publication of a message to its last delivery, over messages that reached every node
+        /// ("TotalNanoTime").
+        pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
+        /// Time from the publication of a message to its delivery at a node; percentiles to three digits.
+        pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
+        /// Messages that did not reach every node.
+        pub incomplete: u64 = "messages", Less, [""];
+        /// Messages that reached every node, as a share (MDR as the 2019 study counts it).
+        pub message_delivery_ratio: f64 = "share", More, [""];
+        /// Deliveries, as a share of those that were to happen: each message at each other node.
+        pub delivery_ratio: f64 = "share", More, [""];
+        /// Hops of the last delivery of a message, over messages that reached every node (LDH).
+        pub last_delivery_hop: Option<Statistics> = "hops", Less, ["", "mean"];
+        /// Copies received for each delivery, the first included.
+        pub duplication_factor: f64 = "", Less, [""];
+        /// Copies received beyond the first, per delivery (RMR).
+        pub relative_redundancy: f64 = "", Less, [""];
+        /// Copies sent because a peer had requested them.
+        pub answered_copies: u64 = "copies", Neither, [];
+        /// Mean over messages of hops to the farthest node, each with the least latency and the time of one frame.
+        pub lower_bound_ms: f64 = "ms", Neither, [];
+        /// The lower bound, as a share of the mean dissemination time: 1 is optimal.
+        pub share_of_bound: Option<f64> = "share", More, [""];
+        /// Bytes on the wire that a node sent, headers and retransmissions included.
+        pub bytes_up_per_node: f64 = "bytes", Less, [""];
+        /// Bytes on the wire that a node received.
+        pub bytes_down_per_node: f64 = "bytes", Less, [""];
+        /// Payload of first copies, as a share of the received bytes.
+        pub payload_share: f64 = "share", More, [];
+        /// Payload of further copies, as a share of the received bytes.
+        pub duplicate_share: f64 = "share", Less, [];
+        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        pub control_share: f64 = "share", Less, [];
+        /// Payload that a node received and needed, in 10^6 bytes a second of the measurement.
+        pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
+        /// Copies that did not fit into a node's queues.
+        pub queue_drops: u64 = "copies", Less, [""];
+        /// Copies withdrawn before they left.
+        pub withdrawn_copies: u64 = "copies", Neither, [];
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Packets sent again by the transport.
+        pub retransmissions: u64 = "packets", Less, [""];
+        /// Time between two publications of all nodes together.
+        pub publish_interval_ms: Option<Statistics> = "ms", Neither, [];
+        /// Time between two deliveries at a node.
+        pub inter_arrival_ms: Option<Statistics> = "ms", Neither, [];
+        /// Share of the time in which a node's uplink was busy; the mean over nodes.
+        pub uplink_utilisation: f64 = "share", Neither, [""];
+        /// Share of the time in which the busiest uplink was busy.
+        pub uplink_utilisation_max: f64 = "share", Neither, [];
+        /// The mean size of a mesh when the first message was published.
+        pub mesh_size: f64 = "peers", Neither, [];
+    }
 }
 
 /// Computes the figures of a run.

@@ -14,6 +14,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[messages]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "messages",
+    metrics: metrics::MessageMetrics::METRICS,
     has_topology: true,
     has_custody: false,
     is_chosen: |scenario| scenario.messages.is_some(),

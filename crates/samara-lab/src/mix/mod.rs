@@ -15,6 +15,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[relay]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "relay",
+    metrics: metrics::RelayMetrics::METRICS,
     has_topology: false,
     has_custody: false,
     is_chosen: |scenario| scenario.relay.is_some(),

@@ -9,7 +9,7 @@ use samara_mix::Phase;
 
 use super::measure::{PhaseTimes, RoundRow, WorkSpan};
 use super::metrics::{RelayMetrics, relay_metrics};
-use super::run::{Harm, RelayMeasured};
+use super::run::{FaultWindow, RelayMeasured};
 use crate::network::Hosts;
 use crate::results::tables::{Columns, Table, numbers, traffic};
 use crate::results::{Data, Measured, Outcome, ratio, value};
@@ -27,7 +27,7 @@ pub struct MixData {
     /// What cores worked on.
     pub work: Vec<WorkSpan>,
     /// What faults did to nodes.
-    pub harm: Vec<Harm>,
+    pub harm: Vec<FaultWindow>,
     /// When payloads began to come.
     pub begun: u64,
     /// When the last round was over.

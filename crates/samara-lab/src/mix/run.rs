@@ -35,7 +35,7 @@ pub struct RelayMeasured {
     /// See `begun`.
     pub over: u64,
     /// What each fault does to whom.
-    pub harm: Vec<Harm>,
+    pub harm: Vec<FaultWindow>,
     /// What real nodes had taken of processors, look by look; empty in simulations, where that is what work takes.
     pub processors: Vec<ProcessorLook>,
     /// What the engines ignored, by cause.
@@ -63,7 +63,7 @@ pub struct ProcessorLook {
 
 /// A fault that hits a node, and how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Harm {
+pub struct FaultWindow {
     /// Which node.
     pub host: u32,
     /// What.
@@ -220,13 +220,13 @@ impl Experiment for Run<'_> {
 }
 
 /// What each fault does to whom.
-fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<Harm> {
+fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<FaultWindow> {
     let pause = config.reconnect.max.as_nanos() as u64;
     let faults = scenario.faults.iter().enumerate();
     let of = faults.flat_map(|(index, fault)| {
         let until = fault.until.map_or(u64::MAX, |until| until.nanos() + pause);
         let hosts = network::hit(scenario, index, seed).into_iter();
-        hosts.map(move |host| Harm { host, kind: fault.kind, from: fault.at.nanos(), until })
+        hosts.map(move |host| FaultWindow { host, kind: fault.kind, from: fault.at.nanos(), until })
     });
     of.collect()
 }

@@ -6,117 +6,123 @@ use samara_cat::{CatFrame, FrameKind};
 use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
 use serde::Serialize;
 
+use crate::metric::metrics;
 use crate::pool::app::Header;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::TransactionsMeasured;
 use crate::statistics::Statistics;
 
-/// The figures of a run. Means and sums are over honest nodes; what is said to be for each node and transaction is divided by their
-/// numbers, origins included, as the measurements of the real pools are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TransactionMetrics {
-    /// Transactions that were submitted.
-    pub transactions: u64,
-    /// Pairs of a valid transaction and an honest node that the transaction reached, of those that it was to reach: nodes that run from
-    /// its submission to its block.
-    pub delivered_share: f64,
-    /// The part of these pairs in which a block brought the transaction before the pool had it.
-    pub by_block_share: f64,
-    /// Valid transactions that did not reach every such node.
-    pub incomplete: u64,
-    /// Transactions that nobody had but a node that went down.
-    pub lost_with_origin: u64,
-    /// From the submission of a transaction until another node has it in its pool.
-    pub delivery_latency_ms: Option<Statistics>,
-    /// From the submission of a transaction until the last node has it, over those that came into all pools.
-    pub dissemination_ms: Option<Statistics>,
-    /// Bodies received for each node and transaction.
-    pub duplication_factor: f64,
-    /// The least of it with flooding: every link carries a transaction once.
-    pub flood_least: f64,
-    /// The most of it with flooding: every link twice, but for a tree; d - 1 + 1/N.
-    pub flood_most: f64,
-    /// The least that is possible: every node but the first receives a transaction once.
-    pub ideal: f64,
-    /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
-    pub successful_txs: u64,
-    /// `AlreadySeenTxs`: bodies that were in the pool when they came.
-    pub already_seen_txs: u64,
-    /// Bodies that were being checked, rejected or committed when they came.
-    pub settled_duplicates: u64,
-    /// `RequestedTxs`: requests, the first and all others.
-    pub requested_txs: u64,
-    /// `RerequestedTxs`: requests after the first.
-    pub rerequested_txs: u64,
-    /// Requests that timed out.
-    pub timeouts: u64,
-    /// Those to peers that were within the response time that they had shown.
-    pub early_timeouts: u64,
-    /// Keys announced to a node for each transaction.
-    pub seen_tx: f64,
-    /// Keys that a node asked for, for each transaction.
-    pub want_tx: f64,
-    /// Bytes on the wire that a node sent, headers included.
-    pub bytes_up_per_node: f64,
-    /// Bytes on the wire that a node received.
-    pub bytes_down_per_node: f64,
-    /// What bytes a node received for each transaction.
-    pub bytes: TransactionBytes,
-    /// Bytes that connections carried for each node and transaction: messages and the framing of their packets, as the real pools count
-    /// them; without sealing, padding and headers.
-    pub connection_bytes: f64,
-    /// Connection bytes of the first run of the scenario over those of this one.
-    pub bytes_saved_factor: Option<f64>,
-    /// The part of the time in which a node's uplink was busy.
-    pub uplink_utilisation: f64,
-    /// The same, of the node whose uplink was busiest.
-    pub uplink_utilisation_max: f64,
-    /// Flushes for each node and transaction.
-    pub flushes: f64,
-    /// Blocks that were committed.
-    pub blocks: u64,
-    /// Transactions of a block.
-    pub block_txs: Option<Statistics>,
-    /// From the submission of a transaction to the commit of its block.
-    pub time_to_inclusion_ms: Option<Statistics>,
-    /// The part of compact blocks' transactions that nodes had already.
-    pub compact_block_hit_rate: Option<f64>,
-    /// From the proposal of a compact block until a node has all its transactions.
-    pub compact_block_ms: Option<Statistics>,
-    /// Compact blocks whose transactions did not come to a node in time.
-    pub compact_blocks_given_up: u64,
-    /// Transactions that left pools for others.
-    pub evicted_txs: u64,
-    /// Transactions that grew too old.
-    pub expired_txs: u64,
-    /// Transactions that applications rejected.
-    pub rejected_txs: u64,
-    /// What pools did not take, by cause.
-    pub refused: BTreeMap<&'static str, u64>,
-    /// What was ignored, by cause; causes that there were.
-    pub ignored: BTreeMap<&'static str, u64>,
-    /// What peers did wrong, by kind.
-    pub misbehaviour: BTreeMap<&'static str, u64>,
-    /// Times that nobody was left to ask for a transaction.
-    pub lost_txs: u64,
-    /// Requests for what was not there.
-    pub failed_responses: u64,
-    /// Keys that peers denied to have.
-    pub not_found: u64,
-    /// Bodies that were taken back before they left.
-    pub withdrawn_bodies: u64,
-    /// Frames that found a queue full.
-    pub queue_drops: u64,
-    /// The most keys that a node remembered, looked at before each block.
-    pub keys_max: u64,
-    /// The most requests that a node remembered.
-    pub requests_max: u64,
-    /// The most transactions in a pool.
-    pub pool_txs_max: u64,
-    /// Packets lost, by cause, over all hosts.
-    pub packet_drops: PacketDrops,
-    /// Packets sent again by the transport.
-    pub retransmissions: u64,
+metrics! {
+    /// The figures of a run. Means and sums are over honest nodes; what is said to be for each node and transaction is divided by their
+    /// numbers, origins included, as the measurements of the real pools are.
+    pub struct TransactionMetrics {
+        /// Transactions that were submitted.
+        pub transactions: u64 = "transactions", Neither, [];
+        /// Pairs of a valid transaction and an honest node that the transaction reached, as a share of those it was
+        /// to reach: nodes that run from its submission to its block.
+        pub delivered_share: f64 = "share", More, [""];
+        /// Share of these pairs in which a block brought the transaction before the pool had it.
+        pub by_block_share: f64 = "share", Neither, [];
+        /// Valid transactions that did not reach every such node and are in no block.
+        pub incomplete: u64 = "transactions", Less, [""];
+        /// Transactions that only a node had which went down.
+        pub lost_with_origin: u64 = "", Less, [];
+        /// Time from the submission of a transaction until another node has it in its pool.
+        pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
+        /// Time from the submission of a transaction until the last node has it, over transactions that came into all
+        /// pools.
+        pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
+        /// Bodies received per node and transaction.
+        pub duplication_factor: f64 = "", Less, [""];
+        /// The least duplication factor of flooding on this graph: every link carries a transaction once (d/2).
+        pub flood_least: f64 = "", Neither, [];
+        /// The largest duplication factor of flooding on this graph: every link twice, but for a tree (d - 1 + 1/N).
+        pub flood_most: f64 = "", Neither, [];
+        /// The least duplication factor that is possible: every node but the first receives a transaction once.
+        pub ideal: f64 = "", Neither, [];
+        /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
+        pub successful_txs: u64 = "transactions", More, [];
+        /// `AlreadySeenTxs`: bodies that were in the pool when they came.
+        pub already_seen_txs: u64 = "transactions", Less, [];
+        /// Bodies that were being checked, rejected or committed when they came; `already_seen_txs` misses them.
+        pub settled_duplicates: u64 = "bodies", Less, [];
+        /// `RequestedTxs`: requests, the first and all others.
+        pub requested_txs: u64 = "requests", Neither, [];
+        /// `RerequestedTxs`: requests after the first.
+        pub rerequested_txs: u64 = "requests", Less, [];
+        /// Requests that timed out.
+        pub timeouts: u64 = "requests", Less, [];
+        /// Timeouts of requests to peers that were still within the response time they had shown.
+        pub early_timeouts: u64 = "requests", Less, [];
+        /// Keys announced to a node, per transaction.
+        pub seen_tx: f64 = "keys", Less, [""];
+        /// Keys that a node requested, per transaction.
+        pub want_tx: f64 = "keys", Less, [""];
+        /// Bytes on the wire that a node sent, headers included.
+        pub bytes_up_per_node: f64 = "bytes", Less, [""];
+        /// Bytes on the wire that a node received.
+        pub bytes_down_per_node: f64 = "bytes", Less, [""];
+        /// Bytes received per node and transaction: `total`, first copies (`bodies`), further ones (`duplicates`),
+        /// `announcements`, `requests`, `blocks`, `framing` and `sealing` of channels, and `headers`
+        /// (acknowledgements and retransmissions included). Among hostile nodes `framing` is an estimate, and
+        /// `sealing` is the rest.
+        pub bytes: TransactionBytes = "bytes", Less, [];
+        /// Bytes that connections carried per node and transaction: messages and the framing of their packets, as the
+        /// real pools count them.
+        pub connection_bytes: f64 = "bytes", Less, [""];
+        /// Connection bytes of the scenario's first run, with equal sweep values and seed, over those of this run.
+        pub bytes_saved_factor: Option<f64> = "bytes", More, [""];
+        /// Share of the time in which a node's uplink was busy; the mean over nodes.
+        pub uplink_utilisation: f64 = "share", Neither, [""];
+        /// Share of the time in which the busiest uplink was busy.
+        pub uplink_utilisation_max: f64 = "share", Neither, [];
+        /// Flushes per node and transaction.
+        pub flushes: f64 = "", Less, [];
+        /// Blocks that were committed.
+        pub blocks: u64 = "blocks", Neither, [];
+        /// Transactions per block.
+        pub block_txs: Option<Statistics> = "transactions", Neither, [];
+        /// Time from the submission of a transaction to the commit of its block.
+        pub time_to_inclusion_ms: Option<Statistics> = "ms", Less, ["mean"];
+        /// Share of compact blocks' transactions that nodes had already.
+        pub compact_block_hit_rate: Option<f64> = "share", More, [];
+        /// Time from the proposal of a compact block until a node has all its transactions.
+        pub compact_block_ms: Option<Statistics> = "ms", Less, [];
+        /// Compact blocks whose transactions did not come to a node in time.
+        pub compact_blocks_given_up: u64 = "", Less, [];
+        /// Transactions that left pools for others.
+        pub evicted_txs: u64 = "transactions", Less, [];
+        /// Transactions that grew too old.
+        pub expired_txs: u64 = "transactions", Less, [];
+        /// Transactions that applications rejected.
+        pub rejected_txs: u64 = "transactions", Neither, [];
+        /// Transactions that pools refused, by cause.
+        pub refused: BTreeMap<&'static str, u64> = "", Neither, [];
+        /// Frames and entries that were ignored, by cause.
+        pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
+        /// Violations of the protocol by peers, by kind.
+        pub misbehaviour: BTreeMap<&'static str, u64> = "", Less, [];
+        /// Times that no peer was left to request a transaction from.
+        pub lost_txs: u64 = "transactions", Less, [];
+        /// Requests for what was not there.
+        pub failed_responses: u64 = "", Less, [];
+        /// Keys that peers denied to have.
+        pub not_found: u64 = "keys", Less, [];
+        /// Bodies that were taken back before they left.
+        pub withdrawn_bodies: u64 = "bodies", Neither, [];
+        /// Frames that found a queue full.
+        pub queue_drops: u64 = "copies", Less, [""];
+        /// The most keys that an honest node remembered, looked at before each block.
+        pub keys_max: u64 = "keys", Less, [];
+        /// The most requests that an honest node remembered, looked at before each block.
+        pub requests_max: u64 = "requests", Less, [];
+        /// The most transactions in the pool of an honest node, looked at before each block.
+        pub pool_txs_max: u64 = "", Neither, [];
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Packets sent again by the transport.
+        pub retransmissions: u64 = "packets", Less, [""];
+    }
 }
 
 /// What bytes a node received for each transaction. They add up to the total.

@@ -14,6 +14,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[transactions]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "transactions",
+    metrics: metrics::TransactionMetrics::METRICS,
     has_topology: true,
     has_custody: false,
     is_chosen: |scenario| scenario.transactions.is_some(),

@@ -2,7 +2,6 @@
 
 mod directory;
 mod findings;
-mod metric;
 mod outcome;
 mod saved;
 mod summary;
@@ -16,6 +15,7 @@ pub use crate::group::metrics::{GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, message_metrics};
 pub use crate::messages::outcome::MessagesData;
+pub use crate::metric::{Better, better, is_first, rank};
 pub use crate::mix::handover::metrics::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use crate::mix::handover::outcome::HandoverData;
 pub use crate::mix::metrics::{RelayMetrics, relay_metrics};
@@ -25,7 +25,6 @@ pub use crate::pool::outcome::PoolData;
 pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use findings::{Findings, Used};
-pub use metric::{Better, better, is_first, rank};
 pub(crate) use outcome::value;
 pub use outcome::{Data, Measured, Outcome, relate};
 pub use saved::{Curve, Saved, SavedRun};

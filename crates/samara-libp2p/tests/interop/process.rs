@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::common::*;
 
-type Looks = VecDeque<oneshot::Sender<(usize, Option<samara_gossipsub::Metrics>)>>;
+type MetricsSnapshots = VecDeque<oneshot::Sender<(usize, Option<samara_gossipsub::Metrics>)>>;
 
 /// Starts such a peer, and waits for its address.
 pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
@@ -34,7 +34,7 @@ pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
     let (outbox, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let _child = child;
-        let mut looks = Looks::new();
+        let mut looks = MetricsSnapshots::new();
         loop {
             tokio::select! {
                 command = inbox.recv() => {
@@ -55,7 +55,7 @@ pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
     Node { peer, key: None, address, commands, told }
 }
 
-fn to_line(command: Command, looks: &mut Looks) -> Value {
+fn to_line(command: Command, looks: &mut MetricsSnapshots) -> Value {
     match command {
         Command::Dial(address) => json!({ "is": "dial", "address": address.to_string() }),
         Command::Disconnect(peer) => json!({ "is": "disconnect", "peer": peer.to_string() }),
@@ -73,7 +73,7 @@ fn to_line(command: Command, looks: &mut Looks) -> Value {
     }
 }
 
-fn from_line(line: &Value, looks: &mut Looks) -> Option<Told> {
+fn from_line(line: &Value, looks: &mut MetricsSnapshots) -> Option<Told> {
     let topic = line["topic"].as_str().unwrap_or_default().to_owned();
     let peer = || line["peer"].as_str().expect("a peer").parse().expect("a peer");
     let data = || STANDARD.decode(line["data"].as_str().unwrap_or_default()).expect("base64");

@@ -9,16 +9,16 @@ use super::identity::Fingerprint;
 
 /// How a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum LinkState {
     /// It is coming up: calls wait.
-    Ajar,
+    Connecting,
     Open,
     Shut,
 }
 
 struct Entry {
     peer: Fingerprint,
-    state: watch::Sender<Door>,
+    state: watch::Sender<LinkState>,
     waiting: Arc<Semaphore>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Doors(Arc<Mutex<BTreeMap<u64, Entry>>>);
 /// What a call needs.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
-    state: watch::Receiver<Door>,
+    state: watch::Receiver<LinkState>,
     /// KiB of frames that may wait for the engine.
     pub(super) waiting: Arc<Semaphore>,
 }
@@ -37,14 +37,14 @@ pub(super) struct Pass {
 impl Pass {
     /// Waits until the link is up. Whether it is.
     pub(super) async fn opened(&mut self) -> bool {
-        let state = self.state.wait_for(|state| *state != Door::Ajar).await;
-        state.is_ok_and(|state| *state == Door::Open)
+        let state = self.state.wait_for(|state| *state != LinkState::Connecting).await;
+        state.is_ok_and(|state| *state == LinkState::Open)
     }
 
     /// Waits until the link is down.
     pub(super) async fn shut(&mut self) {
         // Fails only if it is already, and forgotten.
-        let _ = self.state.wait_for(|state| *state == Door::Shut).await;
+        let _ = self.state.wait_for(|state| *state == LinkState::Shut).await;
     }
 }
 
@@ -56,7 +56,7 @@ impl Doors {
     /// A link is coming up. Whether its number is new, as random numbers of 64 bits are.
     pub(super) fn prepare(&self, link: u64, peer: Fingerprint, waiting_kib: u32) -> bool {
         let waiting = Arc::new(Semaphore::new(waiting_kib as usize));
-        let entry = Entry { peer, state: watch::Sender::new(Door::Ajar), waiting };
+        let entry = Entry { peer, state: watch::Sender::new(LinkState::Connecting), waiting };
         let mut entries = self.entries();
         let is_new = !entries.contains_key(&link);
         if is_new {
@@ -67,20 +67,20 @@ impl Doors {
 
     pub(super) fn open(&self, link: u64) {
         if let Some(entry) = self.entries().get(&link) {
-            entry.state.send_replace(Door::Open);
+            entry.state.send_replace(LinkState::Open);
         }
     }
 
     pub(super) fn shut(&self, link: u64) {
         if let Some(entry) = self.entries().remove(&link) {
-            entry.state.send_replace(Door::Shut);
+            entry.state.send_replace(LinkState::Shut);
         }
     }
 
     pub(super) fn shut_all(&self) {
         let entries = std::mem::take(&mut *self.entries());
         for entry in entries.values() {
-            entry.state.send_replace(Door::Shut);
+            entry.state.send_replace(LinkState::Shut);
         }
     }
 

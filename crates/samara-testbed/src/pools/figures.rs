@@ -13,14 +13,14 @@ use samara_sim::HostStats;
 
 use super::Told;
 use crate::plan::Wanted;
-use crate::run::{Looks, traffic};
+use crate::run::{MetricsSnapshots, traffic};
 
 /// What the run measured. Reasons to distrust it are added to `told`.
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
     told: &mut Told,
-    looks: (&Looks, &Looks),
+    looks: (&MetricsSnapshots, &MetricsSnapshots),
 ) -> TransactionsMeasured {
     let nodes = point.scenario.network.nodes;
     let counts = Counts(looks);
@@ -101,12 +101,13 @@ fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
 }
 
 /// What all pools together counted between two looks.
-struct Counts<'a>((&'a Looks, &'a Looks));
+struct Counts<'a>((&'a MetricsSnapshots, &'a MetricsSnapshots));
 
 impl Counts<'_> {
     fn of(&self, name: &str, label: &str) -> u64 {
-        let all =
-            |looks: &Looks| -> f64 { looks.metrics.iter().map(|metrics| metrics.sum(name, label)).sum() };
+        let all = |looks: &MetricsSnapshots| -> f64 {
+            looks.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
+        };
         (all(self.0.1) - all(self.0.0)).max(0.0) as u64
     }
 

@@ -14,7 +14,7 @@ use crate::TestbedError;
 use crate::client::{Metrics, Publication};
 use crate::collect::{self, Events};
 use crate::plan::Wanted;
-use crate::run::{Looks, missing, of_traces};
+use crate::run::{MetricsSnapshots, missing, of_traces};
 
 /// Gathers a run that was exported to `exported` and has run there. `inputs` has the files that the scenario names.
 ///
@@ -38,9 +38,9 @@ pub fn gather(
     if !data.is_dir() {
         return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
     }
-    let looks = |file: &str| -> Result<Looks, TestbedError> {
+    let looks = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
         let metrics = (0..nodes).map(|node| Ok(Metrics::parse(&read(&of_host(&data, node).join(file))?)));
-        Ok(Looks { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
+        Ok(MetricsSnapshots { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
     };
     let [before, after] = METRICS_FILES;
     let (before, after) = (looks(before)?, looks(after)?);

@@ -12,7 +12,7 @@ use samara_net::relay::{self, ClientOptions, Contact, Ended, Outcome, Round, Sea
 use samara_trace::live::{Clock, Event, Latencies, LiveWriter};
 use tokio::sync::Semaphore;
 
-use super::{Cast, files, relay_of};
+use super::{Participants, files, relay_of};
 use crate::TestbedError;
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
@@ -56,7 +56,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn start(
         scenario: &Scenario,
-        cast: &Cast,
+        cast: &Participants,
         wire: &Wire,
         nodes: &Path,
     ) -> Result<Self, TestbedError> {

@@ -11,7 +11,7 @@ use samara_mix::Transfer;
 use samara_net::relay::{Fingerprint, Identity};
 use serde::Serialize;
 
-use super::{Cast, relay_of};
+use super::{Participants, relay_of};
 use crate::addresses::Wire;
 
 /// Every host has an address of its own, and so all can have the same ports.
@@ -137,7 +137,7 @@ struct Limits {
 /// Writes the certificate and the configuration of a node, or of the scheduler.
 pub(super) fn write(
     scenario: &Scenario,
-    cast: &Cast,
+    cast: &Participants,
     host: u32,
     wire: &Wire,
     nodes: &Path,

@@ -7,7 +7,7 @@ use samara_lab::run;
 use samara_lab::scenario::{FaultKind, Scenario};
 
 use super::events::events_of;
-use super::{Cast, files, spawn};
+use super::{Participants, files, spawn};
 use crate::TestbedError;
 use crate::client::RelayEvent;
 use crate::process::NodeProcess;
@@ -23,7 +23,7 @@ struct Kill {
 }
 
 /// All of them. Times count from the first payloads on.
-pub(super) struct Harm<'a> {
+pub(super) struct FaultDriver<'a> {
     begun: Instant,
     kills: Vec<Kill>,
     /// What processes had told before they were killed.
@@ -31,8 +31,8 @@ pub(super) struct Harm<'a> {
     options: Options<'a>,
 }
 
-impl<'a> Harm<'a> {
-    pub(super) fn new(scenario: &Scenario, seed: u64, options: Options<'a>, cast: &Cast) -> Self {
+impl<'a> FaultDriver<'a> {
+    pub(super) fn new(scenario: &Scenario, seed: u64, options: Options<'a>, cast: &Participants) -> Self {
         let faults = scenario.faults.iter().enumerate();
         let kills = faults.flat_map(|(index, fault)| {
             let hosts = network::hit(scenario, index, seed).into_iter().filter(|host| *host < cast.nodes);
@@ -85,10 +85,10 @@ impl<'a> Harm<'a> {
 
     /// What was done to whom; times count from `start`. As in the simulator, it lasts until others must have reached the process again, `pause`
     /// after it is back.
-    pub(super) fn done(&self, start: u64, pause: Duration) -> Vec<run::Harm> {
+    pub(super) fn done(&self, start: u64, pause: Duration) -> Vec<run::FaultWindow> {
         let since = |at: u64| at.saturating_sub(start);
         let done = self.kills.iter().filter_map(|kill| {
-            Some(run::Harm {
+            Some(run::FaultWindow {
                 host: kill.host,
                 kind: FaultKind::Crash,
                 from: since(kill.killed_unix_ns?),

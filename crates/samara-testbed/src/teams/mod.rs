@@ -20,23 +20,25 @@ use samara_lab::statistics::Statistics;
 
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
-use crate::run::{END_TIMEOUT, LOOK_EVERY, Looks, Options, QUIET, START_TIMEOUT, Stop, traffic, unix_ns};
+use crate::run::{
+    END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, traffic, unix_ns,
+};
 use crate::{NodeProgram, TestbedError, kernel};
 use client::{Client, Went};
 use files::Keys;
-use harm::Harm;
+use harm::FaultDriver;
 use processors::Processors;
 
 pub(crate) use files::possible;
 
 /// Everybody: nodes, then the scheduler, then the sender.
-pub(crate) struct Cast {
+pub(crate) struct Participants {
     hosts: Hosts,
     keys: Keys,
     nodes: u32,
 }
 
-impl Cast {
+impl Participants {
     fn scheduler(&self) -> u32 {
         self.nodes
     }
@@ -58,7 +60,7 @@ pub(crate) fn run(
     let mut doubts = kernel::prepare_grpc(&scenario.transport, options.private_network);
     possible(scenario).map_err(TestbedError::Scenario)?;
     let nodes = scenario.network.nodes;
-    let cast = Cast {
+    let cast = Participants {
         hosts: network::hosts(scenario, options.inputs, nodes + 2, point.seed)
             .map_err(TestbedError::Scenario)?,
         keys: Keys::new(nodes + 2).map_err(TestbedError::Scenario)?,
@@ -75,19 +77,19 @@ pub(crate) fn run(
     client.wait_ready(options.ready_timeout, &stop)?;
     let ready = started.elapsed();
     client.stock(relay.stock(), point.seed, &stop, &mut processes, progress)?;
-    let before = Looks::new(&mut processes, &mut wire)?;
+    let before = MetricsSnapshots::new(&mut processes, &mut wire)?;
     let cpu_before = seconds(&mut processes);
     processors.limit(&processes).map_err(TestbedError::Scenario)?;
     let (begun, clock) = (unix_ns(), Instant::now());
     client.begin();
-    let mut harm = Harm::new(scenario, point.seed, options, &cast);
+    let mut harm = FaultDriver::new(scenario, point.seed, options, &cast);
     let watched = (&mut harm, &mut processors);
     let went = watch(&mut processes, &mut client, watched, &relay, &stop, progress)?;
     let wall_s = clock.elapsed().as_secs_f64();
     let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
-    let after = Looks::of_those_that_run(&mut processes, &mut wire)?;
+    let after = MetricsSnapshots::of_those_that_run(&mut processes, &mut wire)?;
     let told = events::collect(&mut processes, harm.take_told(), &relay, &went, begun)?;
     doubts.extend(told.doubts);
     let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
@@ -161,7 +163,7 @@ pub(crate) fn spawn(
 fn start(
     point: &Point,
     options: Options<'_>,
-    cast: &Cast,
+    cast: &Participants,
     wire: &Wire,
 ) -> Result<Vec<NodeProcess>, TestbedError> {
     let mut processes = Vec::new();
@@ -184,7 +186,7 @@ fn start(
 fn watch(
     processes: &mut [NodeProcess],
     client: &mut Client,
-    (harm, processors): (&mut Harm<'_>, &mut Processors),
+    (harm, processors): (&mut FaultDriver<'_>, &mut Processors),
     relay: &Relay,
     stop: &Stop<'_>,
     progress: &mut impl FnMut(&str, f64),

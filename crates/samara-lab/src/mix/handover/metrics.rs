@@ -2,31 +2,36 @@
 
 use serde::Serialize;
 
+use crate::metric::metrics;
 use crate::run::{BatchTimes, HandoverMeasured};
 
-/// The figures of a run with batches. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HandoverMetrics {
-    /// Payloads of a batch.
-    pub payloads: u32,
-    /// Bytes of a batch.
-    pub batch_bytes: u64,
-    /// From the moment in which all payloads of the first batch were ready until all were at the other node.
-    pub first_ms: f64,
-    /// The same of the other batches: the median.
-    pub later_ms: f64,
-    /// The least of them.
-    pub later_min_ms: f64,
-    /// The most.
-    pub later_max_ms: f64,
-    /// What the first batch took, by cause.
-    pub first_parts: HandoverParts,
-    /// What the later ones took: medians, by cause.
-    pub later_parts: HandoverParts,
-    /// Bytes on the wire that handed over a byte of payload.
-    pub wire_bytes_per_byte: f64,
-    /// Packets sent again.
-    pub retransmissions: u64,
+metrics! {
+    /// The figures of a run with batches. Times are in milliseconds.
+    pub struct HandoverMetrics {
+        /// Payloads of a batch.
+        pub payloads: u32 = "payloads", Neither, [];
+        /// Bytes of a batch.
+        pub batch_bytes: u64 = "bytes", Neither, [];
+        /// Time from the moment in which all payloads of the first batch on a connection are ready until all are at
+        /// the other node.
+        pub first_ms: f64 = "ms", Less, [""];
+        /// The same time of the other batches: the median.
+        pub later_ms: f64 = "ms", Less, [""];
+        /// The least time of the other batches.
+        pub later_min_ms: f64 = "ms", Less, [];
+        /// The longest time of the other batches.
+        pub later_max_ms: f64 = "ms", Less, [];
+        /// What the first batch took from the beginning of the work on it, by cause: `computation_ms`, then
+        /// `idle_restart_ms`, `window_ms`, `slow_start_ms`, `serialisation_ms`, `latency_ms`: by how much sooner it
+        /// is there when one cause after the other is taken away, in this order.
+        pub first_parts: HandoverParts = "ms", Neither, [];
+        /// The same parts of the other batches: medians.
+        pub later_parts: HandoverParts = "ms", Neither, [];
+        /// Bytes that the first node sent, per byte of payload.
+        pub wire_bytes_per_byte: f64 = "bytes", Less, [""];
+        /// Packets sent again.
+        pub retransmissions: u64 = "packets", Less, [""];
+    }
 }
 
 /// What a batch took from the beginning of the work on it, by cause: by how much sooner it is there when one after the other is taken away, in this

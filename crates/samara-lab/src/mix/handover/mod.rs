@@ -12,6 +12,7 @@ use crate::family::{Family, boxed};
 /// The family of experiments that the section `[handover]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "handover",
+    metrics: metrics::HandoverMetrics::METRICS,
     has_topology: false,
     has_custody: false,
     is_chosen: |scenario| scenario.handover.is_some(),

@@ -7,117 +7,122 @@ use std::collections::{BTreeMap, BTreeSet};
 use samara_mix::{Half, Phase};
 use serde::Serialize;
 
+use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use bound::{Loads, Window, busy};
 
 use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
-use crate::run::{Harm, RelayMeasured};
+use crate::run::{FaultWindow, RelayMeasured};
 use crate::statistics::Statistics;
 use samara_mix::Transfer;
 
-/// The figures of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RelayMetrics {
-    /// Nodes of the pool.
-    pub pool: u32,
-    /// Nodes of a team.
-    pub team: u32,
-    /// Teams at the same time.
-    pub teams: u32,
-    /// Slots of a round.
-    pub batch: u32,
-    /// Bytes of a slot.
-    pub slot_bytes: u64,
-    /// "unary" or "streamed".
-    pub call: &'static str,
-    /// Rounds of a team with payloads on their way at the same time at most.
-    pub in_flight_max: u32,
-    /// How results get to everybody.
-    pub shape: &'static str,
-    /// Rounds that were made.
-    pub rounds: u64,
-    /// Of these: rounds whose payloads came out at all nodes of the team.
-    pub completed: u64,
-    /// Rounds that failed: nothing was delivered, or not everywhere, and the scheduler says so.
-    pub failed: u64,
-    /// The same by cause; causes that there were.
-    pub failed_by_cause: BTreeMap<&'static str, u64>,
-    /// Failed rounds whose nodes no fault hit while they lasted.
-    pub failed_unharmed: u64,
-    /// Rounds of which nobody said how they ended, and nodes that heard nothing of the end of theirs, by pair; nodes that a fault hit are
-    /// excused.
-    pub unresolved: u64,
-    /// Payloads that came out changed, twice or not at all, where a round was delivered.
-    pub wrong: u64,
-    /// Deliveries in another order than at the other nodes of the team.
-    pub disagreements: u64,
-    /// Rounds that a node delivered twice, or delivered and said that they failed.
-    pub contradictions: u64,
-    /// Rounds of two slots or more that came out in the order in which they went in.
-    pub unmixed: u64,
-    /// Payloads a second that came out, with as many rounds in flight as there can be.
-    pub slots_per_s: f64,
-    /// The time between two rounds.
-    pub period_ms: f64,
-    /// The throughput over that of the first run of the series (with the same values of a sweep and the same seed).
-    pub gain: Option<f64>,
-    /// The same as `n + n L/c` has it, for rounds one after another against a bound of `2c`: `n` nodes, `c` and `L` as that first run had
-    /// them. `None` if that run is streamed: its nodes decrypt at the same time.
-    pub gain_by_formula: Option<f64>,
-    /// The gain as a share of that.
-    pub gain_over_formula: Option<f64>,
-    /// `c`: what a pass of a batch takes one node of the team in real time, all its cores at work, on average.
-    pub compute_ms: f64,
-    /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
-    pub transfer_ms: f64,
-    /// From payloads in to payloads out at all nodes; every slot enters and leaves with its batch.
-    pub batch_latency_ms: Option<Statistics>,
-    /// The most of the same, of rounds whose nodes no fault hit.
-    pub unharmed_latency_ms: f64,
-    /// What the busiest processor and the busiest uplink allow, as rounds lay.
-    pub upper_bound_slots_per_s: f64,
-    /// The throughput as a share of it.
-    pub share_of_bound: f64,
-    /// What the bound comes from: "processor" or "uplink"; "latency", if less than 85 % of it is reached: rounds in flight are too few.
-    pub limit: &'static str,
-    /// The node whose processor or uplink the bound comes from.
-    pub slowest_node: u32,
-    /// Slots a second that were precomputed while nothing else was done, in the steady state.
-    pub precomputation_slots_per_s: Option<f64>,
-    /// The same as a share of what the busiest processor or uplink allows.
-    pub precomputation_share_of_bound: Option<f64>,
-    /// Slots a second that the pool could precompute and mix for ever, if processors did nothing else: every round needs both halves.
-    pub sustained_bound_slots_per_s: f64,
-    /// The part of the time in which a core of the pool worked, with as many rounds in flight as there can be.
-    pub cpu_utilisation: f64,
-    /// The same, of the node that worked most.
-    pub cpu_utilisation_max: f64,
-    /// Of the one that worked least.
-    pub cpu_utilisation_min: f64,
-    /// The part of the time, from the first payloads to the last, in which the busiest uplink was busy.
-    pub uplink_utilisation_max: f64,
-    /// The longest time in which no round of a team was completed.
-    pub longest_gap_ms: f64,
-    /// The longest time in which no round of any team was.
-    pub service_gap_ms: f64,
-    /// Teams that were drawn.
-    pub draws: u64,
-    /// Batches or senders that nodes refused.
-    pub refused: u64,
-    /// The most bytes of slots that a node held at a time.
-    pub held_bytes_max: u64,
-    /// Frames of slots that were sent again because a link had broken.
-    pub resent_frames: u64,
-    /// Frames that an outbox refused.
-    pub queue_drops: u64,
-    /// What was ignored, by cause; causes that there were.
-    pub ignored: BTreeMap<&'static str, u64>,
-    /// What work took on a core, in microseconds: keys and secrets of a round, and then a slot, by phase.
-    pub cost_us: BTreeMap<&'static str, f64>,
-    /// Packets lost, by cause, over all nodes.
-    pub packet_drops: PacketDrops,
-    /// Packets sent again by the transport.
-    pub retransmissions: u64,
+metrics! {
+    /// The figures of a run.
+    pub struct RelayMetrics {
+        /// Nodes of the pool.
+        pub pool: u32 = "nodes", Neither, [];
+        /// Nodes of a team.
+        pub team: u32 = "nodes", Neither, [];
+        /// Teams at the same time.
+        pub teams: u32 = "", Neither, [];
+        /// Slots of a round.
+        pub batch: u32 = "slots", Neither, [];
+        /// Bytes of a slot.
+        pub slot_bytes: u64 = "bytes", Neither, [];
+        /// How a batch is transferred: "unary" or "streamed".
+        pub call: &'static str = "", Neither, [];
+        /// The most rounds of a team with payloads on their way at the same time.
+        pub in_flight_max: u32 = "", Neither, [];
+        /// How results get to everybody.
+        pub shape: &'static str = "", Neither, [];
+        /// Rounds that were made.
+        pub rounds: u64 = "rounds", Neither, [];
+        /// Rounds whose payloads came out at all nodes of the team.
+        pub completed: u64 = "rounds", More, [""];
+        /// Rounds that the scheduler reported as failed.
+        pub failed: u64 = "rounds", Less, [""];
+        /// Failed rounds by the cause that the scheduler gives.
+        pub failed_by_cause: BTreeMap<&'static str, u64> = "rounds", Neither, [];
+        /// Failed rounds whose nodes no fault hit while they lasted; a fault that ends counts for 15 s more, the
+        /// longest pause between two attempts to connect.
+        pub failed_unharmed: u64 = "rounds", Less, [];
+        /// Rounds, and nodes of them that no fault ever hit, of which nobody said how they ended.
+        pub unresolved: u64 = "", Less, [];
+        /// Payloads that came out changed, twice or not at all, where a round was delivered.
+        pub wrong: u64 = "payloads", Less, [];
+        /// Deliveries in another order than at the other nodes of the team.
+        pub disagreements: u64 = "deliveries", Less, [];
+        /// Rounds that a node delivered twice, or delivered and said that they failed.
+        pub contradictions: u64 = "rounds", Less, [];
+        /// Rounds of two slots or more that came out in the order in which they went in.
+        pub unmixed: u64 = "rounds", Less, [];
+        /// Payloads that came out, over whole turns of the rounds in flight, without the first and the last fifth.
+        pub slots_per_s: f64 = "1/s", More, [""];
+        /// Time between two rounds: over whole turns of the rounds in flight, without the first and the last fifth.
+        pub period_ms: f64 = "ms", Less, [""];
+        /// The throughput over that of the first run of the series, with equal sweep values and seed. No value where
+        /// there are faults.
+        pub gain: Option<f64> = "", More, [""];
+        /// The gain as `n + n L/c` has it, with `c` and `L` of the first run of the series, if that run is unary with
+        /// one round in flight.
+        pub gain_by_formula: Option<f64> = "", Neither, [];
+        /// The gain as a share of the gain by formula.
+        pub gain_over_formula: Option<f64> = "", Neither, [];
+        /// `c`: what a pass of a batch takes one node of the team in real time, all its cores at work, on average.
+        pub compute_ms: f64 = "ms", Neither, [];
+        /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
+        pub transfer_ms: f64 = "ms", Neither, [];
+        /// From payloads in to payloads out at all nodes; every slot enters and leaves with its batch.
+        pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
+        /// The largest batch latency of rounds whose nodes no fault hit.
+        pub unharmed_latency_ms: f64 = "ms", Less, [];
+        /// What the busiest processor or uplink allows, as rounds lay on nodes; precomputation counts where it goes
+        /// on beside. Of real nodes a processor is busy with all that the process does, of the part that it may take
+        /// (`relay.processor`).
+        pub upper_bound_slots_per_s: f64 = "1/s", Neither, [];
+        /// The throughput as a share of the upper bound.
+        pub share_of_bound: f64 = "share", More, [""];
+        /// What the upper bound comes from: "processor" or "uplink"; "latency" if less than 85 % of it is reached.
+        pub limit: &'static str = "", Neither, [];
+        /// The node whose processor or uplink the bound comes from.
+        pub slowest_node: u32 = "", Neither, [];
+        /// Slots of the stock that were precomputed in a second, in the steady state.
+        pub precomputation_slots_per_s: Option<f64> = "1/s", More, [];
+        /// The precomputation as a share of what the busiest processor or uplink allows.
+        pub precomputation_share_of_bound: Option<f64> = "share", More, [];
+        /// Slots a second that the pool could precompute and mix for ever, if processors did nothing else: every round needs both halves.
+        pub sustained_bound_slots_per_s: f64 = "1/s", Neither, [];
+        /// Share of the time in which cores of the pool worked.
+        pub cpu_utilisation: f64 = "share", Neither, [];
+        /// Share of the time in which the cores of the busiest node worked.
+        pub cpu_utilisation_max: f64 = "share", Neither, [];
+        /// Share of the time in which the cores of the least busy node worked.
+        pub cpu_utilisation_min: f64 = "share", Neither, [];
+        /// The part of the time, from the first payloads to the last, in which the busiest uplink was busy.
+        pub uplink_utilisation_max: f64 = "share", Neither, [];
+        /// The longest time in which no round of a team was completed.
+        pub longest_gap_ms: f64 = "ms", Less, [""];
+        /// The longest time in which no round of any team was completed.
+        pub service_gap_ms: f64 = "ms", Less, [""];
+        /// Teams that were drawn.
+        pub draws: u64 = "", Neither, [];
+        /// Batches or senders that nodes refused.
+        pub refused: u64 = "", Neither, [];
+        /// The most bytes of slots that a node held at a time.
+        pub held_bytes_max: u64 = "bytes", Neither, [];
+        /// Frames of slots that were sent again because a link had broken.
+        pub resent_frames: u64 = "frames", Less, [];
+        /// Frames that an outbox refused.
+        pub queue_drops: u64 = "copies", Less, [""];
+        /// Frames that engines ignored, by cause.
+        pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
+        /// What work took on a core: `generate` and `share` for a round and a part of its key, all others for a slot.
+        pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Packets sent again by the transport.
+        pub retransmissions: u64 = "packets", Less, [""];
+    }
 }
 
 /// A reached share of the bound from which on the bound is what limits.
@@ -128,7 +133,7 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
     let relay = measured.point.scenario.relay.clone().unwrap_or_default();
     let told = &measured.told;
     let rows = || told.rounds.values();
-    let fates = Fates::of(measured);
+    let fates = RoundOutcomes::of(measured);
     let window = Window::of(measured);
     let loads = Loads::of(measured, &window);
     let slots_per_s = window.rounds_per_s() * f64::from(relay.batch);
@@ -202,7 +207,7 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
 }
 
 /// How rounds ended.
-struct Fates {
+struct RoundOutcomes {
     completed: u64,
     failed: u64,
     by_cause: BTreeMap<&'static str, u64>,
@@ -210,7 +215,7 @@ struct Fates {
     unresolved: u64,
 }
 
-impl Fates {
+impl RoundOutcomes {
     fn of(measured: &RelayMeasured) -> Self {
         let mut fates =
             Self { completed: 0, failed: 0, by_cause: BTreeMap::new(), failed_unharmed: 0, unresolved: 0 };
@@ -239,7 +244,7 @@ impl Fates {
 }
 
 /// Whether a fault hit a node of a round while it lasted.
-pub(crate) fn is_harmed(row: &RoundRow, harm: &[Harm]) -> bool {
+pub(crate) fn is_harmed(row: &RoundRow, harm: &[FaultWindow]) -> bool {
     let ended = row.ended.unwrap_or(u64::MAX);
     harm.iter().any(|harm| row.nodes.contains(&harm.host) && row.made < harm.until && ended > harm.from)
 }
