@@ -1,7 +1,6 @@
 //! The figures of a stream of messages, with the names that `docs/results.md` defines.
 
 use samara_sim::HostStats;
-use serde::Serialize;
 
 use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};

@@ -237,7 +237,9 @@ impl Peers {
         let others = self.dials.iter().filter(|(_, dial)| !dial.is_seed());
         let mut others: Vec<_> = others.map(|(identity, dial)| (dial.until, identity.clone())).collect();
         others.sort_unstable();
-        others.iter().take(excess).for_each(|(_, identity)| drop(self.dials.remove(identity)));
+        for (_, identity) in others.iter().take(excess) {
+            self.dials.remove(identity);
+        }
     }
 
     /// Nodes that a link is wanted to.

@@ -5,7 +5,6 @@ mod bound;
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::{Half, Phase};
-use serde::Serialize;
 
 use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
@@ -327,9 +326,6 @@ fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
 impl RelayMetrics {
     /// Everything that must never happen, whatever nodes fail.
     pub fn faults(&self) -> u64 {
-        u64::from(self.wrong)
-            + u64::from(self.disagreements)
-            + u64::from(self.contradictions)
-            + u64::from(self.unmixed)
+        self.wrong + self.disagreements + self.contradictions + self.unmixed
     }
 }
