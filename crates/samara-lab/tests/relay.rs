@@ -82,12 +82,12 @@ fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
 /// A round passes five nodes twice, and ten links: five in decryption, four in permutation, one for the result to reach the first node.
 #[test]
 fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes() {
-    // The way takes half as long as the work, and twice as long.
-    for (latency, rounds) in [("10 ms", 5.0 + 5.0 * 0.5), ("40 ms", 5.0 + 5.0 * 2.0)] {
+    // The way takes half as long as the work, and twice as long; that needs 8 and 15 rounds in flight.
+    for (latency, in_flight, rounds) in [("10 ms", "20", 5.0 + 5.0 * 0.5), ("40 ms", "30", 5.0 + 5.0 * 2.0)] {
         let set = [
             ("network.latency", latency),
             ("relay.batch", "100"),
-            ("run.12.set.\"relay.realtime_max\"", "20"),
+            ("run.12.set.\"relay.realtime_max\"", in_flight),
         ];
         let [one, many] = &results("relay", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
         [one, many].into_iter().for_each(is_sound);

@@ -361,10 +361,16 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
 /// that is a number).
 fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
     make_way(table, key);
-    set_key(table, key, parse_value(text))?;
+    let value = parse_value(text);
+    let is_plain = !value.is_table() && !value.is_array();
+    set_key(table, key, value)?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
+    let message = message + &at_other(&path, key);
+    if !is_plain {
+        return Err(message);
+    }
     set_key(table, key, toml::Value::String(text.to_owned()))?;
-    from_table(table).map(drop).map_err(|_| message + &at_other(&path, key))
+    from_table(table).map(drop).map_err(|_| message)
 }
 
 /// A value from the command line: TOML where it reads as such, a string otherwise.
