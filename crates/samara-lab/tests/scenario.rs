@@ -285,6 +285,7 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "codel",
         "found \"codel\"; expected a table such as { kind = \"codel\" }",
     ),
+    ("peerdas", "network.downlink_queue.kind", "true", "found true; expected a name"),
     ("peerdas", "network.downlink_queue.kind", "red", "found `red`; expected `drop-tail` or `codel`"),
     ("peerdas", "network.downlink_queue", "{ kind = \"drop-tail\" }", "missing key `size`"),
     ("peerdas", "network.class", "[{ name = \"x\" }]", "missing key `share` (at network.class.0)"),

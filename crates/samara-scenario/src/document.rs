@@ -186,7 +186,9 @@ fn plain_words(expected: &str) -> Cow<'_, str> {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
-        "a string" | "path string" | "variant identifier" => "a text",
+        "a string" | "path string" => "a text",
+        // Names of what a table is, such as `kind`.
+        "variant identifier" => "a name",
         "a sequence" => "a list",
         "a map" => "a table",
         "socket address" => "an IP address and a port, such as \"127.0.0.1:7000\"",
