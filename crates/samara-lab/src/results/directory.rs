@@ -113,7 +113,7 @@ impl ResultsDirectory {
         let old = parts(path, force)?;
         mark_unfinished(path)?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
-        directory.clear(&old)?;
+        directory.clear(old)?;
         let figures = path.join("figures");
         io_at(&figures, files::create_dir_all(&figures))?;
         directory.text("scenario.toml", &loaded.text)?;
@@ -122,11 +122,10 @@ impl ResultsDirectory {
     }
 
     /// Removes the parts of an earlier result: its mark first, which says that all the others are there.
-    fn clear(&self, old: &[String]) -> Result<(), DirectoryError> {
-        let (marks, others): (Vec<&String>, Vec<&String>) = old.iter().partition(|name| *name == COMPLETE);
-        for name in
-            marks.into_iter().chain(others).filter(|name| ![UNFINISHED, LOCK].contains(&name.as_str()))
-        {
+    fn clear(&self, mut old: Vec<String>) -> Result<(), DirectoryError> {
+        old.retain(|name| ![UNFINISHED, LOCK].contains(&name.as_str()));
+        old.sort_by_key(|name| name != COMPLETE);
+        for name in &old {
             let path = self.path.join(name);
             io_at(&path, files::remove(&path))?;
         }
