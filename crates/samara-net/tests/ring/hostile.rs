@@ -198,6 +198,8 @@ async fn invented_names_do_not_keep_members_out() {
 async fn one_host_does_not_take_all_links() {
     let few = |mut options: Options| {
         options.config.members_max = 4;
+        // The silent strangers stay as long as the test may take.
+        options.idle_timeout = 10 * PATIENCE;
         options
     };
     let nodes = start(1, |_, options| few(options)).await;
@@ -229,7 +231,7 @@ async fn dials_under_way_are_bounded() {
         listeners.push(TcpListener::bind(format!("127.0.9.{host}:0")).await.unwrap());
     }
     let seeds: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-    let mut options = Options { handshake_timeout: PATIENCE, ..options() }.with_seeds(seeds);
+    let mut options = Options { handshake_timeout: 10 * PATIENCE, ..options() }.with_seeds(seeds);
     options.config.members_max = 4;
     let (group, _events) = Group::join(options).await.unwrap();
     wait_for_cause(&group, "full", 16).await;
