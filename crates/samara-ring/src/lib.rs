@@ -2,7 +2,7 @@
 //!
 //! DAISYCHAIN of JGroups sends a message to one neighbour, which forwards it to the next one, so that every link carries it
 //! once. This engine does that with views that members agree on, repair from the predecessor's buffer, flow control, and the
-//! choice of other [`Shape`]s; [`Ring`] is the protocol, free of input and output. What it promises is on
+//! choice of other [`Shape`](samara_engine::Shape)s; [`Ring`] is the protocol, free of input and output. What it promises is on
 //! [`Ring`] and, at length, in `docs/protocols/ring.md`.
 
 mod config;
