@@ -1,5 +1,5 @@
 //! Data availability over real sockets: blobs are extended by Reed-Solomon, cut into 128 columns, published in one batch, kept by
-//! nodes that have custody of a quarter each, and rebuilt from any half: `cargo run -p samara-net --example availability`.
+//! nodes that have custody of a quarter each, and rebuilt from any half: `cargo run -p samara-libp2p --example availability`.
 
 #[path = "availability/columns.rs"]
 mod columns;

@@ -1,5 +1,5 @@
 //! Publishes a block's columns in one batch over real sockets, and tells when which copy left:
-//! `cargo run --release -p samara-net --example batch`.
+//! `cargo run --release -p samara-libp2p --example batch`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A chat: `cargo run -p samara-net --example chat -- [ADDRESS...]` in two terminals. The first prints its address.
+//! A chat: `cargo run -p samara-libp2p --example chat -- [ADDRESS...]` in two terminals. The first prints its address.
 
 use std::error::Error;
 

@@ -1,5 +1,5 @@
 //! Throughput, latency and memory of samara-net beside rust-libp2p's gossipsub and go-libp2p-pubsub, alike in configuration and load:
-//! `cargo run --release -p samara-net --example throughput -- [ROUNDS [SECONDS [speed | memory]]]`.
+//! `cargo run --release -p samara-libp2p --example throughput -- [ROUNDS [SECONDS [speed | memory]]]`.
 //!
 //! Every node is a process of its own on loopback, over TCP, Noise and Yamux. A round goes over all lengths of messages, and each of its
 //! measurements over all implementations, whose order changes from round to round. Messages have no author and no signature,
