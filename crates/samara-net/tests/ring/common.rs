@@ -14,12 +14,21 @@ pub(crate) fn options() -> Options {
     Options::new("test", SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
+/// Options of a member that nobody takes for failed while the machine is busy, for tests that are not about failures.
+pub(crate) fn patient(mut options: Options) -> Options {
+    options.config.detection.timeout_min = PATIENCE;
+    options.config.detection.timeout_max = 2 * PATIENCE;
+    options
+}
+
 /// A member with its events.
 pub(crate) struct Node {
     pub(crate) group: Group,
     pub(crate) events: Events,
     /// Payloads by the rank-independent name of their sender, in order.
     pub(crate) delivered: Vec<(SocketAddr, Vec<u8>)>,
+    /// All other events, to explain what did not happen.
+    others: Vec<String>,
 }
 
 /// So many members, which join one after another. `change` can set what their options should have.
@@ -30,7 +39,7 @@ pub(crate) async fn start(count: usize, change: impl Fn(usize, Options) -> Optio
         let options = change(index, options()).with_seeds(seeds);
         let joined = timeout(PATIENCE, Group::join(options)).await.expect("joins in time");
         let (group, events) = joined.expect("joins");
-        nodes.push(Node { group, events, delivered: Vec::new() });
+        nodes.push(Node::new(group, events));
     }
     for node in &mut nodes {
         node.wait_for_view(count).await;
@@ -39,14 +48,23 @@ pub(crate) async fn start(count: usize, change: impl Fn(usize, Options) -> Optio
 }
 
 impl Node {
+    pub(crate) fn new(group: Group, events: Events) -> Self {
+        Self { group, events, delivered: Vec::new(), others: Vec::new() }
+    }
+
     /// Takes events until one is picked.
     pub(crate) async fn until<T>(&mut self, mut pick: impl FnMut(&mut Self, &Event) -> Option<T>) -> T {
         loop {
-            let event = timeout(PATIENCE, self.events.next()).await.expect("happens in time");
+            let Ok(event) = timeout(PATIENCE, self.events.next()).await else {
+                let (address, delivered) = (self.group.address(), self.delivered.len());
+                panic!("no event at {address} in time; {delivered} messages and then {:#?}", self.others);
+            };
             let event = event.expect("the member runs");
             if let Event::Delivered { origin, payload, .. } = &event {
                 let name = std::str::from_utf8(origin.identity.as_bytes()).unwrap().parse().unwrap();
                 self.delivered.push((name, payload.to_bytes().to_vec()));
+            } else {
+                self.others.push(format!("{event:?}"));
             }
             if let Some(picked) = pick(self, &event) {
                 return picked;

@@ -186,7 +186,7 @@ async fn invented_names_do_not_keep_members_out() {
     still_works(&mut nodes).await;
     let joined = timeout(PATIENCE, Group::join(options().with_seeds([address]))).await;
     let (group, events) = joined.expect("joins in time").expect("joins");
-    nodes.push(Node { group, events, delivered: Vec::new() });
+    nodes.push(Node::new(group, events));
     for node in &mut nodes {
         node.wait_for_view(3).await;
     }

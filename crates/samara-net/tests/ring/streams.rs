@@ -6,10 +6,10 @@ use futures::future::join_all;
 use samara_net::ring::{BroadcastError, Options, Preset};
 use tokio::time::timeout;
 
-use crate::common::{all, message, send, start};
+use crate::common::{all, message, patient, send, start};
 
 async fn everybody_has_everything(options: impl Fn(usize, Options) -> Options, lens: &[(usize, usize)]) {
-    let mut nodes = start(4, options).await;
+    let mut nodes = start(4, |index, own| patient(options(index, own))).await;
     for (len, count) in lens {
         let before = nodes[0].delivered.len();
         let sending: Vec<_> =
@@ -44,7 +44,7 @@ async fn one_thread_is_enough() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn total_order_is_the_same_everywhere() {
-    let mut nodes = start(4, |_, options| options.with_config(Preset::Total.config())).await;
+    let mut nodes = start(4, |_, options| patient(options.with_config(Preset::Total.config()))).await;
     let sending: Vec<_> =
         nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 500, 2_000)).collect();
     join_all(nodes.iter_mut().map(|node| node.wait_for_messages(2_000))).await;
@@ -61,7 +61,7 @@ async fn total_order_is_the_same_everywhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_application_slows_the_group() {
     const LEN: usize = 64 << 10;
-    let mut nodes = start(3, |_, options| Options { waiting_bytes: 1 << 20, ..options }).await;
+    let mut nodes = start(3, |_, options| Options { waiting_bytes: 1 << 20, ..patient(options) }).await;
     let mut slow = nodes.pop().unwrap();
     let mut other = nodes.pop().unwrap();
     let listening = tokio::spawn(async move {
