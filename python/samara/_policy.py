@@ -51,11 +51,11 @@ class Policy:
         keys: dict[str, Any] = dict(self._base(name, scenario))
         schedule = {"kind": "custom", "policy": name}
         if self.dispatch is not None:
-            keys["gossipsub.dispatch"] = self.dispatch
+            keys["protocol.dispatch"] = self.dispatch
         if self.publish:
-            keys["gossipsub.schedule_publish"] = schedule
+            keys["protocol.schedule_publish"] = schedule
         if self.forward:
-            keys["gossipsub.schedule_forward"] = schedule
+            keys["protocol.schedule_forward"] = schedule
         keys.update(self.set)
         return {"name": name, "label": self.label, "description": self.description, "set": toml(keys)}
 

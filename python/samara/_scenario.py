@@ -34,8 +34,8 @@ class Scenario:
         samara.Scenario(
             "mine",
             network=samara.network(graph, uplink="20 Mbit/s"),
-            workload={"blobs": 8, "columns": 128, "custody": 16},
-            runs={"batch": {"gossipsub.schedule_publish": {"kind": "interleaved"}}},
+            columns={"blobs": 8, "count": 128, "custody": 16},
+            runs={"batch": {"protocol.schedule_publish": {"kind": "interleaved"}}},
         )
 
     Parts from [`samara.network`][] and [`samara.messages`][] bring their files along. Nothing is checked before [`load`][samara.Scenario.load] or

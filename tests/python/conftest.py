@@ -29,6 +29,6 @@ def small(**sections: object) -> samara.Scenario:
     """A scenario of few nodes in code."""
     about: dict[str, object] = {
         "network": {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6, "topic_peers_min": 4}},
-        "workload": {"blobs": 1, "columns": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"},
+        "columns": {"blobs": 1, "count": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"},
     }
     return samara.Scenario("small", **{**about, **sections})

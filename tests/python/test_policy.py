@@ -44,7 +44,7 @@ def run(policies: dict[str, samara.Policy | samara.PolicyLike], **options: objec
 
 def test_a_policy_that_does_what_a_schedule_does_gives_the_same_packets() -> None:
     """The strongest test there is: every packet of every host is the same."""
-    keys = {"gossipsub.withdraw": False}
+    keys = {"protocol.withdraw": False}
     result = run({"mine": samara.Policy(InRounds, forward=False, dispatch=None, set=keys)})
     assert result.run("mine").digest == result.run("batch").digest
 
@@ -109,7 +109,7 @@ def test_what_a_policy_sees() -> None:
 
 
 def test_a_scenario_can_name_a_policy() -> None:
-    scenario = small(gossipsub={"schedule_publish": {"kind": "custom", "policy": "mine"}})
+    scenario = small(protocol={"schedule_publish": {"kind": "custom", "policy": "mine"}})
     result = samara.run(scenario, policies={"mine": RarestFirst}, progress=False)
     assert [run.name for run in result.runs] == ["small"], "no run is added"
     with pytest.raises(samara.ScenarioError, match=r'schedule_publish.policy: is "mine"; there is none; policies are code'):
@@ -117,9 +117,9 @@ def test_a_scenario_can_name_a_policy() -> None:
     with pytest.raises(samara.ScenarioError, match='is "mine"; there is other'):
         samara.run(scenario, policies={"other": RarestFirst})
     with pytest.raises(samara.ScenarioError, match="needs the name of a policy"):
-        samara.run(small(gossipsub={"schedule_publish": {"kind": "custom"}}))
+        samara.run(small(protocol={"schedule_publish": {"kind": "custom"}}))
     with pytest.raises(samara.ScenarioError, match="belongs to the kind custom"):
-        samara.run(small(gossipsub={"schedule_publish": {"kind": "sequential", "policy": "mine"}}))
+        samara.run(small(protocol={"schedule_publish": {"kind": "sequential", "policy": "mine"}}))
 
 
 def test_a_policy_takes_over_the_keys_of_a_run() -> None:

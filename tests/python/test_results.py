@@ -48,7 +48,7 @@ def test_a_result_is_the_same_as_itself(peerdas: samara.Result) -> None:
 
 def test_two_results_side_by_side(two_seeds: samara.Result, tmp_path: Path) -> None:
     faster = samara.run(
-        "peerdas", seed=[1, 2, 3], only="batch", progress=False, **{**SMALL, "gossipsub.idontwant": False}
+        "peerdas", seed=[1, 2, 3], only="batch", progress=False, **{**SMALL, "protocol.idontwant": False}
     )
     compared = two_seeds.compare(faster, names=("with", "without"))
     change = compared.change("batch", "duplication_factor")

@@ -135,7 +135,7 @@ def test_an_interrupt_ends_the_run(tmp_path: Path) -> None:
 
 def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
-    file.write_text('[scenario]\nname = "wrong"\ntitle = "t"\n[network]\nnodes = 1\nloss = "100 %"\n')
+    file.write_text('[scenario]\nname = "wrong"\ntitle = "t"\n[network]\nnodes = 1\nloss = "100 %"\n[columns]\n')
     with pytest.raises(samara.ScenarioError) as caught:
         samara.run(file)
     assert f"{file}:5: network.nodes: is 1" in str(caught.value)

@@ -35,7 +35,7 @@ def test_a_scenario_is_what_a_file_would_say(tmp_path: Path) -> None:
 def test_keys_can_be_changed() -> None:
     scenario = samara.Scenario.open("peerdas")
     scenario["network.nodes"] = np.int64(30)
-    scenario.set("network.topology.degree", 8).set("workload", {"blobs": 1, "columns": 16, "custody": 4})
+    scenario.set("network.topology.degree", 8).set("columns", {"blobs": 1, "count": 16, "custody": 4})
     assert scenario["network.nodes"] == 30
     other = scenario.copy()
     other["network.nodes"] = 31
@@ -106,8 +106,8 @@ def test_latencies_between_hosts() -> None:
     latency = (latency + latency.T) / 2
     network = samara.network(latency=latency, uplink="1 Gbit/s", downlink="1 Gbit/s", topology={"degree": 6})
     # Few small columns: one flight of packets.
-    workload = {"blobs": 1, "blob_size": "16 KiB", "columns": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"}
-    copies = run(small(network=network, workload=workload)).copies.to_pandas()
+    columns = {"blobs": 1, "blob_size": "16 KiB", "count": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"}
+    copies = run(small(network=network, columns=columns)).copies.to_pandas()
     direct = copies[(copies["from"] == 0) & copies["first"]]
     assert len(direct) > 10
     least = direct.groupby("node")["at_ms"].min()
@@ -164,7 +164,7 @@ ROWS = [{"at_ms": 10.5 * i, "publisher": i % 5, "size_bytes": 500 + i} for i in 
     ids=["rows", "columns", "pandas", "polars", "pyarrow"],
 )
 def test_a_workload_from_a_table(table: object) -> None:
-    scenario = small(network=PLAIN, workload=None, messages=samara.messages(table, **STREAM))
+    scenario = small(network=PLAIN, columns=None, messages=samara.messages(table, **STREAM))
     frame = run(scenario).table("messages").to_pandas()
     assert frame["publisher"].tolist() == [row["publisher"] for row in ROWS]
     assert frame["published_ms"].tolist() == pytest.approx([row["at_ms"] for row in ROWS])
@@ -180,7 +180,7 @@ def test_tables_that_are_none_are_told() -> None:
         samara.messages([{"at_ms": 1}, {"at": 1}])
     with pytest.raises(TypeError, match="a int is no table"):
         samara.messages(5)
-    scenario = small(network=PLAIN, workload=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
+    scenario = small(network=PLAIN, columns=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
     with pytest.raises(samara.ScenarioError, match="messages.csv:2: there is no host 77"):
         run(scenario)
 

@@ -76,7 +76,7 @@ def test_lists_need_no_library(peerdas: samara.Result) -> None:
 
 
 def test_a_missing_value_is_a_dash() -> None:
-    late = samara.run("peerdas", only="batch", progress=False, **{**SMALL, "workload.deadline": "30 ms"})
+    late = samara.run("peerdas", only="batch", progress=False, **{**SMALL, "columns.deadline": "30 ms"})
     assert late.run("batch").metrics["time_to_custody_ms"] is None
     html = late.deliveries._repr_html_()
     assert "<td>–</td>" in html and "nan" not in html
@@ -86,17 +86,17 @@ def test_sweeps_have_columns_of_their_own() -> None:
     scenario = small(
         sweep={
             "axis": [
-                {"key": "workload.blobs", "values": [1, 2]},
+                {"key": "columns.blobs", "values": [1, 2]},
                 {"key": "network.bandwidth", "values": ["10 Mbit/s", "20 Mbit/s"]},
-                {"key": "gossipsub.gossip_factor", "values": [0.25]},
+                {"key": "protocol.gossip_factor", "values": [0.25]},
             ]
         }
     )
     frame = samara.run(scenario, seed=[1, 2], progress=False).deliveries.to_pandas()
-    assert list(frame.columns[:5]) == ["run", "seed", "gossipsub.gossip_factor", "network.bandwidth", "workload.blobs"]
-    assert set(frame["workload.blobs"]) == {1, 2} and set(frame["gossipsub.gossip_factor"]) == {0.25}
+    assert list(frame.columns[:5]) == ["run", "seed", "protocol.gossip_factor", "network.bandwidth", "columns.blobs"]
+    assert set(frame["columns.blobs"]) == {1, 2} and set(frame["protocol.gossip_factor"]) == {0.25}
     assert set(frame["network.bandwidth"]) == {"10 Mbit/s", "20 Mbit/s"}
-    assert frame.groupby(["seed", "workload.blobs", "network.bandwidth"], observed=True).ngroups == 8
+    assert frame.groupby(["seed", "columns.blobs", "network.bandwidth"], observed=True).ngroups == 8
 
 
 def test_metrics_are_a_table(two_seeds: samara.Result) -> None:
@@ -148,7 +148,7 @@ def test_edges_and_custody(peerdas: samara.Result) -> None:
 @pytest.mark.parametrize(
     ("scenario", "keys", "tables"),
     [
-        ("cat", {"network.nodes": 12, "transactions.duration": "2 s", "transactions.block_interval": "1 s"}, {"transactions", "blocks"}),
+        ("cat", {"network.nodes": 12, "pool.duration": "2 s", "pool.block_interval": "1 s"}, {"transactions", "blocks"}),
         ("ring", {"group.messages": 50}, {"links", "suspicions", "delivery_latency"}),
         ("relay-batch", {"sweep.axis.0.values": [16]}, {"rounds", "phases", "work"}),
     ],

@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    ChannelConfig, Connection, Control, DownlinkQueue, Flush, Framing, GatewayConfig, HostConfig,
-    Http2Config, Latency, MConnectionConfig, Network, NicDiscipline, Partition, RtoFloor, SendBuffer,
-    StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network, NicDiscipline,
+    Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use crate::data::hosts::HostTable;
 use crate::data::latency::LatencyTable;
 use crate::data::{Inputs, Names};
 use crate::scenario::{
-    Cat, Congestion, FaultKind, FlushSpec, Interface, LatencyOf, Placed, Queue, Regions, RingPreset,
-    Scenario, Stack, Streams, TopologyKind, TransportKind,
+    Congestion, FaultKind, Interface, LatencyOf, Placed, Queue, Regions, Scenario, Stack, Streams,
+    TopologyKind, TransportKind,
 };
 use crate::topology;
-use samara_engine::units::{Size, Span};
+use samara_engine::units::Span;
 
 /// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]
@@ -241,7 +240,7 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     if let Some(hosts) = &scenario.faults[fault].hosts {
         return hosts.clone();
     }
-    let publisher = scenario.family().has_custody.then_some(scenario.workload.publisher);
+    let publisher = (scenario.family().publisher)(scenario);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
     let share = scenario.faults[fault].share.fraction();
@@ -283,15 +282,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams.map(stream_order));
         }
     }
-    if scenario.group.is_some() {
-        framed(&mut transport);
-        if let Control::Tcp(tcp) = &mut transport.control
-            && scenario.ring.preset != RingPreset::Jgroups
-        {
-            // JGroups leaves its sockets as they come.
-            tcp.send_buffer = SendBuffer::Unsent { bytes: spec.unsent.map_or(UNSENT_BYTES, Size::bytes) };
-        }
-    }
+    (scenario.family().transport)(scenario, &mut transport);
     if let Some(segment) = spec.max_segment {
         transport.mss = segment.bytes() as u32;
         if let Control::Tcp(TcpConfig { send_buffer: SendBuffer::Auto { per_packet, min }, .. }) =
@@ -301,58 +292,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             (*per_packet, *min) = (2 * transport.mss, (*min).max(4 * u64::from(transport.mss)));
         }
     }
-    if let Some(connection) = connection(scenario) {
-        transport.framing = Framing::PLAIN;
-        transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
-        transport.connection = Connection::MConnection(connection);
-    }
     transport
-}
-
-/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): a frame, so that links never run dry while
-/// heartbeats and acknowledgements wait for little.
-const UNSENT_BYTES: u64 = 64 << 10;
-
-/// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
-/// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
-fn framed(transport: &mut Transport) {
-    transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
-    if !matches!(transport.control, Control::Quic(_)) {
-        (transport.mss, transport.header) = (1_448, 66);
-        transport.handshake_round_trips = 1;
-    }
-}
-
-/// The connection with channels, if the scenario has one. The channels are those of the pool with the most kinds of frames: others use some of
-/// its lanes.
-fn connection(scenario: &Scenario) -> Option<MConnectionConfig> {
-    let spec = scenario.transport.connection.as_ref()?;
-    let groups = scenario.cat.groups.iter().map(Cat::group);
-    let own = scenario.cat.build(Duration::ZERO);
-    let most =
-        groups.fold(
-            own,
-            |most, other| {
-                if other.sending.lanes.len() > most.sending.lanes.len() { other } else { most }
-            },
-        );
-    let channels = most.channels().iter().map(|channel| ChannelConfig {
-        id: channel.id,
-        priority: channel.priority,
-        queue: channel.send_queue,
-        lanes: channel.lanes.clone(),
-    });
-    let flush = spec.flush.unwrap_or_else(|| scenario.cat.preset.flush());
-    Some(MConnectionConfig {
-        channels: channels.collect(),
-        flush: match flush {
-            FlushSpec::Throttle(span) => Flush::Throttle(span.duration()),
-            FlushSpec::WhenIdle => Flush::WhenIdle,
-        },
-        ping_interval: spec.ping.duration(),
-        send_rate: spec.send_rate.bps() / 8,
-        receive_rate: spec.receive_rate.bps() / 8,
-    })
 }
 
 fn congestion(congestion: Congestion) -> samara_sim::Congestion {

@@ -174,8 +174,8 @@ fn a_rate_below_the_bound_is_kept() {
 #[test]
 fn what_does_not_fit_is_told() {
     for (key, value, expected) in [
-        ("workload.blobs", "3", "keep one of them"),
-        ("cat.push", "3", "parameters of pools"),
+        ("columns.blobs", "3", "a scenario has one experiment"),
+        ("protocol.push", "3", "unknown key `push`"),
         ("network.topology.degree", "3", "have links to all others"),
         ("transport.unsent", "1 kB", "is 1000; allowed is 4096"),
         ("transport.links.until", "1 s", "dial each other"),
@@ -186,10 +186,10 @@ fn what_does_not_fit_is_told() {
         ("group.size", "10 B", "is 10; allowed is 20 to"),
         ("group.messages", "0", "something to send"),
         ("group.warm_up", "0 s", "needs time to form"),
-        ("ring.chunk", "1 B", "is 1; allowed is 20 to"),
-        ("ring.chunk", "1 MiB", "ring.window_min: found"),
-        ("ring.shape", "star", "found `star`; expected one of"),
-        ("ring.heartbeat", "1 s", "heartbeat < timeout_min"),
+        ("protocol.chunk", "1 B", "is 1; allowed is 20 to"),
+        ("protocol.chunk", "1 MiB", "protocol.window_min: found"),
+        ("protocol.shape", "star", "found `star`; expected one of"),
+        ("protocol.heartbeat", "1 s", "heartbeat < timeout_min"),
     ] {
         let set = [(key.to_owned(), value.to_owned())];
         let error = load("ring", &set, &["ring".to_owned()], None).unwrap_err().to_string();
@@ -204,14 +204,12 @@ fn what_does_not_fit_is_told() {
         let error = load("ring-churn", &set, &["crash".to_owned()], None).unwrap_err().to_string();
         assert!(error.contains(expected), "{key}: {error}");
     }
-    let jgroups = [("ring.chunk".to_owned(), "1 kB".to_owned())];
+    let jgroups = [("protocol.chunk".to_owned(), "1 kB".to_owned())];
     let error = load("ring", &jgroups, &["jgroups".to_owned()], None).unwrap_err().to_string();
     assert!(error.contains("the model of JGroups has no parameters"), "{error}");
-    for (key, value) in [("ring.shape", "ring"), ("fault.0.kind", "leave")] {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load("cat-churn", &set, &["cat".to_owned()], None).unwrap_err().to_string();
-        assert!(error.contains("[group]"), "{error}");
-    }
+    let set = [("fault.0.kind".to_owned(), "leave".to_owned())];
+    let error = load("cat-churn", &set, &["cat".to_owned()], None).unwrap_err().to_string();
+    assert!(error.contains("fault.0: nodes of [pool] cannot leave"), "{error}");
 }
 
 #[test]
@@ -265,9 +263,9 @@ fn federations_that_cannot_be_are_refused_with_their_key() {
         let error = load(scenario, &set, &[], None).unwrap_err().to_string();
         assert!(error.contains(told), "{key} = {value}: {error}");
     };
-    refused("ring", "ring.federated", "true", "there are no [network.regions]");
-    refused("ring", "ring.bridge_shape", "direct", "add ring.federated");
-    refused("ring-federation-churn", "ring.preset", "ring-total", "a federation orders by sender");
+    refused("ring", "protocol.federated", "true", "there are no [network.regions]");
+    refused("ring", "protocol.bridge_shape", "direct", "add protocol.federated");
+    refused("ring-federation-churn", "protocol.preset", "ring-total", "a federation orders by sender");
     refused("ring-federation-churn", "network.regions.gateway", "0 bit/s", "must be positive");
     let near = r#"[["10 ms", "20 ms", "40 ms"], ["20 ms", "10 ms", "40 ms"], ["40 ms", "40 ms", "10 ms"]]"#;
     refused("ring-federation-churn", "network.regions.latency", near, "is 20ms from Paris to London");

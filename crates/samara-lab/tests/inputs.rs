@@ -173,7 +173,7 @@ fn sizes_of_messages_count_in_results() {
 fn graphs_in_all_formats_are_as_if_they_were_drawn() {
     let network = "latency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
     let drawn = load(&scenario(&format!("nodes = 16\n{network}"), MESSAGES, ""), Inputs::default());
-    let graph = topology::build(&drawn.points[0].scenario, &[], &drawn.inputs, 1).unwrap();
+    let graph = topology::graph(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap().0;
     let lines = |between: &str, offset: u32| -> String {
         graph.edges.iter().fold(String::new(), |mut text, (a, b)| {
             let _ = writeln!(text, "{}{between}{}", a + offset, b + offset);
@@ -202,7 +202,11 @@ fn graphs_in_all_formats_are_as_if_they_were_drawn() {
         let loaded = load(&text, Inputs::default().with("graph", file.clone()));
         let scenario = &loaded.points[0].scenario;
         assert_eq!(scenario.network.nodes, NODES, "{file}");
-        assert_eq!(topology::build(scenario, &[], &loaded.inputs, 1), Ok(graph.clone()), "{file}");
+        assert_eq!(
+            topology::graph(scenario, &loaded.inputs, 1).map(|(graph, _)| graph),
+            Ok(graph.clone()),
+            "{file}"
+        );
         assert_eq!(digests(&loaded, 1), [plain()], "{file}");
         let names = network::names(scenario, &loaded.inputs).unwrap();
         assert_eq!(names.is_some(), file.contains("h15"), "numbers are no names");
@@ -232,7 +236,7 @@ fn names_lead_from_one_file_to_the_others() {
     let ms = |from, to| pairs.get(from, to).as_millis();
     assert_eq!([ms(0, 1), ms(1, 0), ms(2, 0), ms(0, 2)], [6, 5, 7, 9]);
     assert_eq!(network::least_latency_nanos(&hosts), 4_000_000);
-    let graph = topology::build(scenario, &[], &loaded.inputs, 1).unwrap();
+    let graph = topology::graph(scenario, &loaded.inputs, 1).unwrap().0;
     assert_eq!(graph.edges, [(2, 1), (1, 0)]);
     assert_eq!(Plan::of(scenario, &loaded.inputs, 1).unwrap().publishers, [2, 0]);
     assert_eq!(scenario.network.latency.nanos(), 6_500_000, "the mean, for whatever needs one figure");

@@ -80,13 +80,13 @@ fn threads_do_not_show() {
 fn sparse_graphs_lose_nothing_if_those_without_a_mesh_are_told() {
     let sparse = ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv");
     for version in ["\"1.0\"", "\"1.2\""] {
-        let set = [sparse, ("gossipsub.version", version)];
+        let set = [sparse, ("protocol.version", version)];
         let told = &results(&set, &["gossipsub"], 2)[0];
         assert_eq!(told.metrics.incomplete, 0, "{version}");
     }
     let random = [
-        ("gossipsub.version", "\"1.0\""),
-        ("gossipsub.gossip_to_turned_away", "false"),
+        ("protocol.version", "\"1.0\""),
+        ("protocol.gossip_to_turned_away", "false"),
         ("messages.rate", "150"),
     ];
     let set = [sparse, random[0], random[1], random[2]];
@@ -98,8 +98,8 @@ fn sparse_graphs_lose_nothing_if_those_without_a_mesh_are_told() {
 fn a_small_queue_s_losses_are_told_by_link() {
     let set = [
         ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv"),
-        ("gossipsub.queue", "2"),
-        ("gossipsub.overflow", "drop-newest"),
+        ("protocol.queue", "2"),
+        ("protocol.overflow", "drop-newest"),
     ];
     let result = &results(&set, &["gossipsub-1.0"], 1)[0];
     let lost: u64 = result.lost.values().sum();
@@ -118,13 +118,13 @@ fn a_busy_processor_shows() {
 #[test]
 fn what_does_not_fit_is_told() {
     for (set, expected) in [
-        (("workload.blobs", "3"), "keep one of them"),
+        (("columns.blobs", "3"), "a scenario has one experiment"),
         (("messages.rate", "0"), "it must be above 0"),
         (("messages.duration", "0 s"), "0 messages; allowed is 1 to"),
         (("messages.size", "3 B"), "is 3; allowed is 4 to"),
         (("messages.warm_up", "50 ms"), "must be later than transport.links.until"),
-        (("network.topology.topic_peers_min", "3"), "all nodes join the one topic"),
-        (("protocol.optimization_threshold", "3"), "belongs to the kind plumtree"),
+        (("network.topology.topic_peers_min", "3"), "all nodes have one topic"),
+        (("protocol.optimization_threshold", "3"), "unknown key `optimization_threshold`"),
         (("network.topology.seed", "3"), "only used with kind = \"barabasi-albert\""),
     ] {
         let set = [(set.0.to_owned(), set.1.to_owned())];
@@ -133,5 +133,5 @@ fn what_does_not_fit_is_told() {
     }
     let set = [("protocol.kind".to_owned(), "floodsub".to_owned())];
     let error = load("peerdas", &set, &[], None).unwrap_err().to_string();
-    assert!(error.contains("use [messages] instead of [workload]"), "{error}");
+    assert!(error.contains("found \"floodsub\"; [columns] has \"gossipsub\""), "{error}");
 }

@@ -48,7 +48,7 @@ fn near(found: f64, expected: f64, share: f64) -> bool {
 }
 
 /// 100 payloads: `c` is 21 ms.
-const SMALL: [(&str, &str); 2] = [("relay.batch", "100"), ("relay.rounds", "20")];
+const SMALL: [(&str, &str); 2] = [("mix.batch", "100"), ("mix.rounds", "20")];
 
 #[test]
 fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work() {
@@ -70,12 +70,12 @@ fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work(
 #[test]
 fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
     // The run has rounds of its own.
-    let set = [("relay.batch", "100"), ("relay.processor", "10 %")];
+    let set = [("mix.batch", "100"), ("mix.processor", "10 %")];
     let [five] = &results("relay", &set, &["equal-5"])[..] else { panic!("one run") };
     is_sound(five);
     assert!(near(five.metrics.period_ms, 420.0, 0.02), "{} ms", five.metrics.period_ms);
     assert_eq!(five.metrics.limit, "processor");
-    let error = load("relay", &[("relay.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
+    let error = load("relay", &[("mix.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
     assert!(error.to_string().contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
 }
 
@@ -86,8 +86,8 @@ fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes(
     for (latency, in_flight, rounds) in [("10 ms", "20", 5.0 + 5.0 * 0.5), ("40 ms", "30", 5.0 + 5.0 * 2.0)] {
         let set = [
             ("network.latency", latency),
-            ("relay.batch", "100"),
-            ("run.12.set.\"relay.realtime_max\"", in_flight),
+            ("mix.batch", "100"),
+            ("run.12.set.\"protocol.realtime_max\"", in_flight),
         ];
         let [one, many] = &results("relay", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
         [one, many].into_iter().for_each(is_sound);
@@ -110,7 +110,7 @@ fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes(
 
 #[test]
 fn the_formula_is_not_for_streamed_rounds() {
-    let set = [("relay.batch", "100"), ("relay.call", "streamed")];
+    let set = [("mix.batch", "100"), ("protocol.call", "streamed")];
     let [one, ten] = &results("relay", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
     assert!(ten.metrics.gain.unwrap() > 3.0, "{:?}", ten.metrics.gain);
     assert_eq!((one.metrics.gain_by_formula, ten.metrics.gain_by_formula), (None, None));
@@ -119,7 +119,7 @@ fn the_formula_is_not_for_streamed_rounds() {
 
 #[test]
 fn the_last_node_holds_the_others_up_until_everybody_is_the_last_one_in_turn() {
-    let results = results("relay", &[("relay.batch", "100")], &["free", "free-5", "free-drawn"]);
+    let results = results("relay", &[("mix.batch", "100")], &["free", "free-5", "free-drawn"]);
     let [one, fixed, drawn] = &results[..] else { panic!("three runs") };
     results.iter().for_each(is_sound);
     assert!(one.metrics.gain == Some(1.0));
@@ -133,10 +133,10 @@ fn the_last_node_holds_the_others_up_until_everybody_is_the_last_one_in_turn() {
 #[test]
 fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
     let set = [
-        ("relay.batch", "96"),
-        ("relay.rounds", "6"),
-        ("relay.realtime_slots", "4"),
-        ("relay.call", "streamed"),
+        ("mix.batch", "96"),
+        ("mix.rounds", "6"),
+        ("protocol.realtime_slots", "4"),
+        ("protocol.call", "streamed"),
     ];
     let [one] = &results("relay", &set, &["equal"])[..] else { panic!("one run") };
     is_sound(one);
@@ -149,7 +149,7 @@ fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
 
 #[test]
 fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
-    let set = [("relay.batch", "16"), ("relay.rounds", "30"), ("relay.precomputing_max", "10")];
+    let set = [("mix.batch", "16"), ("mix.rounds", "30"), ("protocol.precomputing_max", "10")];
     let [stocked] = &results("relay", &set, &["equal"])[..] else { panic!("one run") };
     assert!(stocked.rounds.iter().all(|row| row.opened.unwrap() <= stocked.begun));
     let m = &stocked.metrics;
@@ -159,7 +159,7 @@ fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
     assert!((0.7 * bound..1.05 * bound).contains(&rate), "{rate} of {bound}");
     let share = m.precomputation_share_of_bound.unwrap();
     assert!((0.7..1.05).contains(&share), "{share}");
-    let set = [set[0], set[1], ("relay.stock", "0")];
+    let set = [set[0], set[1], ("mix.stock", "0")];
     let [flowing] = &results("relay", &set, &["equal"])[..] else { panic!("one run") };
     is_sound(flowing);
     assert!(flowing.rounds.iter().any(|row| row.opened.unwrap() > flowing.begun));
@@ -171,7 +171,7 @@ fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
 
 #[test]
 fn the_model_sends_the_same_packets_as_the_arithmetic() {
-    let set = |group| [("relay.batch", "6"), ("relay.rounds", "2"), ("relay.group", group)];
+    let set = |group| [("mix.batch", "6"), ("mix.rounds", "2"), ("mix.group", group)];
     let digest = |group| {
         let [result] = &results("relay", &set(group), &["alpha-streamed"])[..] else { panic!("one run") };
         is_sound(result);
@@ -182,7 +182,7 @@ fn the_model_sends_the_same_packets_as_the_arithmetic() {
 
 #[test]
 fn the_digest_is_that_of_any_number_of_threads() {
-    let set = [("relay.batch", "20"), ("relay.rounds", "40")];
+    let set = [("mix.batch", "20"), ("mix.rounds", "40")];
     let digests = [1, 2, 3].map(|threads| {
         let results = results_on(threads, "relay-pool", &set, &["restart"]);
         (results[0].run.digest.clone(), results[0].metrics.clone())
@@ -192,11 +192,11 @@ fn the_digest_is_that_of_any_number_of_threads() {
 }
 
 /// Rounds of 40 payloads, so that many fit into the time around a fault.
-const POOL: [(&str, &str); 1] = [("relay.batch", "40")];
+const POOL: [(&str, &str); 1] = [("mix.batch", "40")];
 
 #[test]
 fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
-    let set = [POOL[0], ("relay.rounds", "700")];
+    let set = [POOL[0], ("mix.rounds", "700")];
     let [result] = &results("relay-pool", &set, &["crash"])[..] else { panic!("one run") };
     is_sound(result);
     let m = &result.metrics;
@@ -217,7 +217,7 @@ fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
 
 #[test]
 fn who_starts_anew_is_told_at_once_and_comes_back() {
-    let set = [POOL[0], ("relay.rounds", "700")];
+    let set = [POOL[0], ("mix.rounds", "700")];
     let [result] = &results("relay-pool", &set, &["restart"])[..] else { panic!("one run") };
     is_sound(result);
     let m = &result.metrics;
@@ -234,7 +234,7 @@ fn who_starts_anew_is_told_at_once_and_comes_back() {
 
 #[test]
 fn a_link_that_comes_back_costs_no_round() {
-    let set = [POOL[0], ("relay.rounds", "500")];
+    let set = [POOL[0], ("mix.rounds", "500")];
     let [result] = &results("relay-pool", &set, &["partition"])[..] else { panic!("one run") };
     is_sound(result);
     assert_eq!(result.metrics.failed, 0, "{:?}", result.metrics.failed_by_cause);
@@ -244,7 +244,7 @@ fn a_link_that_comes_back_costs_no_round() {
 
 #[test]
 fn measured_costs_are_written_down_and_do_the_same_again() {
-    let mut first = loaded("relay", &[("relay.costs", "measured"), ("relay.batch", "8")], &["today"]);
+    let mut first = loaded("relay", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"]);
     assert!(first.wants_costs());
     let costs = first.measure_costs().unwrap().unwrap();
     assert_eq!(costs.named().count(), 8, "{costs:?}");
@@ -257,9 +257,9 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
     std::fs::write(&file, &first.text).unwrap();
     let again = load(file.to_str().unwrap(), &[], &["today".to_owned()], Some(1));
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(again.unwrap().points[0].scenario.relay, first.points[0].scenario.relay);
+    assert_eq!(again.unwrap().points[0].scenario.selected, first.points[0].scenario.selected);
 
-    let mut of_a_run = loaded("relay", &[("run.0.set.\"relay.costs\"", "measured")], &[]);
+    let mut of_a_run = loaded("relay", &[("run.0.set.\"mix.costs\"", "measured")], &[]);
     let error = of_a_run.measure_costs().unwrap_err().to_string();
     assert!(error.contains("not to a run"), "{error}");
 }
@@ -267,17 +267,17 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
 #[test]
 fn values_that_cannot_be_are_told() {
     for (key, value, expected) in [
-        ("relay.team", "1", "2 to 32"),
-        ("relay.team", "6", "no more than the pool has"),
-        ("relay.batch", "0", "allowed is 1 to"),
-        ("relay.rounds", "0", "allowed is 1 to"),
-        ("relay.stock", "21", "allowed is 0 to 20"),
-        ("relay.cores", "0", "allowed is 1 to"),
-        ("relay.realtime_max", "0", "at least 1"),
-        ("relay.reconnect_limit", "\"1 s\"", "0 < first <= max <= limit"),
-        ("relay.group", "\"small\"", "found `small`; expected one of"),
+        ("mix.team", "1", "2 to 32"),
+        ("mix.team", "6", "no more than the pool has"),
+        ("mix.batch", "0", "allowed is 1 to"),
+        ("mix.rounds", "0", "allowed is 1 to"),
+        ("mix.stock", "21", "allowed is 0 to 20"),
+        ("mix.cores", "0", "allowed is 1 to"),
+        ("protocol.realtime_max", "0", "at least 1"),
+        ("protocol.reconnect_limit", "\"1 s\"", "0 < first <= max <= limit"),
+        ("mix.group", "\"small\"", "found `small`; expected one of"),
         ("transport.kind", "\"tcp\"", "teams mix over kind"),
-        ("network.validation_time", "\"1 ms\"", "relay.cpu"),
+        ("network.validation_time", "\"1 ms\"", "mix.cpu"),
         ("network.nodes", "1000", "allowed is 2 to 128"),
     ] {
         let set = [(key.to_owned(), value.to_owned())];
@@ -292,9 +292,9 @@ fn values_that_cannot_be_are_told() {
 fn no_more_comes_out_than_processors_allow_although_teams_are_drawn_anew() {
     let set = [
         ("sweep.axis.0.values", "[3]"),
-        ("relay.rounds_per_draw", "100"),
-        ("run.3.set.\"relay.rounds\"", "256"),
-        ("relay.batch", "300"),
+        ("protocol.rounds_per_draw", "100"),
+        ("run.3.set.\"mix.rounds\"", "256"),
+        ("mix.batch", "300"),
     ];
     let [forty] = &results("relay-team", &set, &["forty"])[..] else { panic!("one run") };
     is_sound(forty);

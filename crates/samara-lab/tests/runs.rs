@@ -34,10 +34,10 @@ fn results(
 const SMALL: &[(&str, &str)] = &[
     ("network.nodes", "100"),
     ("network.topology.degree", "30"),
-    ("workload.columns", "32"),
-    ("workload.custody", "8"),
-    ("workload.blobs", "2"),
-    ("workload.warm_up", "6 s"),
+    ("columns.count", "32"),
+    ("columns.custody", "8"),
+    ("columns.blobs", "2"),
+    ("columns.warm_up", "6 s"),
 ];
 
 #[test]
@@ -74,7 +74,7 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
 #[test]
 fn the_bound_does_not_depend_on_the_deadline() {
     let metrics = |deadline: &str| {
-        let set = [SMALL, &[("workload.deadline", deadline)]].concat();
+        let set = [SMALL, &[("columns.deadline", deadline)]].concat();
         results("peerdas", &set, &["batch"], 1, 2).remove(0).metrics.clone()
     };
     let all = metrics("60 s");
@@ -98,7 +98,7 @@ fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
                 ("network.nodes", nodes),
                 ("network.topology.degree", degree),
                 ("network.topology.topic_peers_min", "0"),
-                ("workload.warm_up", "3 s"),
+                ("columns.warm_up", "3 s"),
             ];
             for result in results("peerdas", &set, &schedules, seed, 1) {
                 let metrics = &result.metrics;
@@ -165,7 +165,7 @@ fn threads_and_repetition_do_not_show() {
 #[test]
 fn a_queue_of_a_few_copies_loses_some_and_says_so() {
     let set: Vec<(&str, &str)> =
-        SMALL.iter().copied().chain([("gossipsub.queue", "2"), ("transport.initial_window", "2")]).collect();
+        SMALL.iter().copied().chain([("protocol.queue", "2"), ("transport.initial_window", "2")]).collect();
     let results = results("peerdas", &set, &["batch"], 1, 1);
     assert!(results[0].metrics.queue_drops > 0, "{:?}", results[0].metrics);
 }

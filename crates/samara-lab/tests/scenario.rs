@@ -1,5 +1,6 @@
 //! What the loader accepts, and what it says of everything else.
 
+use samara_gossipsub::config::Parameters;
 use samara_gossipsub::config::Version;
 use samara_lab::data::Inputs;
 use samara_lab::scenario::{Expectation, Overrides, builtins, load, load_source, parse_axis, schema};
@@ -19,7 +20,7 @@ fn fxhash(text: &str) -> u64 {
     text.bytes().fold(7, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-const HEAD: &str = "[scenario]\nname = \"x\"\ntitle = \"X\"\n";
+const HEAD: &str = "[scenario]\nname = \"x\"\ntitle = \"X\"\n[columns]\n";
 
 #[test]
 fn every_built_in_scenario_loads() {
@@ -31,8 +32,8 @@ fn every_built_in_scenario_loads() {
         let description = &loaded.scenario.scenario.description;
         assert!(!description.contains('\\'), "{}: a line is not continued: {description}", builtin.name);
         // What is shown is a scenario again, and the same one.
-        let again: samara_lab::scenario::Scenario = toml::from_str(&loaded.text).unwrap();
-        assert_eq!(again, loaded.scenario);
+        let again = load_source("shown", &loaded.text, Inputs::default(), &Overrides::default()).unwrap();
+        assert_eq!(again.points, loaded.points);
     }
 }
 
@@ -70,8 +71,8 @@ fn the_command_line_sets_any_key() {
     assert_eq!(rate.scenario.network.uplink.bps(), 5_000_000);
     let run = load("peerdas", &set("run.0.label", "First"), &[], None).unwrap();
     assert_eq!(run.scenario.runs[0].label, "First");
-    let inside = load("peerdas", &set("run.0.set.\"gossipsub.degree\"", "7"), &[], None).unwrap();
-    assert_eq!(inside.points[0].scenario.gossipsub.degree, Some(7));
+    let inside = load("peerdas", &set("run.0.set.\"protocol.degree\"", "7"), &[], None).unwrap();
+    assert_eq!(inside.points[0].scenario.part::<Parameters>().degree, Some(7));
     for wrong in ["nodes", "", "network..nodes", "network nodes"] {
         let error = load("peerdas", &set(wrong, "5"), &[], None).unwrap_err().to_string();
         assert!(error.contains("expected section.key, for example network.nodes"), "{error}");
@@ -92,31 +93,30 @@ fn what_is_set_without_effect_is_told() {
         let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
         load(scenario, &[(key.to_owned(), value.to_owned())], &only, None)
     };
-    let all = load("cat-real", "cat.preset", "cat-2023", &["cat"]).unwrap_err().to_string();
+    let all = load("cat-real", "protocol.preset", "cat-2023", &["cat"]).unwrap_err().to_string();
     assert_eq!(
         all,
-        "cat-real: --set cat.preset=cat-2023: would have no effect: every run that was chosen sets it itself: \"cat\" (cat); \
+        "cat-real: --set protocol.preset=cat-2023: would have no effect: every run that was chosen sets it itself: \"cat\" (cat); \
          choose others with --only, or change a copy of the scenario (`samara show`)"
     );
-    assert!(load("cat-real", "cat.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
+    assert!(load("cat-real", "protocol.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
     let axis = load("peerdas-bandwidth", "network.bandwidth", "1 Gbit/s", &[]).unwrap_err().to_string();
     let remedy = "--set sweep.axis.0.values='[\"1 Gbit/s\"]'";
     assert!(axis.contains("it is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
     let one = load("peerdas-bandwidth", "sweep.axis.0.values", "[\"1 Gbit/s\"]", &["batch"]).unwrap();
     assert!(one.points.iter().all(|point| point.scenario.network.uplink.bps() == 1_000_000_000));
-    let some = load("cat-real", "cat.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
+    let some = load("cat-real", "protocol.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
     assert_eq!(
         some,
-        ["--set cat.preset=cat does not reach runs that set it themselves: \"cat-2023\" (cat-2023)"]
+        ["--set protocol.preset=cat does not reach runs that set it themselves: \"cat-2023\" (cat-2023)"]
     );
     // A run that sets a table sets everything in it.
     let within =
-        |value| load("peerdas-bandwidth", "gossipsub.schedule_publish.kind", value, &["batch", "balanced"]);
+        |value| load("peerdas-bandwidth", "protocol.schedule_publish.kind", value, &["batch", "balanced"]);
     assert!(within("interleaved").is_ok(), "what it is anyway");
     let within = within("sequential").unwrap_err().to_string();
     assert!(
-        within
-            .contains("every run that was chosen sets it itself: \"batch\" (gossipsub.schedule_publish = {"),
+        within.contains("every run that was chosen sets it itself: \"batch\" (protocol.schedule_publish = {"),
         "{within}"
     );
 }
@@ -124,12 +124,12 @@ fn what_is_set_without_effect_is_told() {
 #[test]
 fn mistakes_are_told_with_line_and_remedy() {
     let unknown = error(&format!("{HEAD}[network]\nnodse = 5\n"), &[], &[]);
-    assert!(unknown.starts_with("FILE:5: network.nodse: unknown key `nodse`"), "{unknown}");
-    assert!(unknown.contains("did you mean `nodes`?") && unknown.contains("5 | nodse = 5"), "{unknown}");
+    assert!(unknown.starts_with("FILE:6: network.nodse: unknown key `nodse`"), "{unknown}");
+    assert!(unknown.contains("did you mean `nodes`?") && unknown.contains("6 | nodse = 5"), "{unknown}");
 
     let unit = error(&format!("{HEAD}[network]\nlatency = \"50\"\n"), &[], &[]);
     assert!(
-        unit.starts_with("FILE:5: network.latency: \"50\" has no unit; expected a time such as \"50 ms\""),
+        unit.starts_with("FILE:6: network.latency: \"50\" has no unit; expected a time such as \"50 ms\""),
         "{unit}"
     );
 
@@ -148,22 +148,22 @@ fn mistakes_are_told_with_line_and_remedy() {
 
 #[test]
 fn impossible_values_name_key_line_value_and_what_is_allowed() {
-    let custody = error(&format!("{HEAD}[workload]\ncustody = 200\n"), &[], &[]);
-    assert_eq!(custody, "FILE:5: workload.custody: is 200; allowed is 1 to 128");
+    let custody = error(&format!("{HEAD}custody = 200\n"), &[], &[]);
+    assert_eq!(custody, "FILE:5: columns.custody: is 200; allowed is 1 to 128");
     let degree = error(&format!("{HEAD}[network]\nnodes = 50\n[network.topology]\ndegree = 50\n"), &[], &[]);
-    assert_eq!(degree, "FILE:7: network.topology.degree: is 50, with 50 nodes; allowed is 1 to 49");
+    assert_eq!(degree, "FILE:8: network.topology.degree: is 50, with 50 nodes; allowed is 1 to 49");
     let odd = error(&format!("{HEAD}[network]\nnodes = 51\n[network.topology]\ndegree = 5\n"), &[], &[]);
     assert!(odd.contains("nodes x degree must be even"), "{odd}");
     let loss = error(&format!("{HEAD}[network]\nloss = \"100 %\"\n"), &[], &[]);
-    assert_eq!(loss, "FILE:5: network.loss: is 100 %; allowed is below 100 %");
-    let publisher = error(&format!("{HEAD}[workload]\npublisher = 1000\n"), &[], &[]);
-    assert_eq!(publisher, "FILE:5: workload.publisher: is 1000; hosts are numbered 0 to 999");
-    let mesh = error(&format!("{HEAD}[gossipsub]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
-    assert!(mesh.starts_with("FILE:6: gossipsub.degree_low: found 9, expected at most degree = 8"), "{mesh}");
-    let both = error(&format!("{HEAD}[workload]\ncustody = 200\npublisher = 5000\n"), &[], &[]);
+    assert_eq!(loss, "FILE:6: network.loss: is 100 %; allowed is below 100 %");
+    let publisher = error(&format!("{HEAD}publisher = 1000\n"), &[], &[]);
+    assert_eq!(publisher, "FILE:5: columns.publisher: is 1000; hosts are numbered 0 to 999");
+    let mesh = error(&format!("{HEAD}[protocol]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
+    assert!(mesh.starts_with("FILE:7: protocol.degree_low: found 9, expected at most degree = 8"), "{mesh}");
+    let both = error(&format!("{HEAD}custody = 200\npublisher = 5000\n"), &[], &[]);
     assert_eq!(both.lines().count(), 2, "all problems at once: {both}");
     let schedule = error(
-        &format!("{HEAD}[gossipsub]\nschedule_publish = {{ kind = \"sequential\", shuffle = true }}\n"),
+        &format!("{HEAD}[protocol]\nschedule_publish = {{ kind = \"sequential\", shuffle = true }}\n"),
         &[],
         &[],
     );
@@ -197,7 +197,7 @@ fn a_rate_is_set_once() {
         error(&format!("{HEAD}[network]\nbandwidth = \"1 Gbit/s\"\nuplink = \"2 Gbit/s\"\n"), &[], &[]);
     assert_eq!(
         both,
-        "FILE:5: network.bandwidth: stands for uplink and downlink, and network.uplink is another rate; keep either"
+        "FILE:6: network.bandwidth: stands for uplink and downlink, and network.uplink is another rate; keep either"
     );
 }
 
@@ -205,11 +205,11 @@ fn a_rate_is_set_once() {
 fn keys_of_another_transport_are_refused() {
     let transport = |keys: &str| error(&format!("{HEAD}[transport]\n{keys}"), &[], &[]);
     let streams = transport("streams = \"per-frame\"\n");
-    assert_eq!(streams, "FILE:5: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind");
+    assert_eq!(streams, "FILE:6: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind");
     let tcp = transport("kind = \"quic\"\nmin_rto = \"1 s\"\ndelayed_ack = \"1 ms\"\nidle_restart = true\n");
     let lines: Vec<&str> = tcp.lines().collect();
     assert_eq!(lines.len(), 3, "{tcp}");
-    assert!(lines[0].starts_with("FILE:6: transport.min_rto: is TCP's;"), "{tcp}");
+    assert!(lines[0].starts_with("FILE:7: transport.min_rto: is TCP's;"), "{tcp}");
     assert!(lines[1].contains("with QUIC use max_ack_delay; remove it, or use kind = \"tcp\""), "{tcp}");
     let ideal = transport("kind = \"ideal\"\ninitial_window = 24\nidle_restart = true\n");
     assert_eq!(ideal.lines().count(), 2, "{ideal}");
@@ -264,7 +264,7 @@ fn assert_plain(what: &str, error: &str) {
 const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     (
         "peerdas",
-        "workload.blobs",
+        "columns.blobs",
         "seventy",
         "found \"seventy\"; expected a whole number from 0 to 4294967295",
     ),
@@ -272,12 +272,12 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "[5]", "found a list; expected a whole number"),
-    ("peerdas", "gossipsub.degree", "many", "expected a whole number from 0 to 9223372036854775807"),
-    ("peerdas", "gossipsub.gossip_factor", "a quarter", "found \"a quarter\"; expected a number"),
-    ("peerdas", "gossipsub.idontwant", "yes", "found \"yes\"; expected true or false"),
-    ("peerdas", "gossipsub.version", "1.3", "found `1.3`; expected one of `1.0`, `1.1`, `1.2`; did you mean"),
-    ("peerdas", "gossipsub.version", "[1.1]", "found a list; expected one of `1.0`, `1.1`, `1.2`"),
-    ("peerdas", "gossipsub.preset", "true", "found true; expected one of `spec`, `ethereum`"),
+    ("peerdas", "protocol.degree", "many", "expected a whole number from 0 to 9223372036854775807"),
+    ("peerdas", "protocol.gossip_factor", "a quarter", "found \"a quarter\"; expected a number"),
+    ("peerdas", "protocol.idontwant", "yes", "found \"yes\"; expected true or false"),
+    ("peerdas", "protocol.version", "1.3", "found `1.3`; expected one of `1.0`, `1.1`, `1.2`; did you mean"),
+    ("peerdas", "protocol.version", "[1.1]", "found a list; expected one of `1.0`, `1.1`, `1.2`"),
+    ("peerdas", "protocol.preset", "true", "found true; expected one of `spec`, `ethereum`"),
     ("peerdas", "network.topology", "ring", "found \"ring\"; expected a table with the keys kind, degree, "),
     (
         "peerdas",
@@ -303,8 +303,8 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "x.csv",
         "found \"x.csv\"; expected a table with the keys file, kind, ",
     ),
-    ("cat", "cat.announce", "5", "found `5`; expected one of"),
-    ("cat", "cat.timeout", "{}", "found a table; expected a text"),
+    ("cat", "protocol.announce", "5", "found `5`; expected one of"),
+    ("cat", "protocol.timeout", "{}", "found a table; expected a text"),
     ("cat", "network.latency", "5", "found 5; expected a time with its unit, such as \"50 ms\""),
 ];
 
@@ -355,24 +355,25 @@ fn numbers_can_be_names_and_texts() {
     let set =
         |key: &str, value: &str| load("peerdas", &[(key.to_owned(), value.to_owned())], &[], None).unwrap();
     for (text, version) in [("1.0", Version::V1_0), ("1.1", Version::V1_1), ("\"1.1\"", Version::V1_1)] {
-        assert_eq!(set("gossipsub.version", text).scenario.gossipsub.version, version, "{text}");
+        assert_eq!(set("protocol.version", text).scenario.part::<Parameters>().version, version, "{text}");
     }
     assert_eq!(set("scenario.title", "2026").scenario.scenario.title, "2026");
     // In files, too, and in the values of a sweep.
     let text = format!(
-        "{HEAD}[gossipsub]\nversion = 1.1\n[[run]]\nname = \"a\"\nset = {{ \"gossipsub.version\" = 1.0 }}\n\
+        "{HEAD}[protocol]\nversion = 1.1\n[[run]]\nname = \"a\"\nset = {{ \"protocol.version\" = 1.0 }}\n\
          [[run]]\nname = \"b\"\n"
     );
     let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
-    let versions: Vec<Version> = loaded.points.iter().map(|point| point.scenario.gossipsub.version).collect();
+    let versions: Vec<Version> =
+        loaded.points.iter().map(|point| point.scenario.part::<Parameters>().version).collect();
     assert_eq!(versions, [Version::V1_0, Version::V1_1]);
-    let axes = vec![parse_axis("gossipsub.version=1.1,1.2").unwrap()];
+    let axes = vec![parse_axis("protocol.version=1.1,1.2").unwrap()];
     let swept =
         load_source("x", HEAD, Inputs::default(), &Overrides { axes, ..Overrides::default() }).unwrap();
-    assert_eq!(swept.points[0].scenario.gossipsub.version, Version::V1_1);
+    assert_eq!(swept.points[0].scenario.part::<Parameters>().version, Version::V1_1);
     // The same number in a run and on the command line is no conflict, however it is written.
     let both = Overrides {
-        set: vec![("gossipsub.version".to_owned(), "\"1.0\"".to_owned())],
+        set: vec![("protocol.version".to_owned(), "\"1.0\"".to_owned())],
         ..Overrides::default()
     };
     assert!(load_source("x", &text, Inputs::default(), &both).unwrap().notes.is_empty());
@@ -391,9 +392,58 @@ fn expectations_are_set_with_and_without_quotes() {
     assert!(expect.contains_key("batch:time_to_custody_ms.p95"));
     let unquoted = error(&format!("{HEAD}[expect]\ntime_to_custody_ms.p95 = \"< 4 s\"\n"), &[], &[]);
     assert!(
-        unquoted.starts_with("FILE:5: expect.time_to_custody_ms: found a table; expected a text; the name"),
+        unquoted.starts_with("FILE:6: expect.time_to_custody_ms: found a table; expected a text; the name"),
         "{unquoted}"
     );
+}
+
+#[test]
+fn a_scenario_has_exactly_one_experiment() {
+    let none = error("[scenario]\nname = \"x\"\ntitle = \"X\"\n", &[], &[]);
+    assert_eq!(
+        none,
+        "FILE: there is no experiment; add one of the sections [columns], [messages], [pool], [group], [mix], [handover]"
+    );
+    let two = error(&format!("{HEAD}[messages]\nrate = 5.0\n"), &[], &[]);
+    assert!(
+        two.starts_with("FILE:5: messages: there is [columns] too; a scenario has one experiment"),
+        "{two}"
+    );
+    let unknown = error(&format!("{HEAD}[mesages]\n"), &[], &[]);
+    assert!(
+        unknown.contains("unknown key `mesages`") && unknown.contains("did you mean `messages`?"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn the_protocol_is_one_of_the_experiment_s() {
+    let other = error(&format!("{HEAD}[protocol]\nkind = \"floodsub\"\n"), &[], &[]);
+    assert!(
+        other.starts_with("FILE:6: protocol.kind: found \"floodsub\"; [columns] has \"gossipsub\""),
+        "{other}"
+    );
+    let key = error(&format!("{HEAD}[protocol]\nkind = \"gossipsub\"\ndegre = 5\n"), &[], &[]);
+    assert!(key.starts_with("FILE:7: protocol.degre: unknown key `degre`"), "{key}");
+    // Another kind has other parameters: those of the scenario's kind do not reach it.
+    let set = [("protocol.kind".to_owned(), "plumtree".to_owned())];
+    let loaded = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap();
+    assert_eq!(loaded.points[0].scenario.selected.protocol(), "plumtree");
+}
+
+#[test]
+fn what_is_shown_has_no_keys_without_effect() {
+    for (name, without) in [
+        ("cat", &["[gossipsub]", "topic_peers_min", "[columns]", "degree = "][..]),
+        ("ring", &["[network.topology]", "[transport.links]", "[columns]", "validation_time"][..]),
+        ("relay", &["[network.topology]", "[transport.links]", "[gossipsub]", "validation_time"][..]),
+        ("peerdas", &["dials", "attachments", "[pool]", "connection"][..]),
+    ] {
+        let text = load(name, &[], &[], None).unwrap().text;
+        for key in without {
+            assert!(!text.contains(key), "{name} shows {key}:\n{text}");
+        }
+    }
 }
 
 #[test]
@@ -421,8 +471,8 @@ fn mistakes_inside_runs_are_found_before_anything_runs() {
     let run = error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"network.nodse\" = 5 }}\n"), &[], &[]);
     assert!(run.contains("in run \"a\"") && run.contains("unknown key `nodse`"), "{run}");
     let value =
-        error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"workload.custody\" = 500 }}\n"), &[], &[]);
-    assert!(value.contains("workload.custody: is 500; allowed is 1 to 128"), "{value}");
+        error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"columns.custody\" = 500 }}\n"), &[], &[]);
+    assert!(value.contains("columns.custody: is 500; allowed is 1 to 128"), "{value}");
 }
 
 #[test]

@@ -105,12 +105,12 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
     let records = [
         record(
             "a",
-            json!({"seed": 1, "gossipsub.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
+            json!({"seed": 1, "protocol.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
             json!({"count": 1, "mixed": 1, "signed": -1, "flag": true, "lost": 0, "text": "t", "list": [{"x": 1.5}], "maybe": null}),
         ),
         record(
             "b",
-            json!({"seed": 2, "gossipsub.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
+            json!({"seed": 2, "protocol.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
             json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5}),
         ),
     ];
@@ -211,14 +211,7 @@ fn axes_are_read_with_quotes_and_brackets() {
 fn points_are_related_as_results_are() {
     for (name, set) in [
         ("ring", vec![("group.messages", "100")]),
-        (
-            "cat",
-            vec![
-                ("network.nodes", "16"),
-                ("transactions.duration", "2 s"),
-                ("transactions.block_interval", "1 s"),
-            ],
-        ),
+        ("cat", vec![("network.nodes", "16"), ("pool.duration", "2 s"), ("pool.block_interval", "1 s")]),
     ] {
         let overrides = Overrides {
             set: set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),

@@ -7,7 +7,7 @@ use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_lab::data::{self, Inputs};
 use samara_lab::scenario::{Overrides, Scenario, ScenarioError, load, load_source};
-use samara_lab::topology::{PythonRandom, barabasi_albert, build, custody, full_mesh, random_regular, ring};
+use samara_lab::topology::{PythonRandom, barabasi_albert, custody, full_mesh, graph, random_regular, ring};
 
 proptest! {
     #[test]
@@ -106,10 +106,9 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
 #[test]
 fn every_subscriber_finds_peers_for_its_topics() {
     let scenario = scenario(&[("network.nodes", "300"), ("network.topology.topic_peers_min", "6")]);
-    let kept = custody(&scenario, &Inputs::default(), 3).unwrap();
+    let (graph, kept) = graph(&scenario, &Inputs::default(), 3).unwrap();
     assert_eq!(kept[0].len(), 128, "the publisher joins all topics");
     assert!(kept[1..].iter().all(|columns| columns.len() == 16));
-    let graph = build(&scenario, &kept, &Inputs::default(), 3).unwrap();
     let neighbours = graph.neighbours();
     for (node, columns) in kept.iter().enumerate() {
         for column in columns {
@@ -131,17 +130,15 @@ fn custody_and_graphs_follow_the_seed() {
 fn the_reference_s_graph_and_custody_are_as_described() {
     let loaded = load("peerdas-reference", &[], &[], None).unwrap();
     let scenario = &loaded.points[0].scenario;
-    let kept = custody(scenario, &Inputs::default(), 1).unwrap();
+    let (graph, kept) = graph(scenario, &Inputs::default(), 1).unwrap();
     assert_eq!(kept[0].len(), 128);
     assert!(kept[1..].iter().all(|columns| columns.len() == 16));
-    let graph = build(scenario, &kept, &Inputs::default(), 1).unwrap();
     assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() == 70));
 }
 
 /// The scenario with a graph of four hosts in memory.
 fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), ScenarioError> {
-    let text =
-        "[scenario]\nname = \"graph\"\ntitle = \"\"\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
+    let text = "[scenario]\nname = \"graph\"\ntitle = \"\"\n[messages]\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
     let inputs = Inputs::default().with("edges", edges);
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let overrides = Overrides { set, ..Overrides::default() };
@@ -171,6 +168,6 @@ fn files_that_do_not_fit_are_told() {
 fn hosts_that_cannot_be_reached_are_told() {
     let (split, inputs) = with_graph("dialer,listener\n0,1\n2,3\n", &[]).unwrap();
     assert_eq!(split.network.nodes, 4, "as many as the graph has");
-    let error = build(&split, &vec![Vec::new(); 4], &inputs, 1).unwrap_err();
+    let error = graph(&split, &inputs, 1).unwrap_err();
     assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
 }

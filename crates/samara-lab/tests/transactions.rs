@@ -23,8 +23,7 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) 
 }
 
 /// A fifth of the ADR's experiment, in size and in time: 200 clients and two blocks.
-const SMALL: [(&str, &str); 3] =
-    [("transactions.clients", "220"), ("transactions.spread", "3 s"), ("transactions.duration", "20 s")];
+const SMALL: [(&str, &str); 3] = [("pool.clients", "220"), ("pool.spread", "3 s"), ("pool.duration", "20 s")];
 
 fn p50(result: &Outcome<PoolData>) -> f64 {
     result.metrics.delivery_latency_ms.unwrap().p50
@@ -87,7 +86,7 @@ fn results_add_up() {
 #[test]
 fn threads_do_not_show() {
     let digests = |threads| -> Vec<String> {
-        let all = results("cat-mixed", &[("transactions.duration", "4 s")], &["all"], threads);
+        let all = results("cat-mixed", &[("pool.duration", "4 s")], &["all"], threads);
         all.iter()
             .chain(&results("cat", &SMALL, &["cat"], threads))
             .map(|result| result.run.digest.clone())
@@ -98,7 +97,7 @@ fn threads_do_not_show() {
 
 #[test]
 fn everything_arrives_among_old_pools() {
-    for result in results("cat-mixed", &[("transactions.duration", "5 s")], &[], 1) {
+    for result in results("cat-mixed", &[("pool.duration", "5 s")], &[], 1) {
         let metrics = &result.metrics;
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{}", result.run.name);
         assert!(metrics.by_block_share < 0.02, "{}: {}", result.run.name, metrics.by_block_share);
@@ -107,7 +106,7 @@ fn everything_arrives_among_old_pools() {
 
 #[test]
 fn everything_arrives_where_nodes_come_and_go() {
-    for result in results("cat-churn", &[("transactions.duration", "15 s")], &[], 1) {
+    for result in results("cat-churn", &[("pool.duration", "15 s")], &[], 1) {
         let metrics = &result.metrics;
         if result.run.name == "cat" {
             assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0));
@@ -120,7 +119,7 @@ fn everything_arrives_where_nodes_come_and_go() {
 
 #[test]
 fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
-    for result in results("cat-adversary", &[("transactions.duration", "8 s")], &[], 1) {
+    for result in results("cat-adversary", &[("pool.duration", "8 s")], &[], 1) {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
         assert!(metrics.keys_max <= 200_000 && metrics.requests_max < 50_000, "{name}: {metrics:?}");
@@ -137,8 +136,7 @@ fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
 
 #[test]
 fn compact_blocks_are_nearly_always_complete() {
-    let set =
-        [SMALL[0], SMALL[1], SMALL[2], ("transactions.consensus", "1 s"), ("cat.compact_blocks", "true")];
+    let set = [SMALL[0], SMALL[1], SMALL[2], ("pool.consensus", "1 s"), ("protocol.compact_blocks", "true")];
     let result = &results("cat", &set, &["cat"], 1)[0];
     let metrics = &result.metrics;
     assert!(metrics.compact_block_hit_rate.unwrap() > 0.99, "{:?}", metrics.compact_block_hit_rate);
@@ -151,8 +149,7 @@ fn compact_blocks_are_nearly_always_complete() {
 fn validation_takes_its_time_and_invalid_transactions_go_nowhere() {
     let slow =
         results("cat", &[SMALL[0], SMALL[1], SMALL[2], ("network.validation_time", "5 ms")], &["cat"], 1);
-    let set =
-        [SMALL[0], SMALL[1], SMALL[2], ("transactions.invalid", "20 %"), ("transactions.priorities", "100")];
+    let set = [SMALL[0], SMALL[1], SMALL[2], ("pool.invalid", "20 %"), ("pool.priorities", "100")];
     let invalid = &results("cat", &set, &["cat"], 1)[0];
     let fast = &results("cat", &SMALL, &["cat"], 1)[0];
     assert!(p50(&slow[0]) > p50(fast) + 5.0, "{} and {}", p50(&slow[0]), p50(fast));
@@ -170,9 +167,9 @@ fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
     std::fs::write(&path, text).unwrap();
     let set = [
         ("network.nodes", "30"),
-        ("transactions.rate", "20"),
-        ("transactions.duration", "3 s"),
-        ("transactions.block_interval", "0 s"),
+        ("pool.rate", "20"),
+        ("pool.duration", "3 s"),
+        ("pool.block_interval", "0 s"),
     ];
     let result = &results(path.to_str().unwrap(), &set, &[], 1)[0];
     std::fs::remove_dir_all(&directory).unwrap();
@@ -186,28 +183,28 @@ fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
 #[test]
 fn what_does_not_fit_is_told() {
     for (key, value, expected) in [
-        ("workload.blobs", "3", "keep one of them"),
-        ("gossipsub.degree", "3", "parameters of GossipSub"),
-        ("transactions.rate", "5", "belongs to clients, and there is a rate"),
-        ("transactions.arrivals", "poisson", "belongs to a rate"),
-        ("transactions.size", "23 B", "is 23; allowed is 24 to"),
-        ("transactions.block_interval", "0 s", "clients wait for blocks"),
-        ("transactions.block_size", "1 kB", "a transaction has 4.8 kB"),
-        ("transactions.consensus", "15 s", "is committed before the next is proposed"),
-        ("transactions.warm_up", "50 ms", "must be later than transport.links.until"),
-        ("cat.compact_blocks", "true", "compact blocks need time to spread"),
-        ("cat.timeout", "0 ms", "cat.timeout: found 0ns, expected more than zero"),
-        ("cat.bundle_txs", "9", "needs a bundle_window"),
-        ("cat.push", "some", "\"all\", \"nobody\", or a number of peers"),
-        ("cat.timeout", "soon", "or \"adaptive\""),
+        ("columns.blobs", "3", "a scenario has one experiment"),
+        ("protocol.degree", "3", "unknown key `degree`"),
+        ("pool.rate", "5", "belongs to clients, and there is a rate"),
+        ("pool.arrivals", "poisson", "belongs to a rate"),
+        ("pool.size", "23 B", "is 23; allowed is 24 to"),
+        ("pool.block_interval", "0 s", "clients wait for blocks"),
+        ("pool.block_size", "1 kB", "a transaction has 4.8 kB"),
+        ("pool.consensus", "15 s", "is committed before the next is proposed"),
+        ("pool.warm_up", "50 ms", "must be later than transport.links.until"),
+        ("protocol.compact_blocks", "true", "compact blocks need time to spread"),
+        ("protocol.timeout", "0 ms", "protocol.timeout: found 0ns, expected more than zero"),
+        ("protocol.bundle_txs", "9", "needs a bundle_window"),
+        ("protocol.push", "some", "\"all\", \"nobody\", or a number of peers"),
+        ("protocol.timeout", "soon", "or \"adaptive\""),
         ("network.topology.dials", "100", "is 100; allowed is 1 to 99"),
         ("transport.kind", "quic", "use kind = \"tcp\" or \"ideal\""),
         ("transport.kind", "ideal", "no window that a slow reader could close"),
         ("transport.connection.flush", "0 ms", "use \"when-idle\""),
         ("transport.connection.flush", "often", "or \"when-idle\""),
-        ("cat.group", "[{ name = \"x\", share = \"10 %\" }]", "needs a preset, or an adversary"),
+        ("pool.group", "[{ name = \"x\", share = \"10 %\" }]", "needs a preset, or an adversary"),
         (
-            "cat.group",
+            "pool.group",
             "[{ name = \"x\", share = \"100 %\", adversary = \"silent\" }]",
             "fewer than 2 honest nodes",
         ),
@@ -217,9 +214,7 @@ fn what_does_not_fit_is_told() {
         let section = key.split('.').next().unwrap();
         assert!(error.contains(expected) && error.contains(section), "{key}: {error}");
     }
-    for (key, value) in [("cat.push", "3"), ("transport.connection.flush", "when-idle")] {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
-        assert!(error.contains("belongs to [transactions]"), "{error}");
-    }
+    let set = [("transport.connection.flush".to_owned(), "when-idle".to_owned())];
+    let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
+    assert!(error.contains("has no effect in [messages]: channels belong to transaction pools"), "{error}");
 }

@@ -6,7 +6,11 @@ use std::time::Duration;
 use samara_engine::PeerIdentity;
 use samara_engine::Shape;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
+#[cfg(feature = "config")]
+use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
+#[cfg(feature = "config")]
+use samara_engine::units::Span;
 use thiserror::Error;
 
 use crate::node::TICK_EVERY;
@@ -262,5 +266,83 @@ impl Config {
         check(ordered, "reconnect", self.reconnect, "0 < first <= max <= limit")?;
         let ordered = !self.beat.is_zero() && self.beat < self.silence;
         check(ordered, "beat, silence", [self.beat, self.silence], "0 < beat < silence")
+    }
+}
+
+/// The parameters of rounds as a configuration file states them.
+#[cfg(feature = "config")]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// How slots travel: each piece as soon as it is worked on, or all of a phase in one message.
+    pub call: Transfer,
+    /// Slots that are worked on, and sent, together: in the precomputation.
+    pub precomputation_slots: u32,
+    /// The same in real time.
+    pub realtime_slots: u32,
+    /// How results get from the last node to all the others.
+    pub shape: ShapeSetting,
+    /// Rounds of a team that are precomputed at the same time.
+    pub precomputing_max: u32,
+    /// Rounds with payloads on their way at the same time, at their first node: 1 is one after another, the size of the team
+    /// is pipelined; more hide latency.
+    pub realtime_max: u32,
+    /// Rounds of a team that exist at the same time, including those that wait for a batch; as many as the stock needs, if
+    /// that is more.
+    pub rounds_max: u32,
+    /// Teams are drawn anew after so many rounds.
+    pub rounds_per_draw: u32,
+    /// A node that is not connected for so long is lost: its rounds fail, and its teams are drawn anew.
+    pub reconnect_limit: Span,
+    /// A round fails that is not precomputed after so long.
+    pub precomputation_timeout: Span,
+    /// A round fails whose payloads are on their way for so long.
+    pub realtime_timeout: Span,
+    /// A round fails that waits for payloads for so long.
+    pub queue_timeout: Span,
+}
+
+#[cfg(feature = "config")]
+impl Default for Parameters {
+    fn default() -> Self {
+        let config = Config::default();
+        let span = |duration: Duration| Span::from_millis(duration.as_millis() as u64);
+        Self {
+            call: config.transfer,
+            precomputation_slots: config.precomputation_slots,
+            realtime_slots: config.realtime_slots,
+            shape: ShapeSetting::Direct,
+            precomputing_max: config.precomputing_max as u32,
+            realtime_max: config.realtime_max as u32,
+            rounds_max: config.rounds_max as u32,
+            rounds_per_draw: config.rounds_per_draw as u32,
+            reconnect_limit: span(config.reconnect.limit),
+            precomputation_timeout: span(config.precomputation_timeout),
+            realtime_timeout: span(config.realtime_timeout),
+            queue_timeout: span(config.queue_timeout),
+        }
+    }
+}
+
+#[cfg(feature = "config")]
+impl Parameters {
+    /// The configuration with these parameters. `formula` is the shape of results where the formula decides.
+    pub fn build(&self, formula: ResultShape) -> Config {
+        let config = Config::default();
+        Config {
+            transfer: self.call,
+            precomputation_slots: self.precomputation_slots,
+            realtime_slots: self.realtime_slots,
+            shape: self.shape.fixed().map_or(formula, ResultShape::Fixed),
+            rounds_per_draw: self.rounds_per_draw.into(),
+            precomputing_max: self.precomputing_max as usize,
+            rounds_max: self.rounds_max as usize,
+            realtime_max: self.realtime_max as usize,
+            reconnect: Reconnect { limit: self.reconnect_limit.duration(), ..config.reconnect },
+            precomputation_timeout: self.precomputation_timeout.duration(),
+            realtime_timeout: self.realtime_timeout.duration(),
+            queue_timeout: self.queue_timeout.duration(),
+            ..config
+        }
     }
 }

@@ -21,6 +21,8 @@ mod sender;
 pub mod wire;
 
 pub use compute::{BadElement, Done, Job, Pool, Voided, Work};
+#[cfg(feature = "config")]
+pub use config::Parameters;
 pub use config::{Config, ConfigError, Reconnect, ResultShape};
 pub use content::Outcome;
 pub use event::{Command, Event, Mark, RefuseError};

@@ -178,25 +178,20 @@ fn pairs(
 fn edges(loaded: &Scenario) -> PyResult<Table> {
     pairs("edges", loaded, ["dialer", "listener"], |point| {
         let scenario = &point.scenario;
-        let family = scenario.family();
-        if !family.has_topology {
+        if !scenario.family().has_topology() {
             return Err("groups, relays and handovers make their own links; there is no graph".to_owned());
         }
-        let custody = match family.has_custody {
-            true => topology::custody(scenario, &loaded.inputs, point.seed)?,
-            false => Vec::new(),
-        };
-        topology::build(scenario, &custody, &loaded.inputs, point.seed).map(|graph| graph.edges)
+        topology::graph(scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
     })
 }
 
 fn custody(loaded: &Scenario) -> PyResult<Table> {
     pairs("custody", loaded, ["node", "column"], |point| {
         let scenario = &point.scenario;
-        if !scenario.family().has_custody {
+        if !scenario.family().has_custody() {
             return Err("only blocks of columns have custody".to_owned());
         }
-        let kept = topology::custody(scenario, &loaded.inputs, point.seed)?;
+        let (_, kept) = topology::custody(scenario, &loaded.inputs, point.seed)?;
         let rows = (0..).zip(kept).flat_map(|(node, columns)| columns.into_iter().map(move |c| (node, c)));
         Ok(rows.collect())
     })

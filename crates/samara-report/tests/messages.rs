@@ -60,7 +60,7 @@ fn a_series_has_its_figures_and_its_rows() {
 #[test]
 fn losses_are_told_by_node_and_link() {
     let page = report(
-        &[("gossipsub.queue", "1"), ("gossipsub.overflow", "drop-newest"), ("messages.rate", "60")],
+        &[("protocol.queue", "1"), ("protocol.overflow", "drop-newest"), ("messages.rate", "60")],
         &["2a"],
     )
     .html();

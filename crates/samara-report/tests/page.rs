@@ -12,11 +12,11 @@ fn report(set: &[(&str, &str)]) -> Report {
     let small = [
         ("network.nodes", "40"),
         ("network.topology.degree", "12"),
-        ("workload.columns", "8"),
-        ("workload.custody", "3"),
-        ("workload.blobs", "1"),
-        ("workload.warm_up", "3 s"),
-        ("workload.deadline", "5 s"),
+        ("columns.count", "8"),
+        ("columns.custody", "3"),
+        ("columns.blobs", "1"),
+        ("columns.warm_up", "3 s"),
+        ("columns.deadline", "5 s"),
     ];
     let set: Vec<(String, String)> =
         small.iter().chain(set).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -61,7 +61,7 @@ fn the_same_results_give_the_same_bytes() {
 #[test]
 fn a_deadline_that_nobody_meets_is_the_first_thing_said() {
     // The deadline is over before anything has crossed the network.
-    let report = report(&[("workload.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
+    let report = report(&[("columns.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
     let said = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
     let (table, page) = (terminal::table(&report), report.html());
     assert!(table.starts_with(&format!("{said}\n")), "{table}");
@@ -81,7 +81,7 @@ fn a_deadline_that_nobody_meets_is_the_first_thing_said() {
 
 #[test]
 fn a_run_with_incomplete_nodes_has_no_share_of_the_bound_and_is_not_the_fastest() {
-    let report = report(&[("workload.deadline", "650 ms"), ("run.7.set.\"workload.deadline\"", "5 s")]);
+    let report = report(&[("columns.deadline", "650 ms"), ("run.7.set.\"workload.deadline\"", "5 s")]);
     let table = terminal::table(&report);
     let row = |run: &str| table.lines().find(|line| line.trim_start().starts_with(run)).unwrap().to_owned();
     let [batch, node_wide] = ["batch ", "node-wide "].map(row);

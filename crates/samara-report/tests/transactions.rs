@@ -9,7 +9,7 @@ use samara_lab::scenario::load;
 use samara_report::{Report, png, terminal};
 
 fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Report {
-    let small = [("network.nodes", "16"), ("network.topology.dials", "3"), ("transactions.duration", "3 s")];
+    let small = [("network.nodes", "16"), ("network.topology.dials", "3"), ("pool.duration", "3 s")];
     let set: Vec<(String, String)> =
         small.iter().chain(set).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
@@ -74,7 +74,7 @@ fn a_sweep_over_sizes_tells_where_flooding_wins() {
 
 #[test]
 fn sweeps_over_several_axes_are_two_maps_for_all_runs() {
-    let report = report("cat-timeout", &[("transactions.duration", "1 s")], &["cat-2023", "adaptive"]);
+    let report = report("cat-timeout", &[("pool.duration", "1 s")], &["cat-2023", "adaptive"]);
     let figures = report.figures();
     let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["map-copies", "map-latency"]);

@@ -46,8 +46,21 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 /// # Errors
 /// The dotted key (empty for the whole table), and what is wrong with its value.
 pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String, String)> {
-    serde_path_to_error::deserialize(Reader(&toml::Value::Table(table.clone())))
+    from_value(&toml::Value::Table(table.clone()))
+}
+
+/// Reads a value into a type.
+///
+/// # Errors
+/// The dotted key below the value (empty for the value itself), and what is wrong there.
+pub fn from_value<T: DeserializeOwned>(value: &toml::Value) -> Result<T, (String, String)> {
+    serde_path_to_error::deserialize(Reader(value))
         .map_err(|error| (dotted(error.path()), error.into_inner().0))
+}
+
+/// The message about a key that is none of those that there are.
+pub fn unknown_key(found: &str, known: &[&str]) -> String {
+    Mismatch::unknown(&format!("unknown key `{found}`"), found, known).0
 }
 
 /// A path as keys are written: with the indices of lists between dots.
@@ -147,7 +160,7 @@ impl de::Error for Mismatch {
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        Self::unknown(&format!("unknown key `{found}`"), found, expected)
+        Self(unknown_key(found, expected))
     }
 
     fn missing_field(key: &'static str) -> Self {

@@ -4,7 +4,7 @@
 
 mod document;
 
-pub use document::{Problem, from_table, line_of, parse};
+pub use document::{Problem, from_table, from_value, line_of, parse, unknown_key};
 
 /// The candidate that is most like a word, if one is alike at all.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,5 +1,6 @@
 //! The `node.toml` of each node.
 
+use samara_gossipsub::config::Parameters;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -129,7 +130,7 @@ pub(crate) fn text(
 ) -> Result<String, String> {
     let cat = cat(scenario, wanted, node, own);
     let is_pool = cat.is_some();
-    let signed = scenario.messages.as_ref().is_some_and(|messages| messages.signed);
+    let signed = scenario.find::<samara_lab::scenario::Messages>().is_some_and(|messages| messages.signed);
     let file = NodeFile {
         topics: &wanted.topics[node as usize],
         // 0 is the seed of nobody.
@@ -144,7 +145,7 @@ pub(crate) fn text(
             max_connections: scenario.network.nodes.max(16) * 2,
             in_flight: if is_pool { POOL_IN_FLIGHT } else { IN_FLIGHT },
         },
-        gossipsub: toml::Value::try_from(&scenario.gossipsub).map_err(|error| error.to_string())?,
+        gossipsub: toml::Value::try_from(scenario.part::<Parameters>()).map_err(|error| error.to_string())?,
         messages: Messages {
             authenticity: if signed { "signed" } else { "anonymous" },
             id: if signed { "from-seqno" } else { "ethereum" },

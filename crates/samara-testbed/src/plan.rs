@@ -5,6 +5,11 @@ use samara_lab::data::Inputs;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
+use samara_lab::scenario::Group;
+use samara_lab::scenario::Handover;
+use samara_lab::scenario::Messages;
+use samara_lab::scenario::Transactions;
+use samara_lab::scenario::Workload;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
 use samara_lab::topology::{self, Graph};
 
@@ -36,21 +41,18 @@ impl Wanted {
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
         possible(scenario, &hosts)?;
-        if scenario.transactions.is_some() {
-            let graph = topology::build(scenario, &[], inputs, point.seed)?;
+        let (graph, custody) = topology::graph(scenario, inputs, point.seed)?;
+        if scenario.find::<Transactions>().is_some() {
             let job = Job::Transactions { roles: roles(scenario, point.seed) };
             return Ok(Self { hosts, graph, topics: vec![Vec::new(); nodes as usize], job });
         }
-        if scenario.messages.is_some() {
-            let graph = topology::build(scenario, &[], inputs, point.seed)?;
+        if scenario.find::<Messages>().is_some() {
             let plan = Plan::of(scenario, inputs, point.seed)?;
             let topics = vec![vec![TOPIC.to_owned()]; nodes as usize];
             return Ok(Self { hosts, graph, topics, job: Job::Messages { plan } });
         }
-        let workload = &scenario.workload;
-        let custody = topology::custody(scenario, inputs, point.seed)?;
-        let graph = topology::build(scenario, &custody, inputs, point.seed)?;
-        let columns = Columns::new(workload.columns, workload.slots, workload.column_bytes(), point.seed);
+        let workload: &Workload = scenario.part();
+        let columns = Columns::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
         Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
@@ -58,11 +60,11 @@ impl Wanted {
 
     /// Nanoseconds from the start of the run to the first publication.
     pub(crate) fn warm_up(&self, scenario: &Scenario) -> u64 {
-        match (&self.job, &scenario.transactions) {
+        match (&self.job, scenario.find::<Transactions>()) {
             // A file of messages may have its first later.
             (Job::Messages { plan }, _) => plan.times.first().copied().unwrap_or(0),
             (_, Some(transactions)) => transactions.warm_up.nanos(),
-            (_, None) => scenario.workload.warm_up.nanos(),
+            (_, None) => scenario.part::<Workload>().warm_up.nanos(),
         }
     }
 
@@ -81,10 +83,11 @@ impl Wanted {
                 plan.times.last().copied().unwrap_or(0) - plan.times.first().copied().unwrap_or(0)
             }
             Job::Columns { .. } => {
-                u64::from(scenario.workload.slots - 1) * scenario.workload.slot_interval.nanos()
+                let workload: &Workload = scenario.part();
+                u64::from(workload.slots - 1) * workload.slot_interval.nanos()
             }
             Job::Transactions { .. } => {
-                scenario.transactions.as_ref().map_or(0, |transactions| transactions.duration.nanos())
+                scenario.find::<Transactions>().map_or(0, |transactions| transactions.duration.nanos())
             }
         }
     }
@@ -94,10 +97,10 @@ impl Wanted {
         match &self.job {
             Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),
             Job::Columns { custody, .. } => {
-                let publisher = scenario.workload.publisher as usize;
+                let publisher = scenario.part::<Workload>().publisher as usize;
                 let waiting = custody.iter().enumerate().filter(|(node, _)| *node != publisher);
                 let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
-                kept as u64 * u64::from(scenario.workload.slots)
+                kept as u64 * u64::from(scenario.part::<Workload>().slots)
             }
             // Those of pools are counted as they are submitted.
             Job::Transactions { .. } => 0,
@@ -119,7 +122,7 @@ impl Wanted {
             // Pools have a schedule of their own.
             Job::Transactions { .. } => {}
             Job::Columns { columns, .. } => {
-                let workload = &scenario.workload;
+                let workload: &Workload = scenario.part();
                 let bytes = workload.column_bytes();
                 let payload = |topic: &samara_gossipsub::rpc::Topic| Payload {
                     topic: topic.as_str().to_owned(),
@@ -144,10 +147,10 @@ impl Wanted {
 /// What only a simulation can do is refused, never left out.
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.handover.is_some() {
+    if scenario.find::<Handover>().is_some() {
         return refuse("handover", "batches run in the simulator only; use samara run");
     }
-    if scenario.group.is_some() {
+    if scenario.find::<Group>().is_some() {
         return refuse("group", "groups run in the simulator only; use samara run");
     }
     if !scenario.faults.is_empty() {
@@ -159,8 +162,8 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     if scenario.transport.kind == TransportKind::Grpc {
         return refuse("transport.kind", "found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"");
     }
-    if scenario.workload.observer {
-        return refuse("workload.observer", "hidden observers exist in the simulator only; set it to false");
+    if scenario.find::<Workload>().is_some_and(|workload| workload.observer) {
+        return refuse("columns.observer", "hidden observers exist in the simulator only; set it to false");
     }
     if scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()) {
         return refuse(
@@ -174,7 +177,7 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "real nodes take the time that they take; remove it for the testbed",
         );
     }
-    match &scenario.transactions {
+    match scenario.find::<Transactions>() {
         Some(transactions) => pools::check(scenario, transactions),
         None => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! Waiting until links are up and meshes have formed.
 
+use samara_gossipsub::config::Parameters;
 use std::time::{Duration, Instant};
 
 use samara_lab::scenario::Scenario;
@@ -36,7 +37,7 @@ pub(crate) fn wait(
 ) -> Result<Duration, TestbedError> {
     let started = Instant::now();
     let links: Vec<usize> = wanted.graph.neighbours().iter().map(Vec::len).collect();
-    let least = scenario.gossipsub.build(None).mesh.d_low;
+    let least = scenario.part::<Parameters>().build(None).mesh.d_low;
     let (mut meshes, mut changed) = (Vec::new(), Instant::now());
     loop {
         stop.check()?;

@@ -1,5 +1,8 @@
 //! One run of a testbed, from the first process to the figures.
 
+use samara_lab::scenario::Messages;
+use samara_lab::scenario::Mix;
+use samara_lab::scenario::Workload;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +94,7 @@ fn run_nodes(
     options: Options<'_>,
     mut progress: impl FnMut(&str, Progress),
 ) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
-    if point.scenario.relay.is_some() {
+    if point.scenario.find::<Mix>().is_some() {
         let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
         return teams::run(point, options, &mut share);
     }
@@ -268,9 +271,11 @@ fn watch(
 ) -> Result<(), TestbedError> {
     let scenario = &point.scenario;
     let expected = wanted.deliveries(scenario);
-    let patience = match &scenario.messages {
+    let patience = match scenario.find::<Messages>() {
         Some(messages) => messages.cool_down,
-        None => scenario.workload.deadline,
+        None => scenario
+            .find::<Workload>()
+            .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
     };
     let last = first_unix_ns + wanted.duration(scenario);
     let end = last + patience.nanos();
@@ -483,18 +488,18 @@ fn columns(
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
     let scenario = &point.scenario;
-    let workload = &scenario.workload;
+    let workload = scenario.part::<Workload>();
     let start = first - wanted.warm_up(scenario);
     let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
     let numbers = events.columns(&topics);
     let mut published = vec![u64::MAX; workload.slots as usize];
     for (message, column) in events.published.iter().zip(&numbers) {
-        if let Some(at) = column.and_then(|column| published.get_mut((column / workload.columns) as usize)) {
+        if let Some(at) = column.and_then(|column| published.get_mut((column / workload.count) as usize)) {
             *at = (*at).min(message.at.saturating_sub(start));
         }
     }
     let mut collector =
-        Collector::new(workload.columns, workload.slots, custody, workload.publisher, scenario.network.nodes);
+        Collector::new(workload.count, workload.slots, custody, workload.publisher, scenario.network.nodes);
     events.copies(&numbers, start).into_iter().for_each(|row| collector.copy(row));
     events.dropped.iter().for_each(|_| collector.lost());
     let meshes: f64 = looks.0.metrics.iter().map(|metrics| metrics.sum("samara_mesh_size", "")).sum();

@@ -58,7 +58,7 @@ pub(crate) enum Verb {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
         config: Option<PathBuf>,
-        /// Start nothing: write a new certificate with its key to a file, for `relay.identity`, and print its fingerprint.
+        /// Start nothing: write a new certificate with its key to a file, for `mix.identity`, and print its fingerprint.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
         new_certificate: Option<PathBuf>,
         /// Stop when standard input is closed, as when whoever started the node is gone.

@@ -227,7 +227,7 @@ mod tests {
 
     /// Whether processes with these contents of the file of hosts find that they have the same.
     fn agree(contents: [&'static str; 2]) -> Vec<bool> {
-        let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n";
+        let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n[columns]\n";
         let one = |(mut ranks, hosts): (Threads, &str)| {
             let inputs = Inputs::default().with("hosts.csv", hosts);
             let loaded = load_source("two", text, inputs, &Overrides::default());

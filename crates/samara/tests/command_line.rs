@@ -34,11 +34,11 @@ fn small_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
         "--set",
         "network.topology.degree=20",
         "--set",
-        "workload.columns=16",
+        "columns.count=16",
         "--set",
-        "workload.custody=4",
+        "columns.custody=4",
     ]);
-    all.extend(["--set", "workload.warm_up=5 s", "--set", "workload.blobs=1"]);
+    all.extend(["--set", "columns.warm_up=5 s", "--set", "columns.blobs=1"]);
     all.extend(args);
     all
 }

@@ -55,11 +55,11 @@ const SMALL: [&str; 20] = [
     "--set",
     "network.topology.degree=20",
     "--set",
-    "workload.columns=16",
+    "columns.count=16",
     "--set",
-    "workload.custody=4",
+    "columns.custody=4",
     "--set",
-    "workload.warm_up=5 s",
+    "columns.warm_up=5 s",
     "--out",
 ];
 

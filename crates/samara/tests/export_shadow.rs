@@ -22,12 +22,12 @@ uplink = "20 Mbit/s"
 downlink = "30 Mbit/s"
 [network.topology]
 kind = "full-mesh"
-[gossipsub]
+[protocol]
 preset = "ethereum"
-[workload]
+[columns]
 blobs = 1
 blob_size = "64 KiB"
-columns = 16
+count = 16
 custody = 8
 slots = 2
 slot_interval = "2 s"

@@ -31,14 +31,14 @@ uplink = "20 Mbit/s"
 downlink = "20 Mbit/s"
 [network.topology]
 kind = "full-mesh"
-[gossipsub]
+[protocol]
 preset = "ethereum"
 withdraw = false
 schedule_publish = { kind = "interleaved" }
-[workload]
+[columns]
 blobs = 1
 blob_size = "64 KiB"
-columns = 16
+count = 16
 custody = 8
 slots = 2
 slot_interval = "1 s"
@@ -58,7 +58,7 @@ uplink = "20 Mbit/s"
 downlink = "20 Mbit/s"
 [network.topology]
 kind = "full-mesh"
-[gossipsub]
+[protocol]
 preset = "go-libp2p-pubsub"
 heartbeat = "500 ms"
 degree = 3
@@ -90,9 +90,9 @@ kind = "full-mesh"
 [transport.connection]
 send_rate = "0 bit/s"
 receive_rate = "0 bit/s"
-[cat]
+[protocol]
 preset = "cat"
-[transactions]
+[pool]
 rate = 10.0
 size = "4 kB"
 signed = false
@@ -113,7 +113,7 @@ latency = "5 ms"
 bandwidth = "100 Mbit/s"
 [transport]
 kind = "grpc"
-[relay]
+[mix]
 team = 3
 group = "modp-2048"
 batch = 4
@@ -358,8 +358,8 @@ fn clients_wait_for_blocks() {
 #[test]
 fn what_real_pools_cannot_do_is_refused() {
     for (from, to, key) in [
-        ("signed = false", "signed = true", "transactions.signed"),
-        ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "cat.coalesce"),
+        ("signed = false", "signed = true", "pool.signed"),
+        ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "protocol.coalesce"),
         ("send_rate = \"0 bit/s\"", "send_rate = \"9 Mbit/s\"", "transport.connection.send_rate"),
     ] {
         let mut testbed = Testbed::start("pools-refused", &POOLS.replace(from, to), &[]);
@@ -436,7 +436,7 @@ fn what_go_cannot_do_is_refused() {
     let Some((status, errors)) = testbed.end() else { return };
     assert!(!status.success());
     assert!(errors.contains("node 0 ended during start (exit status: 2)"), "{errors}");
-    assert!(errors.contains("node-0/node.toml: gossipsub.withdraw: found true, expected false"), "{errors}");
+    assert!(errors.contains("node-0/node.toml: protocol.withdraw: found true, expected false"), "{errors}");
 }
 
 #[test]

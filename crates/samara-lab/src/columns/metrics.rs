@@ -1,5 +1,6 @@
 //! The figures of blocks of columns, with the names that `docs/results.md` defines.
 
+use crate::scenario::Workload;
 use samara_sim::HostStats;
 use serde::Serialize;
 
@@ -113,7 +114,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
     let duplication = ratio(copies as f64, delivered as f64);
     let dissemination = latencies.iter().copied().reduce(f64::max);
-    let publisher = measured.point.scenario.workload.publisher as usize;
+    let publisher = measured.point.scenario.part::<Workload>().publisher as usize;
     let others: Vec<&HostStats> = measured
         .traffic
         .iter()
@@ -124,7 +125,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         .collect();
     let count = others.len() as f64;
     let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
-    let payload = delivered as f64 * measured.point.scenario.workload.column_bytes() as f64;
+    let payload = delivered as f64 * measured.point.scenario.part::<Workload>().column_bytes() as f64;
     let received_payload: f64 = others.iter().map(|stats| stats.frames_received.payload_bytes as f64).sum();
     let (needed, duplicates) = (ratio(payload, down), ratio((received_payload - payload).max(0.0), down));
     // Utilisation over the time in which columns spread, added up over slots.
@@ -171,7 +172,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
 
 /// [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
-    let bytes = measured.point.scenario.workload.column_bytes() as f64;
+    let bytes = measured.point.scenario.part::<Workload>().column_bytes() as f64;
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
     let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
     for block in measured.collector.deliveries().chunk_by(of_one_block) {

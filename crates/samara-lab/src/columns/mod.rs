@@ -8,28 +8,31 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use samara_gossipsub::config::Parameters;
 
-/// The family of experiments that the section `[workload]` selects.
+use crate::family::{Family, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, boxed};
+
+/// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
-    section: "workload",
+    section: "columns",
+    content: PartType::of::<spec::Workload>(),
+    protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
     metrics: metrics::ColumnMetrics::METRICS,
-    has_topology: true,
-    has_custody: true,
-    is_chosen: |scenario| {
-        scenario.messages.is_none()
-            && scenario.transactions.is_none()
-            && scenario.group.is_none()
-            && scenario.handover.is_none()
-            && scenario.relay.is_none()
+    unused: &[NO_CHANNELS, NO_UNSENT],
+    custody: Some(|scenario, inputs, seed| {
+        let workload: &spec::Workload = scenario.part();
+        Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
+    }),
+    publisher: |scenario| Some(scenario.part::<spec::Workload>().publisher),
+    extra_hosts: |scenario| u32::from(scenario.part::<spec::Workload>().observer),
+    files: Files {
+        named: |scenario| {
+            let file = scenario.part::<spec::Workload>().custody_file.as_deref();
+            file.map(|file| ("columns.custody_file", file)).into_iter().collect()
+        },
+        ..Family::BASE.files
     },
-    check: |checks, scenario| {
-        checks.workload(scenario);
-        checks.topology(scenario);
-        checks.no_group(scenario);
-        checks.protocol(scenario);
-        checks.no_transactions(scenario);
-    },
+    check: |checks, scenario| checks.columns(scenario),
     run: |point, options, watching| match run::run(point, options, None, watching.progress)? {
         Some(measured) => Ok(boxed(measured)),
         None => unreachable!("a process that is alone is the first"),
@@ -37,4 +40,5 @@ pub(crate) static FAMILY: Family = Family {
     run_together: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
+    ..Family::BASE
 };

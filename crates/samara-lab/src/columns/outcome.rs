@@ -1,5 +1,6 @@
 //! What is kept of a run with blocks of columns, and its tables.
 
+use crate::scenario::Workload;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt16Array, UInt32Array};
@@ -50,10 +51,10 @@ impl ColumnsData {
         Self {
             metrics: column_metrics(measured),
             published: measured.published.clone(),
-            columns: measured.point.scenario.workload.columns,
+            columns: measured.point.scenario.part::<Workload>().count,
             deliveries: measured.collector.deliveries().to_vec(),
             custody_ms,
-            deadline: measured.point.scenario.workload.deadline,
+            deadline: measured.point.scenario.part::<Workload>().deadline,
         }
     }
 }
@@ -69,7 +70,7 @@ impl Measured for ColumnsMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = ColumnsData::of(self);
-        let parameter = ("blobs", self.point.scenario.workload.blobs.into());
+        let parameter = ("blobs", self.point.scenario.part::<Workload>().blobs.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
     }
 

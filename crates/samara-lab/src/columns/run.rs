@@ -1,5 +1,7 @@
 //! Blocks of columns, published by one node and kept by some.
 
+use crate::scenario::Workload;
+use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
 
 use samara_engine::{Outbox, PeerId, Time};
@@ -56,9 +58,8 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
-    let custody = topology::custody(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let graph =
-        topology::build(scenario, &custody, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, custody) =
+        topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let nodes = Nodes::new(point, custody, &graph.edges, options)?;
     let own = ranks.as_ref().map(|ranks| part_of(nodes.count(), ranks.rank(), ranks.count()));
     let others = ranks.take().map(|ranks| -> (_, Box<dyn crate::run::Codec<ColumnsNode>>) {
@@ -69,7 +70,7 @@ pub(crate) fn run(
     nodes.schedule_links(&mut net, &graph.edges);
     nodes.setup.schedule_faults(&mut net);
     drop(graph);
-    let workload = &scenario.workload;
+    let workload = scenario.part::<Workload>();
     let published: Vec<u64> = (0..workload.slots)
         .map(|slot| workload.warm_up.nanos() + u64::from(slot) * workload.slot_interval.nanos())
         .collect();
@@ -77,7 +78,7 @@ pub(crate) fn run(
         net.sim.command(Time::from_nanos(*at), workload.publisher, nodes.publish(slot));
     }
     let collector = Collector::new(
-        workload.columns,
+        workload.count,
         workload.slots,
         &nodes.custody,
         workload.publisher,
@@ -110,7 +111,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// The deadline of the last slot.
     fn end_at(&self) -> u64 {
-        let deadline = self.nodes.setup.scenario().workload.deadline.nanos();
+        let deadline = self.nodes.setup.scenario().part::<Workload>().deadline.nanos();
         self.published.last().map_or(0, |last| last + deadline)
     }
 
@@ -210,18 +211,18 @@ impl<'a> Nodes<'a> {
         options: RunOptions<'a>,
     ) -> Result<Self, RunError> {
         let scenario = &point.scenario;
-        let workload = &scenario.workload;
+        let workload = scenario.part::<Workload>();
         let observer = workload.observer.then_some(scenario.network.nodes);
         let setup = Setup::new(point, options, scenario.network.nodes + u32::from(observer.is_some()))?;
         // The observer is the last that the publisher meets, so that its handle there is the number of other links.
         let publisher_links = edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
         let handle = observer.map(|_| PeerId(publisher_links as u32));
-        let mut config = scenario.gossipsub.build(None);
+        let mut config = scenario.part::<Parameters>().build(None);
         config.report_duplicates = true;
         if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
             config.validator = Some(ValidatorHook::deferred());
         }
-        let mut publisher_config = scenario.gossipsub.build(handle);
+        let mut publisher_config = scenario.part::<Parameters>().build(handle);
         publisher_config.report_duplicates = true;
         publisher_config.validator.clone_from(&config.validator);
         publisher_config.message_id = config.message_id.clone();
@@ -229,7 +230,7 @@ impl<'a> Nodes<'a> {
         let mut observer_config = config.clone();
         if observer.is_some() {
             observer_config.report_to = vec![identity_of(workload.publisher)];
-            custody.push((0..workload.columns).collect());
+            custody.push((0..workload.count).collect());
         }
         for config in [&config, &publisher_config] {
             config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
@@ -241,7 +242,7 @@ impl<'a> Nodes<'a> {
             publisher_config: Arc::new(publisher_config),
             observer_config: Arc::new(observer_config),
             shared: Arc::new(Columns::new(
-                workload.columns,
+                workload.count,
                 workload.slots,
                 workload.column_bytes(),
                 point.seed,
@@ -255,7 +256,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn factory(&self) -> NodeFactory<ColumnsNode> {
-        let (publisher, observer) = (self.setup.scenario().workload.publisher, self.observer);
+        let (publisher, observer) = (self.setup.scenario().part::<Workload>().publisher, self.observer);
         let configs = [&self.config, &self.publisher_config, &self.observer_config].map(Arc::clone);
         let (shared, custody, validation) =
             (Arc::clone(&self.shared), self.custody.clone(), self.setup.hosts.validation.clone());
@@ -274,7 +275,7 @@ impl<'a> Nodes<'a> {
 
     fn schedule_links(&self, net: &mut Net<'_, ColumnsNode>, edges: &[(u32, u32)]) {
         let (scenario, mut rng) = (self.setup.scenario(), self.setup.links_rng());
-        let publisher = scenario.workload.publisher;
+        let publisher = scenario.part::<Workload>().publisher;
         let observed = self.observer.map(|observer| {
             // The observer knows a few hosts of its own, besides the publisher.
             let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| *host != publisher).collect();
@@ -287,7 +288,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn publish(&self, slot: u32) -> Command {
-        if self.setup.scenario().workload.batch {
+        if self.setup.scenario().part::<Workload>().batch {
             Command::PublishBatch { slot, schedule: self.publisher_config.schedule_publish.clone() }
         } else {
             Command::PublishEach { slot }
@@ -296,7 +297,7 @@ impl<'a> Nodes<'a> {
 
     /// The mean congestion window of the publisher's links.
     fn publisher_window(&self, net: &mut Net<'_, ColumnsNode>) -> Result<f64, RunError> {
-        let publisher = self.setup.scenario().workload.publisher;
+        let publisher = self.setup.scenario().part::<Workload>().publisher;
         let mut windows = Vec::new();
         if net.hosts().contains(&publisher) {
             windows = (0..self.count())
@@ -326,7 +327,7 @@ fn mesh_size(net: &mut Net<'_, ColumnsNode>) -> Result<f64, RunError> {
 /// A lower bound of the mean time to custody over all nodes. It depends on the network alone: not on
 /// the deadline, nor on what a run reached.
 pub fn columns_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, columns: &Columns) -> f64 {
-    let workload = &scenario.workload;
+    let workload = scenario.part::<Workload>();
     let transport = network::transport(scenario);
     // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
     let frame = samara_gossipsub::rpc::RpcFrame::new(samara_gossipsub::rpc::Rpc {

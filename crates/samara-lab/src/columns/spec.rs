@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data::{self, Inputs};
+use crate::scenario::{Checks, Scenario};
 use samara_engine::units::{Size, Span};
+use samara_engine::{NodeRng, Purpose};
+use samara_gossipsub::config::Parameters;
 
 /// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +18,7 @@ pub struct Workload {
     /// The size of a blob; erasure coding doubles it.
     pub blob_size: Size,
     /// Columns that the extended blobs are cut into; each has a topic.
-    pub columns: u32,
+    pub count: u32,
     /// Columns that every node but the publisher keeps.
     pub custody: u32,
     /// Who keeps what: CSV with the columns `node` and `column`; as for the topology's file. Replaces `custody`.
@@ -33,7 +37,7 @@ pub struct Workload {
     pub slot_interval: Span,
     /// How long after its publication a block is waited for.
     pub deadline: Span,
-    /// Whether the columns are published as a batch (by `gossipsub.schedule_publish`) or one by one.
+    /// Whether the columns are published as a batch (by `protocol.schedule_publish`) or one by one.
     pub batch: bool,
     /// Adds a hidden node that joins all topics and tells the publisher what it has seen.
     pub observer: bool,
@@ -44,7 +48,7 @@ impl Default for Workload {
         Self {
             blobs: 8,
             blob_size: Size::from_bytes(128 * 1024),
-            columns: 128,
+            count: 128,
             custody: 16,
             custody_file: None,
             publisher: 0,
@@ -60,8 +64,96 @@ impl Default for Workload {
 }
 
 impl Workload {
+    /// Returns the columns that each node keeps; the publisher's entry lists those that it joins.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not fit.
+    pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+        let mut kept = vec![Vec::new(); nodes as usize];
+        if let Some(file) = &self.custody_file {
+            for (line, (node, column)) in
+                data::read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
+            {
+                if node >= nodes || column >= self.count {
+                    return Err(format!(
+                        "{file}:{}: node {node}, column {column}; nodes are 0 to {}, columns 0 to {}",
+                        line + 2,
+                        nodes - 1,
+                        self.count - 1
+                    ));
+                }
+                kept[node as usize].push(column);
+            }
+            for columns in &mut kept {
+                columns.sort_unstable();
+                columns.dedup();
+            }
+            return Ok(kept);
+        }
+        let all: Vec<u32> = (0..self.count).collect();
+        for (node, columns) in kept.iter_mut().enumerate() {
+            let publisher = node as u32 == self.publisher;
+            if publisher && self.publisher_subscribes_all {
+                columns.clone_from(&all);
+            } else {
+                let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
+                let mut drawn = all.clone();
+                rng.shuffle(&mut drawn);
+                drawn.truncate(self.custody as usize);
+                drawn.sort_unstable();
+                *columns = drawn;
+            }
+        }
+        Ok(kept)
+    }
+
     /// Payload bytes of a column: the blobs, doubled by erasure coding, over the columns.
     pub fn column_bytes(&self) -> u64 {
-        u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.columns.max(1))
+        u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
+    }
+}
+
+impl Checks<'_> {
+    pub(crate) fn columns(&mut self, scenario: &Scenario) {
+        let workload: &Workload = scenario.part();
+        self.range("columns.count", workload.count, 1, 4096);
+        self.range("columns.blobs", workload.blobs, 1, 100_000);
+        self.range("columns.slots", workload.slots, 1, 10_000);
+        if workload.custody_file.is_none() {
+            self.range("columns.custody", workload.custody, 1, workload.count);
+        }
+        if workload.publisher >= scenario.network.nodes {
+            self.wrong(
+                "columns.publisher",
+                format!("is {}; hosts are numbered 0 to {}", workload.publisher, scenario.network.nodes - 1),
+            );
+        }
+        if workload.column_bytes() == 0 {
+            self.wrong(
+                "columns.blob_size",
+                "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned(),
+            );
+        }
+        let limit = scenario.part::<Parameters>().build(None).max_message_bytes as u64;
+        if workload.column_bytes() > limit {
+            self.wrong(
+                "columns.blob_size",
+                format!(
+                    "a column has {} bytes; the protocol's preset allows {limit}",
+                    workload.column_bytes()
+                ),
+            );
+        }
+        if workload.deadline.nanos() == 0 {
+            self.wrong("columns.deadline", "is 0; blocks need time to spread".to_owned());
+        }
+        if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
+            self.wrong(
+                "columns.slot_interval",
+                "is 0 with several slots; give it a time such as \"12 s\"".to_owned(),
+            );
+        }
+        self.starts_after_links("columns.warm_up", workload.warm_up, scenario);
+        self.gossipsub(scenario);
     }
 }

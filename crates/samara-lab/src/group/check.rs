@@ -2,10 +2,7 @@
 
 use crate::group::app::HEADER_BYTES;
 use crate::scenario::Checks;
-use crate::scenario::{
-    Cat, FaultKind, Group, LinkStart, Protocol, RingPreset, RingSpec, Scenario, Topology, TransportKind,
-    Workload,
-};
+use crate::scenario::{Group, RingPreset, RingSpec, Scenario, TransportKind};
 
 /// Members of a group: every pair of them has a link, and heartbeats.
 const MEMBERS_MAX: u32 = 1_024;
@@ -13,38 +10,12 @@ const MEMBERS_MAX: u32 = 1_024;
 const DELIVERIES_MAX: f64 = 1e10;
 
 impl Checks<'_> {
-    pub(crate) fn group(&mut self, scenario: &Scenario, group: &Group) {
-        let others = [
-            ("workload", scenario.workload != Workload::default(), "there are blocks (workload)"),
-            ("messages", scenario.messages.is_some(), "there are messages for a topic"),
-            ("transactions", scenario.transactions.is_some(), "there are transactions"),
-            ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
-            ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
-            ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
-        ];
-        for (key, _, what) in others.into_iter().filter(|(_, given, _)| *given) {
-            self.wrong(key, format!("{what} and a group in one scenario; keep one of them"));
-        }
-        if scenario.network.topology != Topology::default() {
-            self.wrong(
-                "network.topology",
-                "members of a group have links to all others; remove it".to_owned(),
-            );
-        }
-        if scenario.transport.links != LinkStart::default() {
-            self.wrong("transport.links", "members of a group dial each other; remove it".to_owned());
-        }
+    pub(crate) fn group(&mut self, scenario: &Scenario) {
+        let group: &Group = scenario.part();
         if scenario.transport.kind == TransportKind::Grpc {
             let message =
                 "members of a group have frames of their own; use kind = \"tcp\", \"quic\" or \"ideal\"";
             self.wrong("transport.kind", message.to_owned());
-        }
-        if scenario.network.validation_time.nanos() > 0 {
-            self.wrong(
-                "network.validation_time",
-                "members of a group validate nothing; remove it".to_owned(),
-            );
         }
         let nodes = scenario.network.nodes;
         self.range("network.nodes", nodes, 2, MEMBERS_MAX);
@@ -80,11 +51,11 @@ impl Checks<'_> {
     }
 
     fn ring(&mut self, scenario: &Scenario, group: &Group) {
-        let ring = &scenario.ring;
+        let ring: &RingSpec = scenario.part();
         if ring.preset == RingPreset::Jgroups {
             if ring.is_changed() {
                 self.wrong(
-                    "ring",
+                    "protocol",
                     "the model of JGroups has no parameters; keep the preset alone".to_owned(),
                 );
             }
@@ -93,10 +64,11 @@ impl Checks<'_> {
         }
         self.federation(scenario);
         if let Some(chunk) = ring.chunk {
-            self.range("ring.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
+            self.range("protocol.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
         }
         if let Some(error) = ring.error(group, &scenario.network) {
-            let key = key_of(error.field).map_or_else(|| "ring".to_owned(), |key| format!("ring.{key}"));
+            let key =
+                key_of(error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
             self.wrong(&key, format!("found {}, expected {} ({})", error.found, error.expected, error.field));
         } else if let Some(config) = ring.build(group, &scenario.network) {
             self.range(
@@ -109,13 +81,13 @@ impl Checks<'_> {
     }
 
     fn federation(&mut self, scenario: &Scenario) {
-        let ring = &scenario.ring;
+        let ring: &RingSpec = scenario.part();
         let only =
             [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
         for (key, _) in only.into_iter().filter(|(_, given)| *given && !ring.federated) {
             self.wrong(
-                &format!("ring.{key}"),
-                "belongs to federations; add ring.federated = true".to_owned(),
+                &format!("protocol.{key}"),
+                "belongs to federations; add protocol.federated = true".to_owned(),
             );
         }
         if !ring.federated {
@@ -123,7 +95,7 @@ impl Checks<'_> {
         }
         let Some(regions) = &scenario.network.regions else {
             self.wrong(
-                "ring.federated",
+                "protocol.federated",
                 "regions are its sites, and there are no [network.regions]".to_owned(),
             );
             return;
@@ -132,17 +104,10 @@ impl Checks<'_> {
             self.wrong("network.regions", "a federation has two sites or more".to_owned());
         }
         if ring.preset == RingPreset::RingTotal {
-            self.wrong("ring.preset", "a federation orders by sender, not totally; use \"ring\"".to_owned());
-        }
-    }
-
-    /// Keys that belong to groups, where there is none.
-    pub(crate) fn no_group(&mut self, scenario: &Scenario) {
-        if scenario.ring != RingSpec::default() {
-            self.wrong("ring", "belongs to [group], and there is none".to_owned());
-        }
-        for (i, _) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave) {
-            self.wrong(&format!("fault.{i}"), "only members of a [group] can leave".to_owned());
+            self.wrong(
+                "protocol.preset",
+                "a federation orders by sender, not totally; use \"ring\"".to_owned(),
+            );
         }
     }
 }

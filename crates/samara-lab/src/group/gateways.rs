@@ -1,5 +1,6 @@
 //! What the gateways of a group's regions allow, and what passed them.
 
+use crate::scenario::Group;
 use samara_engine::Shape;
 use samara_sim::GateStats;
 
@@ -24,7 +25,7 @@ impl GatewayFigures {
     /// Those of a run.
     pub(crate) fn of(measured: &GroupMeasured) -> Option<Self> {
         let rate = measured.point.scenario.network.regions.as_ref()?.gateway?;
-        let group = measured.point.scenario.group.as_ref()?;
+        let group = measured.point.scenario.find::<Group>()?;
         let broadcast: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
         let out: u64 = measured.gateways.iter().map(|[out, _]| out.passed.bytes).sum();
         let all = || measured.gateways.iter().flatten();

@@ -1,5 +1,7 @@
 //! The figures of broadcasts in a group, with the names that `docs/results.md` defines.
 
+use crate::scenario::Group;
+use crate::scenario::RingSpec;
 use std::collections::BTreeMap;
 
 use samara_engine::Frame;
@@ -153,8 +155,8 @@ struct Bounds {
 impl Bounds {
     fn of(measured: &GroupMeasured) -> Self {
         let scenario = &measured.point.scenario;
-        let group = scenario.group.clone().unwrap_or_default();
-        let config = scenario.ring.build(&group, &scenario.network);
+        let group = scenario.part::<Group>().clone();
+        let config = scenario.part::<RingSpec>().build(&group, &scenario.network);
         let members = scenario.network.nodes as usize;
         let size = group.size.bytes();
         let chunk = config.as_ref().map_or(size, |config| config.chunk_bytes as u64).clamp(1, size);
@@ -197,7 +199,7 @@ impl Bounds {
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),
             behind: Behind::of(measured, senders, content),
-            bridge: scenario.ring.bridge(&group, &scenario.network),
+            bridge: scenario.part::<RingSpec>().bridge(&group, &scenario.network),
         }
     }
 
@@ -245,7 +247,7 @@ impl Bounds {
 pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let bounds = Bounds::of(measured);
     let scenario = &measured.point.scenario;
-    let group = scenario.group.clone().unwrap_or_default();
+    let group = scenario.part::<Group>().clone();
     let begin = group.warm_up.nanos();
     let ledgers = &measured.ledgers;
     let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
@@ -263,7 +265,7 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let mut latency = Durations::default();
     steady.iter().for_each(|host| latency.join(&ledgers[*host].latency));
     let (lost, disagreements) = missing(measured, &steady);
-    let is_total = scenario.ring.preset == crate::scenario::RingPreset::RingTotal;
+    let is_total = scenario.part::<RingSpec>().preset == crate::scenario::RingPreset::RingTotal;
     let other_orders =
         steady.iter().filter(|host| is_total && ledgers[**host].order != ledgers[steady[0]].order).count();
     let busy =

@@ -8,16 +8,23 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use crate::family::{Family, NO_CHANNELS, PartType, ProtocolKind, boxed};
 
 /// The family of experiments that the section `[group]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "group",
+    content: PartType::of::<spec::Group>(),
+    protocols: &[ProtocolKind::of::<spec::RingSpec>("ring")],
     metrics: metrics::GroupMetrics::METRICS,
-    has_topology: false,
-    has_custody: false,
-    is_chosen: |scenario| scenario.group.is_some(),
-    check: |checks, scenario| checks.group(scenario, &scenario.group.clone().unwrap_or_default()),
+    unused: &[
+        NO_CHANNELS,
+        ("network.topology", "members of a group have links to all others"),
+        ("network.validation_time", "members of a group validate nothing"),
+        ("transport.links", "members of a group dial each other"),
+    ],
+    transport: spec::framed,
+    can_leave: true,
+    check: |checks, scenario| checks.group(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    run_together: None,
+    ..Family::BASE
 };

@@ -1,5 +1,6 @@
 //! What is kept of a run with a group, and its tables.
 
+use crate::scenario::Group;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
@@ -72,7 +73,7 @@ impl Data for GroupData {
 
 impl GroupData {
     fn of(measured: &GroupMeasured) -> Self {
-        let group = measured.point.scenario.group.clone().unwrap_or_default();
+        let group = measured.point.scenario.part::<Group>().clone();
         let begin = group.warm_up.nanos();
         let after = |at: u64| at.saturating_sub(begin) as f64;
         let member = |(host, ledger): (usize, &Ledger)| MemberRow {
@@ -114,7 +115,7 @@ impl Measured for GroupMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = GroupData::of(self);
-        let group = self.point.scenario.group.as_ref();
+        let group = self.point.scenario.find::<Group>();
         let senders = group.map_or(0, |group| group.senders(self.point.scenario.network.nodes));
         let parameter = ("senders", senders.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()

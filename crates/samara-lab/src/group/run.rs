@@ -1,5 +1,6 @@
 //! Members of a group that broadcast to each other.
 
+use crate::scenario::RingSpec;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,7 +96,10 @@ impl MemberOutcomes {
         for (index, fault) in scenario.faults.iter().enumerate() {
             fates.last_at = fates.last_at.max(fault.until.unwrap_or(fault.at).nanos());
             let hit = network::hit(scenario, index, seed);
-            if fault.kind == FaultKind::Partition && scenario.ring.federated && are_sites(hosts, &hit) {
+            if fault.kind == FaultKind::Partition
+                && scenario.part::<RingSpec>().federated
+                && are_sites(hosts, &hit)
+            {
                 hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
                 continue;
             }
@@ -146,7 +150,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<GroupMeasured, RunError> {
     let scenario = &point.scenario;
-    let group = scenario.group.clone().unwrap_or_default();
+    let group = scenario.part::<Group>().clone();
     let nodes = scenario.network.nodes;
     let begin = Time::from_nanos(group.warm_up.nanos());
     let setup = Setup::new(point, options, nodes)?;
@@ -162,8 +166,8 @@ pub(crate) fn run(
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
     let fates = MemberOutcomes::new(scenario, &setup.hosts, point.seed);
     let world = World { setup, group, ledgers, fates };
-    match scenario.ring.build(&world.group, &scenario.network) {
-        Some(config) if scenario.ring.federated => world.federation(config, source, progress),
+    match scenario.part::<RingSpec>().build(&world.group, &scenario.network) {
+        Some(config) if scenario.part::<RingSpec>().federated => world.federation(config, source, progress),
         Some(config) => world.ring(config, source, progress),
         None => world.daisychain(source, progress),
     }
@@ -214,7 +218,8 @@ impl World<'_> {
             let others = sites.iter().filter(|(other, _)| *other != site);
             let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
             let local = Config { seeds: sites[site].clone(), ..config.clone() };
-            let federated = scenario.ring.federate(*site, others, local, (&self.group, &scenario.network));
+            let federated =
+                scenario.part::<RingSpec>().federate(*site, others, local, (&self.group, &scenario.network));
             (*site, Arc::new(federated))
         };
         let configs: BTreeMap<u16, Arc<FederationConfig>> = sites.keys().map(of_site).collect();

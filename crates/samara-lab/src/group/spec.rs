@@ -3,10 +3,11 @@
 use samara_engine::PeerIdentity;
 use samara_engine::shape::{ShapeSetting, Workload};
 use samara_ring::{Config, ConfigError, FederationConfig, Preset, ShapeChoice, Slow};
+use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Network;
+use crate::scenario::{Network, Scenario};
 use samara_engine::units::{Size, Span};
 
 /// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has
@@ -152,11 +153,6 @@ impl RingPreset {
 }
 
 impl RingSpec {
-    /// Whether nothing is given.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Whether anything but a preset is given.
     pub(crate) fn is_changed(&self) -> bool {
         *self != Self { preset: self.preset, ..Self::default() }
@@ -246,4 +242,25 @@ fn set<T>(target: &mut T, value: Option<T>) {
 
 fn choice(shape: ShapeSetting, workload: Workload) -> ShapeChoice {
     shape.fixed().map_or(ShapeChoice::ByFormula(workload), ShapeChoice::Fixed)
+}
+
+/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): a frame, so that links never run dry while
+/// heartbeats and acknowledgements wait for little.
+const UNSENT_BYTES: u64 = 64 << 10;
+
+/// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
+/// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
+pub(super) fn framed(scenario: &Scenario, transport: &mut Transport) {
+    transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
+    if !matches!(transport.control, Control::Quic(_)) {
+        (transport.mss, transport.header) = (1_448, 66);
+        transport.handshake_round_trips = 1;
+    }
+    if let Control::Tcp(tcp) = &mut transport.control
+        && scenario.part::<RingSpec>().preset != RingPreset::Jgroups
+    {
+        // JGroups leaves its sockets as they come.
+        tcp.send_buffer =
+            SendBuffer::Unsent { bytes: scenario.transport.unsent.map_or(UNSENT_BYTES, Size::bytes) };
+    }
 }

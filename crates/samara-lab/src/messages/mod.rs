@@ -9,23 +9,39 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use samara_gossipsub::config::Parameters;
+
+use crate::family::{
+    Family, Files, NO_CHANNELS, NO_TOPICS, NO_UNSENT, NoParameters, PartType, ProtocolKind, boxed,
+};
+
+/// Sends every message to all neighbours.
+pub(crate) const FLOODSUB: &str = "floodsub";
+/// Sends every message to some random neighbours.
+pub(crate) const RANDOMSUB: &str = "randomsub";
 
 /// The family of experiments that the section `[messages]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "messages",
+    content: PartType::of::<spec::Messages>(),
+    protocols: &[
+        ProtocolKind::of::<Parameters>("gossipsub"),
+        ProtocolKind::of::<NoParameters>(FLOODSUB),
+        ProtocolKind::of::<NoParameters>(RANDOMSUB),
+        ProtocolKind::of::<spec::PlumtreeParameters>("plumtree"),
+    ],
     metrics: metrics::MessageMetrics::METRICS,
-    has_topology: true,
-    has_custody: false,
-    is_chosen: |scenario| scenario.messages.is_some(),
-    check: |checks, scenario| {
-        let messages = scenario.messages.clone().unwrap_or_default();
-        checks.messages(scenario, &messages);
-        checks.topology(scenario);
-        checks.no_group(scenario);
-        checks.protocol(scenario);
-        checks.no_transactions(scenario);
+    unused: &[NO_CHANNELS, NO_UNSENT, NO_TOPICS],
+    files: Files {
+        named: |scenario| {
+            let file = scenario.part::<spec::Messages>().file.as_deref();
+            file.map(|file| ("messages.file", file)).into_iter().collect()
+        },
+        resolve: spec::resolve,
+        replaced: &[("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"])],
+        left_out: &["messages.size"],
     },
+    check: |checks, scenario| checks.messages(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    run_together: None,
+    ..Family::BASE
 };

@@ -1,5 +1,6 @@
 //! What is kept of a run with a stream of messages, and its tables.
 
+use crate::scenario::Messages;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, UInt32Array, UInt64Array};
@@ -69,7 +70,7 @@ impl Measured for MessagesMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = MessagesData::of(self);
-        let rate = self.point.scenario.messages.as_ref().map_or(0.0, |messages| messages.rate);
+        let rate = self.point.scenario.find::<Messages>().map_or(0.0, |messages| messages.rate);
         let parameter = ("messages_per_s", rate.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
     }

@@ -1,5 +1,6 @@
 //! A stream of messages, each published by a node drawn at random.
 
+use samara_gossipsub::config::Parameters;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
+use super::RANDOMSUB;
 use crate::data::Inputs;
 use crate::messages::app::{Counts, GossipMember, Member, Publish, Stream, Told};
 use crate::messages::baselines::{BaselineMember, BaselineStream};
@@ -24,7 +26,7 @@ use crate::network::{self, Hosts};
 use crate::run::{
     Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate,
 };
-use crate::scenario::{Arrivals, Messages, Point, ProtocolKind, Scenario};
+use crate::scenario::{Arrivals, Messages, PlumtreeParameters, Point, Scenario};
 use crate::topology::{self, Graph};
 
 /// What a stream of messages measured.
@@ -77,7 +79,7 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or does not fit; loading a scenario checks it, too.
     pub fn of(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Self, String> {
-        let messages = scenario.messages.clone().unwrap_or_default();
+        let messages = scenario.part::<Messages>().clone();
         let nodes = scenario.network.nodes;
         if messages.file.is_none() {
             return Ok(Self::new(&messages, nodes, seed));
@@ -124,43 +126,40 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
-    let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
-    let world = World { setup, graph, plan, messages: scenario.messages.clone().unwrap_or_default() };
-    match scenario.protocol.kind {
-        ProtocolKind::Gossipsub => gossipsub(world, progress),
-        ProtocolKind::Floodsub => {
-            let config = Arc::new(PubSubConfig::default());
-            baseline(world, progress, move |host, _| FloodSub::new(Arc::clone(&config), identity_of(host)))
-        }
-        ProtocolKind::Randomsub => {
-            let config = Arc::new(PubSubConfig::default());
-            let size = scenario.network.nodes as usize;
-            baseline(world, progress, move |host, _| {
-                RandomSub::new(Arc::clone(&config), identity_of(host), size)
-            })
-        }
-        ProtocolKind::Plumtree => {
-            let mut config = PlumtreeConfig::default();
-            if let Some(hops) = scenario.protocol.optimization_threshold {
-                config.optimization_threshold = (hops > 0).then_some(hops);
-            }
-            if let Some(timeout) = scenario.protocol.graft_timeout {
-                config.graft_timeout = timeout.duration();
-            }
-            let config = Arc::new(config);
-            baseline(world, progress, move |host, topic| {
-                Plumtree::new(Arc::clone(&config), identity_of(host), topic)
-            })
-        }
+    let world = World { setup, graph, plan, messages: scenario.part::<Messages>().clone() };
+    if scenario.find::<Parameters>().is_some() {
+        return gossipsub(world, progress);
     }
+    if let Some(parameters) = scenario.find::<PlumtreeParameters>() {
+        let mut config = PlumtreeConfig::default();
+        if let Some(hops) = parameters.optimization_threshold {
+            config.optimization_threshold = (hops > 0).then_some(hops);
+        }
+        if let Some(timeout) = parameters.graft_timeout {
+            config.graft_timeout = timeout.duration();
+        }
+        let config = Arc::new(config);
+        return baseline(world, progress, move |host, topic| {
+            Plumtree::new(Arc::clone(&config), identity_of(host), topic)
+        });
+    }
+    let config = Arc::new(PubSubConfig::default());
+    if scenario.selected.protocol() == RANDOMSUB {
+        let size = scenario.network.nodes as usize;
+        return baseline(world, progress, move |host, _| {
+            RandomSub::new(Arc::clone(&config), identity_of(host), size)
+        });
+    }
+    baseline(world, progress, move |host, _| FloodSub::new(Arc::clone(&config), identity_of(host)))
 }
 
 fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
     let World { messages, plan, setup, .. } = &world;
     let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, setup.point.seed));
-    let mut config = setup.scenario().gossipsub.build(None);
+    let mut config = setup.scenario().part::<Parameters>().build(None);
     if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use samara_gossipsub::config::Parameters;
+
 use crate::data::Inputs;
 use crate::messages::app::PAYLOAD_MIN;
 use crate::messages::file::MessageTable;
 use crate::network;
-use crate::scenario::{Scenario, closest};
+use crate::scenario::{Checks, Scenario, closest};
 use samara_engine::units::{Size, Span};
 
 /// Messages on one topic that all nodes join, each published by a node drawn at random. Takes the place of the blocks of
@@ -79,7 +81,7 @@ impl Messages {
                 .filter(|number| *number < nodes)
                 .ok_or_else(|| format!("there is no host {name}; hosts are numbered 0 to {}", nodes - 1)),
         };
-        let most = scenario.gossipsub.build(None).max_message_bytes as u64;
+        let most = largest(scenario);
         let hosts = (&scenario.network.hosts_file, &scenario.network.topology.file, nodes);
         MessageTable::read(file, inputs, (&format!("{hosts:?}"), find), (PAYLOAD_MIN, most))
     }
@@ -93,4 +95,83 @@ pub enum Arrivals {
     Even,
     /// At intervals that are exponentially distributed.
     Poisson,
+}
+
+/// The parameters of Plumtree.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlumtreeParameters {
+    /// Hops that a lazy path must be shorter to take the place of an eager one; 0 turns that off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimization_threshold: Option<u32>,
+    /// How long a node waits for an announced message before it requests it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graft_timeout: Option<Span>,
+}
+
+/// Messages of a run: what is known of each and of its deliveries is kept in memory.
+const MESSAGES_MAX: u32 = 10_000_000;
+
+/// Bytes of the largest message that the protocol takes.
+fn largest(scenario: &Scenario) -> u64 {
+    let parameters = scenario.find::<Parameters>().cloned().unwrap_or_default();
+    parameters.build(None).max_message_bytes as u64
+}
+
+/// Reads the file of messages; it says how many there are in a second.
+pub(super) fn resolve(
+    scenario: &mut Scenario,
+    inputs: &Inputs,
+    is_given: &dyn Fn(&str) -> bool,
+) -> Result<(), (String, String)> {
+    let messages: &Messages = scenario.part();
+    if messages.file.is_none() {
+        return Ok(());
+    }
+    let table = messages.table(scenario, inputs).map_err(|error| ("messages.file".to_owned(), error))?;
+    if table.sizes.is_some() && is_given("messages.size") {
+        let message = "messages.file has a column size, which takes its place; keep one";
+        return Err(("messages.size".to_owned(), message.to_owned()));
+    }
+    let duration = Span::from_nanos(table.at.last().copied().unwrap_or(0));
+    let seconds = (duration.millis_f64() / 1e3).max(1.0);
+    if let Some(messages) = scenario.find_mut::<Messages>() {
+        messages.rate = table.at.len() as f64 / seconds;
+        messages.duration = duration;
+    }
+    Ok(())
+}
+
+impl Checks<'_> {
+    pub(crate) fn messages(&mut self, scenario: &Scenario) {
+        let messages: &Messages = scenario.part();
+        if messages.file.is_some() {
+            // Rate and duration are what it says.
+        } else if !(messages.rate > 0.0 && messages.rate.is_finite()) {
+            self.wrong(
+                "messages.rate",
+                format!("is {}; it must be above 0 messages a second", messages.rate),
+            );
+        } else if !(1..=MESSAGES_MAX).contains(&messages.count()) {
+            self.wrong(
+                "messages.duration",
+                format!(
+                    "is {}, at {} messages a second {} messages; allowed is 1 to {MESSAGES_MAX}",
+                    messages.duration,
+                    messages.rate,
+                    messages.count()
+                ),
+            );
+        }
+        let limit = largest(scenario);
+        self.range("messages.size", messages.size.bytes(), PAYLOAD_MIN, limit);
+        self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
+        if scenario.find::<Parameters>().is_none() && scenario.network.validation_time.nanos() > 0 {
+            self.wrong(
+                "network.validation_time",
+                "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"".to_owned(),
+            );
+        }
+        self.gossipsub(scenario);
+    }
 }

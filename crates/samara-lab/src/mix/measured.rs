@@ -1,14 +1,13 @@
 //! What a scenario wants measured on the machine before it is run.
 
 use crate::mix::app::measure;
-use crate::scenario::{CostsKind, Loaded, PhaseCosts, Relay, ScenarioError};
+use crate::scenario::{CostsKind, Loaded, Mix, PhaseCosts, ScenarioError};
 
 impl Loaded {
     /// Whether [`measure_costs`](Self::measure_costs) has something to do.
     pub fn wants_costs(&self) -> bool {
-        let wants = |relay: Option<&Relay>| relay.is_some_and(|relay| relay.costs == CostsKind::Measured);
-        wants(self.scenario.relay.as_ref())
-            || self.points.iter().any(|point| wants(point.scenario.relay.as_ref()))
+        let wants = |mix: Option<&Mix>| mix.is_some_and(|mix| mix.costs == CostsKind::Measured);
+        wants(self.scenario.find()) || self.points.iter().any(|point| wants(point.scenario.find()))
     }
 
     /// Measures on this machine what work takes, where the scenario wants that, and writes it into the scenario as if it had been given: run
@@ -20,32 +19,28 @@ impl Loaded {
         if !self.wants_costs() {
             return Ok(None);
         }
-        let groups = || {
-            self.points
-                .iter()
-                .filter_map(|point| point.scenario.relay.as_ref())
-                .map(|relay| relay.group.group())
-        };
+        let groups =
+            || self.points.iter().filter_map(|point| point.scenario.find::<Mix>()).map(|mix| mix.group);
         let is_one = groups().all(|group| Some(group) == groups().next());
-        let (Some(relay), Some(group), true) = (&self.scenario.relay, groups().next(), is_one) else {
+        let (Some(mix), Some(group), true) = (self.scenario.find::<Mix>(), groups().next(), is_one) else {
             return Err(self.refuse("\"measured\" belongs to a scenario whose runs all have one group"));
         };
-        let of_all = relay.costs == CostsKind::Measured;
-        let has_own = |run: &crate::scenario::RunSpec| run.set.contains_key("relay.costs");
+        let of_all = mix.costs == CostsKind::Measured;
+        let has_own = |run: &crate::scenario::RunSpec| run.set.contains_key("mix.costs");
         if !of_all || self.scenario.runs.iter().any(has_own) {
             return Err(self.refuse("\"measured\" belongs to the whole scenario, not to a run"));
         }
         let costs = measure(group);
         let points = self.points.iter_mut().map(|point| &mut point.scenario);
-        for relay in points.chain([&mut self.scenario]).filter_map(|scenario| scenario.relay.as_mut()) {
-            relay.costs = CostsKind::Documented;
-            relay.cpu = relay.cpu.or(&costs);
+        for mix in points.chain([&mut self.scenario]).filter_map(|scenario| scenario.find_mut::<Mix>()) {
+            mix.costs = CostsKind::Documented;
+            mix.cpu = mix.cpu.or(&costs);
         }
         self.write()?;
         Ok(Some(costs))
     }
 
     fn refuse(&self, message: &str) -> ScenarioError {
-        ScenarioError::one(&self.source, format!("relay.costs: {message}"))
+        ScenarioError::one(&self.source, format!("mix.costs: {message}"))
     }
 }

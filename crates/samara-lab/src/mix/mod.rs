@@ -10,16 +10,24 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use crate::family::{Family, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, boxed};
 
-/// The family of experiments that the section `[relay]` selects.
+/// The family of experiments that the section `[mix]` selects.
 pub(crate) static FAMILY: Family = Family {
-    section: "relay",
+    section: "mix",
+    content: PartType::of::<spec::Mix>(),
+    protocols: &[ProtocolKind::of::<samara_mix::Parameters>("cmix")],
     metrics: metrics::RelayMetrics::METRICS,
-    has_topology: false,
-    has_custody: false,
-    is_chosen: |scenario| scenario.relay.is_some(),
-    check: |checks, scenario| checks.relay(scenario, &scenario.relay.clone().unwrap_or_default()),
+    unused: &[
+        NO_CHANNELS,
+        NO_UNSENT,
+        ("network.topology", "nodes of a pool have links to all others"),
+        ("network.validation_time", "`mix.cpu` says how long work takes"),
+        ("transport.links", "nodes of a pool dial each other"),
+    ],
+    // The scheduler.
+    extra_hosts: |_| 1,
+    check: |checks, scenario| checks.mix(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
-    run_together: None,
+    ..Family::BASE
 };

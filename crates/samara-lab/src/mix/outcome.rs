@@ -1,5 +1,6 @@
 //! What is kept of a run with teams, and its tables.
 
+use crate::scenario::Mix;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
@@ -88,7 +89,7 @@ impl Measured for RelayMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = MixData::of(self);
-        let batch = self.point.scenario.relay.as_ref().map_or(0, |relay| relay.batch);
+        let batch = self.point.scenario.find::<Mix>().map_or(0, |relay| relay.batch);
         let parameter = ("batch", batch.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
     }

@@ -1,5 +1,6 @@
 //! Teams that mix batches.
 
+use crate::scenario::Mix;
 use std::sync::Arc;
 
 use samara_engine::Time;
@@ -10,7 +11,8 @@ use crate::mix::app::{Act, Costs, Host, Shared, Told};
 use crate::mix::measure::Collector;
 use crate::network::{self, Hosts};
 use crate::run::{Experiment, Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate};
-use crate::scenario::{FaultKind, Point, Relay, Scenario};
+use crate::scenario::{FaultKind, Point, Scenario};
+use samara_mix::Parameters;
 
 /// How long a run goes on when all rounds are over, so that the last words arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
@@ -82,10 +84,10 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
     watch: &mut dyn FnMut(&Collector),
 ) -> Result<RelayMeasured, RunError> {
-    let relay = point.scenario.relay.clone().unwrap_or_default();
+    let mix = point.scenario.part::<Mix>().clone();
     let nodes = point.scenario.network.nodes;
-    let config = relay.build(&point.scenario.network);
-    let costs = Costs::of(&relay);
+    let config = point.scenario.mix_config();
+    let costs = Costs::of(&mix);
     let setup = Setup::new(point, options, nodes + 1)?;
     let shared = Arc::new(Shared::new(config.clone(), costs, point.seed));
     let factory = Arc::clone(&shared);
@@ -93,7 +95,7 @@ pub(crate) fn run(
     setup.schedule_faults(&mut net);
     let run = Run {
         setup,
-        relay,
+        mix,
         config,
         costs,
         shared,
@@ -115,7 +117,7 @@ pub(crate) fn run(
 /// Teams that are simulated.
 struct Run<'a> {
     setup: Setup<'a>,
-    relay: Relay,
+    mix: Mix,
     config: Config,
     costs: Costs,
     shared: Arc<Shared>,
@@ -136,15 +138,15 @@ impl Run<'_> {
 
     /// All time-outs together: a run in which no round comes any further for longer is given up.
     fn patience(&self) -> u64 {
-        let Relay { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
-            &self.relay;
+        let Parameters { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
+            self.setup.scenario().part();
         let spans =
             [precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, reconnect_limit];
         spans.iter().map(|span| span.nanos()).sum()
     }
 
     fn is_going_on(&self, now: u64) -> bool {
-        self.told.ended() < self.relay.rounds as usize && now <= self.last.1 + self.patience()
+        self.told.ended() < self.mix.rounds as usize && now <= self.last.1 + self.patience()
     }
 }
 
@@ -167,7 +169,7 @@ impl Experiment for Run<'_> {
             self.drained = Some((now + DRAIN_NANOS, traffic));
             return Ok(Step::Until(now + DRAIN_NANOS));
         }
-        if self.before.is_none() && self.told.ready() >= self.relay.stock() as usize {
+        if self.before.is_none() && self.told.ready() >= self.mix.stock() as usize {
             self.before = Some(net.stats());
             self.begun = now;
             self.shared.begin();
@@ -181,7 +183,7 @@ impl Experiment for Run<'_> {
     }
 
     fn progress(&self, net: &Net<'_, Host>) -> Progress {
-        let (ready, ended, rounds) = (self.told.ready(), self.told.ended(), self.relay.rounds);
+        let (ready, ended, rounds) = (self.told.ready(), self.told.ended(), self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
             virtual_nanos: Some(net.now()),

@@ -1,19 +1,18 @@
 //! Teams that mix batches of payloads, as a scenario states them.
 
-use samara_engine::shape::ShapeSetting;
-use samara_mix::{Config, ConfigError, Group, Reconnect, ResultShape, Transfer};
+use samara_mix::{Config, Group, Parameters, ResultShape};
 use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Network;
+use crate::scenario::{Network, Scenario};
 use samara_engine::units::{Share, Span};
 
-/// Batches of payloads that teams of nodes mix, round after round. Takes the place of the blocks of `workload`. The nodes of the network are the
-/// pool that teams are drawn from; a scheduler is added. `transport.kind` is "grpc".
+/// Batches of payloads that teams of nodes mix, round after round. The nodes of the network are the pool that teams are drawn
+/// from; a scheduler is added. `transport.kind` is "grpc".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Relay {
+pub struct Mix {
     /// Nodes of a team.
     pub team: u32,
     /// Teams at the same time, which share the pool.
@@ -27,24 +26,7 @@ pub struct Relay {
     /// Slots of a round.
     pub batch: u32,
     /// What payloads are, and whether they are computed with.
-    pub group: MixGroup,
-    /// How slots travel: each piece as soon as it is worked on, or all of a phase in one message.
-    pub call: Transfer,
-    /// Slots that are worked on, and sent, together: in the precomputation.
-    pub precomputation_slots: u32,
-    /// The same in real time.
-    pub realtime_slots: u32,
-    /// How results get from the last node to all the others.
-    pub shape: ShapeSetting,
-    /// Rounds of a team that are precomputed at the same time.
-    pub precomputing_max: u32,
-    /// Rounds with payloads on their way at the same time, at their first node: 1 is one after another, the size of the team is
-    /// pipelined; more hide latency.
-    pub realtime_max: u32,
-    /// Rounds of a team that exist at the same time, those included that wait for a batch; as many as the stock needs, if that is more.
-    pub rounds_max: u32,
-    /// Teams are drawn anew after so many rounds.
-    pub rounds_per_draw: u32,
+    pub group: Group,
     /// Cores of a node.
     pub cores: u32,
     /// The part of these cores that a node has: with "10 %", work takes ten times as long. A testbed keeps the processes of nodes to it from the
@@ -55,68 +37,22 @@ pub struct Relay {
     /// What work takes on one core.
     #[serde(skip_serializing_if = "PhaseCosts::is_empty")]
     pub cpu: PhaseCosts,
-    /// A node that is not connected for so long is lost: its rounds fail, and its teams are drawn anew.
-    pub reconnect_limit: Span,
-    /// A round fails that is not precomputed after so long.
-    pub precomputation_timeout: Span,
-    /// A round fails whose payloads are on their way for so long.
-    pub realtime_timeout: Span,
-    /// A round fails that waits for payloads for so long.
-    pub queue_timeout: Span,
 }
 
-impl Default for Relay {
+impl Default for Mix {
     fn default() -> Self {
         let mix = Config::default();
-        let span = |duration: std::time::Duration| Span::from_millis(duration.as_millis() as u64);
         Self {
             team: mix.team as u32,
             teams: 1,
             rounds: 60,
             stock: None,
             batch: mix.batch,
-            group: MixGroup::Model,
-            call: Transfer::Streamed,
-            precomputation_slots: mix.precomputation_slots,
-            realtime_slots: mix.realtime_slots,
-            shape: ShapeSetting::Direct,
-            precomputing_max: mix.precomputing_max as u32,
-            realtime_max: mix.realtime_max as u32,
-            rounds_max: mix.rounds_max as u32,
-            rounds_per_draw: mix.rounds_per_draw as u32,
+            group: Group::Model,
             cores: 1,
             processor: Share::from_fraction(1.0),
             costs: CostsKind::Documented,
             cpu: PhaseCosts::default(),
-            reconnect_limit: span(mix.reconnect.limit),
-            precomputation_timeout: span(mix.precomputation_timeout),
-            realtime_timeout: span(mix.realtime_timeout),
-            queue_timeout: span(mix.queue_timeout),
-        }
-    }
-}
-
-/// What payloads are, and whether they are computed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MixGroup {
-    /// Slots of the 2048-bit group, moved, permuted and checked, but not computed with: what work takes is only charged. Packets are the same.
-    Model,
-    /// The 2048-bit MODP group of RFC 3526, with all its arithmetic: for few slots.
-    #[serde(rename = "modp-2048")]
-    Modp2048,
-    /// The 4096-bit one.
-    #[serde(rename = "modp-4096")]
-    Modp4096,
-}
-
-impl MixGroup {
-    /// That of the engine.
-    pub const fn group(self) -> Group {
-        match self {
-            Self::Model => Group::Model,
-            Self::Modp2048 => Group::Modp2048,
-            Self::Modp4096 => Group::Modp4096,
         }
     }
 }
@@ -197,7 +133,7 @@ impl PhaseCosts {
     }
 }
 
-impl Relay {
+impl Mix {
     /// Rounds that are precomputed before the first payloads come.
     pub fn stock(&self) -> u32 {
         self.stock.unwrap_or(self.rounds)
@@ -205,51 +141,41 @@ impl Relay {
 
     /// Bytes of a slot.
     pub fn slot_bytes(&self) -> u64 {
-        self.group.group().slot_bytes() as u64
+        self.group.slot_bytes() as u64
     }
 
     /// The engine's configuration for a pool.
-    pub fn build(&self, network: &Network) -> Config {
+    pub fn build(&self, parameters: &Parameters, network: &Network) -> Config {
         let nodes = network.nodes;
-        let rounds_max = self.rounds_max.max(self.stock()) as usize;
-        let default = Config::default();
-        Config {
-            pool: (0..nodes).map(identity_of).collect(),
-            scheduler: identity_of(nodes),
-            group: self.group.group(),
-            teams: self.teams as usize,
-            team: self.team as usize,
-            batch: self.batch,
-            transfer: self.call,
-            precomputation_slots: self.precomputation_slots,
-            realtime_slots: self.realtime_slots,
-            shape: self.result_shape(network),
-            rounds_per_draw: self.rounds_per_draw.into(),
-            rounds: Some(self.rounds.into()),
-            precomputing_max: self.precomputing_max as usize,
-            rounds_max,
-            realtime_max: self.realtime_max as usize,
-            node_rounds_max: default.node_rounds_max.max(self.teams as usize * rounds_max),
-            batch_max: default.batch_max.max(self.batch),
-            jobs_max: self.cores as usize,
-            reconnect: Reconnect { limit: self.reconnect_limit.duration(), ..default.reconnect },
-            precomputation_timeout: self.precomputation_timeout.duration(),
-            realtime_timeout: self.realtime_timeout.duration(),
-            queue_timeout: self.queue_timeout.duration(),
-            ..default
-        }
-    }
-
-    fn result_shape(&self, network: &Network) -> ResultShape {
-        let by_formula = || ResultShape::ByFormula {
+        let formula = ResultShape::ByFormula {
             link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
             hop_s: network.latency.duration().as_secs_f64(),
         };
-        self.shape.fixed().map_or_else(by_formula, ResultShape::Fixed)
+        let config = parameters.build(formula);
+        let rounds_max = config.rounds_max.max(self.stock() as usize);
+        Config {
+            pool: (0..nodes).map(identity_of).collect(),
+            scheduler: identity_of(nodes),
+            group: self.group,
+            teams: self.teams as usize,
+            team: self.team as usize,
+            batch: self.batch,
+            rounds: Some(self.rounds.into()),
+            rounds_max,
+            node_rounds_max: config.node_rounds_max.max(self.teams as usize * rounds_max),
+            batch_max: config.batch_max.max(self.batch),
+            jobs_max: self.cores as usize,
+            ..config
+        }
     }
+}
 
-    /// What is wrong with the engine's configuration.
-    pub(crate) fn error(&self, network: &Network) -> Option<ConfigError> {
-        self.build(network).validate().err()
+impl Scenario {
+    /// The engine's configuration of a scenario of teams that mix.
+    ///
+    /// # Panics
+    /// If the scenario is of another family.
+    pub fn mix_config(&self) -> Config {
+        self.part::<Mix>().build(self.part(), &self.network)
     }
 }

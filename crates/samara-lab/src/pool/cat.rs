@@ -11,8 +11,9 @@ use samara_cat::{Config, Transaction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::FlushSpec;
+use crate::scenario::{FlushSpec, Scenario, Transactions};
 use samara_engine::units::{Share, Size, Span};
+use samara_sim::{ChannelConfig, Connection, Flush, Framing, MConnectionConfig, Transport};
 
 /// The parameters of the transaction pools: a preset and what differs from it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +77,7 @@ pub struct Cat {
     /// Most transactions of a bundle (64).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_txs: Option<usize>,
-    /// Whether proposed blocks spread by the keys of their transactions, which needs `transactions.consensus`.
+    /// Whether proposed blocks spread by the keys of their transactions, which needs `pool.consensus`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compact_blocks: Option<bool>,
     /// Most transactions in a pool.
@@ -109,9 +110,6 @@ pub struct Cat {
     /// Whether peers that break the rules are disconnected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnect_misbehaving: Option<bool>,
-    /// Nodes that are different: with another preset, as it is, or hostile.
-    #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<CatGroup>,
 }
 
 /// Nodes that are different.
@@ -343,11 +341,6 @@ const STICKY_PEERS: usize = 15;
 const STICKY_PERSISTENT: usize = 4;
 
 impl Cat {
-    /// Whether nothing is given.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The engine's configuration of nodes in no group. `consensus` is how long blocks spread before they are committed.
     pub fn build(&self, consensus: Duration) -> Config {
         let mut config = quiet(self.preset);
@@ -431,7 +424,7 @@ impl Cat {
         set(&mut pool.order, self.order.map(order));
     }
 
-    /// The configuration of a group's nodes; hostile ones have the queues of `cat`.
+    /// The configuration of a group's nodes; hostile ones have the queues of the default preset.
     pub fn group(group: &CatGroup) -> Config {
         quiet(group.preset.unwrap_or_default())
     }
@@ -460,4 +453,46 @@ fn set<T>(target: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *target = value;
     }
+}
+
+/// Gives the transport the channels of the pools, if the scenario has a connection with channels.
+pub(super) fn with_channels(scenario: &Scenario, transport: &mut Transport) {
+    if let Some(connection) = connection(scenario) {
+        transport.framing = Framing::PLAIN;
+        transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
+        transport.connection = Connection::MConnection(connection);
+    }
+}
+
+/// The connection with channels, if the scenario has one. The channels are those of the pool with the most kinds of frames: others use some of
+/// its lanes.
+fn connection(scenario: &Scenario) -> Option<MConnectionConfig> {
+    let spec = scenario.transport.connection.as_ref()?;
+    let groups = scenario.part::<Transactions>().groups.iter().map(Cat::group);
+    let cat: &Cat = scenario.part();
+    let own = cat.build(Duration::ZERO);
+    let most =
+        groups.fold(
+            own,
+            |most, other| {
+                if other.sending.lanes.len() > most.sending.lanes.len() { other } else { most }
+            },
+        );
+    let channels = most.channels().iter().map(|channel| ChannelConfig {
+        id: channel.id,
+        priority: channel.priority,
+        queue: channel.send_queue,
+        lanes: channel.lanes.clone(),
+    });
+    let flush = spec.flush.unwrap_or_else(|| cat.preset.flush());
+    Some(MConnectionConfig {
+        channels: channels.collect(),
+        flush: match flush {
+            FlushSpec::Throttle(span) => Flush::Throttle(span.duration()),
+            FlushSpec::WhenIdle => Flush::WhenIdle,
+        },
+        ping_interval: spec.ping.duration(),
+        send_rate: spec.send_rate.bps() / 8,
+        receive_rate: spec.receive_rate.bps() / 8,
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::pool::app::HEADER_BYTES;
 use crate::scenario::Checks;
-use crate::scenario::{Cat, CatPreset, Protocol, Scenario, Transactions, TransportKind, Workload};
+use crate::scenario::{Cat, CatPreset, Scenario, Transactions, TransportKind};
 
 /// Transactions of a run: what is known of each and of its deliveries is kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
@@ -10,28 +10,14 @@ const TRANSACTIONS_MAX: f64 = 10_000_000.0;
 const DELIVERIES_MAX: f64 = 1e11;
 
 impl Checks<'_> {
-    pub(crate) fn transactions(&mut self, scenario: &Scenario, transactions: &Transactions) {
-        let others = [
-            ("workload", scenario.workload != Workload::default(), "there are blocks (workload)"),
-            ("messages", scenario.messages.is_some(), "there are messages"),
-            ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
-        ];
-        for (key, _, what) in others.into_iter().filter(|(_, given, _)| *given) {
-            self.wrong(key, format!("{what} and transactions in one scenario; keep one of them"));
-        }
-        if scenario.network.topology.topic_peers_min > 0 {
-            self.wrong(
-                "network.topology.topic_peers_min",
-                "belongs to blocks, whose columns have topics".to_owned(),
-            );
-        }
-        let largest = scenario.cat.build(transactions.consensus.duration()).pool.max_tx_bytes as u64;
-        self.range("transactions.size", transactions.size.bytes(), HEADER_BYTES as u64, largest);
-        self.range("transactions.priorities", transactions.priorities, 1, u32::MAX);
-        self.starts_after_links("transactions.warm_up", transactions.warm_up, scenario);
+    pub(crate) fn pool(&mut self, scenario: &Scenario) {
+        let (transactions, cat): (&Transactions, &Cat) = (scenario.part(), scenario.part());
+        let largest = cat.build(transactions.consensus.duration()).pool.max_tx_bytes as u64;
+        self.range("pool.size", transactions.size.bytes(), HEADER_BYTES as u64, largest);
+        self.range("pool.priorities", transactions.priorities, 1, u32::MAX);
+        self.starts_after_links("pool.warm_up", transactions.warm_up, scenario);
         self.arrivals(scenario, transactions);
-        self.blocks(transactions, &scenario.cat);
+        self.blocks(transactions, cat);
         self.cat(scenario, transactions);
         self.connection(scenario);
     }
@@ -39,10 +25,7 @@ impl Checks<'_> {
     fn arrivals(&mut self, scenario: &Scenario, transactions: &Transactions) {
         match transactions.rate {
             Some(rate) if !(rate > 0.0 && rate.is_finite()) => {
-                self.wrong(
-                    "transactions.rate",
-                    format!("is {rate}; it must be above 0 transactions a second"),
-                );
+                self.wrong("pool.rate", format!("is {rate}; it must be above 0 transactions a second"));
                 return;
             }
             Some(_) => {
@@ -50,24 +33,21 @@ impl Checks<'_> {
                     [("clients", transactions.clients.is_some()), ("spread", transactions.spread.is_some())];
                 for (key, _) in given.into_iter().filter(|(_, given)| *given) {
                     self.wrong(
-                        &format!("transactions.{key}"),
+                        &format!("pool.{key}"),
                         "belongs to clients, and there is a rate; keep one of them".to_owned(),
                     );
                 }
             }
             None => {
                 if transactions.arrivals.is_some() {
-                    self.wrong(
-                        "transactions.arrivals",
-                        "belongs to a rate; clients submit after blocks".to_owned(),
-                    );
+                    self.wrong("pool.arrivals", "belongs to a rate; clients submit after blocks".to_owned());
                 }
                 if let Some(clients) = transactions.clients {
-                    self.range("transactions.clients", clients, 1, 10_000_000);
+                    self.range("pool.clients", clients, 1, 10_000_000);
                 }
                 if transactions.block_interval.nanos() == 0 {
                     self.wrong(
-                        "transactions.block_interval",
+                        "pool.block_interval",
                         "is 0, no blocks; clients wait for blocks: give it a time, or use a rate".to_owned(),
                     );
                     return;
@@ -78,7 +58,7 @@ impl Checks<'_> {
         let deliveries = count * f64::from(scenario.network.nodes);
         if !(1.0..=TRANSACTIONS_MAX).contains(&count) || deliveries > DELIVERIES_MAX {
             self.wrong(
-                "transactions.duration",
+                "pool.duration",
                 format!(
                     "is {}, up to {count} transactions; allowed is 1 to {TRANSACTIONS_MAX}, and {DELIVERIES_MAX} deliveries",
                     transactions.duration
@@ -90,66 +70,61 @@ impl Checks<'_> {
     fn blocks(&mut self, transactions: &Transactions, cat: &Cat) {
         if transactions.block_size < transactions.size && transactions.block_interval.nanos() > 0 {
             self.wrong(
-                "transactions.block_size",
+                "pool.block_size",
                 format!("is {}; a transaction has {}", transactions.block_size, transactions.size),
             );
         }
         if transactions.block_gas.is_some_and(|most| most < u64::from(transactions.gas)) {
-            self.wrong(
-                "transactions.block_gas",
-                format!("is less than the {} of a transaction", transactions.gas),
-            );
+            self.wrong("pool.block_gas", format!("is less than the {} of a transaction", transactions.gas));
         }
         let (interval, consensus) = (transactions.block_interval, transactions.consensus);
         if consensus.nanos() > 0 && consensus >= interval {
             self.wrong(
-                "transactions.consensus",
+                "pool.consensus",
                 format!("is {consensus}; a block is committed before the next is proposed, after {interval}"),
             );
         }
         if cat.compact_blocks == Some(true) && consensus.nanos() == 0 {
             self.wrong(
-                "transactions.consensus",
+                "pool.consensus",
                 "is 0; compact blocks need time to spread before they are committed, for example \"1 s\""
                     .to_owned(),
             );
         }
         if transactions.invalid.fraction() >= 1.0 {
-            self.wrong(
-                "transactions.invalid",
-                format!("is {}; it must be below 100 %", transactions.invalid),
-            );
+            self.wrong("pool.invalid", format!("is {}; it must be below 100 %", transactions.invalid));
         }
     }
 
     fn cat(&mut self, scenario: &Scenario, transactions: &Transactions) {
-        let cat = &scenario.cat;
+        let cat: &Cat = scenario.part();
         if let Some(error) = cat.error(transactions.consensus.duration()) {
-            let key = key_of(error.field).map_or_else(|| "cat".to_owned(), |key| format!("cat.{key}"));
+            let key =
+                key_of(error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
             let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
             self.wrong(&key, message);
         }
         if cat.sticky_peers.is_some()
             && !matches!(cat.announce, None | Some(crate::scenario::AnnounceKind::Sticky))
         {
-            self.wrong("cat.sticky_peers", "belongs to announce = \"sticky\"".to_owned());
+            self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"".to_owned());
         }
         if cat.bundle_txs.is_some() && cat.bundle_window.is_none_or(|window| window.nanos() == 0) {
-            self.wrong("cat.bundle_txs", "needs a bundle_window".to_owned());
+            self.wrong("protocol.bundle_txs", "needs a bundle_window".to_owned());
         }
-        let presets = cat.groups.iter().filter_map(|group| group.preset);
+        let presets = transactions.groups.iter().filter_map(|group| group.preset);
         if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == CatPreset::Cat2026) {
             self.wrong(
-                "transactions.signed",
+                "pool.signed",
                 "is false; the pool of 2026 takes no announcements without signer".to_owned(),
             );
         }
-        let shares: f64 = cat.groups.iter().map(|group| group.share.fraction()).sum();
+        let shares: f64 = transactions.groups.iter().map(|group| group.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
-            self.wrong("cat.group", format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0));
+            self.wrong("pool.group", format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0));
         }
-        for (i, group) in cat.groups.iter().enumerate() {
-            let key = format!("cat.group.{i}");
+        for (i, group) in transactions.groups.iter().enumerate() {
+            let key = format!("pool.group.{i}");
             match (group.preset, group.adversary) {
                 (Some(_), Some(_)) => {
                     self.wrong(&key, "has a preset and an adversary; keep one of them".to_owned())
@@ -164,10 +139,10 @@ impl Checks<'_> {
                 self.wrong(&key, "rate must be above 0 and at most 100000 a second".to_owned());
             }
         }
-        let hostile = cat.groups.iter().filter(|group| group.adversary.is_some());
+        let hostile = transactions.groups.iter().filter(|group| group.adversary.is_some());
         let hostile: f64 = hostile.map(|group| group.share.fraction()).sum();
         if hostile * f64::from(scenario.network.nodes) > f64::from(scenario.network.nodes) - 2.0 {
-            self.wrong("cat.group", "leaves fewer than 2 honest nodes".to_owned());
+            self.wrong("pool.group", "leaves fewer than 2 honest nodes".to_owned());
         }
     }
 
@@ -192,24 +167,6 @@ impl Checks<'_> {
             && span.nanos() == 0
         {
             self.wrong("transport.connection.flush", "is 0; use \"when-idle\"".to_owned());
-        }
-    }
-
-    /// Keys that belong to transactions, where there are none.
-    pub(crate) fn no_transactions(&mut self, scenario: &Scenario) {
-        if scenario.cat != Cat::default() {
-            self.wrong("cat", "belongs to [transactions], and there are none".to_owned());
-        }
-        if scenario.transport.connection.is_some() {
-            self.wrong("transport.connection", "belongs to [transactions], and there are none".to_owned());
-        }
-    }
-
-    pub(crate) fn known(&mut self, scenario: &Scenario) {
-        for (i, figure) in scenario.known.iter().enumerate() {
-            if !figure.value.is_finite() {
-                self.wrong(&format!("known.{i}"), format!("value is {}; it must be a number", figure.value));
-            }
         }
     }
 }

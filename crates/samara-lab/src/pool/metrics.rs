@@ -1,5 +1,6 @@
 //! The figures of transactions and their pools, with the names that `docs/results.md` defines.
 
+use crate::scenario::Transactions;
 use std::collections::BTreeMap;
 
 use samara_cat::{CatFrame, FrameKind};
@@ -274,7 +275,7 @@ impl Connections {
 fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> TransactionBytes {
     let (total, received_packets) = (received.bytes as f64, received.packets);
     let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
-    let workload = measured.point.scenario.transactions.clone().unwrap_or_default();
+    let workload = measured.point.scenario.part::<Transactions>().clone();
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
     let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
     let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);

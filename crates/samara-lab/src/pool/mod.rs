@@ -9,21 +9,17 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use crate::family::{Family, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind, boxed};
 
-/// The family of experiments that the section `[transactions]` selects.
+/// The family of experiments that the section `[pool]` selects.
 pub(crate) static FAMILY: Family = Family {
-    section: "transactions",
+    section: "pool",
+    content: PartType::of::<spec::Transactions>(),
+    protocols: &[ProtocolKind::of::<cat::Cat>("cat")],
     metrics: metrics::TransactionMetrics::METRICS,
-    has_topology: true,
-    has_custody: false,
-    is_chosen: |scenario| scenario.transactions.is_some(),
-    check: |checks, scenario| {
-        let transactions = scenario.transactions.clone().unwrap_or_default();
-        checks.transactions(scenario, &transactions);
-        checks.topology(scenario);
-        checks.no_group(scenario);
-    },
+    unused: &[NO_UNSENT, NO_TOPICS],
+    transport: cat::with_channels,
+    check: |checks, scenario| checks.pool(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    run_together: None,
+    ..Family::BASE
 };

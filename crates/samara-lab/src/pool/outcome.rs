@@ -1,5 +1,6 @@
 //! What is kept of a run with transactions, and its tables.
 
+use crate::scenario::Transactions;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
@@ -69,7 +70,7 @@ impl Measured for TransactionsMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = PoolData::of(self);
-        let workload = self.point.scenario.transactions.clone().unwrap_or_default();
+        let workload = self.point.scenario.part::<Transactions>().clone();
         let parameter = match (workload.rate, workload.closed_loop()) {
             (Some(rate), _) => ("transactions_per_s", rate.into()),
             (None, clients) => ("clients", clients.into()),
@@ -85,7 +86,7 @@ impl Measured for TransactionsMeasured {
 
 /// Of a run with transactions.
 fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) -> Vec<Table<'a>> {
-    let first = measured.point.scenario.transactions.as_ref().map_or(0, |t| t.warm_up.nanos());
+    let first = measured.point.scenario.find::<Transactions>().map_or(0, |t| t.warm_up.nanos());
     let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
     vec![
         Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Arrivals;
+use crate::scenario::{Arrivals, CatGroup};
 use samara_engine::units::{Share, Size, Span};
 
 /// Transactions that clients submit to nodes, and blocks that take them out of the pools. Takes the place of the blocks of
@@ -49,6 +49,9 @@ pub struct Transactions {
     pub signed: bool,
     /// The part of transactions that applications find invalid.
     pub invalid: Share,
+    /// Nodes that are different: with another preset, or hostile.
+    #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<CatGroup>,
 }
 
 impl Default for Transactions {
@@ -70,6 +73,7 @@ impl Default for Transactions {
             priorities: 1,
             signed: true,
             invalid: Share::default(),
+            groups: Vec::new(),
         }
     }
 }

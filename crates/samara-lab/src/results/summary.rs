@@ -64,7 +64,7 @@ pub struct RealRun {
     pub node_peak_rss_bytes: Option<Statistics>,
     /// The most open files and sockets of a node's process.
     pub node_open_fds: Option<Statistics>,
-    /// Of batches that are mixed: processors that the busiest node took while payloads were on their way. One that has `relay.cores` of its own can
+    /// Of batches that are mixed: processors that the busiest node took while payloads were on their way. One that has `mix.cores` of its own can
     /// do no more than that many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest_node_cpu_share: Option<f64>,

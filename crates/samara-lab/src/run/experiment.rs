@@ -1,6 +1,7 @@
 //! The contract between a family of experiments and the simulator, and the loop that drives all of
 //! them.
 
+use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -138,7 +139,8 @@ impl<'a> Setup<'a> {
 
     /// Lets all pairs of hosts speak the protocol of the scenario's version of GossipSub.
     pub(crate) fn set_protocol<N: Engine>(&self, net: &mut Net<'_, N>) {
-        let protocol: Arc<str> = self.scenario().gossipsub.version.protocol().into();
+        let protocol: Arc<str> =
+            self.scenario().find::<Parameters>().cloned().unwrap_or_default().version.protocol().into();
         net.sim.set_protocol(move |_, _| Arc::clone(&protocol));
     }
 

@@ -5,22 +5,25 @@ mod regions;
 use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 
 use super::error::{Problem, line_of};
-use super::{
-    FaultKind, Messages, Protocol, ProtocolKind, Scenario, Stack, TopologyKind, TransportKind, Workload,
-};
-use crate::messages::app::PAYLOAD_MIN;
+use super::resolve::get;
+use super::{FaultKind, Scenario, Stack, TopologyKind, TransportKind, Workload};
 use samara_engine::units::{Share, Span};
-
-/// Messages of a run: what is known of each and of its deliveries is kept in memory.
-const MESSAGES_MAX: u32 = 10_000_000;
+use samara_gossipsub::config::Parameters;
 
 /// Everything that is wrong with the values of a scenario.
-pub(crate) fn problems(scenario: &Scenario, text: &str) -> Vec<Problem> {
+pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
+    let family = scenario.family();
+    for (key, why) in family.unused.iter().filter(|(key, _)| get(given, key).is_some()) {
+        checks.wrong(key, format!("has no effect in [{}]: {why}; remove it", family.section));
+    }
     checks.about(scenario);
     checks.network(scenario);
     checks.transport(scenario);
-    (scenario.family().check)(&mut checks, scenario);
+    if family.has_topology() {
+        checks.topology(scenario);
+    }
+    (family.check)(&mut checks, scenario);
     checks.faults(scenario);
     checks.known(scenario);
     checks.problems
@@ -114,8 +117,8 @@ impl Checks<'_> {
         }
         if let Some(unsent) = spec.unsent {
             self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
-            if scenario.group.is_none() || spec.kind != TransportKind::Tcp {
-                self.wrong("transport.unsent", "is of groups over TCP; remove it".to_owned());
+            if spec.kind != TransportKind::Tcp {
+                self.wrong("transport.unsent", "is of kind = \"tcp\"; remove it".to_owned());
             }
         }
         if let Some(window) = spec.http2_window {
@@ -224,85 +227,6 @@ impl Checks<'_> {
         }
     }
 
-    pub(crate) fn workload(&mut self, scenario: &Scenario) {
-        let workload = &scenario.workload;
-        self.range("workload.columns", workload.columns, 1, 4096);
-        self.range("workload.blobs", workload.blobs, 1, 100_000);
-        self.range("workload.slots", workload.slots, 1, 10_000);
-        if workload.custody_file.is_none() {
-            self.range("workload.custody", workload.custody, 1, workload.columns);
-        }
-        if workload.publisher >= scenario.network.nodes {
-            self.wrong(
-                "workload.publisher",
-                format!("is {}; hosts are numbered 0 to {}", workload.publisher, scenario.network.nodes - 1),
-            );
-        }
-        if workload.column_bytes() == 0 {
-            self.wrong(
-                "workload.blob_size",
-                "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned(),
-            );
-        }
-        let limit = scenario.gossipsub.build(None).max_message_bytes as u64;
-        if workload.column_bytes() > limit {
-            self.wrong(
-                "workload.blob_size",
-                format!(
-                    "a column has {} bytes; the protocol's preset allows {limit}",
-                    workload.column_bytes()
-                ),
-            );
-        }
-        if workload.deadline.nanos() == 0 {
-            self.wrong("workload.deadline", "is 0; blocks need time to spread".to_owned());
-        }
-        if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
-            self.wrong(
-                "workload.slot_interval",
-                "is 0 with several slots; give it a time such as \"12 s\"".to_owned(),
-            );
-        }
-        self.starts_after_links("workload.warm_up", workload.warm_up, scenario);
-    }
-
-    pub(crate) fn messages(&mut self, scenario: &Scenario, messages: &Messages) {
-        if scenario.workload != Workload::default() {
-            self.wrong(
-                "workload",
-                "there are blocks (workload) and messages in one scenario; keep one of them".to_owned(),
-            );
-        }
-        if messages.file.is_some() {
-            // Rate and duration are what it says.
-        } else if !(messages.rate > 0.0 && messages.rate.is_finite()) {
-            self.wrong(
-                "messages.rate",
-                format!("is {}; it must be above 0 messages a second", messages.rate),
-            );
-        } else if !(1..=MESSAGES_MAX).contains(&messages.count()) {
-            self.wrong(
-                "messages.duration",
-                format!(
-                    "is {}, at {} messages a second {} messages; allowed is 1 to {MESSAGES_MAX}",
-                    messages.duration,
-                    messages.rate,
-                    messages.count()
-                ),
-            );
-        }
-        let limit = scenario.gossipsub.build(None).max_message_bytes as u64;
-        self.range("messages.size", messages.size.bytes(), PAYLOAD_MIN, limit);
-        self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
-        if scenario.network.topology.topic_peers_min > 0 {
-            self.wrong(
-                "network.topology.topic_peers_min",
-                "belongs to blocks, whose columns have topics of their own; of messages all nodes join the one topic"
-                    .to_owned(),
-            );
-        }
-    }
-
     /// `key` is when publishing starts, which must be when links are up.
     pub(crate) fn starts_after_links(&mut self, key: &str, warm_up: Span, scenario: &Scenario) {
         let links = &scenario.transport.links;
@@ -317,38 +241,11 @@ impl Checks<'_> {
         }
     }
 
-    pub(crate) fn protocol(&mut self, scenario: &Scenario) {
-        let Protocol { kind, optimization_threshold, graft_timeout } = &scenario.protocol;
-        if *kind != ProtocolKind::Gossipsub && scenario.messages.is_none() {
-            self.wrong(
-                "protocol.kind",
-                "baselines disseminate streams of messages; use [messages] instead of [workload], or gossipsub".to_owned(),
-            );
-        }
-        if *kind != ProtocolKind::Gossipsub && scenario.network.validation_time.nanos() > 0 {
-            self.wrong(
-                "network.validation_time",
-                "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"".to_owned(),
-            );
-        }
-        if *kind != ProtocolKind::Plumtree {
-            for (key, given) in [
-                ("protocol.optimization_threshold", optimization_threshold.is_some()),
-                ("protocol.graft_timeout", graft_timeout.is_some()),
-            ] {
-                if given {
-                    self.wrong(key, "belongs to the kind plumtree".to_owned());
-                }
-            }
-        }
-        self.gossipsub(scenario);
-    }
-
     pub(crate) fn gossipsub(&mut self, scenario: &Scenario) {
-        let gossipsub = &scenario.gossipsub;
+        let Some(gossipsub) = scenario.find::<Parameters>() else { return };
         for (key, spec) in [
-            ("gossipsub.schedule_publish", &gossipsub.schedule_publish),
-            ("gossipsub.schedule_forward", &gossipsub.schedule_forward),
+            ("protocol.schedule_publish", &gossipsub.schedule_publish),
+            ("protocol.schedule_forward", &gossipsub.schedule_forward),
         ] {
             let Some(spec) = spec else { continue };
             let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
@@ -363,16 +260,17 @@ impl Checks<'_> {
                 self.wrong(key, "source and cap belong to the kind feedback".to_owned());
             }
             self.policy(key, spec, &gossipsub.policies);
-            if spec.source == Some(SourceKind::Observer) && !scenario.workload.observer {
-                self.wrong(key, "source = \"observer\" needs workload.observer = true".to_owned());
+            let has_observer = scenario.find::<Workload>().is_some_and(|columns| columns.observer);
+            if spec.source == Some(SourceKind::Observer) && !has_observer {
+                self.wrong(key, "source = \"observer\" needs columns.observer = true".to_owned());
             }
         }
         if let Err(error) = gossipsub.build(None).validate() {
             let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
             let message = format!("found {}, expected {expected}", error.found);
             match samara_gossipsub::config::key_of(&error.field) {
-                Some(key) => self.wrong(&format!("gossipsub.{key}"), message),
-                None => self.wrong("gossipsub", format!("{}: {message}", error.field)),
+                Some(key) => self.wrong(&format!("protocol.{key}"), message),
+                None => self.wrong("protocol", format!("{}: {message}", error.field)),
             }
         }
     }
@@ -440,8 +338,20 @@ impl Checks<'_> {
                 (FaultKind::Slow, _) | (_, None) => {}
                 (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow".to_owned()),
             }
+            if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
+                let message = format!("nodes of [{}] cannot leave; use crash", scenario.family().section);
+                self.wrong(&key, message);
+            }
             if fault.kind == FaultKind::Partition && fault.until.is_none() {
                 self.wrong(&key, "a partition needs an end (until)".to_owned());
+            }
+        }
+    }
+
+    pub(crate) fn known(&mut self, scenario: &Scenario) {
+        for (i, figure) in scenario.known.iter().enumerate() {
+            if !figure.value.is_finite() {
+                self.wrong(&format!("known.{i}"), format!("value is {}; it must be a number", figure.value));
             }
         }
     }

@@ -7,10 +7,10 @@ use samara_engine::outbox::Policies;
 use serde::Deserialize;
 
 use super::error::{Problem, ScenarioError, closest, line_of};
-use super::resolve::{make_way, resolve, written};
+use super::resolve::{clear_superseded, resolve, written};
 use super::{RunSpec, Scenario, builtin, builtins, check};
 use crate::data::Inputs;
-use samara_scenario as document;
+use samara_gossipsub::config::Parameters;
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,7 +123,7 @@ pub fn load_source(
 ) -> Result<Loaded, ScenarioError> {
     let (source, text) = (source.to_owned(), text.to_owned());
     let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
-    // First the file as it is, so that its mistakes are told with their lines.
+    // First the file as it is, so that its mistakes are reported with their lines.
     let mut table = parse(&source, &text)?;
     for (key, value) in set {
         set_text(&mut table, key, value).map_err(|message| flag(&source, key, value, &message))?;
@@ -143,8 +143,10 @@ pub fn load_source(
     let (mut problems, mut notes) = (Vec::new(), hidden(&source, &scenario, &runs, set)?);
     for values in combinations(&scenario) {
         for run in &runs {
-            let (mut built, given) = build(&source, &text, &table, &values, run)?;
-            built.gossipsub.policies = policies.clone();
+            let (mut built, given) = build((&source, &text), &table, &values, run)?;
+            if let Some(parameters) = built.find_mut::<Parameters>() {
+                parameters.policies = policies.clone();
+            }
             let built = match resolve(built, &given, &text, &inputs) {
                 Ok(resolved) => {
                     notes.extend(resolved.notes);
@@ -155,7 +157,7 @@ pub fn load_source(
                     continue;
                 }
             };
-            problems.extend(check::problems(&built, &text));
+            problems.extend(check::problems(&built, &given, &text));
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
                     run: run.name.clone(),
@@ -205,7 +207,7 @@ impl Loaded {
 
 /// The JSON Schema of scenario files.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Scenario).to_value()
+    Scenario::schema()
 }
 
 fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
@@ -231,11 +233,15 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
 
 /// The table of a file whose values have the right types.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
-    let checked = document::parse::<Scenario>(text).and_then(|_| document::parse(text));
-    checked.map_err(|mut problem| {
-        if let Some(key) = &problem.key {
-            problem.message += expectation_hint(key);
+    let table = samara_scenario::parse::<toml::Table>(text);
+    let checked = table.and_then(|table| match from_table(&table) {
+        Ok(_) => Ok(table),
+        Err((key, message)) => {
+            let line = line_of(text, &key);
+            Err(Problem { key: Some(key).filter(|key| !key.is_empty()), line, message })
         }
+    });
+    checked.map_err(|mut problem| {
         if let Some((line, quoted)) = problem.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)))
         {
             problem.message += &format!("\n  {line} | {}", quoted.trim_end());
@@ -245,7 +251,7 @@ fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
 }
 
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
-    document::from_table(table).map_err(|(key, message)| {
+    Scenario::from_table(table).map_err(|(key, message)| {
         let hint = expectation_hint(&key);
         (key, message + hint)
     })
@@ -360,8 +366,8 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
 /// Sets a key to a value of the command line: what TOML reads it as, or the text itself where only a text fits (a title
 /// that is a number).
 fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    make_way(table, key);
     let value = parse_value(text);
+    clear_superseded(table, key, &value);
     let is_plain = !value.is_table() && !value.is_array();
     set_key(table, key, value)?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
@@ -383,7 +389,7 @@ fn parse_value(text: &str) -> toml::Value {
         .map_or_else(|_| toml::Value::String(text.to_owned()), |holder| holder.value)
 }
 
-/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."gossipsub.withdraw"`).
+/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."protocol.withdraw"`).
 fn parts(key: &str) -> Result<Vec<String>, String> {
     // Metrics have dots, and colons after the name of a run: all of it is one key, in quotes or not.
     if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {
@@ -502,10 +508,18 @@ fn hidden(
     Ok(notes)
 }
 
+/// The keys that a run sets, in the order in which they are set: a table comes before its keys, and the kind of the protocol
+/// before all others.
+fn in_order(run: &RunSpec) -> Vec<(&String, &toml::Value)> {
+    let mut set: Vec<(&String, &toml::Value)> = run.set.iter().collect();
+    set.sort_by_key(|(key, _)| (*key != "protocol.kind", *key));
+    set
+}
+
 /// What a run sets in the place of `wanted`: the key itself, or a table around it.
 fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
-    // Sorted, as they are set: a table comes before its keys.
-    let set = run.set.iter().filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
+    let set = in_order(run).into_iter();
+    let set = set.filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
     let mut covering = set.filter(|(_, _, below)| below.is_empty() || below.starts_with('.'));
     let (own, value, below) = covering.next_back()?;
     let effective = below.split('.').skip(1).try_fold(value, |value, part| value.get(part));
@@ -532,17 +546,16 @@ fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
 }
 
 fn build(
-    source: &str,
-    text: &str,
+    (source, text): (&str, &str),
     base: &toml::Table,
     values: &[(String, toml::Value)],
     run: &RunSpec,
 ) -> Result<(Scenario, toml::Table), ScenarioError> {
     let mut table = base.clone();
-    let set = run.set.iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
+    let set = in_order(run).into_iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
     let swept = values.iter().map(|(key, value)| (key, value, "sweep".to_owned()));
     for (key, value, place) in swept.chain(set) {
-        make_way(&mut table, key);
+        clear_superseded(&mut table, key, value);
         set_key(&mut table, key, value.clone())
             .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
             .map_err(|message| {

@@ -12,20 +12,23 @@ mod fault;
 mod files;
 mod known;
 mod load;
-mod protocol;
 mod regions;
 mod resolve;
 
 use std::collections::BTreeMap;
 
+use samara_scenario::{from_table, unknown_key};
 use schemars::JsonSchema;
+use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 pub use crate::columns::spec::Workload;
+use crate::family;
+pub use crate::family::Selected;
 pub use crate::group::spec::{Group, RingPreset, RingSpec};
-pub use crate::messages::spec::{Arrivals, Messages};
+pub use crate::messages::spec::{Arrivals, Messages, PlumtreeParameters};
 pub use crate::mix::handover::spec::Handover;
-pub use crate::mix::spec::{CostsKind, MixGroup, PhaseCosts, Relay};
+pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts};
 pub use crate::pool::cat::{
     Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
 };
@@ -41,73 +44,137 @@ pub use files::{LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit}
 pub use known::KnownFigure;
 pub(crate) use load::plain;
 pub use load::{GridAxis, Loaded, Overrides, Point, load, load_source, load_with, parse_axis, schema};
-pub use protocol::{Protocol, ProtocolKind};
 pub use regions::{Placed, Regions};
 
 use samara_engine::units::{Rate, Share, Size, Span};
 
 /// A scenario file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// What it is about.
     pub scenario: About,
-    /// Hosts, links between them, and what lies in between.
-    #[serde(default)]
+    /// Hosts, links between them, and the network in between.
     pub network: Network,
     /// How frames travel over a link.
-    #[serde(default)]
     pub transport: TransportSpec,
-    /// Which protocol nodes speak.
-    #[serde(default)]
-    pub protocol: Protocol,
-    /// The parameters of GossipSub.
-    #[serde(default)]
-    pub gossipsub: samara_gossipsub::config::Parameters,
-    /// The blocks that are published, unless there are `messages`.
-    #[serde(default)]
-    pub workload: Workload,
-    /// A stream of messages instead of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub messages: Option<Messages>,
-    /// Transactions instead of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transactions: Option<Transactions>,
-    /// The parameters of the pools of transactions.
-    #[serde(default, skip_serializing_if = "Cat::is_default")]
-    pub cat: Cat,
-    /// Messages that members of a group broadcast to each other, instead of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<Group>,
-    /// The parameters of group broadcast.
-    #[serde(default, skip_serializing_if = "RingSpec::is_default")]
-    pub ring: RingSpec,
-    /// Batches that one node hands to another, instead of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handover: Option<Handover>,
-    /// Batches that teams of nodes mix, instead of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relay: Option<Relay>,
-    /// Things that go wrong.
-    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    /// The experiment's section, and the protocol with its parameters.
+    pub selected: Selected,
+    /// Faults.
     pub faults: Vec<Fault>,
     /// The variants that are compared; without any, the scenario itself is the only run.
-    #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunSpec>,
     /// Keys that are varied together with every run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// Measurements of real networks to set beside each run: files of arrivals, by the name of the run; a path relative to the
-    /// scenario file, or `builtin:` and the name of a data file of Samara.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Measurements of real networks to show beside each run.
     pub reference: BTreeMap<String, Vec<String>>,
     /// Figures that others have published or measured, shown beside ours.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownFigure>,
-    /// What must hold of the results: a metric's path to a comparison, for example
-    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by commas.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// What must hold of the results.
     pub expect: BTreeMap<String, String>,
+}
+
+/// The sections that scenarios of all families have.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Scenario", description = "A scenario file.")]
+struct Common {
+    /// What it is about.
+    scenario: About,
+    /// Hosts, links between them, and the network in between.
+    #[serde(default)]
+    network: Network,
+    /// How frames travel over a link.
+    #[serde(default)]
+    transport: TransportSpec,
+    /// Faults.
+    #[serde(default, rename = "fault")]
+    faults: Vec<Fault>,
+    /// The variants that are compared; without any, the scenario itself is the only run.
+    #[serde(default, rename = "run")]
+    runs: Vec<RunSpec>,
+    /// Keys that are varied together with every run.
+    #[serde(default)]
+    sweep: Option<Sweep>,
+    /// Measurements of real networks to show beside each run: files of arrivals, by the name of the run; a path relative
+    /// to the scenario file, or `builtin:` and the name of a data file of Samara.
+    #[serde(default)]
+    reference: BTreeMap<String, Vec<String>>,
+    /// Figures that others have published or measured, shown beside ours.
+    #[serde(default)]
+    known: Vec<KnownFigure>,
+    /// What must hold of the results: a metric's path to a comparison, for example
+    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by
+    /// commas.
+    #[serde(default)]
+    expect: BTreeMap<String, String>,
+}
+
+/// The names of [`Common`]'s sections.
+const COMMON: [&str; 10] =
+    ["scenario", "network", "transport", "protocol", "fault", "run", "sweep", "reference", "known", "expect"];
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// The dotted key (empty for the whole scenario), and what is wrong with it.
+    pub(crate) fn from_table(table: &toml::Table) -> Result<Self, (String, String)> {
+        let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
+        let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err((key.clone(), unknown_key(key, &known)));
+        }
+        let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
+        let common = table.iter().filter(|(key, _)| is_common(key));
+        let common = common.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let Common { scenario, network, transport, faults, runs, sweep, reference, known, expect } =
+            from_table(&common)?;
+        let selected = family::select(table)?;
+        Ok(Self { scenario, network, transport, selected, faults, runs, sweep, reference, known, expect })
+    }
+
+    /// The JSON Schema of scenarios of all families.
+    pub(crate) fn schema() -> serde_json::Value {
+        let mut generator = schemars::SchemaGenerator::default();
+        let mut schema = Common::json_schema(&mut generator);
+        family::add_to_schema(&mut schema, &mut generator);
+        let dialect = generator.settings().meta_schema.as_ref().map(|uri| uri.to_string());
+        if let Some(dialect) = dialect {
+            schema.insert("$schema".to_owned(), dialect.into());
+        }
+        let definitions = generator.take_definitions(true);
+        schema.insert("$defs".to_owned(), definitions.into());
+        schema.to_value()
+    }
+}
+
+impl Serialize for Scenario {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("scenario", &self.scenario)?;
+        map.serialize_entry("network", &self.network)?;
+        map.serialize_entry("transport", &self.transport)?;
+        self.selected.write(&mut map)?;
+        if !self.faults.is_empty() {
+            map.serialize_entry("fault", &self.faults)?;
+        }
+        if !self.runs.is_empty() {
+            map.serialize_entry("run", &self.runs)?;
+        }
+        if let Some(sweep) = &self.sweep {
+            map.serialize_entry("sweep", sweep)?;
+        }
+        if !self.reference.is_empty() {
+            map.serialize_entry("reference", &self.reference)?;
+        }
+        if !self.known.is_empty() {
+            map.serialize_entry("known", &self.known)?;
+        }
+        if !self.expect.is_empty() {
+            map.serialize_entry("expect", &self.expect)?;
+        }
+        map.end()
+    }
 }
 
 /// What a scenario is about.

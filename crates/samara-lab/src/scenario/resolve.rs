@@ -10,12 +10,13 @@ use crate::data::hosts::HostTable;
 use crate::data::latency::LatencyTable;
 use crate::data::weights::RegionWeights;
 use crate::data::{Inputs, PREFIX};
+use crate::family::{self, Family};
 use crate::{network, topology};
 use samara_engine::units::Span;
 
-/// Keys of files, and the keys that they take the place of. Where a run, a sweep or the command line sets the file, these are gone; where one
-/// table has both, it is a mistake.
-const REPLACED: [(&str, &[&str]); 3] = [
+/// Keys of files, and the keys that each replaces. Where a run, a sweep or the command line sets the file, these are removed;
+/// where one table has both, it is a mistake.
+const REPLACED: [(&str, &[&str]); 2] = [
     ("network.latency_file", &["network.latency", "network.regions.latency"]),
     (
         "network.hosts_file",
@@ -27,19 +28,27 @@ const REPLACED: [(&str, &[&str]); 3] = [
             "network.validation_time",
         ],
     ),
-    ("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"]),
 ];
-/// More keys that a scenario with files may leave out.
-const LEFT_OUT: [&str; 2] = ["network.nodes", "messages.size"];
 
 /// The key that stands for two others.
 const BOTH_RATES: &str = "network.bandwidth";
 const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
 
-/// Removes what a key takes the place of that is about to be set.
-pub(super) fn make_way(table: &mut toml::Table, key: &str) {
+/// The keys of files of all families and of the network, with the keys that each replaces.
+fn replaced<'a>(
+    families: impl Iterator<Item = &'static Family> + 'a,
+) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + 'a {
+    REPLACED.into_iter().chain(families.flat_map(|family| family.files.replaced.iter().copied()))
+}
+
+/// Removes keys that a key supersedes that is about to be set to `value`.
+pub(super) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value) {
     if key == BOTH_RATES {
         RATES.iter().for_each(|rate| remove(table, rate));
+    }
+    if key == "protocol.kind" && get(table, key) != Some(value) {
+        // Another protocol has other parameters.
+        table.remove("protocol");
     }
     if RATES.contains(&key)
         && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)
@@ -50,36 +59,50 @@ pub(super) fn make_way(table: &mut toml::Table, key: &str) {
         network.insert("downlink".to_owned(), both);
     }
     let is_it = |file: &str| key == file || key.strip_prefix(file).is_some_and(|rest| rest.starts_with('.'));
-    for (_, replaced) in REPLACED.iter().filter(|(file, _)| is_it(file)) {
-        for key in *replaced {
-            remove(table, key);
-        }
+    for (_, keys) in replaced(family::all().into_iter()).filter(|(file, _)| is_it(file)) {
+        keys.iter().for_each(|key| remove(table, key));
     }
 }
 
-/// A scenario as TOML. Defaults of keys that files may take the place of are left out, so that it can be read again.
+/// A scenario as TOML, without keys that have no effect. Defaults of keys that files replace are left out, so that it can be
+/// read again.
 pub(super) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
-    let text = toml::to_string_pretty(scenario).map_err(|error| error.to_string())?;
-    if !has_files {
-        return Ok(text);
-    }
-    let parse = |text: &str| text.parse::<toml::Table>().map_err(|error| error.to_string());
-    let plain = Scenario {
-        network: super::Network::default(),
-        messages: Some(super::Messages::default()),
-        ..scenario.clone()
-    };
-    let (mut table, defaults) =
-        (parse(&text)?, parse(&toml::to_string(&plain).map_err(|error| error.to_string())?)?);
-    for key in REPLACED.iter().flat_map(|(_, replaced)| *replaced).chain(&LEFT_OUT) {
-        if get(&table, key) == get(&defaults, key) {
-            remove(&mut table, key);
+    let table = |scenario: &Scenario| toml::Table::try_from(scenario).map_err(|error| error.to_string());
+    let mut written = table(scenario)?;
+    let family = scenario.family();
+    let idle = idle_keys(scenario);
+    let unused = family.unused.iter().map(|(key, _)| *key).chain(idle);
+    unused.for_each(|key| remove(&mut written, key));
+    if has_files {
+        let (network, selected) = (super::Network::default(), scenario.selected.defaults());
+        let defaults = table(&Scenario { network, selected, ..scenario.clone() })?;
+        let files = replaced(std::iter::once(family)).flat_map(|(_, keys)| keys);
+        for key in files.chain(&["network.nodes"]).chain(family.files.left_out) {
+            if get(&written, key) == get(&defaults, key) {
+                remove(&mut written, key);
+            }
         }
     }
-    toml::to_string_pretty(&table).map_err(|error| error.to_string())
+    toml::to_string_pretty(&written).map_err(|error| error.to_string())
 }
 
-fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
+/// Keys that have no effect with the kinds that a scenario chooses. A sweep or a run may choose another kind: then they stay.
+fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
+    let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
+    let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
+    let is_varied = sets.chain(axes).any(|key| key.starts_with("network."));
+    let network = &scenario.network;
+    let kind = network.topology.kind;
+    let keys = [
+        ("network.topology.degree", kind != TopologyKind::RandomRegular),
+        ("network.topology.dials", kind != TopologyKind::RandomDials),
+        ("network.topology.attachments", kind != TopologyKind::BarabasiAlbert),
+    ];
+    keys.into_iter().filter(|(_, is_idle)| *is_idle && !is_varied).map(|(key, _)| key).collect()
+}
+
+/// The value of a dotted key.
+pub(super) fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
     let mut parts = key.split('.');
     let first = table.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))
@@ -103,7 +126,6 @@ impl Scenario {
         let latencies = network.latency_file.as_ref();
         let named = [
             ("network.topology.file", network.topology.file.as_ref()),
-            ("workload.custody_file", self.workload.custody_file.as_ref()),
             ("network.hosts_file", network.hosts_file.as_ref()),
             ("network.latency_file", latencies.map(|spec| &spec.file)),
             ("network.latency_file.names", latencies.and_then(|spec| spec.names.as_ref())),
@@ -111,9 +133,9 @@ impl Scenario {
                 "network.regions.weights_file",
                 network.regions.as_ref().and_then(|regions| regions.weights_file.as_ref()),
             ),
-            ("messages.file", self.messages.as_ref().and_then(|messages| messages.file.as_ref())),
         ];
-        named.into_iter().filter_map(|(key, file)| Some((key, file?.as_str()))).collect()
+        let named = named.into_iter().filter_map(|(key, file)| Some((key, file?.as_str())));
+        named.chain((self.family().files.named)(self)).collect()
     }
 
     /// The files that it needs to run, but for those that come with Samara, each once.
@@ -182,11 +204,11 @@ impl Work<'_> {
 
     /// Whether there are hosts besides those that are counted by `network.nodes`.
     fn has_other_hosts(&self) -> bool {
-        self.scenario.workload.observer || self.scenario.relay.is_some()
+        (self.scenario.family().extra_hosts)(&self.scenario) > 0
     }
 
     fn conflicts(&mut self) -> Result<(), Wrong> {
-        for (file, replaced) in REPLACED {
+        for (file, replaced) in replaced(std::iter::once(self.scenario.family())) {
             // Rates of hosts depend on what the file has: see `hosts`.
             let always = |key: &&&str| file != "network.hosts_file" || **key == "network.class";
             if !self.is_given(file) {
@@ -207,7 +229,7 @@ impl Work<'_> {
         self.graph()?;
         self.regions(hosts.as_deref())?;
         self.latencies(hosts.as_deref())?;
-        self.messages()
+        self.family()
     }
 
     fn rates(&mut self) {
@@ -270,7 +292,7 @@ impl Work<'_> {
         let Some(file) = topology.file.clone().filter(|_| topology.kind == TopologyKind::File) else {
             return Ok(());
         };
-        if !self.scenario.family().has_topology {
+        if !self.scenario.family().has_topology() {
             return Ok(());
         }
         let key = "network.topology.file";
@@ -374,7 +396,7 @@ impl Work<'_> {
             return self.regions_fit(hosts);
         };
         let key = "network.latency_file";
-        if self.has_other_hosts() || self.scenario.handover.is_some() {
+        if self.has_other_hosts() {
             self.wrong(
                 key,
                 "has latencies between the counted hosts only, and there are others (an observer, who sends batches); use latencies of \
@@ -398,7 +420,7 @@ impl Work<'_> {
         self.notes.extend(table.notes().iter().cloned());
         let is_counted = self.is_given("network.nodes")
             || hosts.is_some()
-            || (self.scenario.family().has_topology
+            || (self.scenario.family().has_topology()
                 && self.scenario.network.topology.kind == TopologyKind::File);
         if !is_counted {
             self.scenario.network.nodes = table.size() as u32;
@@ -423,22 +445,12 @@ impl Work<'_> {
         self.at("network.hosts_file", fit).map(drop)
     }
 
-    /// Reads the file of messages; it says how many there are in a second.
-    fn messages(&mut self) -> Result<(), Wrong> {
-        let Some(messages) = self.scenario.messages.clone().filter(|messages| messages.file.is_some()) else {
-            return Ok(());
-        };
-        let table = messages.table(&self.scenario, self.inputs);
-        let table = self.at("messages.file", table)?;
-        if table.sizes.is_some() && self.is_given("messages.size") {
-            self.wrong("messages.size", "messages.file has a column size, which takes its place; keep one");
-            return Err(Wrong);
-        }
-        let duration = Span::from_nanos(table.at.last().copied().unwrap_or(0));
-        let seconds = (duration.millis_f64() / 1e3).max(1.0);
-        let rate = table.at.len() as f64 / seconds;
-        self.scenario.messages = Some(super::Messages { rate, duration, ..messages });
-        Ok(())
+    /// Reads the files of the family's section.
+    fn family(&mut self) -> Result<(), Wrong> {
+        let resolve = self.scenario.family().files.resolve;
+        let given = self.given;
+        let read = resolve(&mut self.scenario, self.inputs, &|key| get(given, key).is_some());
+        read.map_err(|(key, message)| self.wrong(&key, message)).map_err(|()| Wrong)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use samara_engine::{NodeRng, Purpose};
 
-use crate::data::{self, Inputs};
+use crate::data::Inputs;
 use crate::scenario::{Scenario, Topology, TopologyKind};
 
 pub use barabasi_albert::barabasi_albert;
@@ -173,52 +173,33 @@ pub fn ring(nodes: u32) -> Graph {
     Graph { nodes, edges }
 }
 
-/// Who keeps which columns; the publisher's entry lists those that it joins.
-pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
-    let (nodes, workload) = (scenario.network.nodes, &scenario.workload);
-    let mut kept = vec![Vec::new(); nodes as usize];
-    if let Some(file) = &workload.custody_file {
-        for (line, (node, column)) in
-            data::read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
-        {
-            if node >= nodes || column >= workload.columns {
-                return Err(format!(
-                    "{file}:{}: node {node}, column {column}; nodes are 0 to {}, columns 0 to {}",
-                    line + 2,
-                    nodes - 1,
-                    workload.columns - 1
-                ));
-            }
-            kept[node as usize].push(column);
-        }
-        for columns in &mut kept {
-            columns.sort_unstable();
-            columns.dedup();
-        }
-        return Ok(kept);
-    }
-    let all: Vec<u32> = (0..workload.columns).collect();
-    for (node, columns) in kept.iter_mut().enumerate() {
-        let publisher = node as u32 == workload.publisher;
-        if publisher && workload.publisher_subscribes_all {
-            columns.clone_from(&all);
-        } else {
-            let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
-            let mut drawn = all.clone();
-            rng.shuffle(&mut drawn);
-            drawn.truncate(workload.custody as usize);
-            drawn.sort_unstable();
-            *columns = drawn;
-        }
-    }
-    Ok(kept)
+/// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
+///
+/// # Errors
+/// As [`build`], and if a file of columns does not fit.
+pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
+    let (columns, custody) = custody(scenario, inputs, seed)?;
+    Ok((build(scenario, (columns, &custody), inputs, seed)?, custody))
+}
+
+/// The number of columns, and the columns that each node keeps; without columns 0 and nothing.
+///
+/// # Errors
+/// A file of columns cannot be read or does not fit.
+pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(u32, Vec<Vec<u32>>), String> {
+    scenario.family().custody.map_or(Ok((0, Vec::new())), |custody| custody(scenario, inputs, seed))
 }
 
 /// The graph of a scenario.
 ///
 /// # Errors
 /// A file cannot be read or does not fit, or hosts cannot be reached.
-pub fn build(scenario: &Scenario, custody: &[Vec<u32>], inputs: &Inputs, seed: u64) -> Result<Graph, String> {
+fn build(
+    scenario: &Scenario,
+    (columns, custody): (u32, &[Vec<u32>]),
+    inputs: &Inputs,
+    seed: u64,
+) -> Result<Graph, String> {
     let nodes = scenario.network.nodes;
     let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file: _ } =
         &scenario.network.topology;
@@ -233,7 +214,7 @@ pub fn build(scenario: &Scenario, custody: &[Vec<u32>], inputs: &Inputs, seed: u
         TopologyKind::File => read_file(scenario, inputs)?.0,
     };
     if *topic_peers_min > 0 {
-        find_topic_peers(&mut graph, custody, scenario.workload.columns, *topic_peers_min as usize, &mut rng);
+        find_topic_peers(&mut graph, custody, columns, *topic_peers_min as usize, &mut rng);
     }
     let unreachable = graph.unreachable();
     if !unreachable.is_empty() {

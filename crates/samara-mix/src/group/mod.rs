@@ -12,16 +12,24 @@ pub(crate) use primes::{Modp2048, Modp4096};
 
 /// The group that payloads are elements of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Group {
     /// The 2048-bit MODP group of RFC 3526: two elements make a slot of 512 bytes, as in the alpha of the xx network.
+    #[cfg_attr(feature = "config", serde(rename = "modp-2048"))]
     Modp2048,
     /// The 4096-bit MODP group of RFC 3526: slots of 1,024 bytes, as in the xx network today.
+    #[cfg_attr(feature = "config", serde(rename = "modp-4096"))]
     Modp4096,
     /// Elements of 2048 bits, and no arithmetic: payloads are only moved and permuted. For simulations, which charge what
     /// [`Job::work`](crate::Job::work) says. Nothing is secret.
     Model,
     /// 256 bits: slots of 64 bytes. For tests; nothing is secret.
     #[cfg(feature = "small-group")]
+    #[cfg_attr(feature = "config", serde(skip))]
     Small256,
 }
 

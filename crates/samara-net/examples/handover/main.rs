@@ -7,6 +7,7 @@
 
 mod transfer;
 
+use samara_lab::scenario::Handover;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ fn real(point: &Point, runtime: &tokio::runtime::Runtime) -> Anyhow<(f64, f64)> 
     let mut emulation = EmulationConfig::uniform(2, rate, latency);
     emulation.downlink_queue = DownlinkQueue::DropTail { bytes: QUEUE_BYTES };
     let mut relay = Relay::start(RelayConfig::new(emulation))?;
-    let handover = scenario.handover.clone().unwrap_or_default();
+    let handover = scenario.part::<Handover>().clone();
     let addresses = (relay.bind_address(0), relay.bind_address(1), relay.dial_address(0, 1));
     let window = scenario.transport.http2_window.map(|window| window.bytes() as u32);
     let mut times = runtime.block_on(transfer::batches(&handover, window, addresses))?;

@@ -24,8 +24,11 @@ pub(super) fn circumstances(
         let swept = axes.iter().map(|(key, _)| candidate.sweep.get(key).map(value));
         candidate.run == run && swept.eq(point.iter().cloned().map(Some))
     })?;
-    let cat = Cat { groups: found.scenario.cat.groups.clone(), ..Cat::default() };
-    Some(Scenario { cat, ..found.scenario.clone() })
+    let mut scenario = found.scenario.clone();
+    if let Some(cat) = scenario.find_mut::<Cat>() {
+        *cat = Cat::default();
+    }
+    Some(scenario)
 }
 
 /// The first run that differs from this one in its pool only.

@@ -72,7 +72,7 @@ pub(crate) fn drive(
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Told, TestbedError> {
-    let workload = point.scenario.transactions.clone().unwrap_or_default();
+    let workload = point.scenario.part::<Transactions>().clone();
     let uptime = uptime(nodes.len() as u32);
     let mut clients = Clients::new(&workload, uptime.clone(), point.seed);
     let first = clients.before(u64::MAX);

@@ -5,8 +5,8 @@ use samara_lab::scenario::{
     Cat, CatPreset, ConnectionSpec, FlushSpec, Scenario, Transactions, TransportKind,
 };
 
-/// Keys of `[cat]` that a node file has.
-const CAT_KEYS: [&str; 2] = ["preset", "group"];
+/// Keys of `[protocol]` that a node file has.
+const CAT_KEYS: [&str; 1] = ["preset"];
 
 /// The first key that a real pool cannot have.
 pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<(), String> {
@@ -21,7 +21,8 @@ pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<
     };
     check_connection(connection)?;
     check_workload(transactions)?;
-    check_cat(&scenario.cat)
+    check_cat(scenario.part())?;
+    check_groups(transactions)
 }
 
 fn refuse(key: &str, what: &str) -> Result<(), String> {
@@ -45,20 +46,20 @@ fn check_workload(transactions: &Transactions) -> Result<(), String> {
     let only_simulated =
         "the application behind real pools takes everything, and knows neither signers, priorities nor gas;";
     if transactions.signed {
-        return refuse("transactions.signed", &format!("{only_simulated} set it to false"));
+        return refuse("pool.signed", &format!("{only_simulated} set it to false"));
     }
     if transactions.priorities > 1 {
-        return refuse("transactions.priorities", &format!("{only_simulated} set it to 1"));
+        return refuse("pool.priorities", &format!("{only_simulated} set it to 1"));
     }
     if transactions.gas != Transactions::default().gas {
-        return refuse("transactions.gas", &format!("{only_simulated} leave it out"));
+        return refuse("pool.gas", &format!("{only_simulated} leave it out"));
     }
     if transactions.invalid.fraction() > 0.0 {
-        return refuse("transactions.invalid", &format!("{only_simulated} set it to \"0 %\""));
+        return refuse("pool.invalid", &format!("{only_simulated} set it to \"0 %\""));
     }
     if transactions.consensus.nanos() > 0 {
         return refuse(
-            "transactions.consensus",
+            "pool.consensus",
             "proposals that spread before their commit exist in the simulator only; set it to \"0 s\"",
         );
     }
@@ -70,13 +71,17 @@ fn check_cat(cat: &Cat) -> Result<(), String> {
     let mut keys = written.as_table().into_iter().flat_map(toml::Table::keys);
     if let Some(key) = keys.find(|key| !CAT_KEYS.contains(&key.as_str())) {
         return refuse(
-            &format!("cat.{key}"),
+            &format!("protocol.{key}"),
             "real pools are as their preset is; leave it out, or use samara run",
         );
     }
-    match cat.groups.iter().position(|group| group.adversary.is_some()) {
+    Ok(())
+}
+
+fn check_groups(transactions: &Transactions) -> Result<(), String> {
+    match transactions.groups.iter().position(|group| group.adversary.is_some()) {
         Some(group) => refuse(
-            &format!("cat.group.{group}.adversary"),
+            &format!("pool.group.{group}.adversary"),
             "hostile nodes exist in the simulator only; leave it out",
         ),
         None => Ok(()),
@@ -86,15 +91,15 @@ fn check_cat(cat: &Cat) -> Result<(), String> {
 /// The preset of a node: that of its group, or the scenario's.
 pub(crate) fn preset(scenario: &Scenario, role: Option<usize>) -> CatPreset {
     match role {
-        Some(group) => scenario.cat.groups[group].preset.unwrap_or_default(),
-        None => scenario.cat.preset,
+        Some(group) => scenario.part::<Transactions>().groups[group].preset.unwrap_or_default(),
+        None => scenario.part::<Cat>().preset,
     }
 }
 
 /// How long packets wait for more, in the words of a node file: zero for not at all.
 pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
     let given = scenario.transport.connection.as_ref().and_then(|connection| connection.flush);
-    match given.unwrap_or_else(|| scenario.cat.preset.flush()) {
+    match given.unwrap_or_else(|| scenario.part::<Cat>().preset.flush()) {
         FlushSpec::Throttle(span) => span,
         FlushSpec::WhenIdle => Span::default(),
     }
@@ -103,22 +108,28 @@ pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
 #[cfg(test)]
 mod tests {
     use samara_engine::units::{Rate, Share};
-    use samara_lab::scenario::{Adversary, CatGroup};
+    use samara_lab::data::Inputs;
+    use samara_lab::scenario::{Adversary, CatGroup, Overrides, load_source};
 
     use super::*;
 
     fn scenario() -> Scenario {
         let none = Rate::from_bps(0);
         let connection = ConnectionSpec { send_rate: none, receive_rate: none, ..ConnectionSpec::default() };
-        let text = "[scenario]\nname = \"x\"\ntitle = \"x\"\n[transactions]\nrate = 10.0\nsigned = false\n";
-        let mut scenario: Scenario = toml::from_str(text).unwrap();
+        let text = "[scenario]\nname = \"x\"\ntitle = \"x\"\n[pool]\nrate = 10.0\nsigned = false\n";
+        let loaded = load_source("x", text, Inputs::default(), &Overrides::default()).unwrap();
+        let mut scenario = loaded.scenario;
         scenario.transport.connection = Some(connection);
         scenario
     }
 
+    fn cat(scenario: &mut Scenario) -> &mut Cat {
+        scenario.find_mut().unwrap()
+    }
+
     fn refused(change: impl FnOnce(&mut Scenario, &mut Transactions)) -> String {
         let mut scenario = scenario();
-        let mut transactions = scenario.transactions.clone().unwrap();
+        let mut transactions = scenario.part::<Transactions>().clone();
         change(&mut scenario, &mut transactions);
         let error = check(&scenario, &transactions).expect_err("it is refused");
         error.split(": ").next().unwrap().to_owned()
@@ -127,34 +138,37 @@ mod tests {
     #[test]
     fn what_real_pools_cannot_do_is_refused_by_its_key() {
         let plain = scenario();
-        check(&plain, plain.transactions.as_ref().unwrap()).expect("nothing is wrong");
+        check(&plain, plain.part()).expect("nothing is wrong");
         assert_eq!(refused(|scenario, _| scenario.transport.kind = TransportKind::Quic), "transport.kind");
         assert_eq!(refused(|scenario, _| scenario.transport.connection = None), "transport.connection");
         let limited = |scenario: &mut Scenario, _: &mut Transactions| {
             scenario.transport.connection = Some(ConnectionSpec::default());
         };
         assert_eq!(refused(limited), "transport.connection.send_rate");
-        let clients = Transactions { rate: None, ..plain.transactions.clone().unwrap() };
+        let clients = Transactions { rate: None, ..plain.part::<Transactions>().clone() };
         check(&plain, &clients).expect("clients wait for blocks");
-        assert_eq!(refused(|_, transactions| transactions.signed = true), "transactions.signed");
-        assert_eq!(refused(|_, transactions| transactions.priorities = 2), "transactions.priorities");
-        assert_eq!(refused(|_, transactions| transactions.gas = 2), "transactions.gas");
+        assert_eq!(refused(|_, transactions| transactions.signed = true), "pool.signed");
+        assert_eq!(refused(|_, transactions| transactions.priorities = 2), "pool.priorities");
+        assert_eq!(refused(|_, transactions| transactions.gas = 2), "pool.gas");
         let some = Share::parse("1 %").unwrap();
-        assert_eq!(refused(|_, transactions| transactions.invalid = some), "transactions.invalid");
+        assert_eq!(refused(|_, transactions| transactions.invalid = some), "pool.invalid");
         let second = Span::from_millis(1000);
-        assert_eq!(refused(|_, transactions| transactions.consensus = second), "transactions.consensus");
-        assert_eq!(refused(|scenario, _| scenario.cat.coalesce = Some(second)), "cat.coalesce");
-        assert_eq!(refused(|scenario, _| scenario.cat.check_presence = Some(false)), "cat.check_presence");
+        assert_eq!(refused(|_, transactions| transactions.consensus = second), "pool.consensus");
+        assert_eq!(refused(|scenario, _| cat(scenario).coalesce = Some(second)), "protocol.coalesce");
+        assert_eq!(
+            refused(|scenario, _| cat(scenario).check_presence = Some(false)),
+            "protocol.check_presence"
+        );
         let adversary = Some(Adversary::Silent);
         let group = CatGroup { name: "a".to_owned(), share: some, preset: None, adversary, rate: None };
-        assert_eq!(refused(|scenario, _| scenario.cat.groups.push(group)), "cat.group.0.adversary");
+        assert_eq!(refused(|_, transactions| transactions.groups.push(group)), "pool.group.0.adversary");
     }
 
     #[test]
     fn packets_wait_as_the_preset_says_unless_the_scenario_does() {
         let mut scenario = scenario();
         assert_eq!(flush_throttle(&scenario), Span::default());
-        scenario.cat.preset = CatPreset::Cat2023;
+        cat(&mut scenario).preset = CatPreset::Cat2023;
         assert_eq!(flush_throttle(&scenario), Span::from_millis(100));
         let connection = scenario.transport.connection.as_mut().unwrap();
         connection.flush = Some(FlushSpec::Throttle(Span::from_millis(7)));

@@ -1,5 +1,9 @@
 //! Writing what Shadow reads.
 
+use samara_lab::scenario::Messages;
+use samara_lab::scenario::Mix;
+use samara_lab::scenario::Transactions;
+use samara_lab::scenario::Workload;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -68,9 +72,11 @@ impl Times {
         let warm_up = wanted.warm_up(scenario).div_ceil(SECOND_NS);
         let settle_s = settle.as_secs().max(warm_up).max(1);
         let first_ns = (START_S + settle_s) * SECOND_NS;
-        let patience = match &scenario.messages {
+        let patience = match scenario.find::<Messages>() {
             Some(messages) => messages.cool_down,
-            None => scenario.workload.deadline,
+            None => scenario
+                .find::<Workload>()
+                .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
         };
         let after_ns = first_ns + wanted.duration(scenario) + patience.nanos();
         let shutdown_s = after_ns.div_ceil(SECOND_NS) + BEFORE_END_S;
@@ -123,11 +129,11 @@ pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported
 /// What only the testbed or the simulator has is refused, never left out.
 fn possible(scenario: &Scenario) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.transactions.is_some() {
-        return refuse("transactions", "pools are not exported to Shadow; use samara testbed");
+    if scenario.find::<Transactions>().is_some() {
+        return refuse("pool", "pools are not exported to Shadow; use samara testbed");
     }
-    if scenario.relay.is_some() {
-        return refuse("relay", "teams are not exported to Shadow; use samara testbed");
+    if scenario.find::<Mix>().is_some() {
+        return refuse("mix", "teams are not exported to Shadow; use samara testbed");
     }
     if scenario.transport.kind == TransportKind::Quic {
         return refuse(

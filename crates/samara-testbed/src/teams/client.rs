@@ -1,5 +1,7 @@
 //! The sender: fills every batch with payloads of its own, and looks at what comes out.
 
+use samara_lab::scenario::Mix;
+use samara_mix::Parameters;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use samara_net::relay::{self, ClientOptions, Contact, Ended, Outcome, Round, Sea
 use samara_trace::live::{Clock, Event, Latencies, LiveWriter};
 use tokio::sync::Semaphore;
 
-use super::{Participants, files, relay_of};
+use super::{Participants, files};
 use crate::TestbedError;
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
@@ -60,16 +62,16 @@ impl Client {
         wire: &Wire,
         nodes: &Path,
     ) -> Result<Self, TestbedError> {
-        let relay = relay_of(scenario);
+        let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(TestbedError::io("a runtime for the sender"))?;
         let contact = |node: u32| Contact {
             fingerprint: cast.keys.fingerprint(node),
             address: files::gateway(wire.dialled(cast.sender(), node)),
         };
-        let group = relay.group.group();
+        let group = mix.group;
         let identity = cast.keys.of(cast.sender()).clone();
-        let config = relay.build(&scenario.network);
+        let config = scenario.mix_config();
         let options = ClientOptions {
             team_min: config.team,
             batch_max: config.batch_max,
@@ -91,7 +93,7 @@ impl Client {
             client,
             stocked: Vec::new(),
             content_bytes: group.content_bytes(),
-            in_flight: (relay.realtime_max * relay.teams) as usize,
+            in_flight: (parameters.realtime_max * mix.teams) as usize,
             batch_rng: NodeRng::new(0, 0, Purpose::Workload),
             went: channel(),
             live: Arc::new(live),

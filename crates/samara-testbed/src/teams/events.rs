@@ -6,7 +6,8 @@ use std::sync::Arc;
 use samara_engine::Time;
 use samara_lab::mix::app::{Checked, Told};
 use samara_lab::mix::measure::Collector;
-use samara_lab::scenario::Relay;
+use samara_lab::scenario::{Mix, Scenario};
+use samara_mix::Parameters;
 use samara_mix::{Cause, Failure, Mark, Phase, Plan, RoundState, Transfer};
 use samara_sim::Record;
 
@@ -31,7 +32,7 @@ pub(super) struct Happened {
 pub(super) fn collect(
     processes: &mut [NodeProcess],
     told_before: Vec<(u32, Vec<RelayEvent>)>,
-    relay: &Relay,
+    scenario: &Scenario,
     went: &BTreeMap<u64, Went>,
     begun: u64,
 ) -> Result<Happened, TestbedError> {
@@ -56,7 +57,7 @@ pub(super) fn collect(
     let mut collector = Collector::default();
     for (at, host, what) in all {
         let at = Time::from_nanos(at.saturating_sub(start));
-        if let Some((at, event)) = told(what, at, relay, went) {
+        if let Some((at, event)) = told(what, at, scenario, went) {
             collector.take(Record { at, host, event });
         }
     }
@@ -95,7 +96,7 @@ pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<RelayEvent>, u
 }
 
 /// An event in the words of the measurements, at its time; nothing, if it is of no interest.
-fn told(what: RelayWhat, at: Time, relay: &Relay, went: &BTreeMap<u64, Went>) -> Option<(Time, Told)> {
+fn told(what: RelayWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Went>) -> Option<(Time, Told)> {
     let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
     let event = match what {
         RelayWhat::Open { round } => Told::Open { round },
@@ -127,7 +128,7 @@ fn told(what: RelayWhat, at: Time, relay: &Relay, went: &BTreeMap<u64, Went>) ->
             Told::Work { round, phase, core: 0, from, to: at }
         }
         RelayWhat::Made { round, team, nodes } => {
-            Told::Made { team, plan: Arc::new(plan(round, nodes, relay)) }
+            Told::Made { team, plan: Arc::new(plan(round, nodes, scenario)) }
         }
         RelayWhat::Round { round, state } => {
             let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
@@ -140,13 +141,14 @@ fn told(what: RelayWhat, at: Time, relay: &Relay, went: &BTreeMap<u64, Went>) ->
     Some((at, event))
 }
 
-fn plan(round: u64, team: Vec<u32>, relay: &Relay) -> Plan {
+fn plan(round: u64, team: Vec<u32>, scenario: &Scenario) -> Plan {
+    let parameters: &Parameters = scenario.part();
     Plan {
         round,
         team,
-        batch: relay.batch,
-        precomputation_slots: relay.precomputation_slots,
-        realtime_slots: relay.realtime_slots,
+        batch: scenario.part::<Mix>().batch,
+        precomputation_slots: parameters.precomputation_slots,
+        realtime_slots: parameters.realtime_slots,
         transfer: Transfer::Streamed,
         shape: samara_engine::Shape::Direct,
     }

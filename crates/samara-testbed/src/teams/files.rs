@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use samara_engine::shape::ShapeSetting;
 use samara_engine::units::{Size, Span};
-use samara_lab::scenario::{FaultKind, Scenario};
-use samara_mix::Transfer;
+use samara_lab::scenario::{FaultKind, Mix, Scenario};
+use samara_mix::{Parameters, Transfer};
 use samara_net::relay::{Fingerprint, Identity};
 use serde::Serialize;
 
-use super::{Participants, relay_of};
+use super::Participants;
 use crate::addresses::Wire;
 
 /// Every host has an address of its own, and so all can have the same ports.
@@ -20,16 +20,14 @@ const GATEWAY_PORT: u16 = 7901;
 
 /// What only a simulation can do is refused, never left out.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
-    let relay = relay_of(scenario);
-    if relay.shape == ShapeSetting::ByFormula {
+    let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
+    if parameters.shape == ShapeSetting::ByFormula {
         return Err(
-            "relay.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
+            "protocol.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
         );
     }
-    if !relay.cpu.is_empty() {
-        return Err(
-            "relay.cpu: real nodes take the time that they take; remove it for the testbed".to_owned()
-        );
+    if !mix.cpu.is_empty() {
+        return Err("mix.cpu: real nodes take the time that they take; remove it for the testbed".to_owned());
     }
     match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
         Some(index) => Err(format!(
@@ -142,7 +140,7 @@ pub(super) fn write(
     wire: &Wire,
     nodes: &Path,
 ) -> io::Result<()> {
-    let relay = relay_of(scenario);
+    let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
     let own = wire.own(host);
     let is_scheduler = host == cast.scheduler();
     let peer = |other: u32| Peer {
@@ -159,32 +157,32 @@ pub(super) fn write(
             identity: "relay.pem",
             listen: (own, PORT).into(),
             gateway: (!is_scheduler).then(|| gateway(own)),
-            group: relay.group.group().name(),
-            realtime_max: relay.realtime_max,
-            threads: relay.cores,
+            group: mix.group.name(),
+            realtime_max: parameters.realtime_max,
+            threads: mix.cores,
             // Zero stands for windows that adapt.
             window: scenario.transport.http2_window.unwrap_or_default(),
             live: live_directory(nodes)?,
             nodes: (0..cast.nodes).map(peer).collect(),
             scheduler: peer(cast.scheduler()),
             rounds: Rounds {
-                team: relay.team,
-                teams: relay.teams,
-                batch: relay.batch,
-                call: relay.call,
-                shape: relay.shape,
-                precomputation_slots: relay.precomputation_slots,
-                realtime_slots: relay.realtime_slots,
-                precomputing_max: relay.precomputing_max,
-                rounds_max: relay.rounds_max.max(relay.stock()),
-                rounds_per_draw: relay.rounds_per_draw,
-                count: relay.rounds,
+                team: mix.team,
+                teams: mix.teams,
+                batch: mix.batch,
+                call: parameters.call,
+                shape: parameters.shape,
+                precomputation_slots: parameters.precomputation_slots,
+                realtime_slots: parameters.realtime_slots,
+                precomputing_max: parameters.precomputing_max,
+                rounds_max: parameters.rounds_max.max(mix.stock()),
+                rounds_per_draw: parameters.rounds_per_draw,
+                count: mix.rounds,
             },
             limits: Limits {
-                reconnect: relay.reconnect_limit,
-                precomputation: relay.precomputation_timeout,
-                realtime: relay.realtime_timeout,
-                queue: relay.queue_timeout,
+                reconnect: parameters.reconnect_limit,
+                precomputation: parameters.precomputation_timeout,
+                realtime: parameters.realtime_timeout,
+                queue: parameters.queue_timeout,
             },
         },
     };

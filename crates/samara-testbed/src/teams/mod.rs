@@ -6,6 +6,8 @@ mod files;
 mod harm;
 mod processors;
 
+use samara_lab::scenario::Mix;
+use samara_mix::Parameters;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::RelayMeasured;
-use samara_lab::scenario::{Point, Relay, Scenario};
+use samara_lab::scenario::{Point, Scenario};
 use samara_lab::statistics::Statistics;
 
 use crate::addresses::Wire;
@@ -56,7 +58,7 @@ pub(crate) fn run(
 ) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     let stop = Stop::new(options.stop);
     let scenario = &point.scenario;
-    let relay = scenario.relay.clone().unwrap_or_default();
+    let mix: &Mix = scenario.part();
     let mut doubts = kernel::prepare_grpc(&scenario.transport, options.private_network);
     possible(scenario).map_err(TestbedError::Scenario)?;
     let nodes = scenario.network.nodes;
@@ -68,7 +70,7 @@ pub(crate) fn run(
     };
     let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
     // Before processes, so that these end first.
-    let mut processors = Processors::new(&relay, nodes).map_err(TestbedError::Scenario)?;
+    let mut processors = Processors::new(mix, nodes).map_err(TestbedError::Scenario)?;
     progress("starting nodes", 0.0);
     let mut processes = start(point, options, &cast, &wire)?;
     let mut client = Client::start(scenario, &cast, &wire, options.nodes)?;
@@ -76,7 +78,7 @@ pub(crate) fn run(
     let started = Instant::now();
     client.wait_ready(options.ready_timeout, &stop)?;
     let ready = started.elapsed();
-    client.stock(relay.stock(), point.seed, &stop, &mut processes, progress)?;
+    client.stock(mix.stock(), point.seed, &stop, &mut processes, progress)?;
     let before = MetricsSnapshots::new(&mut processes, &mut wire)?;
     let cpu_before = seconds(&mut processes);
     processors.limit(&processes).map_err(TestbedError::Scenario)?;
@@ -84,13 +86,13 @@ pub(crate) fn run(
     client.begin();
     let mut harm = FaultDriver::new(scenario, point.seed, options, &cast);
     let watched = (&mut harm, &mut processors);
-    let went = watch(&mut processes, &mut client, watched, &relay, &stop, progress)?;
+    let went = watch(&mut processes, &mut client, watched, scenario, &stop, progress)?;
     let wall_s = clock.elapsed().as_secs_f64();
     let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
     let after = MetricsSnapshots::of_those_that_run(&mut processes, &mut wire)?;
-    let told = events::collect(&mut processes, harm.take_told(), &relay, &went, begun)?;
+    let told = events::collect(&mut processes, harm.take_told(), scenario, &went, begun)?;
     doubts.extend(told.doubts);
     let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
     if let Some(first) = errors.first() {
@@ -122,15 +124,15 @@ pub(crate) fn run(
     traffic.truncate(nodes as usize);
     let measured = RelayMeasured {
         point: point.clone(),
-        config: relay.build(&scenario.network),
-        costs: Costs::of(&relay),
+        config: scenario.mix_config(),
+        costs: Costs::of(mix),
         told: told.collector,
         traffic,
         hosts: cast.hosts,
         begun: begun.saturating_sub(told.start),
         over: told.over,
         processors: processors.done(told.start),
-        harm: harm.done(told.start, relay.build(&scenario.network).reconnect.max),
+        harm: harm.done(told.start, scenario.mix_config().reconnect.max),
         ignored: told.ignored,
         resent_frames: told.resent_frames,
         refused_frames: 0,
@@ -187,12 +189,18 @@ fn watch(
     processes: &mut [NodeProcess],
     client: &mut Client,
     (harm, processors): (&mut FaultDriver<'_>, &mut Processors),
-    relay: &Relay,
+    scenario: &Scenario,
     stop: &Stop<'_>,
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<BTreeMap<u64, Went>, TestbedError> {
-    let patience =
-        [relay.precomputation_timeout, relay.realtime_timeout, relay.queue_timeout, relay.reconnect_limit];
+    let parameters: &Parameters = scenario.part();
+    let rounds = scenario.part::<Mix>().rounds;
+    let patience = [
+        parameters.precomputation_timeout,
+        parameters.realtime_timeout,
+        parameters.queue_timeout,
+        parameters.reconnect_limit,
+    ];
     let patience: Duration = patience.iter().map(|span| span.duration()).sum();
     let scheduler = processes.len() - 1;
     let (mut last, mut since) = (0, Instant::now());
@@ -213,11 +221,11 @@ fn watch(
         processors.look(processes);
         let status = processes[scheduler].ask("run", |client| client.relay_status())?;
         let over = status.completed + status.failed;
-        progress("mixing", (over as f64 / f64::from(relay.rounds)).min(1.0));
+        progress("mixing", (over as f64 / f64::from(rounds)).min(1.0));
         if over != last {
             (last, since) = (over, Instant::now());
         }
-        if over >= u64::from(relay.rounds) || since.elapsed() > patience {
+        if over >= u64::from(rounds) || since.elapsed() > patience {
             return Ok(client.finish());
         }
     }
@@ -265,9 +273,4 @@ fn end(processes: &mut [NodeProcess], doubts: &mut Vec<String>) -> Result<(), Te
         }
     }
     Ok(())
-}
-
-/// The scenario's section.
-pub(crate) fn relay_of(scenario: &Scenario) -> Relay {
-    scenario.relay.clone().unwrap_or_default()
 }

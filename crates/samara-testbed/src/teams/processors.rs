@@ -1,7 +1,7 @@
 //! What nodes may take of processors, and what they took.
 
 use samara_lab::run::ProcessorLook;
-use samara_lab::scenario::Relay;
+use samara_lab::scenario::Mix;
 
 use crate::process::NodeProcess;
 use crate::quota::Quota;
@@ -18,9 +18,9 @@ pub(super) struct Processors {
 }
 
 impl Processors {
-    pub(super) fn new(relay: &Relay, nodes: u32) -> Result<Self, String> {
-        let part = relay.processor.fraction();
-        let quota = (part < 1.0).then(|| Quota::new(part * f64::from(relay.cores))).transpose();
+    pub(super) fn new(mix: &Mix, nodes: u32) -> Result<Self, String> {
+        let part = mix.processor.fraction();
+        let quota = (part < 1.0).then(|| Quota::new(part * f64::from(mix.cores))).transpose();
         Ok(Self {
             nodes,
             quota: quota.map_err(|e| refused(&e))?,
@@ -59,6 +59,6 @@ impl Processors {
 
 fn refused(error: &std::io::Error) -> String {
     format!(
-        "relay.processor: processes cannot be kept to a part of a processor: {error}; run as root, or set relay.processor = \"100 %\""
+        "mix.processor: processes cannot be kept to a part of a processor: {error}; run as root, or set mix.processor = \"100 %\""
     )
 }

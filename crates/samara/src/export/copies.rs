@@ -39,7 +39,7 @@ pub(super) fn events(path: &Path, workload: &Workload) -> Result<Vec<TraceEvent>
         START_NS.saturating_add_unsigned(nanos)
     };
     for slot in 0..workload.slots {
-        for column in 0..workload.columns {
+        for column in 0..workload.count {
             let (message_id, topic) = names(slot, column);
             let body = Body::PublishMessage(PublishMessage { message_id, topic });
             events.push(TraceEvent::new(&peer_id(workload.publisher), published(slot), body));

@@ -66,16 +66,14 @@ impl Built {
         let (point, inputs) = (self.point(), &self.loaded.inputs);
         let scenario = &point.scenario;
         let family = scenario.family();
-        if !family.has_topology {
+        if !family.has_topology() {
             return Err(format!(
                 "{}: its nodes have the links that their protocol makes, no graph; hosts and latencies can be exported",
                 self.loaded.source
             ));
         }
         let fail = |error| format!("{}: run {}: {error}", self.loaded.source, point.name());
-        let custody =
-            if family.has_custody { topology::custody(scenario, inputs, point.seed) } else { Ok(Vec::new()) };
-        topology::build(scenario, &custody.map_err(fail)?, inputs, point.seed).map_err(fail)
+        topology::graph(scenario, inputs, point.seed).map(|(graph, _)| graph).map_err(fail)
     }
 }
 
@@ -120,8 +118,8 @@ impl OneRun {
 }
 
 /// What a network is built of: neither how it is shared, nor what is lost in it, nor, where links do not depend on it, what is sent.
-fn what_counts(scenario: &Scenario) -> (Network, Workload) {
-    let (plain, workload) = (Network::default(), &scenario.workload);
+fn what_counts(scenario: &Scenario) -> (Network, Option<Workload>) {
+    let plain = Network::default();
     let network = Network {
         interface: plain.interface,
         downlink_queue: plain.downlink_queue,
@@ -130,8 +128,8 @@ fn what_counts(scenario: &Scenario) -> (Network, Workload) {
         ..scenario.network.clone()
     };
     // Subscribers of columns look for others.
-    let kept = Workload {
-        columns: workload.columns,
+    let kept = |workload: &Workload| Workload {
+        count: workload.count,
         custody: workload.custody,
         custody_file: workload.custody_file.clone(),
         publisher: workload.publisher,
@@ -139,7 +137,7 @@ fn what_counts(scenario: &Scenario) -> (Network, Workload) {
         ..Workload::default()
     };
     let has_own_links = network.topology.topic_peers_min > 0;
-    (network, if has_own_links { kept } else { Workload::default() })
+    (network, scenario.find().filter(|_| has_own_links).map(kept))
 }
 
 /// One-way milliseconds, exact to the nanosecond.

@@ -2,6 +2,7 @@
 
 mod rounds;
 
+use samara_lab::scenario::Mix;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -35,7 +36,7 @@ impl Live {
 
     /// A run begins.
     pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
-        let slots = point.scenario.relay.as_ref().map(|relay| u64::from(relay.batch));
+        let slots = point.scenario.find::<Mix>().map(|relay| u64::from(relay.batch));
         let rounds = slots.map(|slots| (slots, None));
         let mut run = RunLive {
             live: self,

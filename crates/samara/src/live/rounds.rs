@@ -131,6 +131,7 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use samara_lab::run::{RunOptions, run_seen};
+    use samara_lab::scenario::Mix;
     use samara_lab::scenario::load;
     use samara_trace::live::{Line, RoundState};
 
@@ -138,9 +139,9 @@ mod tests {
 
     #[test]
     fn rounds_phases_and_latencies_are_told_in_the_time_of_the_simulation() {
-        let set = [("relay.batch".to_owned(), "20".to_owned())];
+        let set = [("mix.batch".to_owned(), "20".to_owned())];
         let loaded = load("relay", &set, &["equal-5".to_owned()], Some(1)).unwrap();
-        let expected = loaded.points[0].scenario.relay.as_ref().unwrap().rounds as usize;
+        let expected = loaded.points[0].scenario.find::<Mix>().unwrap().rounds as usize;
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);

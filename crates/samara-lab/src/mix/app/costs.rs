@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use samara_mix::{Group, Job, Phase};
 
-use crate::scenario::{PhaseCosts, Relay};
+use crate::scenario::{Mix, PhaseCosts};
 use samara_engine::units::Span;
 
 /// What work takes on one core.
@@ -69,24 +69,24 @@ impl Kind {
 
 impl Costs {
     /// What a scenario says, and what is documented of its group where it says nothing, on the part of a core that a node has.
-    pub fn of(relay: &Relay) -> Self {
+    pub fn of(mix: &Mix) -> Self {
         let mut costs = Self {
             generate: Duration::ZERO,
             share: Duration::ZERO,
             slot: [Duration::ZERO; Phase::ALL.len()],
             permute_last: Duration::ZERO,
         };
-        let is_large = relay.group.group() == Group::Modp4096;
+        let is_large = mix.group == Group::Modp4096;
         for (kind, nanos) in MODP_2048 {
             let factor = if is_large { kind.with_4096_bits() } else { 1.0 };
             costs.set(kind, Duration::from_nanos(nanos).mul_f64(factor));
         }
-        for (kind, given) in given(&relay.cpu) {
+        for (kind, given) in given(&mix.cpu) {
             if let Some(span) = given {
                 costs.set(kind, span.duration());
             }
         }
-        costs.on(relay.processor.fraction())
+        costs.on(mix.processor.fraction())
     }
 
     /// The same on a part of a core.

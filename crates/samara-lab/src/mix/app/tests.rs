@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use samara_mix::Outcome;
+use samara_mix::{Group, Outcome};
 
 use super::gateway::Checked;
 use super::*;
-use crate::scenario::{MixGroup, Relay};
+use crate::scenario::Mix;
 use samara_engine::units::Span;
 
 fn payload(round: u64, slot: u32) -> Outcome {
@@ -41,12 +41,12 @@ fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
 
 #[test]
 fn a_scenario_says_what_work_takes_and_the_rest_is_documented() {
-    let mut relay = Relay::default();
-    relay.cpu.decrypt = Some(Span::parse("210 us").unwrap());
-    let costs = Costs::of(&relay);
+    let mut mix = Mix::default();
+    mix.cpu.decrypt = Some(Span::parse("210 us").unwrap());
+    let costs = Costs::of(&mix);
     assert_eq!(costs.slot[Phase::Decrypt as usize], Duration::from_micros(210));
     assert!(costs.slot[Phase::Reveal as usize] > Duration::from_micros(1_000));
     assert_eq!(costs.slot[Phase::Result as usize], Duration::ZERO);
-    relay.group = MixGroup::Modp4096;
-    assert!(Costs::of(&relay).slot[Phase::Reveal as usize] > costs.slot[Phase::Reveal as usize]);
+    mix.group = Group::Modp4096;
+    assert!(Costs::of(&mix).slot[Phase::Reveal as usize] > costs.slot[Phase::Reveal as usize]);
 }

@@ -1,9 +1,6 @@
 //! Values of batches that are handed over that cannot be.
 
-use crate::scenario::Checks;
-use crate::scenario::{
-    Cat, Handover, LinkStart, Protocol, RingSpec, Scenario, Topology, TransportKind, Workload,
-};
+use crate::scenario::{Checks, Handover, Scenario, TransportKind};
 
 /// Payloads of a batch: what is on the way is kept in memory.
 const PAYLOADS_MAX: u32 = 1_000_000;
@@ -11,28 +8,8 @@ const PAYLOADS_MAX: u32 = 1_000_000;
 const MESSAGE_MAX: u64 = 1 << 30;
 
 impl Checks<'_> {
-    pub(crate) fn handover(&mut self, scenario: &Scenario, handover: &Handover) {
-        let others = [
-            ("workload", scenario.workload != Workload::default(), "there are blocks (workload)"),
-            ("messages", scenario.messages.is_some(), "there are messages for a topic"),
-            ("transactions", scenario.transactions.is_some(), "there are transactions"),
-            ("group", scenario.group.is_some(), "there is a group"),
-            ("ring", scenario.ring != RingSpec::default(), "there are parameters of a group"),
-            ("protocol", scenario.protocol != Protocol::default(), "there is a protocol for messages"),
-            ("gossipsub", scenario.gossipsub != Default::default(), "there are parameters of GossipSub"),
-            ("cat", scenario.cat != Cat::default(), "there are parameters of pools"),
-            ("transport.connection", scenario.transport.connection.is_some(), "there are channels of pools"),
-            ("fault", !scenario.faults.is_empty(), "there are faults"),
-        ];
-        for (key, _, what) in others.into_iter().filter(|(_, given, _)| *given) {
-            self.wrong(key, format!("{what} and batches (handover) in one scenario; keep one of them"));
-        }
-        if scenario.network.topology != Topology::default() {
-            self.wrong("network.topology", "batches need one link; remove it".to_owned());
-        }
-        if scenario.transport.links != LinkStart::default() {
-            self.wrong("transport.links", "the link is there from the start; remove it".to_owned());
-        }
+    pub(crate) fn handover(&mut self, scenario: &Scenario) {
+        let handover: &Handover = scenario.part();
         if scenario.transport.kind != TransportKind::Grpc {
             self.wrong("transport.kind", "batches are handed over with kind = \"grpc\"".to_owned());
         }

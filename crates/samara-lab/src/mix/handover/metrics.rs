@@ -1,5 +1,6 @@
 //! The figures of batches that one node hands to another.
 
+use crate::scenario::Handover;
 use serde::Serialize;
 
 use crate::metric::metrics;
@@ -73,7 +74,7 @@ impl HandoverParts {
 
 /// Computes the figures of a run.
 pub fn handover_metrics(measured: &HandoverMeasured) -> HandoverMetrics {
-    let handover = measured.point.scenario.handover.clone().unwrap_or_default();
+    let handover = measured.point.scenario.part::<Handover>().clone();
     let took = |batch: &BatchTimes| (batch.whole - batch.ready) as f64 / 1e6;
     let first = |batches: &[BatchTimes]| batches.first().map_or(0.0, took);
     let later = |batches: &[BatchTimes]| median(batches.iter().skip(1).map(took).collect());

@@ -7,16 +7,23 @@ pub(crate) mod outcome;
 pub(crate) mod run;
 pub(crate) mod spec;
 
-use crate::family::{Family, boxed};
+use crate::family::{Family, NO_CHANNELS, NO_UNSENT, NoParameters, PartType, ProtocolKind, boxed};
 
 /// The family of experiments that the section `[handover]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "handover",
+    content: PartType::of::<spec::Handover>(),
+    protocols: &[ProtocolKind::of::<NoParameters>("cmix")],
     metrics: metrics::HandoverMetrics::METRICS,
-    has_topology: false,
-    has_custody: false,
-    is_chosen: |scenario| scenario.handover.is_some(),
-    check: |checks, scenario| checks.handover(scenario, &scenario.handover.clone().unwrap_or_default()),
+    unused: &[
+        NO_CHANNELS,
+        NO_UNSENT,
+        ("network.topology", "two nodes have one link"),
+        ("network.validation_time", "`handover.compute` says how long work takes"),
+        ("transport.links", "the link is there from the start"),
+        ("fault", "nothing fails"),
+    ],
+    check: |checks, scenario| checks.handover(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    run_together: None,
+    ..Family::BASE
 };

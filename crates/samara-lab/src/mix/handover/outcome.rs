@@ -1,5 +1,6 @@
 //! What is kept of a run with batches, and its tables.
 
+use crate::scenario::Handover;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array};
@@ -43,7 +44,7 @@ impl Measured for HandoverMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = HandoverData { metrics: handover_metrics(self), batches: self.batches.clone() };
-        let payloads = self.point.scenario.handover.as_ref().map_or(0, |handover| handover.payloads);
+        let payloads = self.point.scenario.find::<Handover>().map_or(0, |handover| handover.payloads);
         let parameter = ("payloads", payloads.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
     }

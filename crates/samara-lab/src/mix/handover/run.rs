@@ -125,7 +125,7 @@ fn simulated(
     transport: &Transport,
     mut progress: impl FnMut(Progress),
 ) -> Result<(Net<'static, Node>, Vec<BatchTimes>), RunError> {
-    let handover = setup.scenario().handover.clone().unwrap_or_default();
+    let handover = setup.scenario().part::<Handover>().clone();
     // Two nodes that wait for each other have no use for a second thread.
     let config = SimConfig { threads: 1, transport: transport.clone(), ..setup.config() };
     let plan = handover.clone();

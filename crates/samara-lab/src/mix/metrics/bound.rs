@@ -1,5 +1,7 @@
 //! What a relay can reach at most: no processor and no uplink is busy for longer than there is time.
 
+use crate::scenario::Mix;
+use samara_mix::Parameters;
 use std::collections::BTreeSet;
 
 use samara_mix::{Half, Phase, Transfer};
@@ -25,9 +27,10 @@ pub(crate) struct Window {
 impl Window {
     /// That of real time: from the first turn of rounds that came out to the last one.
     pub(crate) fn of(measured: &RelayMeasured) -> Self {
-        let relay = measured.point.scenario.relay.clone().unwrap_or_default();
+        let mix = measured.point.scenario.part::<Mix>().clone();
         let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
-        let together = relay.realtime_max as usize * relay.teams as usize;
+        let parameters: &Parameters = measured.point.scenario.part();
+        let together = parameters.realtime_max as usize * mix.teams as usize;
         let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
         Self::over(exits, together).unwrap_or(none)
     }
@@ -145,8 +148,8 @@ pub(crate) fn busy(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
 /// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
 fn busy_processors(measured: &RelayMeasured, window: &Window) -> Option<Vec<f64>> {
     let looks = &measured.processors;
-    let relay = measured.point.scenario.relay.as_ref()?;
-    let allowed = measured.config.jobs_max as f64 * relay.processor.fraction();
+    let mix = measured.point.scenario.find::<Mix>()?;
+    let allowed = measured.config.jobs_max as f64 * mix.processor.fraction();
     let nodes = looks.first()?.nanos.len();
     let busy = |node: usize| (taken(looks, node, window.to) - taken(looks, node, window.from)) / allowed;
     Some((0..nodes).map(busy).collect())

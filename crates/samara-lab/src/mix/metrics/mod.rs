@@ -2,6 +2,8 @@
 
 mod bound;
 
+use crate::scenario::Mix;
+use samara_mix::Parameters;
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::{Half, Phase};
@@ -77,7 +79,7 @@ metrics! {
         pub unharmed_latency_ms: f64 = "ms", Less, [];
         /// What the busiest processor or uplink allows, as rounds lay on nodes; precomputation counts where it goes
         /// on beside. Of real nodes a processor is busy with all that the process does, of the part that it may take
-        /// (`relay.processor`).
+        /// (`mix.processor`).
         pub upper_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
@@ -129,14 +131,15 @@ const REACHED: f64 = 0.85;
 
 /// Computes the figures of a run.
 pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
-    let relay = measured.point.scenario.relay.clone().unwrap_or_default();
+    let mix = measured.point.scenario.part::<Mix>().clone();
+    let parameters: &Parameters = measured.point.scenario.part();
     let told = &measured.told;
     let rows = || told.rounds.values();
     let fates = RoundOutcomes::of(measured);
     let window = Window::of(measured);
     let loads = Loads::of(measured, &window);
-    let slots_per_s = window.rounds_per_s() * f64::from(relay.batch);
-    let bound = loads.rounds_per_s * f64::from(relay.batch);
+    let slots_per_s = window.rounds_per_s() * f64::from(mix.batch);
+    let bound = loads.rounds_per_s * f64::from(mix.batch);
     let share = ratio(slots_per_s, bound);
     let utilisation = utilisation(measured, &window);
     let precomputation = precomputation(measured);
@@ -147,15 +150,15 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
     let uplink = measured.traffic.iter().map(|stats| stats.uplink_busy_nanos as f64);
     RelayMetrics {
         pool: measured.point.scenario.network.nodes,
-        team: relay.team,
-        teams: relay.teams,
-        batch: relay.batch,
-        slot_bytes: relay.slot_bytes(),
-        call: match relay.call {
+        team: mix.team,
+        teams: mix.teams,
+        batch: mix.batch,
+        slot_bytes: mix.slot_bytes(),
+        call: match parameters.call {
             Transfer::Unary => "unary",
             Transfer::Streamed => "streamed",
         },
-        in_flight_max: relay.realtime_max,
+        in_flight_max: parameters.realtime_max,
         shape: measured.config.result_shape().name(),
         rounds: told.rounds.len() as u64,
         completed: fates.completed,
@@ -166,7 +169,7 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
         wrong: count(|row| row.wrong.into()),
         disagreements: count(|row| row.disagreements.into()),
         contradictions: count(|row| row.contradictions.into()),
-        unmixed: if relay.batch > 1 { count(|row| row.is_unmixed.into()) } else { 0 },
+        unmixed: if mix.batch > 1 { count(|row| row.is_unmixed.into()) } else { 0 },
         slots_per_s,
         period_ms: ratio(1e3, window.rounds_per_s()),
         gain: None,
@@ -180,9 +183,9 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
         share_of_bound: share,
         limit: if share < REACHED { "latency" } else { loads.limit },
         slowest_node: loads.slowest,
-        precomputation_slots_per_s: precomputation.map(|(rate, _)| rate * f64::from(relay.batch)),
+        precomputation_slots_per_s: precomputation.map(|(rate, _)| rate * f64::from(mix.batch)),
         precomputation_share_of_bound: precomputation.map(|(rate, bound)| ratio(rate, bound)),
-        sustained_bound_slots_per_s: sustained(measured) * f64::from(relay.batch),
+        sustained_bound_slots_per_s: sustained(measured) * f64::from(mix.batch),
         cpu_utilisation: ratio(utilisation.iter().sum(), utilisation.len() as f64),
         cpu_utilisation_max: utilisation.iter().copied().fold(0.0, f64::max),
         cpu_utilisation_min: utilisation.iter().copied().fold(1.0, f64::min),
@@ -191,7 +194,7 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
             measured.over.saturating_sub(measured.begun) as f64,
         )
         .min(1.0),
-        longest_gap_ms: (0..relay.teams as usize).map(|team| gap(measured, Some(team))).fold(0.0, f64::max),
+        longest_gap_ms: (0..mix.teams as usize).map(|team| gap(measured, Some(team))).fold(0.0, f64::max),
         service_gap_ms: gap(measured, None),
         draws: told.draws,
         refused: told.refused,

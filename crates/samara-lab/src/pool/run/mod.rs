@@ -89,8 +89,8 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
-    let workload = scenario.transactions.clone().unwrap_or_default();
-    let graph = topology::build(scenario, &[], options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let workload = scenario.part::<Transactions>().clone();
+    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let uptime = world::uptime(scenario, point.seed);
     let mut net = world::network(&setup, &workload)?;

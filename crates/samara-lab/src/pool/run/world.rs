@@ -22,7 +22,7 @@ const HOSTILE_RATE: f64 = 100.0;
 pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
     let nodes = scenario.network.nodes;
     let mut roles = Vec::new();
-    for (index, group) in scenario.cat.groups.iter().enumerate() {
+    for (index, group) in scenario.part::<Transactions>().groups.iter().enumerate() {
         let members = (group.share.fraction() * f64::from(nodes)).round() as usize;
         roles.extend(std::iter::repeat_n(Some(index), members));
     }
@@ -33,8 +33,9 @@ pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
 
 /// Which nodes keep the rules, and when they are down.
 pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
-    let hostile =
-        |role: Option<usize>| role.is_some_and(|role| scenario.cat.groups[role].adversary.is_some());
+    let hostile = |role: Option<usize>| {
+        role.is_some_and(|role| scenario.part::<Transactions>().groups[role].adversary.is_some())
+    };
     let honest = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
     let mut down = vec![Vec::new(); scenario.network.nodes as usize];
     for (index, fault) in scenario.faults.iter().enumerate() {
@@ -57,8 +58,11 @@ struct Kind {
 
 /// The kinds of nodes: those in no group, and the groups.
 fn kinds(scenario: &Scenario, workload: &Transactions) -> Vec<Kind> {
-    let own = Kind { config: Arc::new(scenario.cat.build(workload.consensus.duration())), adversary: None };
-    let groups = scenario.cat.groups.iter().map(|group| {
+    let own = Kind {
+        config: Arc::new(scenario.part::<CatSpec>().build(workload.consensus.duration())),
+        adversary: None,
+    };
+    let groups = scenario.part::<Transactions>().groups.iter().map(|group| {
         let interval = Duration::from_secs_f64(1.0 / group.rate.unwrap_or(HOSTILE_RATE));
         Kind {
             config: Arc::new(CatSpec::group(group)),
