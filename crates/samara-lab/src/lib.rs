@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod columns;
 pub mod data;
+pub mod experiment;
 pub mod family;
 mod files;
 pub mod group;

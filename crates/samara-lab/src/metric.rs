@@ -39,7 +39,9 @@ impl Metric {
 
 /// Declares the metrics of a family: a struct of their values and a table of their declarations.
 ///
-/// Each field states its unit, which way it is better, and what of it is a headline.
+/// Each field states its unit, which way it is better (`Less`, `More` or `Neither`), and what of it is
+/// a headline: paths below its name, or an empty path for the metric itself.
+#[macro_export]
 macro_rules! metrics {
     (
         $(#[$outer:meta])*
@@ -67,7 +69,7 @@ macro_rules! metrics {
                 $crate::metric::Metric {
                     name: stringify!($field),
                     unit: $unit,
-                    better: $crate::metric::direction!($better),
+                    better: $crate::direction!($better),
                     headlines: &[$($headline),*],
                     meaning: concat!($($meaning),+),
                 },
@@ -78,6 +80,8 @@ macro_rules! metrics {
 pub(crate) use metrics;
 
 /// Which way a metric is better, as declarations say it.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! direction {
     (Neither) => {
         None
@@ -86,7 +90,6 @@ macro_rules! direction {
         Some($crate::metric::Better::$better)
     };
 }
-pub(crate) use direction;
 
 /// The declarations of all families, one family after the other.
 fn all() -> impl Iterator<Item = &'static Metric> {

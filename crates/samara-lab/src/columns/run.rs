@@ -14,7 +14,7 @@ use crate::columns::app::{Columns, ColumnsNode, Command, Told};
 use crate::columns::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
 use crate::run::{
-    Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate,
+    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
 use crate::scenario::{Point, Scenario};
 use crate::{bounds, topology};
@@ -120,7 +120,7 @@ impl Run<'_> {
     }
 }
 
-impl Experiment for Run<'_> {
+impl Stepped for Run<'_> {
     type App = ColumnsNode;
     type Measured = ColumnsMeasured;
 

@@ -13,7 +13,7 @@ use samara_sim::{GateStats, HostStats, NodeFactory, Record, identity_of};
 
 use crate::group::app::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
 use crate::network::{self, Hosts};
-use crate::run::{Experiment, Net, Progress, RunError, RunOptions, Setup, Step, simulate};
+use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
 
 /// How much of the run is simulated between two looks.
@@ -390,7 +390,7 @@ impl<'a, M: Member> Run<'a, M> {
     }
 }
 
-impl<M: Member + 'static> Experiment for Run<'_, M> {
+impl<M: Member + 'static> Stepped for Run<'_, M> {
     type App = M;
     type Measured = GroupMeasured;
 

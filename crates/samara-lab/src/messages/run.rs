@@ -24,7 +24,7 @@ use crate::messages::baselines::{BaselineMember, BaselineStream};
 use crate::messages::measure::MessageCollector;
 use crate::network::{self, Hosts};
 use crate::run::{
-    Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate,
+    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
 use crate::scenario::{Arrivals, Messages, PlumtreeParameters, Point, Scenario};
 use crate::topology::{self, Graph};
@@ -280,7 +280,7 @@ impl<'a, M> Run<'a, M> {
     }
 }
 
-impl<M: Member + 'static> Experiment for Run<'_, M> {
+impl<M: Member + 'static> Stepped for Run<'_, M> {
     type App = M;
     type Measured = MessagesMeasured;
 

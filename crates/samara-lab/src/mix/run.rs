@@ -10,7 +10,7 @@ use samara_sim::{HostStats, Record};
 use crate::mix::app::{Act, Costs, Host, Shared, Told};
 use crate::mix::measure::Collector;
 use crate::network::{self, Hosts};
-use crate::run::{Experiment, Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, simulate};
+use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
 use crate::scenario::{FaultKind, Point, Scenario};
 use samara_mix::Parameters;
 
@@ -150,7 +150,7 @@ impl Run<'_> {
     }
 }
 
-impl Experiment for Run<'_> {
+impl Stepped for Run<'_> {
     type App = Host;
     type Measured = RelayMeasured;
 

@@ -17,7 +17,7 @@ use crate::scenario::{FaultKind, Point, Scenario};
 ///
 /// [`simulate`] calls [`step`](Self::step), simulates as far as it says, hands each event to
 /// [`observe`](Self::observe), and repeats until the experiment is over.
-pub(crate) trait Experiment: Sized {
+pub(crate) trait Stepped: Sized {
     /// Engine and application of a host.
     type App: Engine;
     /// Everything that was measured.
@@ -56,7 +56,7 @@ pub(crate) enum Step {
 ///
 /// # Errors
 /// The run was stopped or cannot go on.
-pub(crate) fn simulate<E: Experiment>(
+pub(crate) fn simulate<E: Stepped>(
     mut experiment: E,
     net: &mut Net<'_, E::App>,
     stop: &AtomicBool,

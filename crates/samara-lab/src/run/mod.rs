@@ -15,7 +15,7 @@ use crate::mix::measure::Collector as Rounds;
 use crate::results::Measured;
 use crate::scenario::{Point, Scenario};
 
-pub(crate) use experiment::{Experiment, Setup, Step, simulate};
+pub(crate) use experiment::{Setup, Step, Stepped, simulate};
 pub(crate) use net::{Codec, Net};
 
 pub use crate::columns::run::{ColumnsMeasured, columns_bound_ms};

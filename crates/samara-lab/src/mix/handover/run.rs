@@ -11,7 +11,7 @@ use samara_sim::{
 
 use crate::mix::handover::app::{Act, Node, Told};
 use crate::network;
-use crate::run::{Experiment, Net, Progress, RunError, RunOptions, Setup, Step, simulate};
+use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{Handover, Point};
 
 /// When the first batch begins, in nanoseconds.
@@ -152,7 +152,7 @@ struct Run {
     overflowed: bool,
 }
 
-impl Experiment for Run {
+impl Stepped for Run {
     type App = Node;
     type Measured = Vec<BatchTimes>;
 

@@ -14,7 +14,7 @@ use samara_sim::{ConnectionStats, HostStats, Record};
 use crate::network::Hosts;
 use crate::pool::app::{Act, Block, Header, Node, Told, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
-use crate::run::{Experiment, Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, simulate};
+use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{Point, Transactions};
 use crate::statistics::Durations;
 use crate::topology::{self, Graph};
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Experiment for Run<'_> {
+impl Stepped for Run<'_> {
     type App = Node;
     type Measured = TransactionsMeasured;
 

@@ -1,0 +1,232 @@
+//! Experiments of other crates: a protocol and what is measured of it, as a family of its own.
+//!
+//! A program implements [`Experiment`], registers it with [`Family::of`], and has its section in
+//! scenarios from then on.
+
+use std::sync::Arc;
+
+use samara_engine::outbox::{Outbox, OutboxConfig};
+use samara_engine::{Engine, Time};
+use samara_sim::{HostStats, Record};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::family::{Family, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind, boxed};
+use crate::metric::Metric;
+use crate::network::{self, Hosts};
+use crate::results::tables::{Table, traffic};
+use crate::results::{Data, Measured, Outcome, value};
+use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
+use crate::scenario::{Point, Scenario};
+use crate::topology::{self, Graph};
+
+/// A kind of experiment: a workload, the application on every host, and what is measured of it.
+pub trait Experiment: Sized + Send + 'static {
+    /// The section of a scenario that selects it.
+    const SECTION: &'static str;
+    /// What `protocol.kind` calls the protocol.
+    const PROTOCOL: &'static str;
+    /// Everything that it can report: the constant that [`metrics!`](crate::metrics) declares.
+    const METRICS: &'static [Metric];
+    /// The content of the section.
+    type Spec: Part + DeserializeOwned + JsonSchema;
+    /// The parameters in `[protocol]`.
+    type Parameters: Part + DeserializeOwned + JsonSchema;
+    /// Engine and application of a host.
+    type App: Engine;
+    /// The values of the metrics.
+    type Metrics: Serialize;
+
+    /// Plans a run.
+    ///
+    /// # Errors
+    /// The dotted key of a value that is not possible, and why. Loading a scenario calls this too.
+    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)>;
+
+    /// Makes the hosts, by their numbers; a host that restarts is made again.
+    fn hosts(&self) -> impl Fn(u32) -> (Self::App, OutboxConfig) + Send + Sync + 'static;
+
+    /// Issues the commands of the workload.
+    fn start(&mut self, commands: &mut Commands<Self::App>);
+
+    /// Takes an event of a host. Events come ordered by time and then by host, some milliseconds of
+    /// virtual time at once; a command whose time is over by then takes effect at once.
+    fn observe(&mut self, event: Record<<Self::App as Engine>::Event>, commands: &mut Commands<Self::App>);
+
+    /// How much of it is done: 1 ends the run.
+    fn share_done(&self, now: Time) -> f64;
+
+    /// The metrics, from what was observed and what the hosts sent and received.
+    fn metrics(self, hosts: &[HostStats]) -> Self::Metrics;
+}
+
+/// What an experiment is planned from.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The links between hosts, and how far hosts are from each other; absent while a scenario is
+    /// loaded.
+    pub network: Option<(&'a Graph, &'a Hosts)>,
+}
+
+impl Plan<'_> {
+    /// The hosts of the network.
+    pub fn nodes(&self) -> u32 {
+        self.scenario.network.nodes
+    }
+}
+
+/// Commands to hosts, each at its time.
+#[derive(Debug)]
+pub struct Commands<N: Engine>(Vec<(Time, u32, N::Command)>);
+
+impl<N: Engine> Commands<N> {
+    /// Gives a host a command at this time.
+    pub fn at(&mut self, at: Time, host: u32, command: N::Command) {
+        self.0.push((at, host, command));
+    }
+}
+
+impl Family {
+    /// The family of an experiment, for [`register`](crate::family::register).
+    pub const fn of<E: Experiment>() -> Self {
+        Self {
+            section: E::SECTION,
+            content: PartType::of::<E::Spec>(),
+            protocols: const { &[ProtocolKind::of::<E::Parameters>(E::PROTOCOL)] },
+            metrics: E::METRICS,
+            unused: &[NO_CHANNELS, NO_UNSENT],
+            check: |checks, scenario| {
+                if let Err((key, message)) = E::plan(&Plan { scenario, seed: 0, network: None }) {
+                    checks.wrong(&key, message);
+                }
+            },
+            run: |point, options, watching| run::<E>(point, options, watching.progress).map(boxed),
+            ..Self::BASE
+        }
+    }
+}
+
+/// Runs a point.
+fn run<E: Experiment>(
+    point: &Point,
+    options: RunOptions<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Finished, RunError> {
+    let scenario = &point.scenario;
+    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let setup = Setup::new(point, options, scenario.network.nodes)?;
+    let plan = Plan { scenario, seed: point.seed, network: Some((&graph, &setup.hosts)) };
+    let mut experiment =
+        E::plan(&plan).map_err(|(key, message)| RunError::Scenario(format!("{key}: {message}")))?;
+    let host = experiment.hosts();
+    let mut net = setup.network(Arc::new(move |number| {
+        let (app, outbox) = host(number);
+        (app, Outbox::new(outbox))
+    }))?;
+    setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
+    setup.schedule_faults(&mut net);
+    let mut commands = Commands(Vec::new());
+    experiment.start(&mut commands);
+    let slice = network::least_latency_nanos(&setup.hosts).clamp(1_000_000, SLICE_NANOS);
+    let running = Running { experiment, commands, slice, setup: &setup };
+    match simulate(running, &mut net, options.stop, |_, done| progress(done))? {
+        Some(finished) => Ok(finished),
+        None => unreachable!("one process has all measurements"),
+    }
+}
+
+/// An experiment that is simulated.
+struct Running<'a, E: Experiment> {
+    experiment: E,
+    /// Commands that were issued since the last step.
+    commands: Commands<E::App>,
+    /// Nanoseconds of a step.
+    slice: u64,
+    setup: &'a Setup<'a>,
+}
+
+impl<E: Experiment> Stepped for Running<'_, E> {
+    type App = E::App;
+    type Measured = Finished;
+
+    fn step(&mut self, net: &mut Net<'_, E::App>) -> Result<Step, RunError> {
+        let now = net.now();
+        for (at, host, command) in self.commands.0.drain(..) {
+            net.sim.command(at.max(Time::from_nanos(now)), host, command);
+        }
+        let is_over = self.experiment.share_done(Time::from_nanos(now)) >= 1.0;
+        Ok(if is_over { Step::Over(now) } else { Step::Until(now + self.slice) })
+    }
+
+    fn observe(&mut self, record: Record<<E::App as Engine>::Event>) {
+        self.experiment.observe(record, &mut self.commands);
+    }
+
+    fn progress(&self, net: &Net<'_, E::App>) -> Progress {
+        Progress {
+            share: self.experiment.share_done(Time::from_nanos(net.now())),
+            virtual_nanos: Some(net.now()),
+            steps: Some(net.sim.steps()),
+            ..Progress::default()
+        }
+    }
+
+    fn measured(self, net: &mut Net<'_, E::App>) -> Result<Option<Finished>, RunError> {
+        let (digest, steps) = net.digest_and_steps()?;
+        let traffic = net.stats();
+        let metrics = value(&self.experiment.metrics(&traffic));
+        let (point, hosts) = (self.setup.point.clone(), self.setup.hosts.clone());
+        Ok(Some(Finished { point, hosts, digest, steps, traffic, metrics }))
+    }
+}
+
+/// A run that is over.
+#[derive(Debug)]
+struct Finished {
+    point: Point,
+    hosts: Hosts,
+    digest: u64,
+    steps: u64,
+    traffic: Vec<HostStats>,
+    metrics: Value,
+}
+
+impl Measured for Finished {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let nodes = ("nodes", self.point.scenario.network.nodes.into());
+        Outcome::new(&self.point, (self.digest, self.steps), nodes, OwnData(self.metrics.clone())).erased()
+    }
+
+    fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
+        let rows = || traffic(&self.traffic, &self.hosts, &self.point.scenario);
+        vec![Table::new("traffic", self.traffic.len(), rows)]
+    }
+}
+
+/// The metrics of a run.
+#[derive(Debug)]
+pub(crate) struct OwnData(pub(crate) Value);
+
+impl Data for OwnData {
+    fn metrics(&self) -> Value {
+        self.0.clone()
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.0.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0)
+    }
+}
