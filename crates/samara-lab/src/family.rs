@@ -17,9 +17,10 @@ use serde::ser::SerializeMap;
 use crate::data::Inputs;
 use crate::metric::Metric;
 use crate::mix::measure::Collector;
-use crate::results::Measured;
+use crate::report::Body;
+use crate::results::{Findings, Measured};
 use crate::run::{Progress, RunError, RunOptions};
-use crate::scenario::{Checks, Point, Scenario};
+use crate::scenario::{Checks, Loaded, Point, Scenario};
 use crate::{columns, group, messages, mix, pool};
 
 /// A table of a scenario whose type a family knows: the content of its section, or the parameters
@@ -150,6 +151,8 @@ pub struct Family {
     pub(crate) run: Run,
     /// Runs a point in several processes, if the family can.
     pub(crate) run_together: Option<RunTogether>,
+    /// What it contributes to a page of its results.
+    pub(crate) report: fn(&Loaded, &Findings) -> Body,
 }
 
 /// The number of columns, and the columns of each node: of a scenario, its files and a seed.
@@ -173,6 +176,7 @@ impl Family {
         check: |_, _| (),
         run: |_, _, _| Err(RunError::Interrupted),
         run_together: None,
+        report: crate::sweep::plain,
     };
 
     /// Returns true if hosts have the links of `network.topology`; other families make their own.

@@ -2,6 +2,7 @@
 
 pub mod bounds;
 pub mod columns;
+pub mod compare;
 pub mod data;
 pub mod experiment;
 pub mod family;
@@ -14,6 +15,7 @@ pub mod network;
 pub mod pool;
 mod processor;
 pub mod reference;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod scenario;

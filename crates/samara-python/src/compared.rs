@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use samara_lab::compare::{self, Crossed, Threshold, compare};
 use samara_lab::results::Saved;
-use samara_report::{Crossed, Threshold, compare};
 
 use crate::errors::{DirectoryError, Error};
 
 /// Two results side by side.
 #[pyclass(frozen, module = "samara._samara")]
-pub(crate) struct Compared(samara_report::Compared);
+pub(crate) struct Compared(compare::Compared);
 
 impl Compared {
     pub(crate) fn new(a: Saved, b: Saved) -> PyResult<Self> {

@@ -9,10 +9,10 @@ use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use pyo3::prelude::*;
 use samara_engine::outbox::Policies;
 use samara_lab::data::Inputs;
+use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Used};
 use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 use samara_lab::topology;
-use samara_report::Report;
 
 use crate::errors::{DirectoryError, Error, RunError, TableError};
 use crate::frame::Labels;
@@ -142,13 +142,13 @@ impl Loaded {
         let (results, tables) =
             progress::run(py, &loaded, onlooker, threads, &self.failure, progress.as_ref())?;
         let findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
-        let report = py.detach(|| Report::of(&loaded, &findings));
+        let page = py.detach(|| report::page(&loaded, &findings));
         if let Some(directory) = &directory {
-            py.detach(|| report.write(directory)).map_err(DirectoryError::new_err)?;
+            py.detach(|| report::write(&page, directory)).map_err(DirectoryError::new_err)?;
             directory.finish(&findings.summary, findings.is_complete).map_err(fail)?;
         }
         let path = directory.map(|directory| directory.path().to_path_buf());
-        Ok(Outcome::new(loaded, findings, report, tables, path))
+        Ok(Outcome::new(loaded, findings, page, tables, path))
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Saved};
 use samara_lab::scenario::{Loaded, Point};
 use samara_lab::sweep::{PointRecord, points_table};
-use samara_report::{Report, png, terminal};
+use samara_report::{Page, png};
 
 use crate::compared::Compared;
 use crate::errors::{DirectoryError, Error, FigureError, TableError};
@@ -21,7 +22,7 @@ use crate::table::{Kept, Table, Tables};
 pub(crate) struct Outcome {
     loaded: Arc<Loaded>,
     findings: Findings,
-    report: Report,
+    page: Page,
     /// Run by run.
     tables: Vec<Tables>,
     #[pyo3(get)]
@@ -32,11 +33,11 @@ impl Outcome {
     pub(crate) fn new(
         loaded: Arc<Loaded>,
         findings: Findings,
-        report: Report,
+        page: Page,
         tables: Vec<Tables>,
         directory: Option<PathBuf>,
     ) -> Self {
-        Self { loaded, findings, report, tables, directory }
+        Self { loaded, findings, page, tables, directory }
     }
 
     fn saved(&self, name: &str) -> PyResult<Saved> {
@@ -100,14 +101,7 @@ impl Outcome {
     /// The table that the command line prints.
     #[getter]
     fn text(&self) -> String {
-        let mut text = terminal::table(&self.report);
-        if !self.findings.comparisons.is_empty() {
-            text += &terminal::comparisons(&self.findings.comparisons);
-        }
-        if !self.findings.known.is_empty() {
-            text += &terminal::known(&self.findings.known);
-        }
-        text
+        self.page.terminal()
     }
 
     /// The scenario's expectations: run, what was expected, what was found, and whether it holds.
@@ -161,12 +155,12 @@ impl Outcome {
     /// The names of the figures.
     #[getter]
     fn figure_names(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| self.report.figures()).into_iter().map(|(name, _)| name).collect()
+        py.detach(|| self.page.figures()).into_iter().map(|(name, _)| name).collect()
     }
 
     /// A figure as SVG.
     fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        let figures = py.detach(|| self.report.figures());
+        let figures = py.detach(|| self.page.figures());
         let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
         let found = figures.into_iter().find(|(other, _)| other == name).map(|(_, svg)| svg);
         found.ok_or_else(|| {
@@ -185,7 +179,7 @@ impl Outcome {
 
     /// The report, one HTML file.
     fn html(&self, py: Python<'_>) -> String {
-        py.detach(|| self.report.html())
+        py.detach(|| self.page.html())
     }
 
     /// Sets this beside another result.
@@ -214,7 +208,7 @@ impl Outcome {
             for ((point, run), tables) in runs {
                 directory.run_tables(point, run, &here(tables)).map_err(fail)?;
             }
-            self.report.write(&directory).map_err(DirectoryError::new_err)?;
+            report::write(&self.page, &directory).map_err(DirectoryError::new_err)?;
             directory.finish(&self.findings.summary, self.findings.is_complete).map_err(fail)
         })
     }

@@ -1,25 +1,25 @@
 //! Figures in words. All of these functions write [`MISSING`] for a number that is not finite.
 
 /// A value that does not exist, such as the mean of nothing.
-pub(crate) const MISSING: &str = "–";
+pub const MISSING: &str = "–";
 
 /// A number with so many decimals.
-pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+pub fn fixed(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!("{value:.decimals$}") } else { MISSING.to_owned() }
 }
 
 /// A share of 1 in percent, with so many decimals.
-pub(crate) fn percent(share: f64, decimals: usize) -> String {
+pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { MISSING.to_owned() }
 }
 
 /// A deviation as a share of 1, in percent with its sign.
-pub(crate) fn signed_percent(share: f64) -> String {
+pub fn signed_percent(share: f64) -> String {
     if share.is_finite() { format!("{:+.1} %", share * 100.0) } else { MISSING.to_owned() }
 }
 
 /// The least and the most of shares of 1, in whole percent.
-pub(crate) fn percent_range(least: f64, most: f64) -> String {
+pub fn percent_range(least: f64, most: f64) -> String {
     if least.is_finite() && most.is_finite() {
         format!("{:.0}-{:.0} %", least * 100.0, most * 100.0)
     } else {
@@ -28,13 +28,13 @@ pub(crate) fn percent_range(least: f64, most: f64) -> String {
 }
 
 /// How many times `b` the value `a` is; `None` unless both are finite and positive.
-pub(crate) fn times(a: f64, b: f64) -> Option<f64> {
+pub fn times(a: f64, b: f64) -> Option<f64> {
     let is_there = |value: f64| value.is_finite() && value > 0.0;
     (is_there(a) && is_there(b)).then(|| a / b)
 }
 
 /// A time as people say it.
-pub(crate) fn ms(value: f64) -> String {
+pub fn ms(value: f64) -> String {
     if !value.is_finite() {
         MISSING.to_owned()
     } else if value >= 1000.0 {
@@ -45,7 +45,7 @@ pub(crate) fn ms(value: f64) -> String {
 }
 
 /// A time to three digits.
-pub(crate) fn short_ms(value: f64) -> String {
+pub fn short_ms(value: f64) -> String {
     if !value.is_finite() {
         MISSING.to_owned()
     } else if value >= 1000.0 {
@@ -60,7 +60,7 @@ pub(crate) fn short_ms(value: f64) -> String {
 }
 
 /// A number with a comma between thousands.
-pub(crate) fn grouped(value: f64) -> String {
+pub fn grouped(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
     }
@@ -76,17 +76,45 @@ pub(crate) fn grouped(value: f64) -> String {
 }
 
 /// A number of things.
-pub(crate) fn plural(count: f64, thing: &str) -> String {
+pub fn plural(count: f64, thing: &str) -> String {
     let s = if count == 1.0 { "" } else { "s" };
     format!("{} {thing}{s}", grouped(count))
+}
+
+/// A number as people write it: no more digits than tell something.
+pub fn number(value: f64) -> String {
+    if !value.is_finite() {
+        MISSING.to_owned()
+    } else if value == 0.0 || (value.fract() == 0.0 && value.abs() < 1e7) {
+        format!("{value:.0}")
+    } else if value.abs() >= 1e6 {
+        format!("{:.2} M", value / 1e6)
+    } else if value.abs() >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// A factor to two digits or so.
+pub fn factor(value: f64) -> String {
+    if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// "a", "a and b", "a, b, and c".
+pub fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, second] => format!("{first} and {second}"),
+        [first @ .., last] => format!("{}, and {last}", first.join(", ")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::draw::{Swept, Unit};
-    use crate::sweep::shown;
-    use crate::terminal::number;
 
     #[test]
     fn every_formatter_writes_a_dash_for_a_number_that_is_not_finite() {
@@ -105,9 +133,15 @@ mod tests {
             ];
             let units = [Unit::Number, Unit::Count, Unit::Milliseconds, Unit::Bytes, Unit::Share];
             written.extend(units.map(|unit| unit.label(value)));
-            written.extend(["x", "x_ms", "x_bytes", "x_share"].map(|metric| shown(metric, value)));
+            written.extend(units.map(|unit| unit.written(value)));
             assert!(written.iter().all(|text| text == MISSING), "{written:?}");
         }
+    }
+
+    #[test]
+    fn numbers_are_written_short() {
+        let written = [0.0, 12.0, 1234.5, 2_500_000.5, 0.123_456].map(number);
+        assert_eq!(written, ["0", "12", "1234", "2.50 M", "0.123"]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use samara_lab::compare::Threshold;
 use samara_lab::scenario::{Loaded, load};
-use samara_report::Threshold;
 
 use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};

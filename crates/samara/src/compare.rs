@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::results::Saved;
-use samara_report::{Crossed, compare as side_by_side};
 
 use crate::args::{CompareFormat, CompareOptions};
 

@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use samara_lab::report;
 use samara_lab::results::{DirectoryError, Findings, Outcome, ProcessUse, ResultsDirectory, Used};
 use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
-use samara_report::{Report, terminal};
+use samara_report::Page;
 use samara_trace::live;
 
 use crate::args::{Format, OutputOptions, ScenarioOptions};
@@ -68,13 +69,13 @@ impl Session {
         let loaded = &self.loaded;
         let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
         let findings = Findings::of(loaded, results, used)?;
-        let report = Report::of(loaded, &findings);
-        report.write(&self.directory)?;
+        let page = report::page(loaded, &findings);
+        report::write(&page, &self.directory)?;
         let is_complete = findings.is_complete;
         self.directory.finish(&findings.summary, is_complete).map_err(|error| error.to_string())?;
         let outcome = if is_complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
         self.live.finish(outcome, None);
-        show(self.format, &findings, &report, self.directory.path())?;
+        show(self.format, &findings, &page, self.directory.path())?;
         Ok(if !is_complete {
             eprintln!(
                 "samara: interrupted; {} of {} runs are in {}",
@@ -152,19 +153,13 @@ fn processes(processes: &[ProcessUse]) -> String {
     lines.collect()
 }
 
-fn show(format: Format, findings: &Findings, report: &Report, path: &Path) -> Result<(), String> {
-    let Findings { summary, comparisons, known, checked, .. } = findings;
+fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result<(), String> {
+    let Findings { summary, checked, .. } = findings;
     if format == Format::Json {
         let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
         crate::print(&(json + "\n"))?;
     } else {
-        let mut text = terminal::table(report);
-        if !comparisons.is_empty() {
-            text += &terminal::comparisons(comparisons);
-        }
-        if !known.is_empty() {
-            text += &terminal::known(known);
-        }
+        let mut text = page.terminal();
         text += &format!(
             "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
             summary.digest,

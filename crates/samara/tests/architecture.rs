@@ -47,9 +47,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-mix",
             "samara-scenario",
             "samara-sim",
+            "samara-report",
         ],
     ),
-    ("samara-report", &["samara-engine", "samara-lab", "samara-mix", "samara-ring"]),
+    ("samara-report", &[]),
     ("samara-dashboard", &["samara-trace"]),
 ];
 

@@ -5,12 +5,14 @@ pub(crate) mod codec;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
 use samara_gossipsub::config::Parameters;
 
 use crate::family::{Family, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, boxed};
+use crate::report::Results;
 
 /// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
@@ -40,5 +42,6 @@ pub(crate) static FAMILY: Family = Family {
     run_together: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -5,10 +5,12 @@ pub(crate) mod check;
 pub(crate) mod gateways;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
 use crate::family::{Family, NO_CHANNELS, PartType, ProtocolKind, boxed};
+use crate::report::Results;
 
 /// The family of experiments that the section `[group]` selects.
 pub(crate) static FAMILY: Family = Family {
@@ -26,5 +28,6 @@ pub(crate) static FAMILY: Family = Family {
     can_leave: true,
     check: |checks, scenario| checks.group(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

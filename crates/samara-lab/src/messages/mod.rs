@@ -6,6 +6,7 @@ pub mod file;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
@@ -14,6 +15,7 @@ use samara_gossipsub::config::Parameters;
 use crate::family::{
     Family, Files, NO_CHANNELS, NO_TOPICS, NO_UNSENT, NoParameters, PartType, ProtocolKind, boxed,
 };
+use crate::report::Results;
 
 /// Sends every message to all neighbours.
 pub(crate) const FLOODSUB: &str = "floodsub";
@@ -43,5 +45,6 @@ pub(crate) static FAMILY: Family = Family {
     },
     check: |checks, scenario| checks.messages(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -7,10 +7,12 @@ pub mod measure;
 pub(crate) mod measured;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
 use crate::family::{Family, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, boxed};
+use crate::report::Results;
 
 /// The family of experiments that the section `[mix]` selects.
 pub(crate) static FAMILY: Family = Family {
@@ -29,5 +31,6 @@ pub(crate) static FAMILY: Family = Family {
     extra_hosts: |_| 1,
     check: |checks, scenario| checks.mix(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

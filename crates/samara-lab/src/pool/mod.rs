@@ -6,10 +6,12 @@ pub(crate) mod check;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
 use crate::family::{Family, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind, boxed};
+use crate::report::Results;
 
 /// The family of experiments that the section `[pool]` selects.
 pub(crate) static FAMILY: Family = Family {
@@ -21,5 +23,6 @@ pub(crate) static FAMILY: Family = Family {
     transport: cat::with_channels,
     check: |checks, scenario| checks.pool(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -9,6 +9,7 @@ mod directory;
 mod plan;
 mod record;
 mod relate;
+mod report;
 mod summary;
 
 pub use columns::{points_table, write_points, write_points_to};
@@ -17,6 +18,8 @@ pub use plan::{Planned, SWEEP_POINTS_MAX, plan, point_id};
 pub use record::PointRecord;
 pub(crate) use record::flatten;
 pub use relate::relate_points;
+pub use report::page;
+pub(crate) use report::plain;
 pub use summary::{Aggregate, FailedPoint, Spread, SweepSummary, metric_paths};
 
 /// The version that points are identified with.

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Drawn, LABEL_SIZE, shortened, text_pixels};
+use super::{Area, Drawn, Ink, LABEL_SIZE, shortened, text_pixels};
 
 /// Pixels of a row, of a mark with the gap to its text, and between two entries.
 const ROW_PIXELS: u32 = 22;
@@ -14,23 +14,23 @@ const SIDE_PIXELS: f64 = 20.0;
 const BELOW_PIXELS: u32 = 12;
 
 /// How an entry looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mark {
     /// A line.
-    Line(RGBColor),
+    Line(Ink),
     /// A line of dashes.
-    Dashes(RGBColor),
+    Dashes(Ink),
     /// A bar.
-    Bar(RGBColor),
+    Bar(Ink),
     /// A dot.
-    Dot(RGBColor),
+    Dot(Ink),
     /// A ring.
-    Ring(RGBColor),
+    Ring(Ink),
 }
 
 /// The entries of a figure, row by row.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(super) struct Key {
     rows: Vec<Vec<Entry>>,
 }
 
@@ -44,7 +44,7 @@ struct Entry {
 
 impl Key {
     /// Entries in columns as wide as the widest of them, in a figure that is so many pixels wide. A single entry says nothing that the title does not.
-    pub(crate) fn new(entries: impl IntoIterator<Item = (Mark, String)>, width: u32) -> Self {
+    pub(super) fn new(entries: impl IntoIterator<Item = (Mark, String)>, width: u32) -> Self {
         let mut entries: Vec<(Mark, String)> = entries.into_iter().collect();
         let room = f64::from(width) - 2.0 * SIDE_PIXELS;
         for (_, label) in &mut entries {
@@ -70,12 +70,12 @@ impl Key {
     }
 
     /// Pixels of all rows.
-    pub(crate) fn height(&self) -> u32 {
+    pub(super) fn height(&self) -> u32 {
         if self.rows.is_empty() { 0 } else { self.rows.len() as u32 * ROW_PIXELS + BELOW_PIXELS }
     }
 
     /// Draws all rows into an area of their own.
-    pub(crate) fn draw(&self, area: &Area<'_>) -> Drawn {
+    pub(super) fn draw(&self, area: &Area<'_>) -> Drawn {
         let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
         for (row, entries) in self.rows.iter().enumerate() {
             let y = (row as u32 * ROW_PIXELS + ROW_PIXELS / 2) as i32;
@@ -90,7 +90,7 @@ impl Key {
 
     /// The pixels that entries take from left to right, row by row.
     #[cfg(test)]
-    pub(crate) fn spans(&self) -> Vec<Vec<(f64, f64)>> {
+    pub(super) fn spans(&self) -> Vec<Vec<(f64, f64)>> {
         let span = |entry: &Entry| (entry.at, entry.at + MARK_PIXELS + text_pixels(&entry.label, LABEL_SIZE));
         self.rows.iter().map(|row| row.iter().map(span).collect()).collect()
     }
@@ -98,17 +98,19 @@ impl Key {
 
 fn draw_mark(area: &Area<'_>, mark: Mark, (x, y): (i32, i32)) -> Drawn {
     match mark {
-        Mark::Line(colour) => area.draw(&PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)))?,
+        Mark::Line(colour) => {
+            area.draw(&PathElement::new([(x, y), (x + 20, y)], colour.rgb().stroke_width(2)))?
+        }
         Mark::Dashes(colour) => {
             for from in [x, x + 8, x + 16] {
-                area.draw(&PathElement::new([(from, y), (from + 4, y)], colour.stroke_width(1)))?;
+                area.draw(&PathElement::new([(from, y), (from + 4, y)], colour.rgb().stroke_width(1)))?;
             }
         }
         Mark::Bar(colour) => {
-            area.draw(&Rectangle::new([(x + 4, y - 6), (x + 16, y + 6)], colour.filled()))?
+            area.draw(&Rectangle::new([(x + 4, y - 6), (x + 16, y + 6)], colour.rgb().filled()))?
         }
-        Mark::Dot(colour) => area.draw(&Circle::new((x + 10, y), 5, colour.filled()))?,
-        Mark::Ring(colour) => area.draw(&Circle::new((x + 10, y), 6, colour.stroke_width(2)))?,
+        Mark::Dot(colour) => area.draw(&Circle::new((x + 10, y), 5, colour.rgb().filled()))?,
+        Mark::Ring(colour) => area.draw(&Circle::new((x + 10, y), 6, colour.rgb().stroke_width(2)))?,
     }
     Ok(())
 }

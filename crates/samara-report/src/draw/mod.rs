@@ -1,38 +1,91 @@
-//! What all figures share: drawn by `plotters` and, for PNG, rendered by `resvg`.
+//! Figures: drawn by `plotters` and, for PNG, rendered by `resvg`.
 
 mod axis;
+mod bars;
+mod boxes;
 mod key;
-mod rows;
+mod lines;
+mod maps;
 mod swept;
 #[cfg(test)]
 mod tests;
 mod ticks;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-pub(crate) use axis::Axis;
-pub(crate) use key::{Key, Mark};
-pub(crate) use rows::{BAR, Rows};
-pub(crate) use swept::Swept;
-pub(crate) use ticks::{Room, Unit};
+use axis::Axis;
+pub use axis::Scale;
+pub use bars::{Bar, Bars};
+pub use boxes::{Block, Boxes};
+use key::Key;
+pub use key::Mark;
+pub use lines::{Line, Lines, Style};
+pub use maps::{Map, MapLine, Maps};
+pub use swept::Swept;
+use ticks::Room;
+pub use ticks::{Tick, Unit};
 
 /// Pixels of a figure.
-pub(crate) const SIZE: (u32, u32) = (800, 460);
+const SIZE: (u32, u32) = (800, 460);
 /// The sizes of titles and of all other text, as `plotters` counts them.
-pub(crate) const TITLE_SIZE: u32 = 20;
-pub(crate) const LABEL_SIZE: u32 = 15;
+const TITLE_SIZE: u32 = 20;
+const LABEL_SIZE: u32 = 15;
 /// Pixels around a chart, below it for the labels of its axis, and left of it.
-pub(crate) const MARGIN: u32 = 12;
-pub(crate) const BELOW: u32 = 46;
-pub(crate) const LEFT: u32 = 74;
+const MARGIN: u32 = 12;
+const BELOW: u32 = 46;
+const LEFT: u32 = 74;
+/// Pixels of a figure that its chart does not have from top to bottom.
+const AROUND: u32 = BELOW + TITLE_SIZE * 3 / 2 + 2 * MARGIN;
 /// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
 /// three more.
 pub(crate) const COLOURS: [&str; 9] =
     ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
 
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
-pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+
+/// A colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink(u8, u8, u8);
+
+impl Ink {
+    /// Of bounds and rings.
+    pub const BLACK: Self = Self(0, 0, 0);
+    /// Of what is there but not looked at.
+    pub const GREY: Self = Self(178, 184, 190);
+    /// Of waiting.
+    pub const LIGHT: Self = Self(226, 230, 234);
+    /// Of times in which something is wrong.
+    pub const WARM: Self = Self(255, 237, 218);
+
+    /// The colour of a series by its number.
+    pub fn of(number: usize) -> Self {
+        let hex = COLOURS[number % COLOURS.len()];
+        let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
+        Self(part(1), part(3), part(5))
+    }
+
+    /// A colour between violet and yellow, by a share: an approximation of the colour map viridis.
+    pub fn ramp(share: f64) -> Self {
+        const STOPS: [[f64; 3]; 5] = [
+            [68.0, 1.0, 84.0],
+            [59.0, 82.0, 139.0],
+            [33.0, 145.0, 140.0],
+            [94.0, 201.0, 98.0],
+            [210.0, 200.0, 30.0],
+        ];
+        let place = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+        let at = (place as usize).min(STOPS.len() - 2);
+        let mixed = |i: usize| (STOPS[at][i] + (STOPS[at + 1][i] - STOPS[at][i]) * (place - at as f64)) as u8;
+        Self(mixed(0), mixed(1), mixed(2))
+    }
+
+    fn rgb(self) -> RGBColor {
+        RGBColor(self.0, self.1, self.2)
+    }
+}
 
 /// Renders an SVG figure as PNG.
 ///
@@ -58,13 +111,8 @@ pub fn png(svg: &str) -> Result<Vec<u8>, String> {
     pixels.encode_png().map_err(|error| format!("figure: {error}"))
 }
 
-/// A figure of the usual size.
-pub(crate) fn drawn(draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
-    drawn_at(SIZE, draw)
-}
-
 /// A figure of so many pixels.
-pub(crate) fn drawn_at(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -76,18 +124,14 @@ pub(crate) fn drawn_at(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) 
     svg
 }
 
-/// A figure of the usual size with a key below it.
-pub(crate) fn drawn_with(key: &Key, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
-    drawn_at_with(SIZE, key, draw)
-}
-
 /// A figure of so many pixels with a key below it.
-pub(crate) fn drawn_at_with(
+fn drawn_with(
     (width, height): (u32, u32),
-    key: &Key,
+    key: impl IntoIterator<Item = (Mark, String)>,
     draw: impl FnOnce(&Area<'_>) -> Drawn,
 ) -> String {
-    drawn_at((width, height + key.height()), |area| {
+    let key = Key::new(key, width);
+    drawn((width, height + key.height()), |area| {
         let (above, below) = area.split_vertically(height);
         draw(&above)?;
         key.draw(&below)
@@ -95,46 +139,54 @@ pub(crate) fn drawn_at_with(
 }
 
 /// The pixels that an axis has from left to right, and from bottom to top, in a figure of so many pixels with a title.
-pub(crate) fn rooms((width, height): (u32, u32), left: u32) -> (Room, Room) {
-    let title = TITLE_SIZE * 3 / 2;
+fn rooms((width, height): (u32, u32), left: u32) -> (Room, Room) {
     (
         Room::Across(width.saturating_sub(left + 2 * MARGIN).max(1)),
-        Room::Upright(height.saturating_sub(BELOW + title + 2 * MARGIN).max(1)),
+        Room::Upright(height.saturating_sub(AROUND).max(1)),
     )
 }
 
 /// A chart with its title, and lines at what is labelled.
-pub(crate) fn chart<'a, 'b>(
+fn chart<'a, 'b>(
     area: &'a Area<'b>,
     title: &str,
-    (x, x_name): (&Axis, &str),
-    (y, y_name): (&Axis, &str),
+    (x, y): (&Scale, &Scale),
+    left: u32,
 ) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
+    let (across, upright) = rooms(area.dim_in_pixel(), left);
+    let (x, y) = (x.axis(across), y.axis(upright));
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", TITLE_SIZE))
         .margin(MARGIN)
         .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
+        .y_label_area_size(left)
         .build_cartesian_2d(x.clone(), y.clone())?;
     chart
         .configure_mesh()
         .light_line_style(RGBColor(240, 240, 240))
         .bold_line_style(RGBColor(222, 222, 222))
-        .x_desc(x_name)
-        .y_desc(y_name)
+        .x_desc(x.name())
+        .y_desc(y.name())
         .label_style(("sans-serif", LABEL_SIZE))
         .draw()?;
     Ok(chart)
 }
 
+/// Writes a text at a place, of which it is left, right or in the middle.
+fn write(area: &Area<'_>, text: &str, at: (i32, i32), (side, size): (HPos, u32), ink: &RGBColor) -> Drawn {
+    let style = ("sans-serif", size).into_text_style(area).pos(Pos::new(side, VPos::Center)).color(ink);
+    area.draw(&Text::new(text.to_owned(), at, style))?;
+    Ok(())
+}
+
 /// Pixels that a text takes in a wide font, so that it fits with others, too: 0.6 em on average in DejaVu Sans; `plotters` writes a size
 /// as 1/1.24 of it.
-pub(crate) fn text_pixels(text: &str, size: u32) -> f64 {
+fn text_pixels(text: &str, size: u32) -> f64 {
     text.chars().count() as f64 * f64::from(size) / 1.24 * 0.6
 }
 
 /// A text that has so many pixels: cut where it is longer.
-pub(crate) fn shortened(text: &str, pixels: f64, size: u32) -> String {
+fn shortened(text: &str, pixels: f64, size: u32) -> String {
     if text_pixels(text, size) <= pixels {
         return text.to_owned();
     }
@@ -144,7 +196,7 @@ pub(crate) fn shortened(text: &str, pixels: f64, size: u32) -> String {
 }
 
 /// The lines of a text that has so many pixels; the last of at most so many lines is cut where there is more.
-pub(crate) fn wrapped(text: &str, pixels: f64, size: u32, lines: usize) -> Vec<String> {
+fn wrapped(text: &str, pixels: f64, size: u32, lines: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let full = rows.len() == lines;
@@ -157,22 +209,4 @@ pub(crate) fn wrapped(text: &str, pixels: f64, size: u32, lines: usize) -> Vec<S
         }
     }
     rows.iter().map(|row| shortened(row, pixels, size)).collect()
-}
-
-/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
-pub(crate) fn steps(times: &[f64]) -> Vec<(f64, f64)> {
-    let count = times.len() as f64;
-    let mut points = Vec::new();
-    for (i, time) in times.iter().enumerate().filter(|(_, time)| time.is_finite()) {
-        points.push((*time, i as f64 / count));
-        points.push((*time, (i + 1) as f64 / count));
-    }
-    points
-}
-
-/// The colour of a curve by its number.
-pub(crate) fn colour(index: usize) -> RGBColor {
-    let hex = COLOURS[index % COLOURS.len()];
-    let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
-    RGBColor(part(1), part(3), part(5))
 }

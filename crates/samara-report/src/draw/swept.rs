@@ -8,18 +8,18 @@ const POWERS_FROM: f64 = 12.0;
 
 /// The values of a sweep's axis: where each is, and what is written there.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Swept {
+pub struct Swept {
     /// The values and what the scenario calls them, sorted.
-    pub(crate) ticks: Vec<Tick>,
+    pub ticks: Vec<Tick>,
     /// Whether equal ratios are to be equally long.
-    pub(crate) by_powers: bool,
+    pub by_powers: bool,
     /// Whether the places are numbers, so that what lies between two of them means something.
-    pub(crate) numbers: bool,
+    pub numbers: bool,
 }
 
 impl Swept {
     /// An axis with these values, and the place of each.
-    pub(crate) fn new(values: &[&str]) -> (Self, Vec<f64>) {
+    pub fn new(values: &[&str]) -> (Self, Vec<f64>) {
         let numbers = values.iter().all(|value| value.starts_with(|c: char| c.is_ascii_digit()));
         let all = if numbers { places(values) } else { by_order(values) };
         let mut ticks: Vec<Tick> = Vec::new();
@@ -35,7 +35,7 @@ impl Swept {
     }
 
     /// What is written at a place: the value that is there, or a number in the unit of the next smaller one.
-    pub(crate) fn label(&self, place: f64) -> String {
+    pub fn label(&self, place: f64) -> String {
         if !place.is_finite() {
             return MISSING.to_owned();
         }

@@ -1,10 +1,18 @@
 //! Which labels axes have, and where keys stand.
 
-use super::ticks::{Tick, fit, thinned};
+use super::ticks::{fit, thinned};
 use super::*;
 
 const ACROSS: Room = Room::Across(700);
 const UPRIGHT: Room = Room::Upright(360);
+
+fn linear(range: std::ops::Range<f64>, unit: Unit, room: Room) -> Axis {
+    Scale::linear("", range, unit).axis(room)
+}
+
+fn powers(range: std::ops::Range<f64>, unit: Unit, room: Room) -> Axis {
+    Scale::powers("", range, unit).axis(room)
+}
 
 /// No two labels of an axis touch.
 fn labels_fit(axis: &Axis, room: Room) -> bool {
@@ -13,27 +21,27 @@ fn labels_fit(axis: &Axis, room: Room) -> bool {
             .into_iter()
             .map(|value| (value, plotters::coord::ranged1d::ValueFormatter::format_ext(axis, &value)))
             .collect();
-    fit(&ticks, &|value| axis.share(value), room)
+    fit(&ticks, &|value| axis.scale().share_of(value), room)
 }
 
 #[test]
 fn powers_are_labelled_at_one_two_and_five() {
-    let axis = Axis::powers(30.0..2_600.0, Unit::Milliseconds, ACROSS);
+    let axis = powers(30.0..2_600.0, Unit::Milliseconds, ACROSS);
     assert_eq!(axis.labels(), ["50 ms", "100 ms", "200 ms", "500 ms", "1 s", "2 s"]);
     assert!(labels_fit(&axis, ACROSS));
 }
 
 #[test]
 fn long_ranges_are_labelled_at_powers_or_at_some_of_them() {
-    let axis = Axis::powers(1.0..1e6, Unit::Bytes, Room::Across(500));
+    let axis = powers(1.0..1e6, Unit::Bytes, Room::Across(500));
     assert_eq!(axis.labels(), ["1 B", "10 B", "100 B", "1 kB", "10 kB", "100 kB", "1 MB"]);
-    let axis = Axis::powers(1.0..1e9, Unit::Bytes, Room::Across(320));
+    let axis = powers(1.0..1e9, Unit::Bytes, Room::Across(320));
     assert_eq!(axis.labels(), ["1 B", "100 B", "10 kB", "1 MB", "100 MB"]);
 }
 
 #[test]
 fn short_ranges_by_powers_have_equal_steps() {
-    let axis = Axis::powers(110.0..190.0, Unit::Milliseconds, ACROSS);
+    let axis = powers(110.0..190.0, Unit::Milliseconds, ACROSS);
     assert_eq!(
         axis.labels(),
         ["110 ms", "120 ms", "130 ms", "140 ms", "150 ms", "160 ms", "170 ms", "180 ms", "190 ms"]
@@ -46,7 +54,7 @@ fn labels_never_touch() {
         for (low, high) in [(0.9, 24.0), (0.9, 1.1), (1.0, 1e12), (8.0, 11.0), (1e-4, 3.0), (31.8, 33.0)] {
             for unit in [Unit::Number, Unit::Count, Unit::Milliseconds, Unit::Bytes, Unit::Share] {
                 for room in [Room::Across(pixels), Room::Upright(pixels)] {
-                    for axis in [Axis::powers(low..high, unit, room), Axis::linear(low..high, unit, room)] {
+                    for axis in [powers(low..high, unit, room), linear(low..high, unit, room)] {
                         assert!(
                             labels_fit(&axis, room),
                             "{low} to {high}, {unit:?}, {room:?}: {:?}",
@@ -62,17 +70,17 @@ fn labels_never_touch() {
 #[test]
 fn linear_axes_have_round_steps() {
     assert_eq!(
-        Axis::linear(0.0..450.0, Unit::Milliseconds, UPRIGHT).labels(),
+        linear(0.0..450.0, Unit::Milliseconds, UPRIGHT).labels(),
         ["0", "50 ms", "100 ms", "150 ms", "200 ms", "250 ms", "300 ms", "350 ms", "400 ms", "450 ms"]
     );
     assert_eq!(
-        Axis::linear(0.0..1.02, Unit::Share, Room::Upright(180)).labels(),
+        linear(0.0..1.02, Unit::Share, Room::Upright(180)).labels(),
         ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
     );
-    assert_eq!(Axis::linear(0.5..3.5, Unit::Count, ACROSS).labels(), ["1", "2", "3"]);
-    assert_eq!(Axis::linear(0.0..2_500.0, Unit::Milliseconds, ACROSS).labels()[1..3], ["500 ms", "1 s"]);
-    assert_eq!(Axis::linear(0.0..16_000.0, Unit::Bytes, ACROSS).labels().last(), Some(&"16 kB"));
-    assert_eq!(Axis::linear(5.0..5.0, Unit::Number, ACROSS).labels(), ["5"], "one value");
+    assert_eq!(linear(0.5..3.5, Unit::Count, ACROSS).labels(), ["1", "2", "3"]);
+    assert_eq!(linear(0.0..2_500.0, Unit::Milliseconds, ACROSS).labels()[1..3], ["500 ms", "1 s"]);
+    assert_eq!(linear(0.0..16_000.0, Unit::Bytes, ACROSS).labels().last(), Some(&"16 kB"));
+    assert_eq!(linear(5.0..5.0, Unit::Number, ACROSS).labels(), ["5"], "one value");
 }
 
 #[test]
@@ -81,9 +89,10 @@ fn given_values_are_labelled_where_they_fit() {
     let (swept, at) = Swept::new(&values);
     assert_eq!(at, [64.0, 256.0, 1e3, 4e3, 16e3, 64e3]);
     assert!(swept.by_powers && swept.numbers);
-    let wide = Axis::at(60.0..70e3, true, &swept.ticks, ACROSS);
+    let scale = Scale::swept("", &swept);
+    let wide = scale.axis(ACROSS);
     assert_eq!(wide.labels(), values);
-    let narrow = Axis::at(60.0..70e3, true, &swept.ticks, Room::Across(150));
+    let narrow = scale.axis(Room::Across(150));
     assert_eq!(narrow.labels(), ["64 B", "1 kB", "64 kB"], "the ends, and what fits between");
     let crowded: Vec<Tick> = [5.0, 10.0, 11.0, 100.0].map(|value| (value, value.to_string())).into();
     let kept = thinned(&crowded, &|value| value / 100.0, Room::Across(800));
@@ -114,7 +123,7 @@ fn places_between_values_of_a_sweep_have_names() {
 #[test]
 fn keys_stand_side_by_side_and_inside() {
     let entries = |labels: &[&str]| -> Vec<(Mark, String)> {
-        labels.iter().map(|label| (Mark::Line(BLACK), (*label).to_owned())).collect()
+        labels.iter().map(|label| (Mark::Line(Ink::BLACK), (*label).to_owned())).collect()
     };
     let long = "A run whose name has as much to say as its scenario, and then a little more, and more than anybody reads";
     for labels in [vec!["a"], vec!["a", "bb", "ccc"], vec!["CAT as it should be"; 9], vec![long; 3], vec![]] {
@@ -137,9 +146,9 @@ fn keys_stand_side_by_side_and_inside() {
 
 #[test]
 fn a_figure_is_as_high_as_its_chart_and_its_key() {
-    let key = Key::new([(Mark::Line(BLACK), "one".to_owned()), (Mark::Line(RED), "two".to_owned())], 400);
-    let svg = drawn_at_with((400, 300), &key, |area| Ok(area.fill(&WHITE)?));
-    assert!(svg.contains(&format!("height=\"{}\"", 300 + key.height())), "{svg}");
+    let key = [(Mark::Line(Ink::BLACK), "one".to_owned()), (Mark::Line(Ink::of(0)), "two".to_owned())];
+    let svg = drawn_with((400, 300), key.clone(), |area| Ok(area.fill(&WHITE)?));
+    assert!(svg.contains(&format!("height=\"{}\"", 300 + Key::new(key, 400).height())), "{svg}");
 }
 
 #[test]

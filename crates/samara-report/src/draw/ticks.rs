@@ -1,6 +1,6 @@
 //! Which values of an axis are labelled: round ones, and no more than there is room for.
 
-use crate::words::MISSING;
+use crate::words::{MISSING, number, percent, short_ms};
 
 /// Pixels of a label's height, and of the gap between two labels beside each other.
 const LABEL_PIXELS: f64 = 24.0;
@@ -14,7 +14,7 @@ const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 
 /// What the numbers of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Numbers.
     Number,
     /// Whole numbers.
@@ -29,7 +29,7 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// A value with its unit, as short as it is exact.
-    pub(crate) fn label(self, value: f64) -> String {
+    pub fn label(self, value: f64) -> String {
         if !value.is_finite() {
             return MISSING.to_owned();
         }
@@ -43,6 +43,19 @@ impl Unit {
             Self::Milliseconds => with(&[(1e3, " s"), (1.0, " ms"), (1e-3, " µs")]),
             Self::Bytes => with(&[(1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")]),
             Self::Share => format!("{} %", digits(value * 100.0)),
+        }
+    }
+
+    /// A value as people write it in a table.
+    pub fn written(self, value: f64) -> String {
+        match self {
+            _ if !value.is_finite() => MISSING.to_owned(),
+            Self::Milliseconds => short_ms(value),
+            Self::Bytes if value.abs() >= 1e6 => format!("{:.2} MB", value / 1e6),
+            Self::Bytes if value.abs() >= 1e3 => format!("{:.2} kB", value / 1e3),
+            Self::Share if (value * 100.0).fract() == 0.0 => percent(value, 0),
+            Self::Share => percent(value, 1),
+            _ => number(value),
         }
     }
 }
@@ -63,7 +76,7 @@ pub(crate) enum Room {
 }
 
 impl Room {
-    fn pixels(self) -> f64 {
+    pub(super) fn pixels(self) -> f64 {
         match self {
             Self::Across(pixels) | Self::Upright(pixels) => f64::from(pixels),
         }
@@ -79,10 +92,10 @@ impl Room {
 }
 
 /// Where labels stand: the value, and what is written there.
-pub(crate) type Tick = (f64, String);
+pub type Tick = (f64, String);
 
 /// Places of values as shares of an axis.
-pub(crate) type Place<'a> = &'a dyn Fn(f64) -> f64;
+type Place<'a> = &'a dyn Fn(f64) -> f64;
 
 /// Whether labels that are sorted by value do not touch.
 pub(crate) fn fit(ticks: &[Tick], place: Place<'_>, room: Room) -> bool {

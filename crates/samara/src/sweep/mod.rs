@@ -18,7 +18,7 @@ use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_lab::sweep::{
     FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
 };
-use samara_report::SweepReport;
+use samara_report::Page;
 use sha2::{Digest, Sha256};
 
 pub(crate) use args::{PointOptions, SweepOptions};
@@ -105,10 +105,10 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
         .collect();
     let summary = SweepSummary::new(&loaded, records, gathered.failed, start.elapsed().as_secs_f64());
     let is_complete = summary.runs.len() == planned.len();
-    let report = SweepReport::new(&loaded, &summary, &outcomes);
-    write_report(&directory, &report)?;
+    let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
+    write_report(&directory, &page)?;
     directory.finish(&summary, is_complete).map_err(|error| error.to_string())?;
-    show(options.format, &summary, &report, directory.path())?;
+    show(options.format, &summary, &page, directory.path())?;
     tell(&outcomes, options.format);
     let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
     if !is_complete {
@@ -245,22 +245,18 @@ fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<Exit
     crate::print(&lines.collect::<String>())
 }
 
-fn write_report(directory: &SweepDirectory, report: &SweepReport) -> Result<(), String> {
-    let write = |name: &str, bytes: &[u8]| directory.write(name, bytes).map_err(|error| error.to_string());
-    write("report.html", report.html().as_bytes())?;
-    for (name, svg) in report.figures() {
-        write(&format!("figures/{name}.svg"), svg.as_bytes())?;
-        write(&format!("figures/{name}.png"), &samara_report::png(&svg)?)?;
-    }
-    Ok(())
+fn write_report(directory: &SweepDirectory, page: &Page) -> Result<(), String> {
+    let write =
+        |(name, bytes): (String, Vec<u8>)| directory.write(&name, &bytes).map_err(|error| error.to_string());
+    page.files()?.into_iter().try_for_each(write)
 }
 
-fn show(format: Format, summary: &SweepSummary, report: &SweepReport, path: &Path) -> Result<(), String> {
+fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Result<(), String> {
     if format == Format::Json {
         let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
         crate::print(&(json + "\n"))?;
     } else {
-        let text = report.table()
+        let text = page.terminal()
             + &format!(
                 "digest {}  {} points, {:.1} s of waiting, {:.1} s of processor, at most {} MB a point\nreport {}\n",
                 summary.digest,

@@ -4,10 +4,12 @@ pub mod app;
 pub(crate) mod check;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
 
 use crate::family::{Family, NO_CHANNELS, NO_UNSENT, NoParameters, PartType, ProtocolKind, boxed};
+use crate::report::Results;
 
 /// The family of experiments that the section `[handover]` selects.
 pub(crate) static FAMILY: Family = Family {
@@ -25,5 +27,6 @@ pub(crate) static FAMILY: Family = Family {
     ],
     check: |checks, scenario| checks.handover(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -1,0 +1,385 @@
+//! The report of blocks of columns.
+
+use std::collections::BTreeMap;
+
+use samara_report::words::{fixed, grouped, ms, number, plural, signed_percent, times};
+use samara_report::{
+    Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
+};
+
+use super::metrics::ColumnMetrics;
+use super::outcome::ColumnsData;
+use crate::report::{self, Body, Measures, Results, Runs, Shown, of};
+use crate::results::Outcome;
+use crate::statistics::Statistics;
+
+/// Runs that a sentence names, and sentences about incomplete runs.
+const NAMES_MAX: usize = 4;
+/// At most so many curves are drawn in a file; of more, every n-th is taken (the page has more).
+const CURVES_MAX: usize = 350;
+
+impl Measures for ColumnsData {
+    type Metrics = ColumnMetrics;
+
+    fn measures(&self) -> &ColumnMetrics {
+        &self.metrics
+    }
+}
+
+type Report<'a> = Results<'a, ColumnsData>;
+type Row = Runs<ColumnsData>;
+
+const SWEPT: [Shown<ColumnsData>; 1] = [Shown {
+    name: "custody",
+    title: "mean time to custody",
+    unit: Unit::Milliseconds,
+    caption: "",
+    value: |m| of(m.time_to_custody_ms, |s| s.mean),
+    bound: Some(("lower bound", |m| m.lower_bound_ms)),
+}];
+
+impl Row {
+    /// A statistic of the time to custody, the mean over seeds.
+    fn custody(&self, value: fn(&Statistics) -> f64) -> f64 {
+        self.mean(|m| of(m.time_to_custody_ms, value))
+    }
+
+    fn bound(&self) -> f64 {
+        self.mean(|m| m.lower_bound_ms)
+    }
+
+    fn incomplete(&self) -> f64 {
+        self.mean(|m| m.incomplete as f64)
+    }
+
+    /// Nodes that did not get all their columns, of those that waited: counted once for each slot and seed.
+    fn missed(&self) -> (usize, usize) {
+        let waited = || self.all.iter().flat_map(|result| result.custody_ms.iter().flatten());
+        (waited().filter(|(_, time)| time.is_none()).count(), waited().count())
+    }
+
+    /// How many times the bound the mean is; NaN if a node is incomplete, since the bound is over all nodes and the mean over the
+    /// others.
+    fn over_bound(&self) -> f64 {
+        let over = times(self.custody(|s| s.mean), self.bound());
+        over.filter(|_| self.incomplete() == 0.0).unwrap_or(f64::NAN)
+    }
+}
+
+/// What the family contributes to a page.
+pub(super) fn body(report: &Report<'_>) -> Body {
+    let mut sections = Vec::new();
+    let mut details = Vec::new();
+    if report.is_sweep() {
+        let seeds = report.rows.iter().map(|row| row.all.len()).max().unwrap_or(1);
+        let text = match seeds {
+            0 | 1 => String::new(),
+            _ => format!("Means over {seeds} seeds, with 95 % confidence intervals."),
+        };
+        sections.push(Section::new("Over the sweep", text, report.over_sweep(&SWEPT)));
+    } else if !report.rows.is_empty() {
+        details.push(explorer(report));
+    }
+    let text = "From the publication until a node has all its columns. The bound is what no schedule can beat on average \
+                over all nodes: one copy of every column through the publisher's uplink, the last of a node's columns, \
+                and the fastest possible spread.";
+    sections.push(Section::new("Time to custody", text, custody(report)));
+    details.push(cost(report));
+    Body { findings: findings(report), summary: summary(report), sections, details }
+}
+
+/// Whether a run is the fastest of several in which every node is complete.
+fn is_best(report: &Report<'_>, row: &Row) -> bool {
+    let complete = report.rows.iter().filter(|row| row.incomplete() == 0.0);
+    let least = complete.map(|row| row.custody(|s| s.mean)).fold(f64::INFINITY, f64::min);
+    let is_least = row.incomplete() == 0.0 && row.custody(|s| s.mean) == least;
+    is_least && !report.is_sweep() && report.rows.len() > 1
+}
+
+fn custody(report: &Report<'_>) -> Table {
+    let mut table = report.table(&[
+        ("Mean", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), ms)),
+        ("p50", |row| ms(row.custody(|s| s.p50))),
+        ("p95", |row| ms(row.custody(|s| s.p95))),
+        ("p99", |row| ms(row.custody(|s| s.p99))),
+        ("Max", |row| ms(row.custody(|s| s.max))),
+        ("× bound", |row| fixed(row.over_bound(), 2)),
+        ("Incomplete", |row| number(row.incomplete())),
+    ]);
+    table.bars = "Mean, bound (line), and 95th percentile (thin)".to_owned();
+    for (shown, row) in table.rows.iter_mut().zip(&report.rows) {
+        let values = [row.custody(|s| s.mean), row.custody(|s| s.p95), row.bound()];
+        shown.bar = Some(values.map(|value| (value, ms(value))));
+        shown.look = if is_best(report, row) { Look::Good } else { Look::Plain };
+    }
+    table
+}
+
+fn cost(report: &Report<'_>) -> Section {
+    let table = report.table(&[
+        ("Copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+        ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
+        ("Withdrawn copies", |row| fixed(row.mean(|m| m.withdrawn_copies as f64), 0)),
+        ("Sent again", |row| fixed(row.mean(|m| m.retransmissions as f64), 0)),
+        ("Queue drops", |row| fixed(row.mean(|m| m.queue_drops as f64), 0)),
+    ]);
+    let text = "Copies counts how often a node received a column that it got, the first copy included. Bytes are on the wire.";
+    Section::new("What it cost", text, table)
+}
+
+fn summary(report: &Report<'_>) -> Summary {
+    let mut table = report.table(&[
+        ("mean ms", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), |ms| fixed(ms, 0))),
+        ("p50", |row| fixed(row.custody(|s| s.p50), 0)),
+        ("p95", |row| fixed(row.custody(|s| s.p95), 0)),
+        ("max", |row| fixed(row.custody(|s| s.max), 0)),
+        ("bound ms", |row| fixed(row.bound(), 0)),
+        ("x bound", |row| fixed(row.over_bound(), 2)),
+        ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+        ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
+        ("incomplete", |row| number(row.incomplete())),
+    ]);
+    for (shown, row) in table.rows.iter_mut().zip(&report.rows) {
+        shown.name += if is_best(report, row) { " *" } else { "" };
+    }
+    Summary {
+        before: missed(report, |row| row.run.clone()),
+        legend: "Time to custody: from the publication until a node has all its columns.".to_owned(),
+        table,
+        ..Summary::default()
+    }
+}
+
+/// The results of the first seed of each run.
+fn first_seeds<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Outcome<ColumnsData>> {
+    let rows = report::grouped(&report.rows, |row| row.run.as_str());
+    rows.into_iter().map(|(_, rows)| rows[0].first())
+}
+
+fn explorer(report: &Report<'_>) -> Section {
+    let panel = |result: &Outcome<ColumnsData>| {
+        let records = result.deliveries.iter().filter(|delivery| delivery.slot == 0).map(|delivery| {
+            let nanos = delivery.delivered().then(|| delivery.at - result.published[0]);
+            (delivery.host, delivery.column as u16, nanos)
+        });
+        Panel {
+            label: result.label.clone(),
+            description: result.description.clone(),
+            records: records.collect(),
+        }
+    };
+    let mut figures = vec![comparison(report)];
+    for result in first_seeds(report) {
+        figures.push(curves(result, false));
+        figures.push(curves(result, true));
+    }
+    let text = "Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: \
+                the share of its columns that it has. In the first slot, with the first seed.";
+    let explorer = Explorer {
+        axis: AXIS.to_owned(),
+        panels_heading: ("How columns spread, and how custody fills".to_owned(), text.to_owned()),
+        each: [("column", "Columns: share of their subscribers"), ("node", "Nodes: share of their columns")]
+            .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
+        panels: first_seeds(report).map(panel).collect(),
+        figures,
+    };
+    let text = "The share of nodes that have all their columns, for each run. Move over a curve to see which it is; click to \
+                keep it. With the keyboard: arrows, Enter and Escape.";
+    Section::new("When nodes are done", text, Part::Explorer(explorer))
+}
+
+/// What axes of times show.
+const AXIS: &str = "after the publication";
+
+/// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
+fn arrivals(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Vec<Vec<f64>> {
+    let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
+        let key = if is_of_nodes { delivery.host } else { delivery.column };
+        let at = delivery.delivered().then(|| (delivery.at - result.published[0]) as f64 / 1e6);
+        groups.entry(key).or_default().push(at.unwrap_or(f64::INFINITY));
+    }
+    let mut groups: Vec<Vec<f64>> = groups.into_values().collect();
+    groups.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    // In the order in which they are complete: their colours follow it.
+    groups.sort_by(|a, b| a[a.len() - 1].total_cmp(&b[b.len() - 1]));
+    groups
+}
+
+/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
+fn steps(times: &[f64]) -> Vec<(f64, f64)> {
+    let share = |count: usize| count as f64 / times.len() as f64;
+    let arrived = times.iter().enumerate().filter(|(_, time)| time.is_finite());
+    arrived.flat_map(|(i, time)| [(*time, share(i)), (*time, share(i + 1))]).collect()
+}
+
+/// Scales from the publication to the last of some times, and from nothing to all.
+fn scales(times: impl Iterator<Item = f64>) -> (Scale, Scale) {
+    let last = times.filter(|time| time.is_finite()).fold(1.0, f64::max) * 1.03;
+    let x = Scale::linear(AXIS, 0.0..last, Unit::Milliseconds);
+    (x, Scale::linear("", 0.0..1.0, Unit::Share))
+}
+
+/// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
+fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
+    let groups = arrivals(result, is_of_nodes);
+    let every = groups.len().div_ceil(CURVES_MAX).max(1);
+    let groups: Vec<Vec<f64>> = groups.into_iter().step_by(every).collect();
+    let (count, opacity) = (groups.len() as f64, if groups.len() > 200 { 0.25 } else { 0.4 });
+    let line = |(i, times): (usize, &Vec<f64>)| Line {
+        points: steps(times),
+        style: Style::Thin(Ink::ramp(i as f64 / count), opacity),
+        ..Line::default()
+    };
+    let (name, what) = match is_of_nodes {
+        false => ("columns", "share of subscribers reached, a curve for each column"),
+        true => ("custody", "share of own columns there, a curve for each node"),
+    };
+    let scales = scales(groups.iter().flatten().copied());
+    let lines = Lines::new(
+        format!("{}: {what}", result.label),
+        scales,
+        groups.iter().enumerate().map(line).collect(),
+    );
+    Figure::new(format!("{}-{name}", result.run.name), "", Lines { has_key: false, ..lines })
+}
+
+/// For each run, the share of nodes that have all their columns.
+fn comparison(report: &Report<'_>) -> Figure {
+    let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
+        arrivals(result, true).iter().map(|times| times[times.len() - 1]).collect()
+    };
+    let runs: Vec<(&str, Vec<f64>)> =
+        first_seeds(report).map(|result| (result.label.as_str(), done(result))).collect();
+    let line = |(label, times): &(&str, Vec<f64>)| Line {
+        label: (*label).to_owned(),
+        points: steps(times),
+        style: Style::Plain,
+        ..Line::default()
+    };
+    let scales = scales(runs.iter().flat_map(|(_, times)| times).copied());
+    let lines = runs.iter().map(line).collect();
+    Figure::new("custody", "", Lines::new("Share of nodes that have all their columns", scales, lines))
+}
+
+/// The key sentences.
+fn findings(report: &Report<'_>) -> Vec<String> {
+    let missed = missed(report, |row| format!("\"{}\"", row.label));
+    let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
+    let is_part = |row: &Row| row.missed().0 > 0 && row.missed().0 < row.missed().1;
+    if report.rows.iter().any(is_part) {
+        sentences.push("Times are those of the nodes that did.".to_owned());
+    }
+    if !report.is_sweep() {
+        sentences.extend(fastest(report));
+    }
+    sentences.extend(first_seeds(report).filter_map(slow_start));
+    sentences.extend(report.findings.comparisons.iter().map(|comparison| {
+        format!(
+            "{}: the mean differs by {}, the 95th percentile by {} from what was measured.",
+            comparison.label,
+            signed_percent(comparison.mean_deviation()),
+            signed_percent(comparison.p95_deviation())
+        )
+    }));
+    sentences
+}
+
+/// How many nodes missed the deadline in which runs; `name` is how a run is called.
+fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
+    let named = |row: &Row| [vec![name(row)], row.point.clone()].concat().join(" ");
+    let rows = report.rows.iter().filter(|row| row.missed().0 > 0);
+    let groups = report::grouped(rows, |row| (row.missed(), row.first().deadline));
+    let slots = report.all().map(|result| result.published.len()).max().unwrap_or(0);
+    let sentence = |((missed, deadline), rows): &((_, _), Vec<&Row>)| {
+        let (missed, waited): &(usize, usize) = missed;
+        let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| named(row)).collect();
+        let others = match rows.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {}", plural(more as f64, "more run")),
+        };
+        let [missed, waited] = [missed, waited].map(|count| grouped(*count as f64));
+        let over = [(slots, "slot"), (rows[0].all.len(), "seed")].map(|(count, thing)| match count {
+            0 | 1 => String::new(),
+            _ => format!(", over {}", plural(count as f64, thing)),
+        });
+        let names = names.join(", ");
+        format!("{names}{others}: {missed} of {waited} nodes did not finish in {deadline}{}", over.concat())
+    };
+    let mut sentences: Vec<String> = groups.iter().take(NAMES_MAX).map(sentence).collect();
+    let more: usize = groups.iter().skip(NAMES_MAX).map(|(_, rows)| rows.len()).sum();
+    if more > 0 {
+        sentences.push(format!("{}: some nodes did not finish", plural(more as f64, "more run")));
+    }
+    sentences
+}
+
+/// Which way of publishing is how much faster, of those with which every node is complete: means over different nodes do not
+/// compare.
+fn fastest(report: &Report<'_>) -> Vec<String> {
+    let mean = |row: &Row| row.custody(|s| s.mean);
+    let complete = || report.rows.iter().filter(|row| row.incomplete() == 0.0 && mean(row).is_finite());
+    let find = |name: &str| complete().find(|row| row.run == name);
+    let beside_bound = |row: &Row, bound: &str| match row.over_bound() {
+        over if over.is_finite() => format!(", {over:.2} times {bound}"),
+        _ => String::new(),
+    };
+    let mut sentences = Vec::new();
+    if let (Some(sequential), Some(batch)) = (find("sequential"), find("batch"))
+        && let Some(faster) = times(mean(sequential), mean(batch))
+    {
+        let [from, to] = [sequential, batch].map(|row| ms(mean(row)));
+        sentences.push(format!(
+            "Batch publishing brings the mean time to custody from {from} to {to}: {faster:.1} times faster."
+        ));
+    }
+    if let (Some(batch), Some(node)) = (find("batch"), find("node-wide"))
+        && let Some(faster) = times(mean(batch), mean(node))
+    {
+        sentences.push(format!(
+            "One order over all links, in every node, brings the mean time to custody to {}: {faster:.2} times faster than the \
+             batch{}.",
+            ms(mean(node)),
+            beside_bound(node, "the lower bound")
+        ));
+    }
+    if let Some(warm) = find("node-wide-warm") {
+        sentences.push(format!(
+            "On connections whose windows are open the mean is {}{}.",
+            ms(mean(warm)),
+            beside_bound(warm, "the bound")
+        ));
+    }
+    if sentences.is_empty()
+        && let Some(best) = complete().min_by(|a, b| mean(a).total_cmp(&mean(b)))
+    {
+        sentences.push(format!("The fastest run is \"{}\": {} on average.", best.label, ms(mean(best))));
+    }
+    sentences
+}
+
+/// Whether TCP slow start shapes a figure: the first slot is on cold connections, the others follow on connections that have
+/// carried a block.
+fn slow_start(result: &Outcome<ColumnsData>) -> Option<String> {
+    let slots = &result.metrics.slots;
+    let times: Vec<f64> =
+        slots.iter().filter_map(|slot| slot.time_to_custody_ms.as_ref().map(|times| times.mean)).collect();
+    // Real nodes do not report their windows. Means over different nodes say nothing about slow start.
+    if times.len() < 2 || result.metrics.incomplete > 0 || result.run.real.is_some() {
+        return None;
+    }
+    let later = times[1..].iter().sum::<f64>() / (times.len() - 1) as f64;
+    let verdict = match (1.0 - later / times[0]) * 100.0 {
+        gain if gain > 5.0 => format!("slow start shapes the figure, it costs {gain:.0} %"),
+        gain if gain < -5.0 => format!("later slots are slower by {:.0} %", -gain),
+        _ => "no more than 5 % between them: here slow start does not shape the figure".to_owned(),
+    };
+    Some(format!(
+        "{}: {} in the first slot (windows of {:.0} packets at the publisher), {} in later ones ({:.0} packets): {verdict}.",
+        result.label,
+        ms(times[0]),
+        slots[0].publisher_window_packets,
+        ms(later),
+        slots[slots.len() - 1].publisher_window_packets
+    ))
+}

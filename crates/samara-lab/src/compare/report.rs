@@ -1,0 +1,238 @@
+//! A comparison as a page, as a table for a terminal, and as a comment on a pull request.
+
+use std::fmt::Write as _;
+
+use samara_report::words::plural;
+use samara_report::{
+    Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Summary, Table, Unit, plain,
+};
+
+use super::{Change, Compared, Crossed, Verdict};
+use crate::metric::{is_first, rank};
+use crate::report::grouped;
+
+/// Rows of the figure of changes.
+const CHANGES_MAX: usize = 36;
+/// Runs whose distributions are drawn.
+const RUNS_MAX: usize = 12;
+/// A change beyond this would leave no room for others.
+const SHARE_MAX: f64 = 3.0;
+/// Rows of a table in Markdown: a comment has at most 65,536 characters.
+const ROWS_MAX: usize = 150;
+
+impl Compared {
+    /// The table for the terminal.
+    pub fn table(&self) -> String {
+        let [a, b] = self.names();
+        let row = |change: &Change| {
+            let cells =
+                [vec![change.metric.clone()], change.cells(), vec![change.verdict().word().to_owned()]];
+            Row::new(change.name(), cells.concat())
+        };
+        let rows = self.changes.iter().map(row).collect();
+        let table = Table::new(["run", "metric", &a, &b, "change", "p", ""], 2, rows).terminal();
+        let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
+        format!("{table}± is Student's 95 % confidence interval over seeds, p that of Welch's test.\n{notes}")
+    }
+
+    /// The comparison in Markdown, as for a comment: what has changed, the most telling metrics first.
+    pub fn markdown(&self, crossed: &[Crossed]) -> String {
+        let [a, b] = self.names();
+        let mut text = String::new();
+        if !crossed.is_empty() {
+            text += "**Thresholds are crossed:**\n\n";
+        }
+        for Crossed { run, metric, change, threshold } in crossed {
+            let _ = writeln!(text, "- {}, `{metric}`: {change}; allowed: `{threshold}`", plain(run));
+        }
+        if !crossed.is_empty() {
+            text.push('\n');
+        }
+        let [better, worse, changed, unclear, same] = self.counts();
+        let _ = writeln!(
+            text,
+            "`{a}` against `{b}`: {better} figures better, {worse} worse, {changed} changed otherwise, {unclear} not significant, {same} \
+             the same.\n",
+        );
+        let row = |change: &Change| {
+            let verdict = change.verdict();
+            let strong = if matches!(verdict, Verdict::Better | Verdict::Worse) { "**" } else { "" };
+            let verdict = format!("{strong}{}{strong}", verdict.word());
+            let cells = [vec![format!("`{}`", change.metric)], change.cells(), vec![verdict]];
+            Row::new(change.name(), cells.concat())
+        };
+        let rows: Vec<Row> = self.headlines().map(row).collect();
+        if !rows.is_empty() {
+            let headings = ["run", "metric", "before", "after", "change", "p", ""];
+            text += &Table::new(headings, 2, rows).markdown(ROWS_MAX);
+        }
+        text.push('\n');
+        for note in &self.notes {
+            let _ = writeln!(text, "- {}", plain(note));
+        }
+        text
+    }
+
+    /// The page.
+    ///
+    /// # Errors
+    /// A table of one of the results cannot be read.
+    pub fn html(&self, crossed: &[Crossed]) -> Result<String, String> {
+        let [a, b] = self.names();
+        let mut sections = Vec::new();
+        if !crossed.is_empty() {
+            let line = |crossed: &Crossed| {
+                let Crossed { run, metric, change, threshold } = crossed;
+                format!("✗ {run}: {metric}: {change}; allowed: {threshold}")
+            };
+            let failures = Part::Failures(String::new(), crossed.iter().map(line).collect());
+            sections.push(Section::new("Thresholds that are crossed", "", failures));
+        }
+        sections
+            .extend(self.drawn_changes().map(|figure| Section::new("What has changed", "", vec![figure])));
+        let drawn = self.distributions()?;
+        if !drawn.is_empty() {
+            sections.push(Section::new("How soon", "", drawn));
+        }
+        sections.push(self.all_figures());
+        let page = Page {
+            kind: format!("{}, compared", self.a.scenario),
+            title: format!("{a} against {b}"),
+            description: String::new(),
+            findings: self.findings(),
+            is_bad: !crossed.is_empty(),
+            sections,
+            summary: Summary::default(),
+        };
+        Ok(page.html())
+    }
+
+    /// Changes that are better, worse, neither, not significant, and none.
+    fn counts(&self) -> [usize; 5] {
+        [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Unclear, Verdict::Same]
+            .map(|verdict| self.changes.iter().filter(|change| change.verdict() == verdict).count())
+    }
+
+    /// The changes of the most telling metrics.
+    fn headlines(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| !change.is_same && is_first(&change.metric))
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let [better, worse, changed, unclear, same] = self.counts();
+        let mut sentences = vec![format!(
+            "Of {}, {better} are better, {worse} worse, {changed} changed in a way that is neither, {unclear} not significant, {same} the same.",
+            plural(self.changes.len() as f64, "figure")
+        )];
+        sentences.extend(self.notes.iter().filter_map(|note| {
+            let mut letters = note.chars();
+            Some(format!("{}{}.", letters.next()?.to_uppercase(), letters.as_str()))
+        }));
+        sentences.push(
+            "± is Student's 95 % confidence interval of the mean over seeds; p is that of Welch's test, significant below 0.05.".to_owned(),
+        );
+        sentences
+    }
+
+    /// A table for each run; the first is open.
+    fn all_figures(&self) -> Section {
+        let [a, b] = self.names();
+        let row = |change: &Change| {
+            let verdict = change.verdict();
+            let look = match verdict {
+                Verdict::Better => Look::Good,
+                Verdict::Worse => Look::Bad,
+                _ => Look::Plain,
+            };
+            let cells = [change.cells(), vec![verdict.word().to_owned()]].concat();
+            Row { look, ..Row::new(&change.metric, cells) }
+        };
+        let of_run = |one: &Change, other: &Change| one.name() == other.name();
+        let table = |(at, changes): (usize, &[Change])| {
+            let rows = changes.iter().map(row).collect();
+            let table = Table::new(["Metric", &a, &b, "Change", "p", ""], 1, rows);
+            Part::Table(table.folded(changes[0].name(), at == 0))
+        };
+        let parts = self.changes.chunk_by(of_run).enumerate().map(table).collect();
+        Section { heading: "All figures".to_owned(), text: String::new(), parts }
+    }
+
+    /// The changes of the most telling metrics of all runs; `None` if nothing has changed.
+    fn drawn_changes(&self) -> Option<Figure> {
+        let mut drawn: Vec<&Change> =
+            self.headlines().filter(|change| change.share().abs() <= SHARE_MAX).collect();
+        let more = match drawn.len().saturating_sub(CHANGES_MAX) {
+            0 => String::new(),
+            more => format!(" {} are in the tables only.", plural(more as f64, "more change")),
+        };
+        // Those that mean most, in the order in which they were.
+        let mut by_rank: Vec<usize> = (0..drawn.len()).collect();
+        by_rank.sort_by_key(|at| (drawn[*at].verdict() == Verdict::Unclear, rank(&drawn[*at].metric)));
+        by_rank.truncate(CHANGES_MAX);
+        by_rank.sort_unstable();
+        drawn = by_rank.into_iter().map(|at| drawn[at]).collect();
+        let colour = |verdict: Verdict| match verdict {
+            Verdict::Better => 3,
+            Verdict::Worse => 0,
+            Verdict::Changed => 1,
+            Verdict::Unclear | Verdict::Same => 8,
+        };
+        let row = |change: &&Change| {
+            let (share, half) =
+                (change.share(), change.test.map_or(0.0, |test| test.half / change.a.mean.abs()));
+            Bar {
+                name: format!("{}: {}", change.name(), change.metric),
+                interval: (half > 0.0).then_some([share - half, share + half]),
+                dot: Some(share),
+                colour: colour(change.verdict()),
+                ..Bar::default()
+            }
+        };
+        let rows: Vec<Bar> = drawn.iter().map(row).collect();
+        let ends = rows.iter().flat_map(|row| row.interval.into_iter().flatten().chain(row.dot));
+        let (least, most) = ends.fold((0.0_f64, 0.0_f64), |(low, high), at| (low.min(at), high.max(at)));
+        let room = ((most - least) * 0.06).max(0.005);
+        let verdicts = [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Unclear];
+        let key = verdicts.map(|verdict| (Mark::Dot(Ink::of(colour(verdict))), verdict.word().to_owned()));
+        let [a, b] = self.names();
+        let caption = format!(
+            "Bars: 95 % confidence intervals of the difference (Welch), as a share of the first mean; none with one seed. Changes of more \
+             than 300 % and from 0 are in the tables only.{more}"
+        );
+        let scale = Scale::linear("", least - room..most + room, Unit::Share);
+        let drawn = Bars { title: format!("Change from {a} to {b}"), scale, key: key.to_vec(), rows };
+        (!drawn.rows.is_empty()).then(|| Figure::new("changes", caption, drawn))
+    }
+
+    /// How soon things happened in both, run by run.
+    fn distributions(&self) -> Result<Vec<Figure>, String> {
+        let mut figures = Vec::new();
+        let other = |key: &String| self.b.runs.iter().find(|other| other.key() == *key);
+        let both = grouped(&self.a.runs, |run| run.key());
+        let both = both.into_iter().filter_map(|(key, runs)| Some((runs[0], other(&key)?)));
+        for (run, other) in both.take(RUNS_MAX) {
+            let is_of_run = |change: &&Change| change.run == run.name && change.parameters == run.parameters;
+            let name = self.changes.iter().find(is_of_run).map_or_else(|| run.name.clone(), Change::name);
+            let custody = (self.a.time_to_custody(run)?, self.b.time_to_custody(other)?);
+            let latency = (self.a.delivery_latency(run)?, self.b.delivery_latency(other)?);
+            for (what, both, axis) in [
+                ("nodes that had all their columns", custody, "time to custody"),
+                ("deliveries that were made", latency, "delivery latency"),
+            ] {
+                let (Some(before), Some(after)) = both else { continue };
+                let curves = self.names().into_iter().zip([before, after]);
+                let lines = Lines::shares(format!("{name}: {what} by then"), axis, curves);
+                let caption = format!("All seeds together; dots at 50 and 99 %.{}", lines.hidden());
+                figures.push(Figure::new(axis, caption, lines));
+            }
+        }
+        Ok(figures)
+    }
+}
+
+impl Change {
+    /// Both means, the difference, and p.
+    fn cells(&self) -> Vec<String> {
+        vec![self.side(self.a), self.side(self.b), self.written(), self.p()]
+    }
+}

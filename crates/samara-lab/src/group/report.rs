@@ -1,0 +1,444 @@
+//! The report of broadcasts in a group.
+
+use samara_engine::Shape;
+use samara_engine::shape::{Transfer, rounds};
+use samara_report::words::{MISSING, fixed, number, percent, percent_range, short_ms};
+use samara_report::{
+    Bar, Bars, Block, Boxes, Figure, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Section, Unit,
+};
+
+use super::gateways::GatewayFigures;
+use super::metrics::GroupMetrics;
+use super::outcome::GroupData;
+use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
+
+impl Measures for GroupData {
+    type Metrics = GroupMetrics;
+
+    fn measures(&self) -> &GroupMetrics {
+        &self.metrics
+    }
+}
+
+type Report<'a> = Results<'a, GroupData>;
+type Row = Runs<GroupData>;
+type Figures = [(&'static str, Value<GroupData>)];
+
+/// The most curves of a figure.
+const CURVES_MAX: usize = 12;
+/// The axis over which latency is drawn against throughput, and the room at the ends of its axes.
+const RATE: &str = "group.rate";
+const ROOM: f64 = 1.25;
+/// Larger groups have more links than can be told apart; more runs are not drawn, and so many beside each other.
+const MEMBERS_MAX: usize = 12;
+const RUNS_MAX: usize = 8;
+const MAPS_MAX: usize = 4;
+/// Maps of more members take twice the width.
+const SMALL: usize = 6;
+/// Schedules of more rounds, or members, are not drawn; boxes of so many rounds have room for the number of their message.
+const ROUNDS_MAX: usize = 120;
+const SCHEDULED_MAX: u32 = 16;
+const NUMBERS_MAX: usize = 40;
+/// Pixels of a member's line.
+const LINE_PIXELS: u32 = 26;
+
+const COLUMNS: [Column<GroupData>; 12] = [
+    ("S", |row| row.metrics().senders.to_string()),
+    ("MB/node/s", |row| fixed(row.mean(|m| m.throughput_mb_per_s), 2)),
+    ("bound", |row| fixed(row.mean(|m| m.upper_bound_mb_per_s), 2)),
+    ("share", |row| percent(row.mean(|m| m.share_of_bound), 1)),
+    ("of shape", |row| percent(row.mean(|m| m.share_of_shape_bound), 1)),
+    ("gain", |row| fixed(gain(row), 2)),
+    ("p50", |row| short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.p50)))),
+    ("p99", |row| short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.p99)))),
+    ("gap", |row| short_ms(row.mean(|m| m.longest_gap_ms))),
+    ("lost", |row| number(row.mean(|m| m.lost as f64))),
+    ("wrong", |row| number(row.mean(|m| m.faults() as f64))),
+    ("uplinks", |row| {
+        percent_range(row.mean(|m| m.uplink_utilisation_min), row.mean(|m| m.uplink_utilisation_max))
+    }),
+];
+
+const LEGEND: &str = "MB/node/s: payload that a member delivers, its own included. Bound: what no shape exceeds with S senders. Gain: over the first run \
+with as many senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
+violations of order or agreement.";
+
+const SHOWN: [Shown<GroupData>; 5] = [
+    Shown {
+        name: "throughput",
+        title: "payload that a member delivers, in MB/s",
+        unit: Unit::Number,
+        caption: "Its own messages included; from the first broadcast until the last delivery.",
+        value: |m| m.throughput_mb_per_s,
+        bound: Some(("what no shape exceeds", |m| m.upper_bound_mb_per_s)),
+    },
+    Shown {
+        name: "share",
+        title: "throughput as a share of what no shape exceeds",
+        unit: Unit::Share,
+        caption: "The bound is that of as many senders, on links whose packets have headers.",
+        value: |m| m.share_of_bound,
+        bound: None,
+    },
+    Shown {
+        name: "gain",
+        title: "throughput over that of the first run",
+        unit: Unit::Number,
+        caption: "With the same values of the sweep. In theory a ring gains (N-1)/S over direct sending with S < N senders, and nothing with N.",
+        value: |m| m.gain.unwrap_or(f64::NAN),
+        bound: None,
+    },
+    Shown {
+        name: "latency",
+        title: "median time until another member has a message",
+        unit: Unit::Milliseconds,
+        caption: "From handing it in; with as many messages as are taken that is mostly waiting in windows.",
+        value: |m| of(m.delivery_latency_ms, |s| s.p50),
+        bound: None,
+    },
+    Shown {
+        name: "gap",
+        title: "longest time without a delivery",
+        unit: Unit::Milliseconds,
+        caption: "At any member that stays, while messages were being broadcast.",
+        value: |m| m.longest_gap_ms,
+        bound: None,
+    },
+];
+
+/// Latency that is drawn against throughput.
+const PRICES: [(&str, &str, Value<GroupData>); 2] = [
+    ("price", "median time until another member has a message", |m| of(m.delivery_latency_ms, |s| s.p50)),
+    ("price-p99", "99th percentile of the time until another member has a message", |m| {
+        of(m.delivery_latency_ms, |s| s.p99)
+    }),
+];
+
+/// Kinds of bytes.
+const BYTES: &Figures = &[
+    ("Content", |m| m.bytes.content),
+    ("Headers", |m| m.bytes.headers),
+    ("Credit", |m| m.bytes.credit),
+    ("Heartbeats", |m| m.bytes.heartbeats),
+    ("Views, repair", |m| m.bytes.views),
+    ("Transport", |m| m.bytes.transport),
+    ("All", |m| m.bytes.total),
+];
+
+const COUNTERS: [(&str, Value<GroupData>); 15] = [
+    ("Broadcast", |m| m.messages as f64),
+    ("Delivered", |m| m.deliveries as f64),
+    ("Lost", |m| m.lost as f64),
+    ("Twice", |m| m.duplicates as f64),
+    ("Out of order", |m| m.order_violations as f64),
+    ("Disagreements", |m| m.disagreements as f64),
+    ("Garbled", |m| m.garbled as f64),
+    ("Suspicions", |m| m.suspicions as f64),
+    ("False ones", |m| m.false_suspicions as f64),
+    ("Views", |m| m.views as f64),
+    ("Passed on", |m| m.forwarded as f64),
+    ("Sent again", |m| m.repaired as f64),
+    ("Bytes/s when idle", |m| m.idle_bytes_per_s),
+    ("Packets sent again", |m| m.retransmissions as f64),
+    ("Queue full", |m| m.queue_drops as f64),
+];
+
+/// What the family contributes to a page.
+pub(super) fn body(report: &Report<'_>) -> Body {
+    let table = report.table(&COLUMNS);
+    let figures = if report.is_sweep() { over_sweep(report) } else { side_by_side(report) };
+    let figures = Section::new(report.figures_heading(), "", figures);
+    let throughput = Section::new("Throughput and its bounds", LEGEND, table.clone());
+    let mut sections = if report.is_sweep() { vec![figures, throughput] } else { vec![throughput, figures] };
+    sections.extend(gateways(report).into_iter().chain(schedule_rounds(report)));
+    let text = "Bytes that a member received, for each message of another one that it delivered. Transport: headers of packets, \
+                acknowledgements, and what was sent again.";
+    let bytes = report.means(BYTES, |bytes| fixed(bytes, 1));
+    let mut details = vec![Section::new("What bytes are", text, bytes), counters(report)];
+    details.extend(report.causes("What was ignored", &[("ignored", |m| &m.ignored)]));
+    Body::new(findings(report), (LEGEND, table), sections, details)
+}
+
+fn gain(row: &Row) -> f64 {
+    row.mean(|m| m.gain.unwrap_or(f64::NAN))
+}
+
+/// What passed the gateways of regions.
+fn gateways(report: &Report<'_>) -> Option<Section> {
+    if report.rows.iter().all(|row| row.metrics().gateways.is_none()) {
+        return None;
+    }
+    let table = report.table_of(["Copies", "Busy", "Dropped", "Wait"], |row| {
+        let shown = |value: fn(&GatewayFigures) -> f64, show: fn(f64) -> String| {
+            let all = || row.all.iter().filter_map(|outcome| outcome.metrics.gateways.as_ref());
+            let count = all().count() as f64;
+            if count == 0.0 { MISSING.to_owned() } else { show(all().map(value).sum::<f64>() / count) }
+        };
+        vec![
+            shown(|gateways| gateways.copies, |copies| fixed(copies, 2)),
+            shown(|gateways| gateways.utilisation_max, |share| percent(share, 1)),
+            shown(|gateways| gateways.drops as f64, number),
+            shown(|gateways| gateways.wait_ms_max, short_ms),
+        ]
+    });
+    let text = "Copies: how often a message left a region, in bytes with all headers; once for each of the others is the least. Busy: of \
+                the time from the first message until the run was over, the busiest direction of any gateway. Dropped: packets, which TCP \
+                sends again. Wait: the longest of a packet in a gateway.";
+    Some(Section::new("Between regions", text, table))
+}
+
+fn schedule_rounds(report: &Report<'_>) -> Option<Section> {
+    if report.rows.iter().all(|row| row.metrics().rounds.is_none()) {
+        return None;
+    }
+    let figures: [(&str, Value<GroupData>); 2] = [
+        ("Rounds", |m| m.rounds.unwrap_or(f64::NAN)),
+        ("Of the schedule", |m| m.rounds_of_schedule.map_or(f64::NAN, |rounds| rounds as f64)),
+    ];
+    let text = "With one sender: the time until everybody had everything, in times of a message or chunk on a link; and the rounds of the \
+                schedule, in which a member sends one and receives one at a time.";
+    Some(Section::new("Rounds", text, report.means(&figures, number)))
+}
+
+fn counters(report: &Report<'_>) -> Section {
+    let headings = COUNTERS.map(|(heading, _)| heading).into_iter().chain(["Frozen, most"]);
+    let table = report.table_of(headings, |row| {
+        let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
+        cells.push(short_ms(row.mean(|m| m.frozen_ms)));
+        cells
+    });
+    let text = "Lost: messages of members that stay or leave, and members that stay and did not get them, by pair. Disagreements: \
+                messages of failed members that some of those who stay have and others lack.";
+    Section::new("What was counted", text, table)
+}
+
+fn side_by_side(report: &Report<'_>) -> Vec<Figure> {
+    let rows = &report.rows;
+    let mut figures = vec![
+        Figure::new(
+            "throughput",
+            "The payload that a member delivers, its own included; with what no shape can exceed with as many senders.",
+            throughput(report),
+        ),
+        Figure::new(
+            "uplinks",
+            "How busy the uplink of each member was: hot where one sends to everybody, even on the ring.",
+            uplinks(rows),
+        ),
+    ];
+    if rows.len() <= CURVES_MAX {
+        let caption =
+            "The share of deliveries by the time from handing in a message until another member had it";
+        figures.push(report.distribution(caption, "after it was handed in", |data| &data.latency));
+    }
+    figures.extend(links(rows));
+    figures.extend(schedules(rows));
+    figures
+}
+
+/// A bar for each run, beside what others found and what no shape exceeds.
+fn throughput(report: &Report<'_>) -> Bars {
+    let row = |row: &Row| {
+        let ours = row.mean(|m| m.throughput_mb_per_s);
+        Bar {
+            name: row.label.clone(),
+            parts: vec![(0.0, ours, 1)],
+            bounds: vec![row.mean(|m| m.upper_bound_mb_per_s)],
+            rings: report.known(row, "throughput_mb_per_s"),
+            text: fixed(ours, 1),
+            ..Bar::default()
+        }
+    };
+    let rows: Vec<Bar> = report.rows.iter().map(row).collect();
+    let ends =
+        rows.iter().flat_map(|row| row.rings.iter().chain(&row.bounds).copied().chain([row.parts[0].1]));
+    let most = ends.fold(1e-3, f64::max);
+    let mut key = vec![
+        (Mark::Bar(Ink::of(1)), "here".to_owned()),
+        (Mark::Dashes(Ink::BLACK), "what no shape exceeds".to_owned()),
+    ];
+    if rows.iter().any(|row| !row.rings.is_empty()) {
+        key.push((Mark::Ring(Ink::BLACK), "published or measured by others".to_owned()));
+    }
+    // Numbers stand behind bars and bounds.
+    let scale = Scale::linear("", 0.0..most * 1.14, Unit::Number);
+    Bars { title: SHOWN[0].title.to_owned(), scale, rows, key }
+}
+
+fn numbers(count: usize) -> Vec<String> {
+    (0..count).map(|member| member.to_string()).collect()
+}
+
+/// A field for each member in a row for each run.
+fn uplinks(rows: &[Row]) -> Maps {
+    let most = rows.iter().map(|row| row.first().members.len()).max().unwrap_or(1);
+    let fields =
+        |row: &Row| row.first().members.iter().map(|member| Some(member.uplink_utilisation)).collect();
+    // The first run is at the top.
+    let map = Map { heading: String::new(), fields: rows.iter().rev().map(fields).collect() };
+    Maps {
+        title: "how busy uplinks were".to_owned(),
+        across: ("member".to_owned(), numbers(most)),
+        upright: (String::new(), rows.iter().rev().map(|row| row.label.clone()).collect()),
+        lines: vec![MapLine { heading: String::new(), maps: vec![map] }],
+        is_share: true,
+    }
+}
+
+/// One figure with a map for each run: a line for each sender of frames, a column for each receiver.
+fn links(rows: &[Row]) -> Option<Figure> {
+    let is_small = |row: &&Row| row.first().members.len() <= MEMBERS_MAX;
+    let shown: Vec<&Row> = rows.iter().filter(is_small).take(RUNS_MAX).collect();
+    let most = shown.iter().map(|row| row.first().members.len()).max()?;
+    let columns = if most > SMALL { MAPS_MAX / 2 } else { MAPS_MAX };
+    let map = |row: &&Row| {
+        let mut fields = shares(row);
+        // Member 0 is at the top.
+        fields.resize(most, Vec::new());
+        fields.reverse();
+        Map { heading: row.label.clone(), fields }
+    };
+    let line = |rows: &[&Row]| MapLine { heading: String::new(), maps: rows.iter().map(map).collect() };
+    let maps = Maps {
+        title: "how busy links were".to_owned(),
+        across: ("to member".to_owned(), numbers(most)),
+        upright: ("from".to_owned(), numbers(most).into_iter().rev().collect()),
+        lines: shown.chunks(columns).map(line).collect(),
+        is_share: true,
+    };
+    let caption = "What each link carried, as a share of its sender's uplink. A line is a member that sends, a column one that receives: \
+                   direct sending fills the line of whoever sends, the ring a diagonal.";
+    Some(Figure::new("links", caption, maps))
+}
+
+/// Shares of the time that the frames on each link take on the uplink of their sender.
+fn shares(row: &Row) -> Vec<Vec<Option<f64>>> {
+    let busy = row.first().members.iter().map(|member| member.uplink_utilisation);
+    // Packets of a link are a part of all packets as its frames are of all frames.
+    let of_sender = |(bytes, busy): (&Vec<u64>, f64)| {
+        let all = bytes.iter().sum::<u64>().max(1) as f64;
+        bytes.iter().map(|bytes| Some(*bytes as f64 / all * busy)).collect()
+    };
+    row.first().links.iter().zip(busy).map(of_sender).collect()
+}
+
+/// The rounds of the schedule of each shape that one sender used: which message reaches whom in which round.
+fn schedules(rows: &[Row]) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for metrics in rows.iter().map(Runs::metrics) {
+        let (Some(count), Some(shape)) = (metrics.rounds_of_schedule, Shape::from_name(metrics.shape)) else {
+            continue;
+        };
+        let name = format!("schedule-{}", shape.name());
+        let is_small = count as usize <= ROUNDS_MAX && metrics.members <= SCHEDULED_MAX;
+        if !is_small || figures.iter().any(|other| other.name == name) {
+            continue;
+        }
+        let caption = format!(
+            "The schedule of the shape {}: {} messages from member 0 to {} others in {count} rounds. A cell is a message that a member receives.",
+            shape.name(),
+            metrics.messages,
+            metrics.members - 1
+        );
+        let played = rounds(shape, metrics.messages, metrics.members as u16);
+        // Messages in several chunks take more rounds than can be told apart.
+        if played.len() as u64 == count {
+            figures.push(Figure::new(name, caption, schedule(shape, &played, metrics.members)));
+        }
+    }
+    figures
+}
+
+fn schedule(shape: Shape, played: &[Vec<Transfer>], members: u32) -> Boxes {
+    let all = f64::from(members);
+    let lines =
+        (0..members).rev().map(|member| (all - f64::from(member) - 0.5, member.to_string())).collect();
+    let mut boxes = Vec::new();
+    for (round, transfers) in played.iter().enumerate() {
+        for transfer in transfers {
+            let (left, low) = (round as f64, all - f64::from(transfer.to) - 1.0);
+            let corners = [(left, low + 0.05), (left + 0.95, low + 0.95)];
+            let text = if played.len() <= NUMBERS_MAX { transfer.unit.to_string() } else { String::new() };
+            boxes.push(Block { corners, ink: Ink::of(transfer.unit as usize), text });
+        }
+    }
+    Boxes {
+        title: format!("{}: {} rounds", shape.name(), played.len()),
+        scales: (
+            Scale::linear("round", 0.0..played.len() as f64, Unit::Count),
+            Scale::at("member", 0.0..all, lines),
+        ),
+        height: LINE_PIXELS * members,
+        boxes,
+        lines: Vec::new(),
+        key: Vec::new(),
+    }
+}
+
+/// Lines over the last axis; where the rate varies, latency against throughput first.
+fn over_sweep(report: &Report<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    if report.axes.last().is_some_and(|(key, _)| key == RATE) {
+        for (place, suffix, rows) in report.panels() {
+            figures.extend(PRICES.iter().map(|(name, title, value)| {
+                let caption = "Each dot is a rate at which messages were handed in: below what a shape can reach, throughput is the rate, \
+                               and latency that of its hops; beyond, messages wait for room.";
+                Figure::new(format!("{name}{suffix}"), caption, price(&rows, format!("{title}{place}"), *value))
+            }));
+        }
+    }
+    figures.extend(report.over_sweep(&SHOWN));
+    figures
+}
+
+/// Latency against throughput: a line for each run through its rates.
+fn price(rows: &[&Row], title: String, value: Value<GroupData>) -> Lines {
+    let line = |(_, rows): (&String, Vec<&&Row>)| {
+        let points = rows.iter().map(|row| (row.mean(|m| m.throughput_mb_per_s), row.mean(value)));
+        Line {
+            label: rows[0].label.clone(),
+            points: points.filter(|(x, y)| *x > 0.0 && *y > 0.0).collect(),
+            ..Line::default()
+        }
+    };
+    let lines: Vec<Line> = report::grouped(rows, |row| &row.run).into_iter().map(line).collect();
+    let range = |of: fn(&(f64, f64)) -> f64| {
+        let all = || lines.iter().flat_map(|line| &line.points).map(of);
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(1e-3, f64::max));
+        low.min(high) / ROOM..high * ROOM
+    };
+    let x = Scale::powers(SHOWN[0].title, range(|point| point.0), Unit::Number);
+    let y = Scale::powers("", range(|point| point.1), Unit::Milliseconds);
+    Lines::new(title, (x, y), lines)
+}
+
+/// The key sentences.
+fn findings(report: &Report<'_>) -> Vec<String> {
+    let rows = &report.rows;
+    let is_wrong = |row: &&Row| row.mean(|m| (m.lost + m.faults()) as f64) > 0.0;
+    let mut wrong: Vec<&str> = rows.iter().filter(is_wrong).map(|row| row.label.as_str()).collect();
+    wrong.dedup();
+    let mut sentences = vec![if wrong.is_empty() {
+        let deliveries = number(rows.iter().map(|row| row.mean(|m| m.deliveries as f64)).sum());
+        let runs = rows.len();
+        format!(
+            "{deliveries} deliveries in {runs} runs: nothing was lost, nothing came twice, and order was kept."
+        )
+    } else {
+        format!("Messages were lost, came twice, or out of order with: {}.", wrong.join(", "))
+    }];
+    let gains = rows.iter().filter(|row| gain(row) > 1.05);
+    if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {
+        sentences.push(format!(
+            "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with as many senders, \
+             and {:.1} % of what any shape could.",
+            best.label,
+            best.mean(|m| m.throughput_mb_per_s),
+            best.metrics().senders,
+            best.metrics().members,
+            gain(best),
+            best.mean(|m| m.share_of_bound) * 100.0
+        ));
+    }
+    sentences
+}

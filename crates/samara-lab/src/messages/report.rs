@@ -1,0 +1,362 @@
+//! The report of a stream of messages: the figures of the study, series by series.
+
+use std::cmp::Reverse;
+
+use samara_report::words::{fixed, number, percent, short_ms};
+use samara_report::{
+    Block, Boxes, Figure, Ink, Line, Lines, Look, Mark, Row as TableRow, Scale, Section, Style, Summary,
+    Table, Unit,
+};
+
+use super::metrics::MessageMetrics;
+use super::outcome::MessagesData;
+use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, of};
+use crate::results::Outcome;
+
+/// Links of a run whose queues overflowed, at most so many of which are listed.
+const LINKS_MAX: usize = 12;
+/// Bars of a histogram.
+const BINS: usize = 120;
+/// Pixels of a figure of hops.
+const HOPS_PIXELS: u32 = 360;
+/// Curves of one figure; a series of more is drawn without.
+const CURVES_MAX: usize = 12;
+/// The slowest run's 99.9th percentile is this much more than the fastest run's median where times go by powers of ten.
+const POWERS_FROM: f64 = 40.0;
+
+impl Measures for MessagesData {
+    type Metrics = MessageMetrics;
+
+    fn measures(&self) -> &MessageMetrics {
+        &self.metrics
+    }
+}
+
+type Report<'a> = Results<'a, MessagesData>;
+type Row = Runs<MessagesData>;
+/// A figure of a series: the results of the first seed of each run.
+type Series<'a> = [&'a Outcome<MessagesData>];
+
+const SWEPT: [Shown<MessagesData>; 3] = [
+    Shown {
+        name: "dissemination",
+        title: "mean dissemination time",
+        unit: Unit::Milliseconds,
+        caption: "From the publication of a message until the last node has it.",
+        value: |m| of(m.dissemination_ms, |s| s.mean),
+        bound: None,
+    },
+    Shown {
+        name: "hops",
+        title: "mean hops of the last delivery",
+        unit: Unit::Number,
+        caption: "",
+        value: |m| of(m.last_delivery_hop, |s| s.mean),
+        bound: None,
+    },
+    Shown {
+        name: "copies",
+        title: "copies received for each delivery",
+        unit: Unit::Number,
+        caption: "The first copy included.",
+        value: |m| m.duplication_factor,
+        bound: None,
+    },
+];
+
+/// What the family contributes to a page.
+pub(super) fn body(report: &Report<'_>) -> Body {
+    let mut details = Vec::new();
+    if report.is_sweep() {
+        details.push(Section::new("Over the sweep", "", report.over_sweep(&SWEPT)));
+    } else {
+        let firsts = report.rows.iter().map(Runs::first);
+        for (name, series) in report::grouped(firsts, |result| result.series.as_str()) {
+            if series.len() <= CURVES_MAX {
+                let heading = if name.is_empty() { "Distributions" } else { name };
+                details.push(Section::new(heading, "", figures(name, &series)));
+            }
+        }
+    }
+    details.push(cost(report));
+    details.extend(overflows(report));
+    let legend = "Dissemination time: from the publication of a message until the last node has it. Hops: of that last delivery.";
+    let summary = Summary { legend: legend.to_owned(), table: summary(report), ..Summary::default() };
+    Body { findings: findings(report), summary, sections: vec![dissemination(report)], details }
+}
+
+/// The times of a row, with their headings.
+const TIMES: [Column<MessagesData>; 8] = [
+    ("mean", |row| row.spread(|m| of(m.dissemination_ms, |s| s.mean), short_ms)),
+    ("p50", |row| short_ms(row.mean(|m| of(m.dissemination_ms, |s| s.p50)))),
+    ("p99", |row| short_ms(row.mean(|m| of(m.dissemination_ms, |s| s.p99)))),
+    ("max", |row| short_ms(row.mean(|m| of(m.dissemination_ms, |s| s.max)))),
+    ("bound", |row| short_ms(row.mean(|m| m.lower_bound_ms))),
+    ("hops", |row| fixed(row.mean(|m| of(m.last_delivery_hop, |s| s.mean)), 2)),
+    ("most", |row| number(row.mean(|m| of(m.last_delivery_hop, |s| s.max)))),
+    ("incomplete", |row| number(incomplete(row))),
+];
+
+/// A table in which the runs of a series stand below its name.
+fn by_series(report: &Report<'_>, columns: &[Column<MessagesData>]) -> Table {
+    let mut table = report.table(columns);
+    let mut rows = Vec::new();
+    let mut series = "";
+    for (shown, row) in table.rows.into_iter().zip(&report.rows) {
+        if row.first().series != series {
+            series = &row.first().series;
+            rows.push(TableRow { look: Look::Heading, ..TableRow::new(series, Vec::new()) });
+        }
+        rows.push(shown);
+    }
+    table.rows = rows;
+    table
+}
+
+fn incomplete(row: &Row) -> f64 {
+    row.mean(|m| m.incomplete as f64)
+}
+
+fn dissemination(report: &Report<'_>) -> Section {
+    // A share close to one keeps the digits that tell it from one.
+    const MORE: [Column<MessagesData>; 2] = [
+        ("delivered", |row| match row.mean(|m| m.delivery_ratio) {
+            1.0 => "100 %".to_owned(),
+            share => percent(share, 4),
+        }),
+        ("mean to one node", |row| short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.mean)))),
+    ];
+    let table = by_series(report, &[&TIMES[..], &MORE].concat());
+    let text = "From the publication of a message until the last node has it, over the messages that reached every node; the \
+                others are counted as incomplete. The bound is what the graph allows: hops to the farthest node, each \
+                with the least latency and the time of one frame. Hops are those of the last delivery: the mean, and the most.";
+    Section::new("Dissemination time", text, table)
+}
+
+fn summary(report: &Report<'_>) -> Table {
+    const MORE: [Column<MessagesData>; 3] = [
+        ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+        ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 1)),
+        ("queue drops", |row| number(row.mean(|m| m.queue_drops as f64))),
+    ];
+    report.table(&[&TIMES[..], &MORE].concat())
+}
+
+fn cost(report: &Report<'_>) -> Section {
+    let table = by_series(
+        report,
+        &[
+            ("Copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+            ("Asked for", |row| number(row.mean(|m| m.answered_copies as f64))),
+            ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 1)),
+            ("Needed", |row| percent(row.mean(|m| m.payload_share), 1)),
+            ("Duplicates", |row| percent(row.mean(|m| m.duplicate_share), 1)),
+            ("Control", |row| percent(row.mean(|m| m.control_share), 1)),
+            ("Busiest uplink", |row| percent(row.mean(|m| m.uplink_utilisation_max), 1)),
+            ("Sent again", |row| number(row.mean(|m| m.retransmissions as f64))),
+            ("Queue drops", |row| number(row.mean(|m| m.queue_drops as f64))),
+            ("Interval", |row| short_ms(row.mean(|m| of(m.publish_interval_ms, |s| s.mean)))),
+            ("Inter-arrival", |row| short_ms(row.mean(|m| of(m.inter_arrival_ms, |s| s.mean)))),
+            ("p99", |row| short_ms(row.mean(|m| of(m.inter_arrival_ms, |s| s.p99)))),
+        ],
+    );
+    let text = "Copies counts how often a node received a message that it got, the first copy included; asked for are copies \
+                sent in answer to a request. Bytes are on the wire, of a node in the whole measurement; what is neither \
+                needed payload nor duplicates is control, framing and acknowledgements. Intervals are between \
+                publications, and between deliveries at a node.";
+    Section::new("What it cost", text, table)
+}
+
+/// Where queues overflowed, by node and link.
+fn overflows(report: &Report<'_>) -> Option<Section> {
+    let row = |result: &Outcome<MessagesData>| {
+        let mut links: Vec<(&(u32, u32), &u64)> = result.lost.iter().collect();
+        links.sort_by_key(|(link, copies)| (Reverse(**copies), **link));
+        let mut nodes: Vec<u32> = result.lost.keys().map(|(node, _)| *node).collect();
+        nodes.dedup();
+        let named = links.iter().take(LINKS_MAX).map(|((node, peer), copies)| {
+            let degree = result.degrees.get(*node as usize).copied().unwrap_or(0);
+            format!("{node} ({degree}) → {peer}, {copies}")
+        });
+        let most = named.collect::<Vec<_>>().join("; ") + if links.len() > LINKS_MAX { "; …" } else { "" };
+        let counts = [nodes.len() as u64, links.len() as u64, result.lost.values().sum()];
+        let series = if result.series.is_empty() { String::new() } else { format!("{}: ", result.series) };
+        let counts = counts.iter().map(ToString::to_string);
+        TableRow::new(format!("{series}{}", result.label), std::iter::once(most).chain(counts).collect())
+    };
+    let rows: Vec<TableRow> = report.all().filter(|result| !result.lost.is_empty()).map(row).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let headings =
+        ["Run", "Links with most of them: node (its links) → peer, copies", "Nodes", "Links", "Copies"];
+    let text = "Copies that found the queue of a link full, by the node that lost them and the peer that they were for.";
+    Some(Section::new("Where queues overflowed", text, Table::new(headings, 2, rows)))
+}
+
+/// The figures of a series.
+fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let prefix: String = name.chars().map(plain).collect();
+    let prefix: String =
+        prefix.split('-').filter(|part| !part.is_empty()).map(|part| format!("{part}-")).collect();
+    let title = |what: &str| if name.is_empty() { what.to_owned() } else { format!("{name}: {what}") };
+    let times: Vec<Vec<f64>> = series.iter().map(|result| complete(result)).collect();
+    let scale = scale(&times);
+    let count = |lines: &[Line]| {
+        let most = lines.iter().flat_map(|line| &line.points).map(|(_, count)| *count).fold(1.0, f64::max);
+        Scale::linear("messages", 0.0..most * 1.08, Unit::Count)
+    };
+    let bars: Vec<Line> =
+        series.iter().zip(&times).map(|(result, times)| histogram(result, times, &scale)).collect();
+    let shares = series.iter().zip(&times).map(|(result, times)| cumulative(result, times, &scale)).collect();
+    let between: Vec<Line> =
+        series.iter().map(|result| line(result, result.inter_arrival.clone(), Style::Shares)).collect();
+    let ends = between.iter().filter_map(|line| line.points.iter().find(|(_, share)| *share >= 0.995));
+    let last = ends.map(|(time, _)| *time * 1.05).fold(0.0, f64::max);
+    let last = if last > 0.0 { last } else { 1.0 };
+    let pauses = (Scale::linear("since the one before", 0.0..last, Unit::Milliseconds), Scale::share());
+    vec![
+        Figure::new(
+            format!("{prefix}dissemination"),
+            "How many messages took how long until the last node had them.",
+            Lines::new(title("dissemination times"), (scale.clone(), count(&bars)), bars),
+        ),
+        Figure::new(
+            format!("{prefix}cumulative"),
+            "The share of messages that every node had after a time; dots at 50 % and 99 %.",
+            Lines::new(title("cumulative dissemination times"), (scale, Scale::share()), shares),
+        ),
+        Figure::new(
+            format!("{prefix}hops"),
+            "The hops of a message's last delivery.",
+            hops(series, title("hops of the last delivery")),
+        ),
+        Figure::new(
+            format!("{prefix}inter-arrival"),
+            "The time between two deliveries at a node: the share that is at most so long.",
+            Lines::new(title("between two deliveries at a node"), pauses, between),
+        ),
+    ]
+}
+
+fn line(result: &Outcome<MessagesData>, points: Vec<(f64, f64)>, style: Style) -> Line {
+    Line { label: result.label.clone(), points, style, ..Line::default() }
+}
+
+/// Sorted dissemination times of the messages that reached everybody, in milliseconds.
+fn complete(result: &Outcome<MessagesData>) -> Vec<f64> {
+    let complete = result.messages.iter().filter(|row| row.delivered == result.others);
+    let mut times: Vec<f64> = complete.map(|row| row.dissemination_ms()).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// A scale of times: from nothing to the last of almost all, so that a few stragglers do not squeeze the rest; by powers of
+/// ten where runs are so different that the fast ones would be one line at the edge.
+fn scale(all: &[Vec<f64>]) -> Scale {
+    let at = |times: &Vec<f64>, share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let timed = || all.iter().filter(|times| !times.is_empty());
+    let until = timed().map(|times| at(times, 0.999)).fold(0.0, f64::max).max(1e-3);
+    let median = timed().map(|times| at(times, 0.5)).fold(f64::INFINITY, f64::min).max(1e-3);
+    let name = "until the last node had it";
+    if until / median > POWERS_FROM {
+        let from = timed().map(|times| times[0]).fold(f64::INFINITY, f64::min).max(1e-3);
+        Scale::powers(name, from * 0.8..until * 1.3, Unit::Milliseconds)
+    } else {
+        Scale::linear(name, 0.0..until * 1.05, Unit::Milliseconds)
+    }
+}
+
+fn histogram(result: &Outcome<MessagesData>, times: &[f64], scale: &Scale) -> Line {
+    let mut bins = vec![0.0; BINS];
+    for time in times {
+        if let Some(bin) = bins.get_mut((scale.share_of(*time).max(0.0) * BINS as f64) as usize) {
+            *bin += 1.0;
+        }
+    }
+    let at = |bin: usize| scale.value_at(bin as f64 / BINS as f64);
+    let corners = bins.iter().enumerate().flat_map(|(bin, count)| [(at(bin), *count), (at(bin + 1), *count)]);
+    line(result, corners.collect(), Style::Area)
+}
+
+fn cumulative(result: &Outcome<MessagesData>, times: &[f64], scale: &Scale) -> Line {
+    let published = result.messages.len().max(1) as f64;
+    let every = (times.len() / 400).max(1);
+    let some = times.iter().enumerate().step_by(every).map(|(i, time)| (*time, (i + 1) as f64 / published));
+    let last = times.last().map(|time| (*time, times.len() as f64 / published));
+    line(result, std::iter::once((scale.ends().start, 0.0)).chain(some).chain(last).collect(), Style::Shares)
+}
+
+fn hops(series: &Series<'_>, title: String) -> Boxes {
+    let counts = |result: &&Outcome<MessagesData>| {
+        let mut counts: Vec<f64> = Vec::new();
+        for row in result.messages.iter().filter(|row| row.delivered == result.others) {
+            let hops = usize::from(row.last_hop);
+            counts.resize(counts.len().max(hops + 1), 0.0);
+            counts[hops] += 1.0;
+        }
+        let all = counts.iter().sum::<f64>().max(1.0);
+        counts.iter().map(|count| count / all).collect()
+    };
+    let shares: Vec<Vec<f64>> = series.iter().map(counts).collect();
+    let most = shares.iter().map(Vec::len).max().unwrap_or(1).max(2);
+    let is_used = |hop: &usize| shares.iter().any(|run| run.get(*hop).is_some_and(|share| *share > 0.0));
+    let least = (0..most).find(is_used).unwrap_or(1) as f64;
+    let width = 0.8 / shares.len() as f64;
+    let mut boxes = Vec::new();
+    for (i, run) in shares.iter().enumerate() {
+        for (hop, share) in run.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            let from = hop as f64 - 0.4 + width * i as f64;
+            boxes.push(Block::new([(from, 0.0), (from + width, *share)], Ink::of(i)));
+        }
+    }
+    let key = series.iter().enumerate().map(|(i, result)| (Mark::Bar(Ink::of(i)), result.label.clone()));
+    let x = Scale::linear("hops", least - 0.5..most as f64 - 0.5, Unit::Count);
+    let scales = (x, Scale::share());
+    Boxes { title, scales, height: HOPS_PIXELS, boxes, lines: Vec::new(), key: key.collect() }
+}
+
+/// The key sentences.
+fn findings(report: &Report<'_>) -> Vec<String> {
+    let rows = &report.rows;
+    let mut sentences = Vec::new();
+    let total: f64 = rows.iter().map(|row| row.mean(|m| m.messages as f64)).sum();
+    let missing: f64 = rows.iter().map(incomplete).sum();
+    let runs = rows.len();
+    if missing == 0.0 {
+        let total = number(total);
+        sentences.push(format!("{total} messages in {runs} runs, and every one of them reached every node."));
+    } else {
+        let mut worst: Vec<&Row> = rows.iter().filter(|row| incomplete(row) > 0.0).collect();
+        worst.sort_by(|a, b| incomplete(b).total_cmp(&incomplete(a)));
+        let some = worst.iter().take(4).map(|row| {
+            let share = percent(incomplete(row) / row.mean(|m| m.messages as f64), 2);
+            format!("{} ({}, {share})", row.named(), number(incomplete(row)))
+        });
+        let some: Vec<String> = some.collect();
+        sentences.push(format!(
+            "{} of {} messages did not reach every node. Most of them in: {}.",
+            number(missing),
+            number(total),
+            some.join(", ")
+        ));
+        let is_clean = |row: &&Row| incomplete(row) == 0.0 && row.mean(|m| m.queue_drops as f64) == 0.0;
+        let clean = rows.iter().filter(is_clean).count();
+        sentences.push(format!("In {clean} of {runs} runs nothing was lost, and no queue was ever full."));
+    }
+    let mean = |row: &&Row| row.mean(|m| of(m.dissemination_ms, |s| s.mean));
+    let max = |row: &&Row| row.mean(|m| of(m.dissemination_ms, |s| s.max));
+    let timed = || rows.iter().filter(|row| mean(row).is_finite());
+    let said = |row: &Row, value: f64| format!("{} ({})", short_ms(value), row.named());
+    if let Some(fast) = timed().min_by(|a, b| mean(a).total_cmp(&mean(b))).filter(|_| runs > 1)
+        && let Some(slow) = timed().max_by(|a, b| mean(a).total_cmp(&mean(b)))
+    {
+        let [fast, slow] = [fast, slow].map(|row| said(row, mean(&row)));
+        sentences.push(format!("Mean dissemination times go from {fast} to {slow}."));
+    }
+    if let Some(worst) = timed().max_by(|a, b| max(a).total_cmp(&max(b))) {
+        sentences.push(format!("The slowest message of all took {}.", said(worst, max(&worst))));
+    }
+    sentences
+}

@@ -1,0 +1,537 @@
+//! The report of teams that mix batches.
+
+use std::collections::BTreeMap;
+
+use samara_mix::{Half, Phase};
+use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_range, plural, short_ms};
+use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
+
+use super::measure::{PhaseTimes, RoundRow, WorkSpan};
+use super::metrics::RelayMetrics;
+use super::outcome::MixData;
+use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
+use crate::results::Outcome;
+
+impl Measures for MixData {
+    type Metrics = RelayMetrics;
+
+    fn measures(&self) -> &RelayMetrics {
+        &self.metrics
+    }
+}
+
+type Report<'a> = Results<'a, MixData>;
+type Row = Runs<MixData>;
+
+/// A stretch of a timeline is so many periods of the first run of a series.
+const PERIODS: f64 = 1.1;
+/// Pixels of a node of a timeline, of a round, and of all rounds.
+const NODE_PIXELS: u32 = 40;
+const ROUND_PIXELS: (f64, f64) = (2.5, 9.0);
+const ROUNDS_PIXELS: f64 = 620.0;
+/// The parts of a row that decryption and permutation take, from its middle.
+const DECRYPT: (f64, f64) = (0.02, 0.38);
+const PERMUTE: (f64, f64) = (-0.38, -0.02);
+/// Gaps that are a smaller part of a stretch are not drawn.
+const GAP: f64 = 0.002;
+/// More lines than this hide the work.
+const WAYS_MAX: usize = 260;
+
+const COLUMNS: [Column<MixData>; 13] = [
+    ("slots/s", |row| number(row.mean(|m| m.slots_per_s))),
+    ("gain", |row| fixed(row.gain(), 2)),
+    ("formula", |row| if row.is_base() { MISSING.to_owned() } else { fixed(row.by_formula(), 2) }),
+    ("bound", |row| number(row.mean(|m| m.upper_bound_slots_per_s))),
+    ("share", |row| percent(row.mean(|m| m.share_of_bound), 0)),
+    ("limit", |row| row.metrics().limit.to_owned()),
+    ("latency", |row| short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p50)))),
+    ("c", |row| short_ms(row.mean(|m| m.compute_ms))),
+    ("L", |row| short_ms(row.mean(|m| m.transfer_ms))),
+    ("processors", |row| {
+        percent_range(row.mean(|m| m.cpu_utilisation_min), row.mean(|m| m.cpu_utilisation_max))
+    }),
+    ("failed", |row| format!("{:.0} of {:.0}", row.mean(|m| m.failed as f64), row.mean(|m| m.rounds as f64))),
+    ("wrong", |row| number(row.mean(|m| m.faults() as f64))),
+    ("gap", |row| short_ms(row.mean(|m| m.longest_gap_ms))),
+];
+
+const LEGEND: &str = "Slots/s: payloads that come out, with as many rounds in flight as there can be. Gain: over the first run of the series. Formula: n + n L/c, over a first run of\n\
+unary rounds one after another. Bound: what the busiest processor or uplink allows. Latency: of a batch, from payloads in to payloads out at all nodes, median.\n\
+c: work of a node on a pass; L: until the next node has all of it. Processors: how busy, least to most. Failed: rounds. Wrong: payloads or orders. Gap: the longest of a team between two rounds.";
+
+const SHOWN: [Shown<MixData>; 5] = [
+    Shown {
+        name: "throughput",
+        title: "payloads a second",
+        unit: Unit::Number,
+        caption: "With as many rounds in flight as there can be.",
+        value: |m| m.slots_per_s,
+        bound: None,
+    },
+    Shown {
+        name: "gain",
+        title: "throughput over that of the first run",
+        unit: Unit::Number,
+        caption: "Of the same series, with the same values of the sweep.",
+        value: |m| m.gain.unwrap_or(f64::NAN),
+        bound: None,
+    },
+    Shown {
+        name: "share",
+        title: "throughput as a share of its bound",
+        unit: Unit::Share,
+        caption: "The bound is what the busiest processor or uplink allows.",
+        value: |m| m.share_of_bound,
+        bound: None,
+    },
+    Shown {
+        name: "latency",
+        title: "median latency of a batch",
+        unit: Unit::Milliseconds,
+        caption: "From payloads in to payloads out at all nodes.",
+        value: |m| of(m.batch_latency_ms, |s| s.p50),
+        bound: None,
+    },
+    Shown {
+        name: "precomputation",
+        title: "slots a second that are precomputed",
+        unit: Unit::Number,
+        caption: "In the steady state, with nothing else to do.",
+        value: |m| m.precomputation_slots_per_s.unwrap_or(f64::NAN),
+        bound: None,
+    },
+];
+
+const COUNTERS: [(&str, Value<MixData>); 11] = [
+    ("Rounds", |m| m.rounds as f64),
+    ("Completed", |m| m.completed as f64),
+    ("Failed", |m| m.failed as f64),
+    ("With nothing wrong", |m| m.failed_unharmed as f64),
+    ("Without an end", |m| m.unresolved as f64),
+    ("Payloads wrong", |m| m.wrong as f64),
+    ("Orders differ", |m| m.disagreements as f64),
+    ("Not mixed", |m| m.unmixed as f64),
+    ("Teams drawn", |m| m.draws as f64),
+    ("Pieces sent again", |m| m.resent_frames as f64),
+    ("Packets sent again", |m| m.retransmissions as f64),
+];
+
+impl Row {
+    /// Whether this is the first run of its series: what others are measured by.
+    fn is_base(&self) -> bool {
+        self.metrics().gain.is_some_and(|gain| gain == 1.0)
+    }
+
+    fn gain(&self) -> f64 {
+        self.mean(|m| m.gain.unwrap_or(f64::NAN))
+    }
+
+    fn by_formula(&self) -> f64 {
+        self.mean(|m| m.gain_by_formula.unwrap_or(f64::NAN))
+    }
+
+    /// What limits the run, in a sentence.
+    fn limit(&self) -> String {
+        let first = self.metrics();
+        let share = self.mean(|m| m.share_of_bound) * 100.0;
+        let [least, most] = [self.mean(|m| m.cpu_utilisation_min), self.mean(|m| m.cpu_utilisation_max)]
+            .map(|busy| busy * 100.0);
+        match first.limit {
+            "latency" => {
+                let wait = self.mean(|m| 1.0 - m.cpu_utilisation) * 100.0;
+                format!(
+                    "Rounds in flight limit it: {share:.0} % of what the busiest processor or uplink allows; processors wait {wait:.0} % of the time for slots on their way."
+                )
+            }
+            "uplink" => format!(
+                "The uplink of node {} limits it, {share:.0} % of which is used for slots.",
+                first.slowest_node
+            ),
+            _ if most > 1.15 * least => format!(
+                "The processor of node {} limits it, busy for {most:.0} % of the time while another one is for {least:.0} %.",
+                first.slowest_node
+            ),
+            _ => format!("Processors limit it: all are busy for {least:.0} % of the time or more."),
+        }
+    }
+}
+
+/// What the family contributes to a page.
+pub(super) fn body(report: &Report<'_>) -> Body {
+    let table = report.table(&COLUMNS);
+    let mut sections = figures(report);
+    sections.push(Section::new("Throughput and its bounds", LEGEND, table.clone()));
+    if !report.is_sweep() {
+        let term = |row: &Row| (row.label.clone(), format!("{} {}", row.limit(), row.first().description));
+        let terms: Vec<(String, String)> = report.rows.iter().map(term).collect();
+        sections.push(Section::new("What limits", "", terms));
+    }
+    sections.push(precomputation(report));
+    let mut details = vec![counters(report)];
+    details.extend(report.causes(
+        "What failed or was ignored",
+        &[("rounds that failed", |m| &m.failed_by_cause), ("ignored", |m| &m.ignored)],
+    ));
+    details.extend(costs(report));
+    Body::new(findings(report), (LEGEND, table), sections, details)
+}
+
+fn precomputation(report: &Report<'_>) -> Section {
+    let table = report.table(&[
+        ("Slots/s", |row| number(row.mean(|m| m.precomputation_slots_per_s.unwrap_or(f64::NAN)))),
+        ("Of its bound", |row| percent(row.mean(|m| m.precomputation_share_of_bound.unwrap_or(f64::NAN)), 0)),
+        ("For ever at most", |row| number(row.mean(|m| m.sustained_bound_slots_per_s))),
+    ]);
+    let text = "Slots a second that were precomputed in the steady state, with nothing else to do, and as a share of what the busiest \
+                processor or uplink allows. Every slot needs both halves: for ever, the pool could do no more than in the last column.";
+    Section::new("Precomputation", text, table)
+}
+
+fn counters(report: &Report<'_>) -> Section {
+    let more = ["Latency, p95", "Most", "Gap of all teams"];
+    let table = report.table_of(COUNTERS.map(|(heading, _)| heading).into_iter().chain(more), |row| {
+        let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
+        cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95))));
+        cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.max))));
+        cells.push(short_ms(row.mean(|m| m.service_gap_ms)));
+        cells
+    });
+    let text = "With nothing wrong: failed rounds whose nodes no fault hit. Without an end: rounds, or nodes of them, that never said \
+                how it ended; nodes that a fault hit are excused.";
+    Section::new("What was counted", text, table)
+}
+
+/// What work took.
+fn costs(report: &Report<'_>) -> Option<Section> {
+    let names: Vec<&str> = report.rows.first()?.metrics().cost_us.keys().copied().collect();
+    let table = report.table_of(names.iter().map(|name| name.replace('_', " ")), |row| {
+        let cost = |name: &&str| row.metrics().cost_us.get(name).map_or_else(String::new, |us| number(*us));
+        names.iter().map(cost).collect()
+    });
+    let text = "Microseconds on one core: of a slot, but drawing the secrets of a round (generate) and raising a part of its key (share).";
+    Some(Section::new("What work took", text, table))
+}
+
+/// The figures: over a sweep, or side by side for each series.
+fn figures(report: &Report<'_>) -> Vec<Section> {
+    if report.is_sweep() {
+        return vec![Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN))];
+    }
+    let section = |(series, rows): (&str, Vec<&Row>)| {
+        let mut letters = series.chars();
+        let heading = letters.next().map_or_else(
+            || report.figures_heading().to_owned(),
+            |first| format!("{}{}", first.to_uppercase(), letters.as_str()),
+        );
+        let figures = if rows.iter().all(|row| row.first().harm.is_empty()) {
+            let caption =
+                "With as many rounds in flight as there can be; behind it the gain over the first run.";
+            let name = format!("throughput-{}", series.replace(' ', "-"));
+            let throughput = Figure::new(name.trim_end_matches('-'), caption, throughput(&rows));
+            [throughput].into_iter().chain(timelines(&rows)).collect()
+        } else {
+            rows.iter().map(|row| rounds(row)).collect::<Vec<_>>()
+        };
+        Section::new(heading, "", figures)
+    };
+    series(report).into_iter().map(section).collect()
+}
+
+fn series<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Vec<&'a Row>)> {
+    report::grouped(&report.rows, |row| row.first().series.as_str())
+}
+
+/// A bar for each run, with what the busiest processor or uplink allows.
+fn throughput(rows: &[&Row]) -> Bars {
+    let bar = |row: &&Row| {
+        let (ours, gain) = (row.mean(|m| m.slots_per_s), row.gain());
+        let gain = if row.is_base() || !gain.is_finite() { String::new() } else { format!(", {gain:.1} x") };
+        Bar {
+            name: row.label.clone(),
+            parts: vec![(0.0, ours, 1)],
+            bounds: vec![row.mean(|m| m.upper_bound_slots_per_s)],
+            text: format!("{}{gain}", grouped(ours)),
+            ..Bar::default()
+        }
+    };
+    let rows: Vec<Bar> = rows.iter().map(bar).collect();
+    let most = rows.iter().flat_map(|row| [row.parts[0].1, row.bounds[0]]).fold(1e-3, f64::max);
+    Bars {
+        title: SHOWN[0].title.to_owned(),
+        // Numbers stand behind bars and bounds.
+        scale: Scale::linear("", 0.0..most * 1.3, Unit::Number),
+        rows,
+        key: vec![
+            (Mark::Bar(Ink::of(1)), "payloads a second".to_owned()),
+            (Mark::Dashes(Ink::BLACK), "what the busiest processor or uplink allows".to_owned()),
+        ],
+    }
+}
+
+/// The same stretch of time of each run of a series.
+fn timelines(rows: &[&Row]) -> Vec<Figure> {
+    let Some(base) = rows.first() else { return Vec::new() };
+    let nanos = (base.metrics().period_ms * PERIODS * 1e6) as u64;
+    if nanos == 0 {
+        return Vec::new();
+    }
+    let caption = format!(
+        "Work of each node, and slots on their way to the next one, for {}: a round of \"{}\" and a little more.",
+        short_ms(nanos as f64 / 1e6),
+        base.label
+    );
+    let figure = |row: &&Row| {
+        let stretch = Stretch::middle(row.first(), nanos)?;
+        let drawn = timeline(row.first(), &row.label, stretch);
+        Some(Figure::new(format!("timeline-{}", row.run), caption.clone(), drawn))
+    };
+    rows.iter().filter_map(figure).collect()
+}
+
+/// A stretch of a run, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Stretch {
+    from: u64,
+    nanos: u64,
+}
+
+impl Stretch {
+    /// From the moment on in which a round enters in the middle of a run: the first node works on it then.
+    fn middle(result: &MixData, nanos: u64) -> Option<Self> {
+        let entered = result.rounds.iter().filter_map(|row| row.latency().and(row.entered));
+        let mut entered: Vec<u64> = entered.collect();
+        entered.sort_unstable();
+        Some(Self { from: *entered.get(entered.len() / 2)?, nanos })
+    }
+
+    fn end(self) -> u64 {
+        self.from + self.nanos
+    }
+
+    /// Milliseconds from its beginning, no less and no more than it has.
+    fn ms(self, at: u64) -> f64 {
+        (at.clamp(self.from, self.end()) - self.from) as f64 / 1e6
+    }
+}
+
+/// Who works on what when, and what is on its way: the nodes of a team below each other.
+fn timeline(result: &Outcome<MixData>, title: &str, stretch: Stretch) -> Boxes {
+    let nodes = order(result, stretch.from);
+    let middle = |at: usize| (nodes.len() - at) as f64 - 0.5;
+    let place: BTreeMap<u32, f64> = nodes.iter().enumerate().map(|(at, node)| (*node, middle(at))).collect();
+    let work = merged(result, stretch);
+    let is_ahead = |span: &WorkSpan| span.phase.is_none_or(|phase| phase.half() == Half::Precomputation);
+    let block = |span: &WorkSpan| {
+        let middle = place.get(&span.host)?;
+        let (low, high) = match span.phase {
+            Some(Phase::Decrypt) => DECRYPT,
+            Some(Phase::Permute) => PERMUTE,
+            _ => (PERMUTE.0, DECRYPT.1),
+        };
+        let ink = if is_ahead(span) { Ink::GREY } else { Ink::of(span.round as usize) };
+        let corners = [(stretch.ms(span.from), middle + low), (stretch.ms(span.to), middle + high)];
+        Some(Block::new(corners, ink))
+    };
+    let mut ways = ways(result);
+    ways.retain(|(_, (_, left), (_, came))| *left < stretch.end() && *came > stretch.from);
+    let way = |(round, (from, left), (to, came)): &(u64, End, End)| {
+        let (from, to) = (place.get(from)?, place.get(to)?);
+        // The part of the line that lies in the stretch.
+        let ends = [*left, *came].map(|at| {
+            let at = at.clamp(stretch.from, stretch.end());
+            let share = (at as f64 - *left as f64) / (came - left).max(1) as f64;
+            (stretch.ms(at), from + (to - from) * share)
+        });
+        Some((ends, *round as usize))
+    };
+    let work_key = "decryption (upper half), permutation (lower); a colour for each round";
+    let mut key = vec![(Mark::Bar(Ink::of(1)), work_key.to_owned())];
+    if ways.len() <= WAYS_MAX {
+        key.push((Mark::Line(Ink::of(1)), "the last slots on their way".to_owned()));
+    } else {
+        ways.clear();
+    }
+    if work.iter().any(is_ahead) {
+        key.push((Mark::Bar(Ink::GREY), "precomputation".to_owned()));
+    }
+    let names: Vec<Tick> =
+        nodes.iter().enumerate().rev().map(|(at, node)| (middle(at), format!("node {node}"))).collect();
+    Boxes {
+        title: title.to_owned(),
+        scales: (
+            Scale::linear("", 0.0..stretch.nanos as f64 / 1e6, Unit::Milliseconds),
+            Scale::at("", 0.0..nodes.len() as f64, names),
+        ),
+        height: NODE_PIXELS * nodes.len() as u32,
+        boxes: work.iter().filter_map(block).collect(),
+        lines: ways.iter().filter_map(way).collect(),
+        key,
+    }
+}
+
+/// The nodes in the order of the team that works at a time, and then those that do not.
+fn order(result: &Outcome<MixData>, at: u64) -> Vec<u32> {
+    let at_work = |row: &&RoundRow| row.entered.is_some_and(|entered| entered >= at);
+    let mut nodes = result.rounds.iter().find(at_work).map(|row| row.nodes.clone()).unwrap_or_default();
+    let others = (0..result.metrics.pool).filter(|node| !nodes.contains(node)).collect::<Vec<_>>();
+    nodes.extend(others);
+    nodes
+}
+
+/// The work in a stretch, without gaps that cannot be seen.
+fn merged(result: &Outcome<MixData>, stretch: Stretch) -> Vec<WorkSpan> {
+    let gap = (stretch.nanos as f64 * GAP) as u64;
+    let mut all: Vec<WorkSpan> = Vec::new();
+    let mut last: BTreeMap<(u32, u64, Option<Phase>), usize> = BTreeMap::new();
+    let is_inside = |span: &&WorkSpan| span.from < stretch.end() && span.to > stretch.from;
+    for span in result.work.iter().filter(is_inside) {
+        let place = (span.host, span.round, span.phase);
+        match last.get(&place).map(|index| &mut all[*index]) {
+            Some(before) if span.from <= before.to + gap => before.to = before.to.max(span.to),
+            _ => {
+                last.insert(place, all.len());
+                all.push(*span);
+            }
+        }
+    }
+    all
+}
+
+/// A node, and when slots left it or came there.
+type End = (u32, u64);
+
+/// From when the last slots of a pass were ready at a node until they were at the next one: round, and both ends.
+fn ways(result: &Outcome<MixData>) -> Vec<(u64, End, End)> {
+    let phases: BTreeMap<(u64, u32, Phase), PhaseTimes> = result.phases.iter().copied().collect();
+    let mut ways = Vec::new();
+    for row in result.rounds.iter().filter(|row| row.entered.is_some()) {
+        let mut hop = |(from, one): (u32, Phase), (to, other): (u32, Phase)| {
+            let left = phases.get(&(row.round, from, one)).and_then(|times| times.last_finished);
+            let came = phases.get(&(row.round, to, other)).and_then(|times| times.last_received);
+            if let (Some(left), Some(came)) = (left, came) {
+                ways.push((row.round, (from, left), (to, came)));
+            }
+        };
+        for phase in [Phase::Decrypt, Phase::Permute] {
+            row.nodes.windows(2).for_each(|pair| hop((pair[0], phase), (pair[1], phase)));
+        }
+        if let (Some(first), Some(last)) = (row.nodes.first(), row.nodes.last()) {
+            hop((*last, Phase::Decrypt), (*first, Phase::Permute));
+        }
+    }
+    ways
+}
+
+/// What became of every round, and what happened to nodes meanwhile: rounds of a team below each other.
+fn rounds(row: &Row) -> Figure {
+    let result = row.first();
+    let mut rows: Vec<&RoundRow> = result.rounds.iter().collect();
+    rows.sort_by_key(|row| (row.team, row.round));
+    let count = rows.len().max(1) as f64;
+    let seconds = |at: u64| at as f64 / 1e6;
+    let harm = |(from, until): (u64, u64)| {
+        Block::new([(seconds(from), 0.0), (seconds(until.min(result.over)), count)], Ink::WARM)
+    };
+    let mut boxes: Vec<Block> = result.harm.iter().map(|harm| (harm.from, harm.until)).map(harm).collect();
+    for (place, row) in rows.iter().enumerate() {
+        let top = count - place as f64;
+        let end = row.ended.unwrap_or(result.over);
+        let is_failed = row.cause.is_some() || row.ended.is_none();
+        let opened = row.opened.unwrap_or(end).min(end);
+        let entered = row.entered.unwrap_or(end).min(end);
+        let parts = [
+            (row.made, opened, Ink::GREY),
+            (opened, entered, Ink::LIGHT),
+            (entered, row.exit().unwrap_or(end), Ink::of(1)),
+        ];
+        boxes.extend(parts.map(|(from, to, ink)| {
+            let corners = [(seconds(from), top - 0.88), (seconds(to.max(from)), top - 0.12)];
+            Block::new(corners, if is_failed { Ink::of(0) } else { ink })
+        }));
+    }
+    let key = [
+        (Ink::GREY, "precomputation"),
+        (Ink::LIGHT, "waits for payloads"),
+        (Ink::of(1), "real time"),
+        (Ink::of(0), "failed"),
+        (Ink::WARM, "something is wrong with a node"),
+    ];
+    let drawn = Boxes {
+        title: row.label.clone(),
+        scales: (
+            Scale::linear("", 0.0..seconds(result.over), Unit::Milliseconds),
+            Scale::at("", 0.0..count, teams(&rows)),
+        ),
+        height: ((ROUNDS_PIXELS / count).clamp(ROUND_PIXELS.0, ROUND_PIXELS.1) * count) as u32,
+        boxes,
+        lines: Vec::new(),
+        key: key.map(|(ink, what)| (Mark::Bar(ink), what.to_owned())).to_vec(),
+    };
+    let caption = "Every round, from its making to its end, by team; a team is drawn anew after a failure.";
+    Figure::new(format!("rounds-{}", row.run), caption, drawn)
+}
+
+/// The names of teams, and where they stand: in the middle of their rounds.
+fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
+    let most = rows.iter().map(|row| row.team).max().unwrap_or(0);
+    let name = |team: usize| {
+        let mut places = rows.iter().enumerate().filter(|(_, row)| row.team == team).map(|(place, _)| place);
+        let first = places.next()?;
+        let last = places.next_back().unwrap_or(first);
+        Some((rows.len() as f64 - (first + last + 1) as f64 / 2.0, format!("team {team}")))
+    };
+    (0..=most).rev().filter_map(name).collect()
+}
+
+/// The key sentences.
+fn findings(report: &Report<'_>) -> Vec<String> {
+    let all = |value: Value<MixData>| report.rows.iter().map(|row| row.mean(value)).sum::<f64>();
+    let (rounds, failed) = (all(|m| m.rounds as f64), all(|m| m.failed as f64));
+    let bad = all(|m| m.faults() as f64) + all(|m| m.unresolved as f64);
+    let mut sentences = vec![if bad == 0.0 {
+        let failed = if failed == 0.0 { "none".to_owned() } else { number(failed) };
+        let verb = if failed == "none" { "failed" } else { "reported as failed" };
+        format!(
+            "{}: {failed} {verb}, all others came out whole, in one order at all nodes.",
+            plural(rounds, "round")
+        )
+    } else {
+        format!("{} rounds: {} payloads, orders or ends were wrong.", number(rounds), number(bad))
+    }];
+    sentences.extend(series(report).iter().filter_map(|(_, rows)| best(rows)));
+    sentences.extend(faults(report));
+    sentences
+}
+
+/// What pipelining is worth in a series, where it is worth most.
+fn best(rows: &[&Row]) -> Option<String> {
+    let gains = rows.iter().filter(|row| row.gain() > 1.05);
+    let best = gains.max_by(|a, b| a.gain().total_cmp(&b.gain()))?;
+    let point: String = best.point.iter().map(|value| format!(" ({value})")).collect();
+    let by_formula = best.by_formula();
+    let formula = if by_formula.is_finite() && best.metrics().limit == "processor" {
+        format!(", {by_formula:.1} by formula")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{}{point}: {} payloads/s, {:.1} times as many as the first run{formula}. {}",
+        best.label,
+        grouped(best.mean(|m| m.slots_per_s)),
+        best.gain(),
+        best.limit()
+    ))
+}
+
+fn faults(report: &Report<'_>) -> Option<String> {
+    let hit: Vec<&Row> = report.rows.iter().filter(|row| !row.first().harm.is_empty()).collect();
+    let gap = hit.iter().map(|row| row.mean(|m| m.longest_gap_ms)).reduce(f64::max)?;
+    let service = hit.iter().map(|row| row.mean(|m| m.service_gap_ms)).fold(0.0, f64::max);
+    let others: f64 = hit.iter().map(|row| row.mean(|m| m.failed_unharmed as f64)).sum();
+    Some(format!(
+        "With nodes lost, a team stood still for {} at most, and all teams together for {}; {} of teams that nothing was wrong with failed.",
+        short_ms(gap),
+        short_ms(service),
+        plural(others, "round")
+    ))
+}

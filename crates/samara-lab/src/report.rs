@@ -1,0 +1,515 @@
+//! Reports: the page of a scenario's results, of which each family contributes its own sections.
+
+use std::collections::BTreeMap;
+
+use samara_report::words::{MISSING, fixed, number, percent, short_ms, signed_percent};
+use samara_report::{
+    Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
+};
+use serde_json::{Map, Value as Json};
+
+use crate::reference::{Comparison, KnownComparison};
+use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
+use crate::scenario::{ExpectationResult, Loaded};
+use crate::statistics::Statistics;
+use crate::statistics::student::interval;
+
+/// What a family contributes to a page.
+pub(crate) struct Body {
+    /// The key sentences.
+    pub(crate) findings: Vec<String>,
+    /// What a terminal shows.
+    pub(crate) summary: Summary,
+    /// The sections before figures of others and expectations.
+    pub(crate) sections: Vec<Section>,
+    /// The sections after them.
+    pub(crate) details: Vec<Section>,
+}
+
+impl Body {
+    /// A terminal shows the table with its legend, and the key sentences.
+    pub(crate) fn new(
+        findings: Vec<String>,
+        (legend, table): (&str, Table),
+        sections: Vec<Section>,
+        details: Vec<Section>,
+    ) -> Self {
+        let (legend, after) = (legend.to_owned(), findings.clone());
+        Self { findings, summary: Summary { legend, table, after, ..Summary::default() }, sections, details }
+    }
+}
+
+/// The page of all results of a scenario.
+pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
+    let Findings { summary, results, comparisons, known, checked, .. } = findings;
+    let mut body = (loaded.scenario.family().report)(loaded, findings);
+    let (measured, others) = (beside_measured(comparisons), beside_others(known));
+    body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
+    let measured = measured.map(|table| Section::new("Beside what was measured", "", table));
+    let others = others.map(|table| Section::new("Beside figures of others", "", table));
+    let mut sections = body.sections;
+    sections.extend(measured.into_iter().chain(others).chain(expectations(checked)));
+    sections.extend(real_nodes(findings));
+    sections.extend(body.details);
+    sections.push(again(loaded, findings));
+    let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete());
+    Page {
+        kind: summary.scenario.clone(),
+        title: loaded.scenario.scenario.title.clone(),
+        description: loaded.scenario.scenario.description.clone(),
+        is_bad: is_incomplete || checked.iter().any(|result| !result.holds),
+        findings: with_failures(checked, body.findings),
+        sections,
+        summary: body.summary,
+    }
+}
+
+/// Writes a page and its figures into a results directory.
+///
+/// # Errors
+/// A file cannot be written, or a figure cannot be rendered as PNG.
+pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<(), String> {
+    let write = |(name, bytes): (String, Vec<u8>)| directory.bytes(&name, &bytes);
+    page.files()?.into_iter().try_for_each(|file| write(file).map_err(|error| error.to_string()))
+}
+
+/// Key sentences after the number of expectations that fail.
+pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>) -> Vec<String> {
+    let missed = checked.iter().filter(|result| !result.holds).count();
+    let failure = (missed > 0).then(|| format!("{missed} of {} expectations fail.", checked.len()));
+    failure.into_iter().chain(findings).collect()
+}
+
+/// Which expectations hold.
+pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
+    let missed = checked.iter().filter(|result| !result.holds).map(|result| {
+        let found = result.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
+        format!("✗ {}: {}, found {found}", result.run, result.expected)
+    });
+    let missed: Vec<String> = missed.collect();
+    let text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
+    let failures = (!missed.is_empty()).then(|| Part::Failures(String::new(), missed));
+    let parts = failures.into_iter().collect();
+    (!checked.is_empty()).then(|| Section { heading: "Expectations".to_owned(), text, parts })
+}
+
+fn beside_measured(comparisons: &[Comparison]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for comparison in comparisons {
+        let row = |cells: [String; 7], look| Row {
+            label: comparison.label.clone(),
+            look,
+            ..Row::new(comparison.run.clone(), cells.to_vec())
+        };
+        for (side, statistics, copies, runs) in [
+            ("measured", &comparison.reference_ms, comparison.copies.1, comparison.runs.1),
+            ("simulated", &comparison.ours_ms, comparison.copies.0, comparison.runs.0),
+        ] {
+            let [mean, p50, p95, max] =
+                [statistics.mean, statistics.p50, statistics.p95, statistics.max].map(|ms| fixed(ms, 0));
+            let cells = [side.to_owned(), runs.to_string(), mean, p50, p95, max, fixed(copies, 2)];
+            rows.push(row(cells, Look::Plain));
+        }
+        let none = String::new;
+        let [mean, p95] = [comparison.mean_deviation(), comparison.p95_deviation()].map(signed_percent);
+        let cells = ["difference".to_owned(), none(), mean, none(), p95, none(), none()];
+        rows.push(row(cells, Look::Conclusion));
+    }
+    let headings = ["run", "", "runs", "mean ms", "p50", "p95", "max", "copies"];
+    (!rows.is_empty()).then(|| Table::new(headings, 2, rows))
+}
+
+fn beside_others(known: &[KnownComparison]) -> Option<Table> {
+    let row = |known: &KnownComparison| {
+        let [theirs, ours] = [known.known, known.ours].map(number);
+        let difference = signed_percent(known.deviation());
+        Row::new(
+            known.run.clone(),
+            vec![known.metric.clone(), known.source.clone(), theirs, ours, difference],
+        )
+    };
+    let headings = ["run", "metric", "source", "theirs", "ours", "difference"];
+    (!known.is_empty()).then(|| Table::new(headings, 3, known.iter().map(row).collect()))
+}
+
+/// What real nodes used, how exactly they did what they were to do, and every reason to distrust them.
+fn real_nodes(findings: &Findings) -> Option<Section> {
+    let real = || findings.summary.runs.iter().filter_map(|run| Some((run, run.real.as_ref()?)));
+    let time = |ms: Option<f64>| ms.map_or_else(|| MISSING.to_owned(), short_ms);
+    let two = |statistics: &Option<Statistics>, first: fn(&Statistics) -> f64, shown: fn(f64) -> String| {
+        let both = |s: &Statistics| format!("{}, {}", shown(first(s)), shown(s.max));
+        statistics.as_ref().map_or_else(|| MISSING.to_owned(), both)
+    };
+    let cells = |real: &RealRun| {
+        let emulation = |share| format!("{}, {}", percent(share, 0), time(real.relay_late_p99_ms));
+        vec![
+            real.programs.join(", "),
+            short_ms(real.ready_s * 1e3),
+            two(&real.publish_error_ms, |s| s.p50, short_ms),
+            two(&real.node_cpu_s, |s| s.mean, |seconds| short_ms(seconds * 1e3)),
+            two(&real.node_peak_rss_bytes, |s| s.mean, |bytes| format!("{:.1} MB", bytes / 1e6)),
+            two(&real.node_open_fds, |s| s.mean, |files| format!("{files:.0}")),
+            real.relay_cpu_share.map_or_else(|| "none".to_owned(), emulation),
+        ]
+    };
+    let rows: Vec<Row> = real()
+        .map(|(run, real)| {
+            let seed = run.parameters.get("seed").map_or_else(String::new, ToString::to_string);
+            Row::new(format!("{}, seed {seed}", run.name), cells(real))
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let doubts: Vec<String> = real()
+        .flat_map(|(run, real)| real.doubts.iter().map(|doubt| format!("{}: {doubt}", run.name)))
+        .collect();
+    let headings = [
+        "Run",
+        "Programs",
+        "Ready",
+        "Late: p50, most",
+        "Processor of a node",
+        "Memory of a node",
+        "Open files",
+        "Emulation: of a processor, late p99",
+    ];
+    let text = "Every node is a process of its own. Ready: the time until links and meshes are there. Late: by how much \
+                publications come after their planned time. Figures of nodes: the mean and the maximum.";
+    let mut section = Section::new("Real nodes", text, Table::new(headings, 2, rows));
+    if !doubts.is_empty() {
+        section.parts.push(Part::Failures("Reasons to distrust these figures:".to_owned(), doubts));
+    }
+    Some(section)
+}
+
+fn again(loaded: &Loaded, findings: &Findings) -> Section {
+    let summary = &findings.summary;
+    let all = &loaded.scenario.runs;
+    let is_done = |name: &str| findings.results.iter().any(|result| result.run.name == name);
+    let chosen: Vec<&str> = all.iter().map(|run| run.name.as_str()).filter(|name| is_done(name)).collect();
+    let only = if chosen.len() < all.len() { chosen } else { Vec::new() };
+    let only: String = only.iter().map(|run| format!(" --only {run}")).collect();
+    let (verb, same) = if summary.runs.iter().any(|run| run.real.is_some()) {
+        ("testbed", "Real nodes never do exactly the same twice.".to_owned())
+    } else {
+        let digest = &summary.digest;
+        let same = format!(
+            "Digest `{digest}`: the same scenario, seed and version give the same digest on any number of threads."
+        );
+        ("run", same)
+    };
+    let text = format!(
+        "`samara {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {same}",
+        summary.version
+    );
+    Section::new("To run it again", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
+}
+
+/// The axes of a sweep: key and label.
+pub(crate) fn axes(loaded: &Loaded) -> Vec<(String, String)> {
+    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+    let label = |key: &str, label: &str| if label.is_empty() { key.to_owned() } else { label.to_owned() };
+    axes.map(|axis| (axis.key.clone(), label(&axis.key, &axis.label))).collect()
+}
+
+/// The values of a sweep's axes as the scenario writes them.
+pub(crate) fn point(axes: &[(String, String)], parameters: &Map<String, Json>) -> Vec<String> {
+    let value = |key: &String| match parameters.get(key) {
+        Some(Json::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    axes.iter().map(|(key, _)| value(key)).collect()
+}
+
+/// Items by a key, in the order in which keys come first.
+pub(crate) fn grouped<T, K: PartialEq>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for item in items {
+        let key = key(&item);
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
+        }
+    }
+    groups
+}
+
+/// A statistic; NaN if nothing was measured.
+pub(crate) fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) -> f64 {
+    statistics.as_ref().map_or(f64::NAN, value)
+}
+
+/// The data of a family whose metrics have a type.
+pub(crate) trait Measures: Data {
+    /// The metrics.
+    type Metrics;
+    /// The metrics of a run.
+    fn measures(&self) -> &Self::Metrics;
+}
+
+/// A figure of a run.
+pub(crate) type Value<D> = fn(&<D as Measures>::Metrics) -> f64;
+/// A column of a table: heading and cell.
+pub(crate) type Column<D> = (&'static str, fn(&Runs<D>) -> String);
+/// Counts by cause.
+pub(crate) type Causes<D> = fn(&<D as Measures>::Metrics) -> &BTreeMap<&'static str, u64>;
+
+/// The results of a scenario, all of one family.
+pub(crate) struct Results<'a, D: Data> {
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) findings: &'a Findings,
+    /// The axes of a sweep: key and label.
+    pub(crate) axes: Vec<(String, String)>,
+    pub(crate) rows: Vec<Runs<D>>,
+}
+
+/// Runs that differ in their seeds only; there is at least one.
+pub(crate) struct Runs<D> {
+    pub(crate) run: String,
+    pub(crate) label: String,
+    /// The values of the sweep's axes, as written in the scenario.
+    pub(crate) point: Vec<String>,
+    /// One for each seed.
+    pub(crate) all: Vec<Outcome<D>>,
+}
+
+impl<D: Measures> Runs<D> {
+    /// The result of the first seed.
+    pub(crate) fn first(&self) -> &Outcome<D> {
+        &self.all[0]
+    }
+
+    /// The metrics of the first seed.
+    pub(crate) fn metrics(&self) -> &D::Metrics {
+        self.first().measures()
+    }
+
+    /// The mean of a figure over seeds.
+    pub(crate) fn mean(&self, value: impl Fn(&D::Metrics) -> f64) -> f64 {
+        self.all.iter().map(|outcome| value(outcome.measures())).sum::<f64>() / self.all.len() as f64
+    }
+
+    /// The mean of a figure, and half the width of its 95 % confidence interval; 0 of one seed.
+    pub(crate) fn interval(&self, value: impl Fn(&D::Metrics) -> f64) -> (f64, f64) {
+        let values: Vec<f64> = self.all.iter().map(|outcome| value(outcome.measures())).collect();
+        interval(&values).map_or((f64::NAN, 0.0), |interval| (interval.mean, interval.half))
+    }
+
+    /// The mean of a figure with its confidence interval in words.
+    pub(crate) fn spread(&self, value: impl Fn(&D::Metrics) -> f64, shown: fn(f64) -> String) -> String {
+        match self.interval(value) {
+            (mean, half) if self.all.len() > 1 && mean.is_finite() => {
+                format!("{} ± {}", shown(mean), shown(half))
+            }
+            (mean, _) => shown(mean),
+        }
+    }
+
+    /// The label with the values of the axes.
+    pub(crate) fn named(&self) -> String {
+        [std::slice::from_ref(&self.label), &self.point].concat().join(", ")
+    }
+
+    fn row(&self, cells: Vec<String>) -> Row {
+        Row {
+            label: self.label.clone(),
+            name: self.run.clone(),
+            cells: [self.point.clone(), cells].concat(),
+            ..Row::default()
+        }
+    }
+}
+
+/// What is drawn over the last axis of a sweep.
+pub(crate) struct Shown<D: Measures> {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) caption: &'static str,
+    pub(crate) value: Value<D>,
+    /// A bound that is drawn if it is the same for all runs, and what the key calls it.
+    pub(crate) bound: Option<(&'static str, Value<D>)>,
+}
+
+impl<'a, D: Measures> Results<'a, D> {
+    pub(crate) fn of(loaded: &'a Loaded, findings: &'a Findings) -> Self {
+        let axes = axes(loaded);
+        let results = findings.results.iter().filter_map(Outcome::typed::<D>);
+        let key = |result: &Outcome<D>| (result.run.name.clone(), point(&axes, &result.run.parameters));
+        let runs = |((run, point), all): ((String, Vec<String>), Vec<Outcome<D>>)| Runs {
+            run,
+            label: all[0].label.clone(),
+            point,
+            all,
+        };
+        let rows = grouped(results, key).into_iter().map(runs).collect();
+        Self { loaded, findings, axes, rows }
+    }
+
+    /// The results of all runs and seeds.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Outcome<D>> {
+        self.rows.iter().flat_map(|row| &row.all)
+    }
+
+    /// Whether the scenario is a sweep.
+    pub(crate) fn is_sweep(&self) -> bool {
+        !self.axes.is_empty()
+    }
+
+    /// The heading of the section with the most telling figures.
+    pub(crate) fn figures_heading(&self) -> &'static str {
+        if self.is_sweep() { "Over the sweep" } else { "Side by side" }
+    }
+
+    /// A table with a row for each run, after the values of the axes.
+    pub(crate) fn table(&self, columns: &[Column<D>]) -> Table {
+        let headings = columns.iter().map(|(heading, _)| *heading);
+        self.table_of(headings, |row| columns.iter().map(|(_, cell)| cell(row)).collect())
+    }
+
+    /// The same with headings and cells of any kind.
+    pub(crate) fn table_of<H: Into<String>>(
+        &self,
+        headings: impl IntoIterator<Item = H>,
+        cells: impl Fn(&Runs<D>) -> Vec<String>,
+    ) -> Table {
+        let labels = self.axes.iter().map(|(_, label)| label.clone());
+        let headings = headings.into_iter().map(Into::into);
+        let all = std::iter::once("run".to_owned()).chain(labels).chain(headings);
+        Table::new(all, 1 + self.axes.len(), self.rows.iter().map(|row| row.row(cells(row))).collect())
+    }
+
+    /// A table of the means of figures over seeds.
+    pub(crate) fn means(&self, figures: &[(&'static str, Value<D>)], shown: impl Fn(f64) -> String) -> Table {
+        let headings = figures.iter().map(|(heading, _)| *heading);
+        self.table_of(headings, |row| figures.iter().map(|(_, value)| shown(row.mean(value))).collect())
+    }
+
+    /// What was counted by cause; nothing if nothing was.
+    pub(crate) fn causes(&self, heading: &str, kinds: &[(&str, Causes<D>)]) -> Option<Section> {
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            for (kind, counts) in kinds {
+                let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+                for outcome in &row.all {
+                    counts(outcome.measures())
+                        .iter()
+                        .for_each(|(cause, n)| *all.entry(cause).or_default() += n);
+                }
+                for (cause, count) in all {
+                    let count = samara_report::words::grouped(count as f64);
+                    rows.push(row.row(vec![(*kind).to_owned(), cause.replace('_', " "), count]));
+                }
+            }
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let labels = self.axes.iter().map(|(_, label)| label.as_str());
+        let headings = std::iter::once("run").chain(labels).chain(["what", "cause", "times"]);
+        let table = Table::new(headings, 3 + self.axes.len(), rows).folded("By run and cause", false);
+        Some(Section::new(heading, "", table))
+    }
+
+    /// What others have published or measured of a run.
+    pub(crate) fn known(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
+        let known = self.findings.known.iter();
+        known
+            .filter(|known| known.run == run.run && known.metric == metric)
+            .map(|known| known.known)
+            .collect()
+    }
+
+    /// The distribution of times, a curve for each run.
+    pub(crate) fn distribution(&self, caption: &str, axis: &str, points: fn(&D) -> &[(f64, f64)]) -> Figure {
+        let curve = |row: &Runs<D>| (row.label.clone(), points(row.first()).to_vec());
+        let lines = Lines::shares("deliveries that were made by then", axis, self.rows.iter().map(curve));
+        let caption = format!("{caption}; dots at 50 % and 99 %.{}", lines.hidden());
+        Figure::new("latency", caption, lines)
+    }
+
+    /// Runs by the values of all axes but the last, with these values in words and in names of files.
+    pub(crate) fn panels(&self) -> Vec<(String, String, Vec<&Runs<D>>)> {
+        let last = self.axes.len().saturating_sub(1);
+        let panels = grouped(&self.rows, |row| &row.point[..last]).into_iter();
+        let panels = panels.map(|(others, rows)| {
+            let named = self.axes.iter().zip(others).map(|((_, label), value)| format!(", {label} {value}"));
+            let values = others.iter().map(|value| format!("-{value}"));
+            (named.collect(), values.collect(), rows)
+        });
+        panels.collect()
+    }
+
+    /// Lines over the last axis, a figure for each combination of the others. The first of `shown` is always drawn,
+    /// others where they differ.
+    pub(crate) fn over_sweep(&self, shown: &[Shown<D>]) -> Vec<Figure> {
+        let Some((_, axis)) = self.axes.last() else { return Vec::new() };
+        let mut figures = Vec::new();
+        for (place, suffix, rows) in self.panels() {
+            let values: Vec<&str> =
+                rows.iter().filter_map(|row| row.point.last()).map(String::as_str).collect();
+            let (swept, xs) = Swept::new(&values);
+            for (at, shown) in shown.iter().enumerate() {
+                let lines = lines(&rows, &xs, shown);
+                let mut found = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
+                let Some(first) = found.find(|value| value.is_finite()) else { continue };
+                let differs = |value: f64| (value - first).abs() > first.abs() * 1e-3;
+                if at > 0 && !found.any(differs) {
+                    continue;
+                }
+                let title = format!("{}{place}", shown.title);
+                let drawn = Lines::over(title, (axis, &swept), shown.unit, lines);
+                figures.push(Figure::new(format!("sweep-{}{suffix}", shown.name), shown.caption, drawn));
+            }
+        }
+        figures
+    }
+}
+
+/// A line for each run over the places of its values, and the bound.
+fn lines<D: Measures>(rows: &[&Runs<D>], xs: &[f64], shown: &Shown<D>) -> Vec<Line> {
+    let line = |(_, rows): (&String, Vec<(&&Runs<D>, &f64)>)| {
+        let intervals = rows.iter().map(|(row, _)| row.interval(shown.value));
+        let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
+        let points = rows.iter().map(|(_, x)| **x).zip(means).collect();
+        Line { label: rows[0].0.label.clone(), points, confidence, style: Style::Dots }
+    };
+    let mut lines: Vec<Line> =
+        grouped(rows.iter().zip(xs), |(row, _)| &row.run).into_iter().map(line).collect();
+    if let Some((label, value)) = shown.bound {
+        let mut points: Vec<(f64, f64)> = rows
+            .iter()
+            .zip(xs)
+            .map(|(row, x)| (*x, row.mean(value)))
+            .filter(|(_, bound)| *bound > 0.0)
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let is_one = points
+            .windows(2)
+            .all(|two| two[0].0 < two[1].0 || (two[0].1 - two[1].1).abs() <= two[0].1 * 1e-3);
+        points.dedup_by_key(|(x, _)| *x);
+        if is_one {
+            lines.push(Line { label: label.to_owned(), points, style: Style::Bound, ..Line::default() });
+        }
+    }
+    lines
+}
+
+/// The unit of a metric, which its name says.
+pub(crate) fn unit_of(metric: &str) -> Unit {
+    let name = metric.split('.').find(|part| part.contains("_ms")).unwrap_or(metric);
+    if name.ends_with("_ms") {
+        Unit::Milliseconds
+    } else if metric.contains("bytes") && !metric.contains("factor") && !metric.contains("per_byte") {
+        Unit::Bytes
+    } else if metric.contains("share") || metric.contains("ratio") || metric.contains("utilisation") {
+        Unit::Share
+    } else {
+        Unit::Number
+    }
+}

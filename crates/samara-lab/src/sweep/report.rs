@@ -1,0 +1,292 @@
+//! The report of a sweep: means over seeds, from metrics alone. A line for each run over the last axis, or runs below each
+//! other where there is none.
+
+use samara_report::words::{MISSING, plural};
+use samara_report::{
+    Bar, Bars, Figure, Line, Lines, Page, Part, Row as TableRow, Scale, Section, Summary, Swept, Table,
+};
+
+use super::{Aggregate, PointRecord, SweepSummary, metric_paths};
+use crate::metric::{is_first, rank};
+use crate::report::{Body, axes, expectations, grouped, point, unit_of, with_failures};
+use crate::results::Findings;
+use crate::scenario::{ExpectationResult, Loaded};
+
+/// Columns of metrics in tables of the page, and of the terminal.
+const COLUMNS_MAX: usize = 6;
+const TERMINAL_COLUMNS_MAX: usize = 4;
+/// Metrics that are drawn.
+const METRICS_MAX: usize = 4;
+/// More figures than this are not looked at: of a sweep over many axes, fewer metrics are drawn.
+const FIGURES_MAX: usize = 24;
+/// Lines of a figure.
+const LINES_MAX: usize = 9;
+/// Failed points that are listed.
+const FAILED_MAX: usize = 50;
+
+/// The page of a sweep.
+pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
+    let report = Report::new(loaded, summary);
+    let mut sections = Vec::new();
+    sections.extend(report.failed());
+    let figures = report.figures();
+    if !figures.is_empty() {
+        let heading = if report.axes.is_empty() { "Side by side" } else { "Over the sweep" };
+        sections.push(Section::new(heading, "", figures));
+    }
+    sections.push(Section::new("Means", "", report.table(COLUMNS_MAX)));
+    sections.extend(expectations(checked));
+    sections.push(again(loaded, summary));
+    Page {
+        kind: format!("{}, a sweep", summary.scenario),
+        title: loaded.scenario.scenario.title.clone(),
+        description: loaded.scenario.scenario.description.clone(),
+        findings: with_failures(checked, report.findings()),
+        is_bad: report.is_bad() || checked.iter().any(|result| !result.holds),
+        sections,
+        summary: Summary { table: report.table(TERMINAL_COLUMNS_MAX), ..Summary::default() },
+    }
+}
+
+/// The body of a report of a family without sections of its own: its headline metrics, as of a sweep.
+pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
+    let points = findings.results.iter().map(|outcome| PointRecord::of(String::new(), &outcome.run));
+    let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
+    let report = Report::new(loaded, &summary);
+    let (figures, table) = (report.figures(), report.table(COLUMNS_MAX));
+    let figures = (!figures.is_empty()).then(|| Section::new("Side by side", "", figures));
+    let sections = figures.into_iter().chain([Section::new("Means", "", table)]).collect();
+    let legend = "Headline metrics, means over seeds.";
+    Body::new(Vec::new(), (legend, report.table(TERMINAL_COLUMNS_MAX)), sections, Vec::new())
+}
+
+/// The points of a sweep.
+struct Report<'a> {
+    summary: &'a SweepSummary,
+    /// The axes: key and label.
+    axes: Vec<(String, String)>,
+    rows: Vec<Row<'a>>,
+    /// The metrics that are shown, the most telling first.
+    metrics: Vec<String>,
+}
+
+/// Points that differ in their seeds only.
+struct Row<'a> {
+    aggregate: &'a Aggregate,
+    /// The values of the axes.
+    point: Vec<String>,
+}
+
+impl Row<'_> {
+    /// The mean of a metric over seeds, and half the width of its confidence interval.
+    fn mean(&self, metric: &str) -> Option<(f64, f64)> {
+        self.aggregate.metrics.get(metric).map(|spread| (spread.mean, spread.confidence_95))
+    }
+
+    fn cell(&self, metric: &str) -> String {
+        let unit = unit_of(metric);
+        match self.mean(metric) {
+            Some((mean, half)) if self.aggregate.seeds > 1 && half > 0.0 => {
+                format!("{} ± {}", unit.written(mean), unit.written(half))
+            }
+            Some((mean, _)) => unit.written(mean),
+            None => MISSING.to_owned(),
+        }
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(loaded: &Loaded, summary: &'a SweepSummary) -> Self {
+        let axes = axes(loaded);
+        let row = |aggregate: &'a Aggregate| Row { aggregate, point: point(&axes, &aggregate.parameters) };
+        let rows = summary.aggregates.iter().map(row).collect();
+        let mut metrics = metric_paths(&summary.aggregates);
+        metrics.retain(|path| is_first(path));
+        metrics.sort_by_key(|path| rank(path));
+        // Of the mean and the percentiles of one figure, the first says enough here.
+        metrics.dedup_by_key(|path| path.split('.').next().unwrap_or_default().to_owned());
+        Self { summary, axes, rows, metrics }
+    }
+
+    /// A table of so many metrics at most, the first of them.
+    fn table(&self, most: usize) -> Table {
+        let metrics = &self.metrics[..self.metrics.len().min(most)];
+        let labels = self.axes.iter().map(|(_, label)| label.as_str());
+        let headings = std::iter::once("run").chain(labels).chain(["seeds"]);
+        let row = |row: &Row<'_>| {
+            let mut cells = row.point.clone();
+            cells.push(row.aggregate.seeds.to_string());
+            cells.extend(metrics.iter().map(|metric| row.cell(metric)));
+            let label = row.aggregate.label.clone();
+            TableRow { label, ..TableRow::new(&row.aggregate.name, cells) }
+        };
+        let headings = headings.chain(metrics.iter().map(String::as_str));
+        Table::new(headings, 1 + self.axes.len(), self.rows.iter().map(row).collect())
+    }
+
+    /// Whether a point failed, or something did not reach every node in one.
+    fn is_bad(&self) -> bool {
+        let is_there = |row: &Row<'_>, metric| row.mean(metric).is_some_and(|(mean, _)| mean > 0.0);
+        let lacks =
+            |row: &Row<'_>| ["incomplete", "lost", "wrong"].iter().any(|metric| is_there(row, metric));
+        !self.summary.failed.is_empty() || self.rows.iter().any(lacks)
+    }
+
+    /// The most seeds of a row.
+    fn seeds(&self) -> usize {
+        self.rows.iter().map(|row| row.aggregate.seeds).max().unwrap_or(0)
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let summary = self.summary;
+        let count = |all: Vec<&str>| grouped(all, |value| value.to_owned()).len() as f64;
+        let names = self.rows.iter().map(|row| row.aggregate.name.as_str()).collect();
+        let mut parts = vec![plural(count(names), "run")];
+        for (at, (_, label)) in self.axes.iter().enumerate() {
+            let values = self.rows.iter().map(|row| row.point[at].as_str()).collect();
+            parts.push(format!("{} of {label}", plural(count(values), "value")));
+        }
+        parts.push(plural(summary.seeds.len() as f64, "seed"));
+        let finished = plural(summary.runs.len() as f64, "finished point");
+        let mut sentences = vec![format!("{finished} of {}: {}.", summary.points, parts.join(", "))];
+        if self.seeds() > 1 {
+            sentences.push(
+                "Means are over seeds; ± and bands are Student's 95 % confidence intervals of the mean."
+                    .to_owned(),
+            );
+        }
+        sentences.push(
+            "All metrics of all points are in sweep.parquet, a row for each point; means over seeds are in summary.json."
+                .to_owned(),
+        );
+        sentences
+    }
+
+    fn failed(&self) -> Option<Section> {
+        let failed = &self.summary.failed;
+        let lines = failed.iter().take(FAILED_MAX);
+        let lines =
+            lines.map(|point| format!("{}, seed {}: {}", point.name, point.seed, point.why)).collect();
+        let text = format!(
+            "{} failed and are in no figure. Running the sweep again tries them again.",
+            plural(failed.len() as f64, "point")
+        );
+        let part = Part::Failures(String::new(), lines);
+        (!failed.is_empty()).then(|| Section::new("Failed", text, part))
+    }
+
+    /// The figures of all metrics that differ between points.
+    fn figures(&self) -> Vec<Figure> {
+        let panels = self.panels();
+        let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, METRICS_MAX);
+        let mut figures = Vec::new();
+        for metric in self.metrics.iter().filter(|metric| self.differs(metric)).take(most) {
+            if self.axes.is_empty() {
+                figures.push(self.side_by_side(metric));
+            } else {
+                figures.extend(panels.iter().map(|panel| self.over_axis(metric, panel)));
+            }
+        }
+        figures
+    }
+
+    /// Whether there is something to see.
+    fn differs(&self, metric: &str) -> bool {
+        let spreads = || self.rows.iter().filter_map(|row| row.aggregate.metrics.get(metric));
+        let first = spreads().next().map(|spread| spread.mean);
+        spreads().any(|spread| Some(spread.mean) != first || spread.min < spread.max)
+    }
+
+    /// The values of all axes but the last, as far as they get figures of their own: none of them, if there are few enough
+    /// lines for one figure.
+    fn panels(&self) -> Vec<&[String]> {
+        let Some(last) = self.axes.len().checked_sub(1) else { return vec![&[]] };
+        let lines = grouped(&self.rows, |row| (&row.aggregate.name, &row.point[..last]));
+        if lines.len() <= LINES_MAX {
+            return vec![&[]];
+        }
+        grouped(&self.rows, |row| &row.point[..last]).into_iter().map(|(panel, _)| panel).collect()
+    }
+
+    /// A metric over the last axis, of the points whose other values are those of a panel.
+    fn over_axis(&self, metric: &str, panel: &[String]) -> Figure {
+        let last = self.axes.len() - 1;
+        let rows: Vec<&Row<'_>> = self.rows.iter().filter(|row| row.point.starts_with(panel)).collect();
+        let (swept, xs) = Swept::new(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
+        let named = |axes: &[(String, String)], values: &[String]| -> String {
+            axes.iter().zip(values).map(|((_, label), value)| format!(", {label} {value}")).collect()
+        };
+        // What tells the line from others of this figure.
+        let key = |(row, _): &(&&Row<'a>, &f64)| (&row.aggregate.name, row.point[panel.len()..last].to_vec());
+        let line = |((_, others), mut rows): ((_, Vec<String>), Vec<(&&Row<'_>, &f64)>)| {
+            // Lines go from left to right, in whatever order values were given.
+            rows.sort_by(|a, b| a.1.total_cmp(b.1));
+            let means = rows.iter().map(|(row, _)| row.mean(metric).unwrap_or((f64::NAN, 0.0)));
+            let (means, confidence): (Vec<f64>, Vec<f64>) = means.unzip();
+            Line {
+                label: format!(
+                    "{}{}",
+                    rows[0].0.aggregate.label,
+                    named(&self.axes[panel.len()..last], &others)
+                ),
+                points: rows.iter().map(|(_, x)| **x).zip(means).collect(),
+                confidence,
+                ..Line::default()
+            }
+        };
+        let lines = grouped(rows.iter().zip(&xs), key).into_iter().map(line).collect();
+        let title = format!("{metric}{}", named(&self.axes, panel));
+        let drawn = Lines::over(title, (&self.axes[last].1, &swept), unit_of(metric), lines);
+        let name = panel.iter().fold(format!("sweep-{metric}"), |name, value| format!("{name}-{value}"));
+        Figure::new(name, self.caption(), drawn)
+    }
+
+    /// All runs below each other.
+    fn side_by_side(&self, metric: &str) -> Figure {
+        let row = |(colour, row): (usize, &Row<'_>)| {
+            let of_row = self.summary.runs.iter().filter(|run| run.name == row.aggregate.name);
+            let value = |run: &super::PointRecord| {
+                let found = metric.split('.').try_fold(&run.metrics, |value, part| value.get(part));
+                found.and_then(serde_json::Value::as_f64)
+            };
+            let (mean, half) = row.mean(metric).unwrap_or((f64::NAN, 0.0));
+            Bar {
+                name: row.aggregate.label.clone(),
+                values: of_row.filter_map(value).collect(),
+                interval: (half > 0.0).then_some([(mean - half).max(0.0), mean + half]),
+                dot: Some(mean),
+                colour,
+                text: if mean.is_finite() { String::new() } else { "not measured".to_owned() },
+                ..Bar::default()
+            }
+        };
+        let rows: Vec<Bar> = self.rows.iter().enumerate().map(row).collect();
+        let ends = rows.iter().flat_map(|row| {
+            row.values.iter().copied().chain(row.interval.into_iter().flatten()).chain(row.dot)
+        });
+        let most = ends.filter(|value| value.is_finite()).fold(1e-6, f64::max);
+        let scale = Scale::linear("", 0.0..most * 1.06, unit_of(metric));
+        let caption = format!("{} Pale dots: single seeds.", self.caption());
+        let drawn = Bars { title: metric.to_owned(), scale, rows, key: Vec::new() };
+        Figure::new(format!("sweep-{metric}"), caption, drawn)
+    }
+
+    fn caption(&self) -> String {
+        match self.seeds() {
+            0 | 1 => "One seed: nothing is known of the spread.".to_owned(),
+            seeds => {
+                let what = if self.axes.is_empty() { "bars" } else { "bands" };
+                format!("Means over {seeds} seeds; {what}: Student's 95 % confidence intervals of the mean.")
+            }
+        }
+    }
+}
+
+fn again(loaded: &Loaded, summary: &SweepSummary) -> Section {
+    let text = format!(
+        "`samara sweep scenario.toml --out again` in the folder of this file, with Samara {}. Digest `{}`: the same scenario, seeds \
+         and version give the same digest, wherever points are run. It took {:.0} s of processor.",
+        summary.version, summary.digest, summary.cpu_s
+    );
+    Section::new("To run it again", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
+}

@@ -1,0 +1,150 @@
+//! Bars, dots and intervals below each other, with their names at the left.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{
+    AROUND, Area, Chart, Drawn, Ink, LABEL_SIZE, Mark, SIZE, Scale, chart, drawn_with, text_pixels, wrapped,
+    write,
+};
+
+/// Pixels of a row.
+const ROW_PIXELS: u32 = 40;
+/// The widest that names become before they are wrapped, and their lines.
+const NAME_PIXELS: f64 = 230.0;
+const NAME_LINES: usize = 2;
+const LINE_PIXELS: i32 = 15;
+/// Half of the part of a row that a bar takes, a bound, and the ends of an interval.
+const BAR: f64 = 0.33;
+const BOUND: f64 = 0.45;
+const END: f64 = 0.14;
+/// What a number beside a dot takes.
+const NUMBER_PIXELS: i32 = 56;
+
+/// A figure of bars.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// What is shown.
+    pub title: String,
+    /// The axis.
+    pub scale: Scale,
+    /// Row by row, from the top.
+    pub rows: Vec<Bar>,
+    /// What the marks mean.
+    pub key: Vec<(Mark, String)>,
+}
+
+/// A row: what it has is drawn in the order of the fields.
+#[derive(Clone, Debug, Default)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// The parts of a bar: from where to where, and the number of the colour.
+    pub parts: Vec<(f64, f64, usize)>,
+    /// Dashes across the row.
+    pub bounds: Vec<f64>,
+    /// Rings.
+    pub rings: Vec<f64>,
+    /// Pale dots.
+    pub values: Vec<f64>,
+    /// The ends of an interval.
+    pub interval: Option<[f64; 2]>,
+    /// A dot.
+    pub dot: Option<f64>,
+    /// The number of the colour of dots and interval.
+    pub colour: usize,
+    /// A text behind all marks of a bar, or beside the dot.
+    pub text: String,
+}
+
+impl Bars {
+    pub(crate) fn svg(&self) -> String {
+        let names: Vec<Vec<String>> =
+            self.rows.iter().map(|row| wrapped(&row.name, NAME_PIXELS, LABEL_SIZE, NAME_LINES)).collect();
+        let widest = names.iter().flatten().map(|line| text_pixels(line, LABEL_SIZE)).fold(40.0, f64::max);
+        let count = self.rows.len();
+        let size = (SIZE.0, AROUND + ROW_PIXELS * count as u32);
+        let upright = Scale::at("", 0.0..count as f64, Vec::new());
+        drawn_with(size, self.key.iter().cloned(), |area| {
+            let mut chart = chart(area, &self.title, (&self.scale, &upright), widest as u32 + 20)?;
+            let ends = self.scale.ends();
+            let right = chart.plotting_area().get_pixel_range().0.start - 10;
+            if ends.start < 0.0 {
+                let zero = [(0.0, 0.0), (0.0, count as f64)];
+                chart.draw_series(LineSeries::new(zero, BLACK.mix(0.6).stroke_width(1)))?;
+            }
+            for (at, (row, name)) in self.rows.iter().zip(&names).enumerate() {
+                let middle = (count - at) as f64 - 0.5;
+                let top = chart.backend_coord(&(ends.start, middle)).1;
+                let top = top - (name.len() as i32 - 1) * LINE_PIXELS / 2;
+                for (line, text) in (0..).zip(name) {
+                    write(area, text, (right, top + line * LINE_PIXELS), (HPos::Right, LABEL_SIZE), &BLACK)?;
+                }
+                row.draw(&mut chart, middle)?;
+                row.label(area, &chart, middle)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Bar {
+    fn draw(&self, chart: &mut Chart<'_, '_>, middle: f64) -> Drawn {
+        let ink = Ink::of(self.colour).rgb();
+        chart.draw_series(self.parts.iter().map(|(from, until, colour)| {
+            let corners = [(*from, middle - BAR), (*until, middle + BAR)];
+            Rectangle::new(corners, Ink::of(*colour).rgb().filled())
+        }))?;
+        for bound in self.bounds.iter().filter(|bound| bound.is_finite()) {
+            let line = [(*bound, middle - BOUND), (*bound, middle + BOUND)];
+            chart.draw_series(DashedLineSeries::new(line, 4, 3, BLACK.stroke_width(1)))?;
+        }
+        chart
+            .draw_series(self.rings.iter().map(|at| Circle::new((*at, middle), 7, BLACK.stroke_width(2))))?;
+        let values = self.values.iter().filter(|value| value.is_finite());
+        chart.draw_series(values.map(|value| Circle::new((*value, middle), 3, ink.mix(0.3).filled())))?;
+        if let Some([low, high]) = self.interval {
+            let lines = [
+                [(low, middle), (high, middle)],
+                [(low, middle - END), (low, middle + END)],
+                [(high, middle - END), (high, middle + END)],
+            ];
+            chart.draw_series(lines.map(|line| PathElement::new(line, ink.stroke_width(2))))?;
+        }
+        let dot = self.dot.filter(|dot| dot.is_finite());
+        chart.draw_series(dot.map(|dot| Circle::new((dot, middle), 5, ink.filled())))?;
+        Ok(())
+    }
+
+    fn label(&self, area: &Area<'_>, chart: &Chart<'_, '_>, middle: f64) -> Drawn {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let pixel = |value: f64| chart.backend_coord(&(value, middle)).0;
+        let range = chart.plotting_area().get_pixel_range().0;
+        let mut rings: Vec<i32> = self.rings.iter().map(|ring| pixel(*ring)).collect();
+        rings.sort_unstable();
+        let x = match self.dot {
+            // Behind rings that would lie under the number.
+            Some(dot) if dot.is_finite() => {
+                let behind = |x, ring| if (x..x + NUMBER_PIXELS).contains(&ring) { ring } else { x };
+                rings.into_iter().fold(pixel(dot), behind)
+            }
+            _ => {
+                let ends = self.parts.iter().map(|(_, until, _)| *until).chain(self.bounds.iter().copied());
+                ends.map(pixel).chain(rings).fold(range.start, i32::max)
+            }
+        };
+        let y = chart.backend_coord(&(chart.x_range().start, middle)).1;
+        let width = text_pixels(&self.text, LABEL_SIZE) as i32;
+        let (side, at) =
+            if x + 12 + width < range.end { (HPos::Left, x + 12) } else { (HPos::Right, x - 12) };
+        // Lines pass behind it.
+        let from = if at > x { at - 2 } else { at - width - 2 };
+        let back = Rectangle::new([(from, y - 8), (from + width + 4, y + 8)], WHITE.mix(0.8).filled());
+        area.draw(&back)?;
+        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(side, VPos::Center));
+        area.draw(&Text::new(self.text.clone(), (at, y), style))?;
+        Ok(())
+    }
+}

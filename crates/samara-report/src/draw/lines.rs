@@ -1,0 +1,203 @@
+//! Lines over an axis: sweeps, distributions, histograms.
+
+use plotters::prelude::*;
+
+use super::{Ink, LEFT, Mark, SIZE, Scale, Swept, Unit, chart, drawn_with};
+
+/// How much of its line's colour a confidence band has, and what is below a histogram.
+const BAND: f64 = 0.16;
+/// Curves that are nowhere further apart than this part of the axis cannot be told from each other.
+const SAME: f64 = 0.006;
+/// Shares at which curves of shares have dots.
+const DOTS: [f64; 2] = [0.5, 0.99];
+
+/// A figure of lines.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// What is shown.
+    pub title: String,
+    /// The axis from left to right, and the one upwards.
+    pub scales: (Scale, Scale),
+    /// The lines. Lines without points have a colour but no entry in the key.
+    pub lines: Vec<Line>,
+    /// Where a ring is drawn.
+    pub rings: Vec<(f64, f64)>,
+    /// What the key says about rings.
+    pub ring: String,
+    /// Whether the key names the lines.
+    pub has_key: bool,
+}
+
+/// A line.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// What the key calls it.
+    pub label: String,
+    /// Places on both axes; what is not finite is left out.
+    pub points: Vec<(f64, f64)>,
+    /// Half the width of a confidence interval, point by point; empty if there is nothing to show.
+    pub confidence: Vec<f64>,
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Style {
+    /// With a dot at each point.
+    #[default]
+    Dots,
+    /// Without dots.
+    Plain,
+    /// With dots where it reaches 50 % and 99 %.
+    Shares,
+    /// In black dashes.
+    Bound,
+    /// With the area below it.
+    Area,
+    /// Thin, in a colour and an opacity of its own.
+    Thin(Ink, f64),
+}
+
+impl Line {
+    /// A line that a share of the axis upwards is reached by.
+    fn reaches(&self, share: f64) -> Option<(f64, f64)> {
+        self.points.iter().copied().find(|(_, reached)| *reached >= share)
+    }
+
+    /// The same, or the end of the line.
+    fn time(&self, share: f64) -> f64 {
+        self.reaches(share).or(self.points.last().copied()).map_or(1.0, |(time, _)| time)
+    }
+
+    fn known(&self) -> impl Iterator<Item = ((f64, f64), f64)> {
+        let all = self.points.iter().copied().zip(self.confidence.iter().copied());
+        all.filter(|((_, value), half)| value.is_finite() && *half > 0.0)
+    }
+
+    /// The corners of a confidence band, no lower than `bottom`; `None` where there is none to see.
+    fn band(&self, bottom: f64) -> Option<Vec<(f64, f64)>> {
+        let known: Vec<((f64, f64), f64)> = self.known().collect();
+        let above = known.iter().map(|((x, value), half)| (*x, value + half));
+        let below = known.iter().rev().map(|((x, value), half)| (*x, (value - half).max(bottom)));
+        (known.len() > 1).then(|| above.chain(below).collect())
+    }
+}
+
+impl Lines {
+    /// Lines with a key, without rings.
+    pub fn new(title: impl Into<String>, scales: (Scale, Scale), lines: Vec<Line>) -> Self {
+        Self { title: title.into(), scales, lines, rings: Vec::new(), ring: String::new(), has_key: true }
+    }
+
+    /// Values over the axis of a sweep.
+    pub fn over(
+        title: impl Into<String>,
+        (axis, swept): (&str, &Swept),
+        unit: Unit,
+        lines: Vec<Line>,
+    ) -> Self {
+        let ends = lines.iter().flat_map(|line| {
+            let means = line.points.iter().map(|(_, value)| *value);
+            means.chain(line.known().map(|((_, value), half)| value + half))
+        });
+        let y = Scale::fitting("", ends, unit);
+        Self::new(title, (Scale::swept(axis, swept), y), lines)
+    }
+
+    /// Shares of events that took at most so many milliseconds; a label and the points of each curve.
+    pub fn shares(
+        title: impl Into<String>,
+        axis: &str,
+        curves: impl IntoIterator<Item = (String, Vec<(f64, f64)>)>,
+    ) -> Self {
+        let curve = |(label, points)| Line { label, points, style: Style::Shares, ..Line::default() };
+        let lines: Vec<Line> = curves.into_iter().map(curve).collect();
+        let all = || lines.iter().filter(|line| !line.points.is_empty());
+        let from = all().map(|line| line.time(0.01)).fold(f64::INFINITY, f64::min).max(1e-3);
+        let until = all().map(|line| line.time(0.999)).fold(1e-2, f64::max) * 1.3;
+        let x = Scale::powers(axis, from.min(until / 2.0)..until, Unit::Milliseconds);
+        Self::new(title, (x, Scale::share()), lines)
+    }
+
+    /// Curves of shares that lie on others, in words; nothing if all can be seen.
+    pub fn hidden(&self) -> String {
+        let place = |line: &Line, share| self.scales.0.share_of(line.time(share));
+        let near = |one: &Line, other: &Line| {
+            let shares = (1..=99).map(|percent| f64::from(percent) / 100.0);
+            shares.into_iter().all(|share| (place(one, share) - place(other, share)).abs() <= SAME)
+        };
+        let mut groups: Vec<Vec<&Line>> = Vec::new();
+        for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
+            match groups.iter_mut().find(|group| near(group[0], line)) {
+                Some(group) => group.push(line),
+                None => groups.push(vec![line]),
+            }
+        }
+        let same = groups.iter().filter(|group| group.len() > 1).map(|group| {
+            let names: Vec<String> = group.iter().map(|line| format!("\"{}\"", line.label)).collect();
+            let [first @ .., last] = names.as_slice() else { return String::new() };
+            format!(" {} and {last} lie on each other.", first.join(", "))
+        });
+        same.collect()
+    }
+
+    pub(crate) fn svg(&self) -> String {
+        let marks = self.lines.iter().enumerate().map(|(i, line)| match line.style {
+            Style::Bound => (Mark::Dashes(Ink::BLACK), line),
+            _ => (Mark::Line(Ink::of(i)), line),
+        });
+        let named = marks.filter(|(_, line)| self.has_key && !line.points.is_empty());
+        let named = named.map(|(mark, line)| (mark, line.label.clone()));
+        let ring = (!self.rings.is_empty()).then(|| (Mark::Ring(Ink::BLACK), self.ring.clone()));
+        drawn_with(SIZE, named.chain(ring), |area| {
+            let (x, y) = &self.scales;
+            let (ends, bottom) = (x.ends(), y.ends().start);
+            let mut chart = chart(area, &self.title, (x, y), LEFT)?;
+            if self.lines.iter().any(|line| line.style == Style::Shares) {
+                for share in DOTS {
+                    let guide = [(ends.start, share), (ends.end, share)];
+                    chart.draw_series(DashedLineSeries::new(guide, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
+                }
+            }
+            for (i, line) in self.lines.iter().enumerate() {
+                let colour = Ink::of(i).rgb();
+                let is_inside = |(x, y): &(f64, f64)| y.is_finite() && *x <= ends.end;
+                let points = || line.points.iter().copied().filter(is_inside);
+                let dot = |at| Circle::new(at, 4, colour.filled());
+                match line.style {
+                    Style::Bound => {
+                        let style = BLACK.stroke_width(1);
+                        chart.draw_series(DashedLineSeries::new(points(), 6, 5, style))?;
+                        continue;
+                    }
+                    Style::Thin(ink, opacity) => {
+                        let style = ink.rgb().mix(opacity).stroke_width(1);
+                        chart.draw_series(LineSeries::new(points(), style))?;
+                        continue;
+                    }
+                    Style::Area => {
+                        let area = AreaSeries::new(points(), bottom, colour.mix(BAND));
+                        chart.draw_series(area)?;
+                    }
+                    Style::Dots => drop(chart.draw_series(points().map(dot))?),
+                    Style::Shares => {
+                        let reached = DOTS.map(|share| Some((line.reaches(share)?.0, share)));
+                        let inside = reached.into_iter().flatten().filter(is_inside);
+                        chart.draw_series(inside.map(dot))?;
+                    }
+                    Style::Plain => {}
+                }
+                if let Some(band) = line.band(bottom) {
+                    chart.draw_series([Polygon::new(band, colour.mix(BAND))])?;
+                }
+                chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
+                chart.draw_series(line.known().map(|((x, value), half)| {
+                    PathElement::new([(x, (value - half).max(bottom)), (x, value + half)], colour)
+                }))?;
+            }
+            chart.draw_series(self.rings.iter().map(|ring| Circle::new(*ring, 8, BLACK.stroke_width(2))))?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,191 @@
+"use strict";
+(() => {
+  const { axis, each, panels } = JSON.parse(document.getElementById("panels").textContent);
+  if (!panels.length) return;
+  const NEVER = 0xffffff;
+  for (const panel of panels) {
+    const bytes = Uint8Array.from(atob(panel.data), (c) => c.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    const lefts = new Map(), rights = new Map();
+    const add = (map, key, time) => { if (!map.has(key)) map.set(key, []); map.get(key).push(time); };
+    let at = 0;
+    for (const [right, count] of panel.counts) {
+      for (let i = 0; i < count; i++, at += 5) {
+        const left = view.getUint16(at, true), raw = view.getUint16(at + 2, true) + view.getUint8(at + 4) * 65536;
+        const time = raw === NEVER ? Infinity : raw / 4;
+        add(lefts, left, time);
+        add(rights, right, time);
+      }
+    }
+    // In the order in which they are complete: colours, keys and drawing follow it.
+    const sorted = (map) => [...map].map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }))
+      .sort((a, b) => a.times[a.times.length - 1] - b.times[b.times.length - 1] || a.key - b.key);
+    panel.curves = [sorted(lefts), sorted(rights)];
+  }
+  const shared = Math.max(...panels.map((panel) => panel.last_ms), 1);
+  // The comparison has a curve for each run: when how many of its right curves were complete.
+  const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
+  const state = { same: true, kept: {}, over: null };
+  const told = document.getElementById("told");
+  const canvases = [...document.querySelectorAll("canvas")].map((canvas) => {
+    const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
+    return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
+  });
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // From the colours of the page's theme (viridis on white) one for each place between 0 and 1.
+  const ramp = () => {
+    const stops = style("--ramp").split(",").map((hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16)));
+    return (share, alpha) => {
+      const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(place), stops.length - 2), part = place - i;
+      const mix = (c) => Math.round(stops[i][c] + (stops[i + 1][c] - stops[i][c]) * part);
+      return `rgba(${mix(0)},${mix(1)},${mix(2)},${alpha})`;
+    };
+  };
+  const box = { left: 46, right: 12, top: 10, bottom: 46 };
+  const niceStep = (span, count) => {
+    const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
+    return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= raw);
+  };
+  const scales = (item) => {
+    const w = item.canvas.clientWidth, h = item.canvas.clientHeight;
+    const last = (state.same || !item.panel ? shared : Math.max(item.panel.last_ms, 1)) * 1.03;
+    return { w, h, last, x: (ms) => box.left + (w - box.left - box.right) * ms / last, y: (share) => h - box.bottom - (h - box.top - box.bottom) * share };
+  };
+  // Steps from the first arrival on; what is not complete goes on to the edge at the level it has reached.
+  const trace = (ctx, times, s) => {
+    const n = times.length;
+    let i = 0;
+    ctx.beginPath();
+    ctx.moveTo(s.x(times[0] < Infinity ? times[0] : 0), s.y(0));
+    for (; i < n && times[i] < Infinity; i++) {
+      ctx.lineTo(s.x(times[i]), s.y(i / n));
+      ctx.lineTo(s.x(times[i]), s.y((i + 1) / n));
+    }
+    if (i < n) ctx.lineTo(s.x(s.last), s.y(i / n));
+    ctx.stroke();
+  };
+  // For each level, the time by which this share of the curves has reached it.
+  const quantile = (curves, share) => {
+    const levels = Math.min(Math.max(...curves.map(({ times }) => times.length)), 64);
+    return Float64Array.from({ length: levels }, (_, level) => {
+      const times = curves.map(({ times }) => times[Math.ceil(times.length * (level + 1) / levels) - 1]).sort((a, b) => a - b);
+      return times[Math.min(Math.floor(share * times.length), times.length - 1)];
+    });
+  };
+  const drawBackground = (item) => {
+    const s = scales(item), ratio = devicePixelRatio || 1;
+    const layer = document.createElement("canvas");
+    layer.width = s.w * ratio; layer.height = s.h * ratio;
+    const ctx = layer.getContext("2d");
+    ctx.scale(ratio, ratio);
+    ctx.font = "12px system-ui, sans-serif";
+    ctx.fillStyle = style("--soft"); ctx.strokeStyle = style("--line"); ctx.lineWidth = 1;
+    ctx.textAlign = "right"; ctx.textBaseline = "middle";
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      const y = Math.round(s.y(share)) + 0.5;
+      ctx.beginPath(); ctx.moveTo(box.left, y); ctx.lineTo(s.w - box.right, y); ctx.stroke();
+      ctx.fillText(`${share * 100} %`, box.left - 6, y);
+    }
+    ctx.textAlign = "center"; ctx.textBaseline = "top";
+    const step = niceStep(s.last, 7);
+    for (let ms = 0; ms <= s.last; ms += step) ctx.fillText(ms >= 1000 ? `${+(ms / 1000).toFixed(2)} s` : `${ms} ms`, s.x(ms), s.h - box.bottom + 6);
+    ctx.textAlign = "right";
+    ctx.fillText(axis, s.w - box.right, s.h - box.bottom + 24);
+    if (item.panel) {
+      const alpha = item.curves.length > 300 ? 0.16 : 0.45, colour = ramp();
+      item.curves.forEach(({ times }, i) => { ctx.strokeStyle = colour(i / item.curves.length, alpha); trace(ctx, times, s); });
+      // The middle, and the range in which nine of ten curves lie.
+      ctx.strokeStyle = style("--ink");
+      for (const [share, dash, width] of [[0.05, [3, 3], 1], [0.5, [], 2], [0.95, [3, 3], 1]]) {
+        ctx.setLineDash(dash); ctx.lineWidth = width;
+        trace(ctx, quantile(item.curves, share), s);
+      }
+    } else {
+      ctx.lineWidth = 2;
+      for (const curve of item.curves) { ctx.strokeStyle = curve.colour; trace(ctx, curve.times, s); }
+    }
+    ctx.setLineDash([]);
+    item.background = layer; item.scales = s;
+  };
+  const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 6; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 3; ctx.strokeStyle = curve.colour || colour; trace(ctx, curve.times, s); };
+  const paint = (item) => {
+    // A panel that has not been laid out yet cannot be drawn; the resize that follows does it.
+    if (!item.canvas.clientWidth || !item.canvas.clientHeight) return;
+    if (!item.background) drawBackground(item);
+    const ratio = devicePixelRatio || 1, s = item.scales, canvas = item.canvas;
+    if (canvas.width !== item.background.width || canvas.height !== item.background.height) { canvas.width = item.background.width; canvas.height = item.background.height; }
+    const ctx = canvas.getContext("2d");
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.clearRect(0, 0, canvas.width, canvas.height);
+    ctx.drawImage(item.background, 0, 0);
+    ctx.scale(ratio, ratio);
+    const kept = state.kept[item.kind] ?? null, over = state.over && state.over.kind === item.kind ? state.over.key : null;
+    for (const [key, paintColour] of [[kept, style("--bound")], [over, style("--mark")]]) {
+      const curve = key === null ? null : item.curves.find((curve) => curve.key === key);
+      if (curve) strong(ctx, curve, s, paintColour);
+    }
+  };
+  const repaint = () => canvases.forEach(paint);
+  const redraw = () => { canvases.forEach((item) => { item.background = null; }); repaint(); };
+  const nearest = (item, px, py) => {
+    const s = item.scales, ms = (px - box.left) / (s.w - box.left - box.right) * s.last, share = (s.h - box.bottom - py) / (s.h - box.top - box.bottom);
+    let best = null, distance = 14;
+    for (const curve of item.curves) {
+      const n = curve.times.length, level = Math.min(Math.max(Math.ceil(share * n), 1), n);
+      const d = Math.abs(s.x(curve.times[level - 1]) - px);
+      if (d < distance) { distance = d; best = curve; }
+    }
+    return ms >= 0 && share >= -0.02 && share <= 1.05 ? best : null;
+  };
+  const format = (ms) => ms === Infinity ? "never" : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(0)} ms`;
+  const describe = (item, curve) => {
+    const n = curve.times.length, what = `${each[item.kind]} ${curve.key}`;
+    return `${item.panel ? `${item.panel.label}, ${what}` : curve.label}: first ${format(curve.times[0])}, half ${format(curve.times[Math.ceil(n / 2) - 1])}, all ${format(curve.times[n - 1])}`;
+  };
+  const keep = (item, curve) => {
+    state.kept[item.kind] = curve ? curve.key : null;
+    if (item.panel) document.getElementById(`key${item.kind}`).value = curve ? curve.key : "";
+    repaint();
+  };
+  const point = (item, curve) => {
+    const over = curve ? { kind: item.kind, key: curve.key } : null;
+    if (JSON.stringify(over) === JSON.stringify(state.over)) return;
+    state.over = over;
+    told.textContent = curve ? describe(item, curve) : "";
+    repaint();
+  };
+  for (const item of canvases) {
+    item.canvas.addEventListener("mousemove", (event) => point(item, nearest(item, event.offsetX, event.offsetY)));
+    item.canvas.addEventListener("mouseleave", () => point(item, null));
+    item.canvas.addEventListener("blur", () => point(item, null));
+    item.canvas.addEventListener("click", (event) => keep(item, nearest(item, event.offsetX, event.offsetY)));
+    item.canvas.addEventListener("keydown", (event) => {
+      const pointed = state.over && state.over.kind === item.kind ? item.curves.findIndex((curve) => curve.key === state.over.key) : -1;
+      const last = item.curves.length - 1;
+      const go = { ArrowRight: Math.min(pointed + 1, last), ArrowLeft: pointed < 0 ? last : Math.max(pointed - 1, 0), Home: 0, End: last }[event.key];
+      if (go !== undefined) point(item, item.curves[go]);
+      else if (event.key === "Enter" || event.key === " ") keep(item, item.curves[pointed] || null);
+      else if (event.key === "Escape") { keep(item, null); point(item, null); }
+      else return;
+      event.preventDefault();
+    });
+  }
+  each.forEach((_, kind) => {
+    document.getElementById(`key${kind}`).addEventListener("input", (event) => {
+      state.kept[kind] = event.target.value === "" ? null : Number(event.target.value);
+      const item = canvases.find((item) => item.kind === String(kind)), curve = item && item.curves.find((curve) => curve.key === state.kept[kind]);
+      told.textContent = curve ? describe(item, curve) : event.target.value === "" ? "" : "there is no such curve";
+      repaint();
+    });
+  });
+  document.getElementById("same").addEventListener("change", (event) => { state.same = event.target.checked; redraw(); });
+  document.getElementById("clear").addEventListener("click", () => {
+    state.kept = {};
+    each.forEach((_, kind) => { document.getElementById(`key${kind}`).value = ""; });
+    told.textContent = "";
+    repaint();
+  });
+  addEventListener("resize", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  redraw();
+})();

@@ -1,0 +1,269 @@
+//! What a page consists of, whatever it is about.
+
+use crate::draw::{Bars, Boxes, Lines, Maps, png};
+
+/// Tables of more rows are folded.
+const ROWS_MAX: usize = 24;
+
+/// A page: rendered as HTML, as figures, and as text for a terminal.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// What kind of page it is, above the title.
+    pub kind: String,
+    /// The title.
+    pub title: String,
+    /// Paragraphs below the title, separated by empty lines.
+    pub description: String,
+    /// The key sentences.
+    pub findings: Vec<String>,
+    /// Whether the key sentences report a failure.
+    pub is_bad: bool,
+    /// Everything else.
+    pub sections: Vec<Section>,
+    /// What a terminal shows.
+    pub summary: Summary,
+}
+
+impl Page {
+    /// The figures of all sections: names and SVG.
+    pub fn figures(&self) -> Vec<(String, String)> {
+        let parts = self.sections.iter().flat_map(|section| &section.parts);
+        let figures = parts.flat_map(|part| match part {
+            Part::Figures(figures) => figures.as_slice(),
+            Part::Explorer(explorer) => explorer.figures.as_slice(),
+            _ => &[],
+        });
+        figures.map(|figure| (figure.name.clone(), figure.svg())).collect()
+    }
+
+    /// The files of the page: names and contents.
+    ///
+    /// # Errors
+    /// A figure cannot be rendered as PNG.
+    pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let mut files = vec![("report.html".to_owned(), self.html().into_bytes())];
+        for (name, svg) in self.figures() {
+            files.push((format!("figures/{name}.png"), png(&svg)?));
+            files.push((format!("figures/{name}.svg"), svg.into_bytes()));
+        }
+        Ok(files)
+    }
+}
+
+/// The table that a terminal shows, with the lines around it.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Lines above the title.
+    pub before: Vec<String>,
+    /// What the columns mean.
+    pub legend: String,
+    /// The table.
+    pub table: Table,
+    /// Lines below the table.
+    pub after: Vec<String>,
+    /// Further tables.
+    pub more: Vec<Table>,
+}
+
+/// A section of a page.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its heading.
+    pub heading: String,
+    /// A paragraph below the heading; names between backticks are set as code.
+    pub text: String,
+    /// What follows.
+    pub parts: Vec<Part>,
+}
+
+impl Section {
+    /// A section with one part.
+    pub fn new(heading: impl Into<String>, text: impl Into<String>, part: impl Into<Part>) -> Self {
+        Self { heading: heading.into(), text: text.into(), parts: vec![part.into()] }
+    }
+}
+
+/// A part of a section.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// A table.
+    Table(Table),
+    /// Figures beside each other.
+    Figures(Vec<Figure>),
+    /// Terms and what is said of each.
+    Terms(Vec<(String, String)>),
+    /// Failures, introduced by a sentence that may be empty.
+    Failures(String, Vec<String>),
+    /// A file, folded: its name and its text.
+    Source(String, String),
+    /// Curves to look into.
+    Explorer(Explorer),
+}
+
+impl From<Table> for Part {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<Vec<Figure>> for Part {
+    fn from(figures: Vec<Figure>) -> Self {
+        Self::Figures(figures)
+    }
+}
+
+impl From<Vec<(String, String)>> for Part {
+    fn from(terms: Vec<(String, String)>) -> Self {
+        Self::Terms(terms)
+    }
+}
+
+/// A table. The first column and those of `texts` are aligned left, all others are numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The headings of all columns but that of the bars.
+    pub headings: Vec<String>,
+    /// How many columns at the left are not numbers.
+    pub texts: usize,
+    /// The heading of a column of bars after the texts; empty if there is none.
+    pub bars: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// If the table can be folded: what is shown of it then, and whether it is open at first.
+    pub fold: Option<(String, bool)>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// What a page calls it.
+    pub label: String,
+    /// What a terminal calls it.
+    pub name: String,
+    /// All cells but the first. What follows ` ± ` is set smaller.
+    pub cells: Vec<String>,
+    /// Of the column of bars: a mean, a 95th percentile and a bound, with their texts.
+    pub bar: Option<[(f64, String); 3]>,
+    /// How it differs from others.
+    pub look: Look,
+}
+
+/// How a row differs from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// It does not.
+    #[default]
+    Plain,
+    /// It is good.
+    Good,
+    /// It is bad.
+    Bad,
+    /// It concludes the rows above.
+    Conclusion,
+    /// It is a heading of the rows below, without cells.
+    Heading,
+}
+
+impl Row {
+    /// A row that has one name everywhere.
+    pub fn new(name: impl Into<String>, cells: Vec<String>) -> Self {
+        let name = name.into();
+        Self { label: name.clone(), name, cells, ..Self::default() }
+    }
+}
+
+impl Table {
+    /// A table, folded if it is long.
+    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, texts: usize, rows: Vec<Row>) -> Self {
+        let fold = (rows.len() > ROWS_MAX).then(|| (crate::words::plural(rows.len() as f64, "row"), false));
+        let headings = headings.into_iter().map(Into::into).collect();
+        Self { headings, texts, bars: String::new(), rows, fold }
+    }
+
+    /// The same table behind a line that opens it.
+    #[must_use]
+    pub fn folded(self, line: impl Into<String>, is_open: bool) -> Self {
+        Self { fold: Some((line.into(), is_open)), ..self }
+    }
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The name of its file.
+    pub name: String,
+    /// What it shows.
+    pub caption: String,
+    /// What is drawn.
+    pub drawing: Drawing,
+}
+
+impl Figure {
+    /// A figure; its name becomes one that every file system takes.
+    pub fn new(name: impl AsRef<str>, caption: impl Into<String>, drawing: impl Into<Drawing>) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
+        let name = name.as_ref().chars().map(plain).collect();
+        Self { name, caption: caption.into(), drawing: drawing.into() }
+    }
+
+    /// The figure as SVG.
+    pub fn svg(&self) -> String {
+        match &self.drawing {
+            Drawing::Lines(lines) => lines.svg(),
+            Drawing::Bars(bars) => bars.svg(),
+            Drawing::Boxes(boxes) => boxes.svg(),
+            Drawing::Maps(maps) => maps.svg(),
+        }
+    }
+}
+
+/// What a figure draws.
+#[derive(Clone, Debug)]
+pub enum Drawing {
+    /// Lines over an axis, among them cumulative distributions and histograms.
+    Lines(Lines),
+    /// Bars, dots and intervals below each other, with a name for each row.
+    Bars(Bars),
+    /// Boxes on a plane, among them timelines and schedules.
+    Boxes(Boxes),
+    /// Fields of numbers, the darker the more.
+    Maps(Maps),
+}
+
+macro_rules! drawings {
+    ($($kind:ident)*) => {
+        $(impl From<$kind> for Drawing {
+            fn from(drawing: $kind) -> Self {
+                Self::$kind(drawing)
+            }
+        })*
+    };
+}
+drawings!(Lines Bars Boxes Maps);
+
+/// Curves of many runs that a reader can point at: a curve for each run, and for each run two panels
+/// with a curve for each of many things.
+#[derive(Clone, Debug)]
+pub struct Explorer {
+    /// What the axis of times shows.
+    pub axis: String,
+    /// Heading and text of the panels.
+    pub panels_heading: (String, String),
+    /// Of the left and the right panel: what a curve is of, and the caption.
+    pub each: [(String, String); 2],
+    /// Run by run.
+    pub panels: Vec<Panel>,
+    /// The same as files, for readers without scripts.
+    pub figures: Vec<Figure>,
+}
+
+/// The curves of a run.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What the key calls the run.
+    pub label: String,
+    /// What is different about it.
+    pub description: String,
+    /// Key of a curve at the right, key of one at the left, and nanoseconds until both met; sorted by the first.
+    pub records: Vec<(u32, u16, Option<u64>)>,
+}
