@@ -191,11 +191,6 @@ fn graphs_in_all_formats_are_as_if_they_were_drawn() {
             nodes(|node| format!("<node id=\"h{node}\"/>")),
             edges(|(a, b)| format!("<edge source=\"h{a}\" target=\"h{b}\"/>"))
         ),
-        format!(
-            "graph [\n{}{}]",
-            nodes(|node| format!("node [ id {node} label \"h{node}\" ]\n")),
-            edges(|(a, b)| format!("edge [ source {a} target {b} ]\n"))
-        ),
     ];
     for file in files {
         let text = scenario(network, MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
@@ -357,8 +352,10 @@ fn what_does_not_fit_is_told_with_key_and_line() {
 #[test]
 fn a_notice_tells_what_is_not_used() {
     let text = scenario("", MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
-    let gml = "graph [ node [ id 0 host_bandwidth_up \"1 Mbit\" ] node [ id 1 ] edge [ source 0 target 1 latency \"1 ms\" ] ]";
-    let loaded = load(&text, Inputs::default().with("graph", gml));
+    let graphml = "<graphml><key id=\"u\" for=\"node\" attr.name=\"uplink_bps\"/><key id=\"l\" for=\"edge\" attr.name=\"latency_ms\"/>\
+        <graph><node id=\"0\"><data key=\"u\">1e6</data></node><node id=\"1\"/>\
+        <edge source=\"0\" target=\"1\"><data key=\"l\">1</data></edge></graph></graphml>";
+    let loaded = load(&text, Inputs::default().with("graph", graphml));
     assert_eq!(
         loaded.notes,
         [

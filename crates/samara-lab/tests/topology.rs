@@ -153,12 +153,6 @@ fn files_that_do_not_fit_are_told() {
             set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         load("peerdas", &set, &["batch".to_owned()], None).unwrap_err().to_string()
     };
-    let small = error(&[
-        ("network.nodes", "50"),
-        ("network.topology.kind", "file"),
-        ("network.topology.file", "builtin:reference/edges_n100.csv"),
-    ]);
-    assert!(small.contains("edges_n100.csv:") && small.contains("hosts are numbered 0 to 49"), "{small}");
     let unknown =
         error(&[("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")]);
     assert!(unknown.contains("there is no such data file"), "{unknown}");
@@ -170,4 +164,13 @@ fn hosts_that_cannot_be_reached_are_told() {
     assert_eq!(split.network.nodes, 4, "as many as the graph has");
     let error = graph(&split, &inputs, 1).unwrap_err();
     assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
+}
+
+#[test]
+fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
+    let table = "dialer,listener\n0,1\n1,2\n3,2\n2,4\n";
+    let (first, inputs) = with_graph(table, &[("network.nodes", "3")]).unwrap();
+    assert_eq!(build(&first, &[], &inputs, 1).map(|graph| graph.edges), Ok(vec![(0, 1), (1, 2)]));
+    let (more, inputs) = with_graph(table, &[("network.nodes", "6")]).unwrap();
+    assert!(build(&more, &[], &inputs, 1).unwrap_err().contains("1 of 6 hosts cannot be reached"));
 }

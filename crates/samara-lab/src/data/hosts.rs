@@ -1,22 +1,31 @@
-//! Hosts and their properties from a table.
+//! Hosts and their properties, and regions and their weights, from tables.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::table::{Quantity, Row, Shape, scan};
-use super::{Inputs, Names, graph};
+use csv::StringRecord;
+
+use super::graph::GraphFile;
+use super::table::{Quantity, Row, Rows, Shape, scan};
+use super::{Inputs, Names};
 use samara_engine::units::{Rate, Span};
 
-/// Hosts of a table: as many as a simulation can have.
+/// Rows of a table: as many as a simulation can have.
 const HOSTS_MAX: usize = 1 << 20;
 /// Regions: far more than there are cities in the published tables.
-pub const REGIONS_MAX: usize = 1_000;
+const REGIONS_MAX: usize = 1_000;
 
+/// The columns of a table of hosts.
 const SHAPE: Shape = Shape {
     needed: &["host"],
     allowed: &["uplink", "downlink", "region", "validation_time"],
     units: &[("uplink", Rate::UNITS), ("downlink", Rate::UNITS), ("validation_time", Span::UNITS)],
     rows_max: HOSTS_MAX,
 };
+
+/// The columns of a table of regions.
+const WEIGHTS: Shape =
+    Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
 
 /// The hosts of a network, by number. What a file does not say is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,64 +47,21 @@ pub struct HostTable {
 }
 
 impl HostTable {
-    /// Reads a file with a row for each host, or the nodes of a graph (GraphML, GML). Hosts that are called 0, 1, 2, ... have these numbers whatever the order of the rows; all
-    /// others get numbers in the order of their rows.
+    /// Reads a file with a row for each host, or the nodes of a graph (GraphML). Hosts that are called 0, 1, 2, ... have these numbers
+    /// whatever the order of the rows; all others get numbers in the order of their rows.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("hosts {file}"), || {
-            let text = inputs.read(file)?;
-            if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') || graph::is_gml(&text) {
-                graph::hosts(file, inputs)
+            let (text, mut hosts) = (inputs.table(file)?, Builder::default());
+            if text.trim_start().starts_with('<') {
+                hosts.nodes(file, &*GraphFile::read(file, inputs)?)?;
             } else {
-                Self::parse(file, &text)
+                scan(file, &text, &SHAPE, |row| hosts.add(&row))?;
             }
+            Ok(hosts.finish())
         })
-    }
-
-    fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let (mut names, mut regions) = (Names::default(), Names::default());
-        let mut rows: Vec<HostRow> = Vec::new();
-        scan(file, text, &SHAPE, |row| {
-            let host = row.text("host")?.unwrap_or_default();
-            if names.number(host) as usize != rows.len() {
-                return Err(row.wrong(format_args!("the host {host} is there twice")));
-            }
-            rows.push(HostRow {
-                uplink: rate(&row, "uplink")?,
-                downlink: rate(&row, "downlink")?,
-                region: row.text("region")?.map(|region| regions.number(region) as u16),
-                validation: row.quantity("validation_time")?,
-            });
-            if regions.len() > REGIONS_MAX {
-                return Err(row.wrong(format_args!("more than {REGIONS_MAX} regions")));
-            }
-            Ok(())
-        })?;
-        Ok(Self::of(names, regions, rows))
-    }
-
-    /// Brings rows in the order of hosts.
-    pub(super) fn of(names: Names, regions: Names, mut rows: Vec<HostRow>) -> Self {
-        let count = rows.len() as u32;
-        let numbers = names.as_numbers(count);
-        if let Some(numbers) = &numbers {
-            let mut sorted = rows.clone();
-            for (row, number) in rows.into_iter().zip(numbers) {
-                sorted[*number as usize] = row;
-            }
-            rows = sorted;
-        }
-        Self {
-            names: numbers.is_none().then(|| Arc::new(names)),
-            count,
-            uplink: rows.iter().map(|row| row.uplink).collect(),
-            downlink: rows.iter().map(|row| row.downlink).collect(),
-            region: rows.iter().map(|row| row.region).collect(),
-            validation: rows.iter().map(|row| row.validation).collect(),
-            regions: regions.all().to_vec(),
-        }
     }
 
     /// The number of the host that is called so.
@@ -107,13 +73,82 @@ impl HostTable {
     }
 }
 
-/// What a table says of a host.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HostRow {
-    pub(super) uplink: Option<Rate>,
-    pub(super) downlink: Option<Rate>,
-    pub(super) region: Option<u16>,
-    pub(super) validation: Option<Span>,
+/// A row for a host.
+#[derive(Clone, Copy, Debug)]
+struct HostRow {
+    uplink: Option<Rate>,
+    downlink: Option<Rate>,
+    region: Option<u16>,
+    validation: Option<Span>,
+}
+
+/// Puts a table together from rows in the order of a file.
+#[derive(Default)]
+struct Builder {
+    names: Names,
+    regions: Names,
+    rows: Vec<HostRow>,
+}
+
+impl Builder {
+    fn add(&mut self, row: &Row<'_>) -> Result<(), String> {
+        let host = row.text("host")?.unwrap_or_default();
+        if self.names.number(host) as usize != self.rows.len() {
+            return Err(row.wrong(format_args!("duplicate host `{host}`")));
+        }
+        self.rows.push(HostRow {
+            uplink: rate(row, "uplink")?,
+            downlink: rate(row, "downlink")?,
+            region: row.text("region")?.map(|region| self.regions.number(region) as u16),
+            validation: row.quantity("validation_time")?,
+        });
+        if self.regions.len() > REGIONS_MAX {
+            return Err(row.wrong(format_args!("more than {REGIONS_MAX} regions")));
+        }
+        Ok(())
+    }
+
+    /// Adds the nodes of a graph: their attributes are columns.
+    fn nodes(&mut self, file: &str, graph: &GraphFile) -> Result<(), String> {
+        let attributes = graph.nodes.iter().flat_map(|node| node.values.keys().map(String::as_str));
+        let columns: BTreeSet<&str> = attributes.filter(|name| SHAPE.has(name)).collect();
+        if columns.is_empty() {
+            return Err(format!(
+                "{file}: no node has an attribute of hosts; expected uplink, downlink, region or validation_time"
+            ));
+        }
+        let header: StringRecord = std::iter::once("host").chain(columns.iter().copied()).collect();
+        let mut rows = Rows::begin(file, 1, &header, &SHAPE)?;
+        for (name, node) in graph.names.all().iter().zip(&graph.nodes) {
+            let cell = |column: &&str| node.values.get(*column).map_or("", String::as_str);
+            let record = std::iter::once(name.as_str()).chain(columns.iter().map(cell)).collect();
+            self.add(&rows.next(u64::from(node.line), &record)?)?;
+        }
+        Ok(())
+    }
+
+    /// Brings rows in the order of hosts.
+    fn finish(self) -> HostTable {
+        let Self { names, regions, mut rows } = self;
+        let count = rows.len() as u32;
+        let numbers = names.as_numbers(count);
+        if let Some(numbers) = &numbers {
+            let mut sorted = rows.clone();
+            for (row, number) in rows.into_iter().zip(numbers) {
+                sorted[*number as usize] = row;
+            }
+            rows = sorted;
+        }
+        HostTable {
+            names: numbers.is_none().then(|| Arc::new(names)),
+            count,
+            uplink: rows.iter().map(|row| row.uplink).collect(),
+            downlink: rows.iter().map(|row| row.downlink).collect(),
+            region: rows.iter().map(|row| row.region).collect(),
+            validation: rows.iter().map(|row| row.validation).collect(),
+            regions: regions.all().to_vec(),
+        }
+    }
 }
 
 fn rate(row: &Row<'_>, name: &str) -> Result<Option<Rate>, String> {
@@ -122,6 +157,43 @@ fn rate(row: &Row<'_>, name: &str) -> Result<Option<Rate>, String> {
         return Err(row.wrong(format_args!("{name} is 0 bit/s; a host needs a positive rate")));
     }
     Ok(rate)
+}
+
+/// Regions in the order of their rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RegionWeights {
+    /// Their names.
+    pub names: Vec<String>,
+    /// How many of the hosts are in each, as weights.
+    pub weights: Vec<f64>,
+}
+
+impl RegionWeights {
+    /// Reads a file with a row for each region.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong; the message names file and line.
+    pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
+        inputs.made(&format!("weights {file}"), || {
+            let (mut names, mut weights) = (Names::default(), Vec::new());
+            scan(file, &inputs.table(file)?, &WEIGHTS, |row| {
+                let name = row.text("region")?.unwrap_or_default();
+                if names.number(name) as usize != weights.len() {
+                    return Err(row.wrong(format_args!("duplicate region `{name}`")));
+                }
+                let weight = row.text("weight")?.unwrap_or_default();
+                match weight.parse::<f64>() {
+                    Ok(weight) if weight.is_finite() && weight >= 0.0 => weights.push(weight),
+                    _ => {
+                        let what = format_args!("weight is \"{weight}\"; expected a positive number or 0");
+                        return Err(row.wrong(what));
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(Self { names: names.all().to_vec(), weights })
+        })
+    }
 }
 
 #[cfg(test)]
@@ -152,10 +224,22 @@ mod tests {
     #[test]
     fn mistakes_have_their_lines() {
         let error = |text: &str| table(text).expect_err("something is wrong");
-        assert_eq!(error("host\na\na\n"), "h.csv:3: the host a is there twice");
+        assert_eq!(error("host\na\na\n"), "h.csv:3: duplicate host `a`");
         assert_eq!(
             error("host,uplink_bps\na,0\n"),
             "h.csv:2: uplink is 0 bit/s; a host needs a positive rate"
         );
+    }
+
+    #[test]
+    fn regions_have_weights() {
+        let read = |text: &str| RegionWeights::read("w.csv", &Inputs::default().with("w.csv", text));
+        let weights = read("region,weight\neu,60\nus,39.5\n").expect("is right");
+        assert_eq!((weights.names.len(), weights.weights.as_slice()), (2, [60.0, 39.5].as_slice()));
+        assert_eq!(
+            read("region,weight\neu,-1\n"),
+            Err("w.csv:2: weight is \"-1\"; expected a positive number or 0".to_owned())
+        );
+        assert_eq!(read("region,weight\neu,1\neu,1\n"), Err("w.csv:3: duplicate region `eu`".to_owned()));
     }
 }

@@ -85,6 +85,27 @@ impl Inputs {
         })
     }
 
+    /// Reads a table, a list or a graph, without a byte order mark.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read); or it has a format that the Python package converts.
+    pub(super) fn table(&self, name: &str) -> Result<String, String> {
+        let text = self.read(name)?;
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        let words: Vec<&str> = text.split_whitespace().take(16).collect();
+        let begins = |pair: [&str; 2]| words.windows(2).any(|words| words == pair);
+        let is_foreign = words.first().is_some_and(|word| word.starts_with(['{', '[']))
+            || begins(["graph", "["])
+            || begins(["topology", "E2EGraph"])
+            || text.contains("REGION_LIST");
+        if is_foreign {
+            return Err(format!(
+                "{name}: is no CSV, edge list or GraphML; `python -m samara.data {name}` converts GML, JSON, SimBlock and p2psim"
+            ));
+        }
+        Ok(text)
+    }
+
     /// The bytes of a file as they are stored.
     ///
     /// # Errors

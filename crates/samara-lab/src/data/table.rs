@@ -1,10 +1,9 @@
-//! Tables of comma-separated values whose columns have names and units.
+//! Tables as text: columns with names and units, and plain lines of values.
 
 use std::str::FromStr;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
-use super::latency::rows::line_of;
 use crate::scenario::closest;
 use samara_engine::units::{Rate, Size, Span};
 
@@ -93,31 +92,55 @@ pub(crate) fn scan(
         .trim(Trim::All)
         .flexible(true)
         .from_reader(text.as_bytes());
-    let mut columns: Option<Vec<Column>> = None;
-    let (mut record, mut rows) = (StringRecord::new(), 0);
+    let (mut table, mut record) = (None, StringRecord::new());
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {error}"))? {
         let line = line_of(text, &record, true);
-        let Some(columns) = &columns else {
-            columns = Some(shape.columns(&record).map_err(|why| format!("{file}:{line}: {why}"))?);
-            continue;
-        };
-        if record.len() != columns.len() {
+        match &mut table {
+            None => table = Some(Rows::begin(file, line, &record, shape)?),
+            Some(rows) => each(rows.next(line, &record)?)?,
+        }
+    }
+    match table {
+        None => Err(format!("{file}: is empty; expected a header with {}", shape.listed())),
+        Some(Rows { count: 0, .. }) => Err(format!("{file}: has no rows below its header")),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The rows of a table below its header, whatever they are read from.
+pub(super) struct Rows<'a> {
+    file: &'a str,
+    columns: Vec<Column>,
+    count: usize,
+    count_max: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Checks the header.
+    pub(super) fn begin(
+        file: &'a str,
+        line: u64,
+        header: &StringRecord,
+        shape: &Shape,
+    ) -> Result<Self, String> {
+        let columns = shape.columns(header).map_err(|why| format!("{file}:{line}: {why}"))?;
+        Ok(Self { file, columns, count: 0, count_max: shape.rows_max })
+    }
+
+    /// Checks that a row has as many values as the header.
+    pub(super) fn next<'r>(&'r mut self, line: u64, record: &'r StringRecord) -> Result<Row<'r>, String> {
+        let (file, expected) = (self.file, self.columns.len());
+        if record.len() != expected {
             return Err(format!(
-                "{file}:{line}: found {} values, expected {}, as many as the header has columns",
-                record.len(),
-                columns.len()
+                "{file}:{line}: found {} values, expected {expected}, as many as the header has columns",
+                record.len()
             ));
         }
-        if rows == shape.rows_max {
-            return Err(format!("{file}:{line}: more than {} rows", shape.rows_max));
+        if self.count == self.count_max {
+            return Err(format!("{file}:{line}: more than {} rows", self.count_max));
         }
-        rows += 1;
-        each(Row { file, columns, line, record: &record })?;
-    }
-    match (columns, rows) {
-        (None, _) => Err(format!("{file}: is empty; expected a header with {}", shape.listed())),
-        (Some(_), 0) => Err(format!("{file}: has no rows below its header")),
-        (Some(_), _) => Ok(()),
+        self.count += 1;
+        Ok(Row { file, columns: &self.columns, line, record })
     }
 }
 
@@ -189,7 +212,7 @@ impl Shape {
                 ));
             };
             if columns.iter().any(|other| other.name == column.name) {
-                return Err(format!("the column {} is there twice", column.name));
+                return Err(format!("duplicate column `{}`", column.name));
             }
             columns.push(column);
         }
@@ -199,6 +222,11 @@ impl Shape {
             }
             None => Ok(columns),
         }
+    }
+
+    /// Returns true if a column can have this name.
+    pub(super) fn has(&self, cell: &str) -> bool {
+        self.column(cell).is_some()
     }
 
     fn column(&self, cell: &str) -> Option<Column> {
@@ -214,12 +242,67 @@ impl Shape {
     }
 }
 
-/// What separates the values of a table: whatever its first line has most of.
-pub(crate) fn delimiter(text: &str) -> u8 {
+/// The delimiter of a table: the one that its first line has most of.
+pub(super) fn delimiter(text: &str) -> u8 {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or("");
     let count = |delimiter: u8| first.bytes().filter(|byte| *byte == delimiter).count();
     // The last of equals: a comma where there is none of them.
     [b'\t', b';', b','].into_iter().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',')
+}
+
+/// Passes on each line that is not empty: its number and its values. `delimiter` is `None` for blanks. Lines that start with
+/// `#` or `//` are comments. Errors name the file.
+pub(super) fn each_line(
+    file: &str,
+    text: &str,
+    delimiter: Option<u8>,
+    mut tell: impl FnMut(u64, &[&str]) -> Result<(), String>,
+) -> Result<(), String> {
+    let is_comment = |line: &str| line.starts_with('#') || line.starts_with("//");
+    let Some(delimiter) = delimiter else {
+        for (line, number) in text.lines().zip(1..) {
+            let values: Vec<&str> = line.split_whitespace().collect();
+            if !values.is_empty() && !is_comment(values[0]) {
+                tell(number, &values)?;
+            }
+        }
+        return Ok(());
+    };
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .delimiter(delimiter)
+        .trim(Trim::All)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let mut record = StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| format!("{file}: {error}"))? {
+        let values: Vec<&str> = record.iter().collect();
+        if !is_comment(values[0]) && values.iter().any(|value| !value.is_empty()) {
+            tell(line_of(text, &record, false), &values)?;
+        }
+    }
+    Ok(())
+}
+
+/// The line of a record: the reader reports that of blank lines and comments before it.
+fn line_of(text: &str, record: &StringRecord, has_comments: bool) -> u64 {
+    let Some(position) = record.position() else { return 0 };
+    let before = text.get(position.byte() as usize..).unwrap_or_default().split('\n');
+    let is_none =
+        |line: &&str| line.trim_end_matches('\r').is_empty() || (has_comments && line.starts_with('#'));
+    position.line() + before.take_while(is_none).count() as u64
+}
+
+/// The delimiter of the first lines, or `None` for blanks.
+pub(super) fn delimiter_or_blank(text: &str) -> Option<u8> {
+    let data = text.lines().filter(|line| {
+        let line = line.trim_start();
+        !line.is_empty() && !line.starts_with('#') && !line.starts_with("//")
+    });
+    // Data of edges may be dictionaries, which have commas of their own.
+    let begin = |line: &'_ str| line.split('{').next().unwrap_or_default().to_owned();
+    let first = data.take(2).map(begin).collect::<Vec<_>>().join("\n");
+    [b',', b';', b'\t'].into_iter().find(|delimiter| first.bytes().any(|byte| byte == *delimiter))
 }
 
 #[cfg(test)]
@@ -263,7 +346,7 @@ mod tests {
             error("uplink,delay\n"),
             "t.csv:1: the column host is missing; expected a header with host, uplink (optional), delay (optional)"
         );
-        assert_eq!(error("host,uplink,uplink_bps\n"), "t.csv:1: the column uplink is there twice");
+        assert_eq!(error("host,uplink,uplink_bps\n"), "t.csv:1: duplicate column `uplink`");
         assert_eq!(
             error("host,uplink\n\na,20\n"),
             "t.csv:3: uplink: \"20\" has no unit; expected a rate such as \"20 Mbit/s\", in bit/s, kbit/s, Mbit/s, Gbit/s; or plain \

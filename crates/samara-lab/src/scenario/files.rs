@@ -19,7 +19,7 @@ pub struct LatencyFile {
     /// Whether it has a row for each host or for each region; regions if hosts have regions, unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<LatencyOf>,
-    /// How it is written; what it looks like, unless given.
+    /// The format of the file; guessed from its text, unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LatencyFormat>,
     /// The column that has the latency (pairs), where there are several.
@@ -86,7 +86,7 @@ pub enum LatencyOf {
     Regions,
 }
 
-/// How a file of latencies is written.
+/// The format of a file of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyFormat {
@@ -94,10 +94,6 @@ pub enum LatencyFormat {
     Matrix,
     /// A line for each pair.
     Pairs,
-    /// A JSON object of objects, or an array of arrays.
-    Json,
-    /// The `NetworkConfiguration.java` of SimBlock.
-    Simblock,
-    /// The edges of a graph: GraphML, or GML as Shadow has it.
+    /// The edges of a GraphML file.
     Graph,
 }

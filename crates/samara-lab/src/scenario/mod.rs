@@ -231,7 +231,7 @@ pub struct Network {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
     /// The hosts: CSV with the column `host` and any of `uplink`, `downlink`, `region` and `validation_time`, and a row for each host; or
-    /// the nodes of a graph (GraphML, GML). Replaces those keys and `class`. A path relative to the scenario file, plain or compressed with
+    /// the nodes of a graph (GraphML). Replaces those keys and `class`. A path relative to the scenario file, plain or compressed with
     /// zstd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_file: Option<String>,
@@ -281,13 +281,13 @@ pub struct Topology {
     pub dials: u32,
     /// Links that each new host makes to older ones (barabasi-albert): the parameter m of the model.
     pub attachments: u32,
-    /// The seed of a barabasi-albert graph; that of the run if absent. With the same seed it is NetworkX's graph.
+    /// The seed of a barabasi-albert graph; that of the run if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Every subscriber of a topic gets links until it has so many to other subscribers, as clients find peers for their
     /// subnets; 0 leaves the graph as it is.
     pub topic_peers_min: u32,
-    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list, GraphML or GML, plain or compressed with zstd;
+    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list or GraphML, plain or compressed with zstd;
     /// a path relative to the scenario file, or `builtin:` and the name of a data file of Samara.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,

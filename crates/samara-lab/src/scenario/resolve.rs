@@ -6,9 +6,8 @@ use samara_sim::Latency;
 
 use super::error::{Problem, line_of};
 use super::{LatencyOf, Placed, Regions, Scenario, TopologyKind};
-use crate::data::hosts::HostTable;
+use crate::data::hosts::{HostTable, RegionWeights};
 use crate::data::latency::LatencyTable;
-use crate::data::weights::RegionWeights;
 use crate::data::{Inputs, PREFIX};
 use crate::family::{self, Family};
 use crate::{network, topology};

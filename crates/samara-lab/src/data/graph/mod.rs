@@ -1,43 +1,55 @@
-//! Graphs from files: edge lists, GraphML, and GML as Shadow has it.
+//! Graphs from files: edge lists as NetworkX, SNAP and Gephi write them, and GraphML (<http://graphml.graphdrawing.org/>).
 
-mod attributes;
-mod gml;
-mod graphml;
-mod list;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use roxmltree::{Document, Node};
 use rustc_hash::FxHashMap;
 
-use super::hosts::{HostRow, HostTable, REGIONS_MAX};
-use super::latency::{Cells, LatencyTable};
+use super::latency::unit_of;
+use super::table::{delimiter_or_blank, each_line};
 use super::{Inputs, Names};
-use attributes::Attributes;
-
-pub(super) use gml::is_gml;
 
 /// Nodes of a graph: as many as a simulation can have.
 const NODES_MAX: usize = 1 << 20;
 /// Edges: 64 links of each of the most nodes.
 const EDGES_MAX: usize = 1 << 26;
+/// More bytes of XML are an error: in memory it takes some ten times as much.
+const XML_BYTES_MAX: usize = 256 << 20;
+
+/// Names of the column of the dialling end in a header.
+const FROM: [&str; 5] = ["dialer", "source", "from", "src", "fromnodeid"];
+/// Names of the column of the other end.
+const TO: [&str; 6] = ["listener", "target", "to", "dst", "destination", "tonodeid"];
+/// Attributes that nodes are called by, if each has one of its own.
+const NAMES: [&str; 2] = ["name", "label"];
+/// Attributes of nodes that are rates.
+const RATES: [&str; 2] = ["uplink", "downlink"];
+/// Attributes of edges that are latencies; the first that is there counts.
+const LATENCIES: [&str; 3] = ["latency", "delay", "rtt"];
 
 /// A graph as a file has it.
 #[derive(Clone, Debug, Default)]
 pub struct GraphFile {
-    /// What its nodes are called, in the order of their first appearance.
+    /// The names of its nodes, in the order of their first appearance.
     pub names: Arc<Names>,
     /// The ends of its edges, as numbers of names: who dials first.
     pub edges: Vec<(u32, u32)>,
-    /// The line of each edge.
-    pub lines: Vec<u32>,
     /// Whether it is a table of hosts' numbers with the header `dialer,listener`.
     pub is_table: bool,
-    /// What was done with it that whoever wrote it may not expect.
+    /// What the reader left out or merged.
     pub notes: Vec<String>,
     /// By node; empty for edge lists.
-    nodes: Vec<Attributes>,
+    pub(super) nodes: Vec<Attributes>,
     /// By edge, those left out of `edges` included; empty for edge lists.
-    links: Vec<(u32, u32, Attributes)>,
+    pub(super) links: Vec<(u32, u32, Attributes)>,
+}
+
+/// The attributes of a node or an edge that count here, by their names in lower case.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attributes {
+    pub(super) line: u32,
+    pub(super) values: BTreeMap<String, String>,
 }
 
 impl GraphFile {
@@ -46,32 +58,33 @@ impl GraphFile {
     /// # Errors
     /// It cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
-        inputs.made(&format!("graph {file}"), || Self::parse(file, &inputs.read(file)?))
+        inputs.made(&format!("graph {file}"), || {
+            let text = inputs.table(file)?;
+            let is_xml = text.trim_start().starts_with('<');
+            let graph = if is_xml { graphml(file, &text)? } else { edge_list(file, &text)? };
+            if graph.edges.is_empty() {
+                return Err(format!("{file}: has no edges"));
+            }
+            Ok(graph)
+        })
     }
 
-    fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let text = text.trim_start_matches('\u{feff}');
-        let graph = if text.trim_start().starts_with('<') {
-            graphml::read(file, text)?
-        } else if is_gml(text) {
-            gml::read(file, text)?
-        } else {
-            list::read(file, text)?
-        };
-        if graph.edges.is_empty() {
-            return Err(format!("{file}: has no edges"));
-        }
-        Ok(graph)
+    /// The attribute that has the latencies of edges.
+    pub(super) fn latency_attribute(&self) -> Option<&str> {
+        let attributes: BTreeSet<&str> =
+            self.links.iter().flat_map(|(.., edge)| edge.values.keys().map(String::as_str)).collect();
+        LATENCIES.iter().find_map(|wanted| attributes.iter().copied().find(|name| unit_of(name).0 == *wanted))
     }
 
     /// Whether edges have latencies.
     pub fn has_latencies(&self) -> bool {
-        self.links.iter().any(|(.., attributes)| attributes.has_latency())
+        self.latency_attribute().is_some()
     }
 
     /// Whether nodes have rates.
     pub fn has_rates(&self) -> bool {
-        self.nodes.iter().any(Attributes::has_rates)
+        let mut attributes = self.nodes.iter().flat_map(|node| node.values.keys());
+        attributes.any(|name| RATES.iter().any(|rate| name.starts_with(rate)))
     }
 }
 
@@ -80,7 +93,8 @@ struct Builder<'a> {
     file: &'a str,
     names: Names,
     edges: Vec<(u32, u32)>,
-    lines: Vec<u32>,
+    /// Whether an edge in both directions or from a node to itself is an error: in a table with our own header.
+    is_table: bool,
     /// Which of both directions are there.
     present: FxHashMap<(u32, u32), [bool; 2]>,
     loops: usize,
@@ -93,7 +107,7 @@ impl<'a> Builder<'a> {
             file,
             names: Names::default(),
             edges: Vec::new(),
-            lines: Vec::new(),
+            is_table: false,
             present: FxHashMap::default(),
             loops: 0,
             reversed: 0,
@@ -112,21 +126,23 @@ impl<'a> Builder<'a> {
         Ok(number)
     }
 
-    /// Adds an edge; one that is there in the other direction already, or leads back to its node, is counted and left out.
+    /// Adds an edge. Counts and leaves out one that is there in the other direction, or leads back to its node.
     fn edge(&mut self, line: u32, from: u32, to: u32) -> Result<(), String> {
         if from == to {
+            if self.is_table {
+                let host = &self.names.all()[from as usize];
+                return Err(self.wrong(line, format_args!("host {host} cannot have a link to itself")));
+            }
             self.loops += 1;
             return Ok(());
         }
         let known = self.present.entry((from.min(to), from.max(to))).or_default();
         let is_other = known[usize::from(from < to)];
-        if std::mem::replace(&mut known[usize::from(from > to)], true) {
+        if std::mem::replace(&mut known[usize::from(from > to)], true) || (self.is_table && is_other) {
             let (from, to) = (&self.names.all()[from as usize], &self.names.all()[to as usize]);
             return Err(self.wrong(
                 line,
-                format_args!(
-                    "the edge between {from} and {to} is there twice; between two hosts there is one link"
-                ),
+                format_args!("duplicate edge between {from} and {to}; between two hosts there is one link"),
             ));
         }
         if is_other {
@@ -137,7 +153,6 @@ impl<'a> Builder<'a> {
             return Err(self.wrong(line, format_args!("more than {EDGES_MAX} edges")));
         }
         self.edges.push((from, to));
-        self.lines.push(line);
         Ok(())
     }
 
@@ -155,88 +170,191 @@ impl<'a> Builder<'a> {
         GraphFile {
             names: Arc::new(self.names),
             edges: self.edges,
-            lines: self.lines,
+            is_table: self.is_table,
             notes,
             ..GraphFile::default()
         }
     }
 }
 
-/// The hosts that the nodes of a graph describe.
-pub(super) fn hosts(file: &str, inputs: &Inputs) -> Result<HostTable, String> {
-    let graph = GraphFile::read(file, inputs)?;
-    if graph.nodes.is_empty() {
-        return Err(format!("{file}: an edge list says nothing of hosts; use GraphML, GML, or a table"));
+/// Reads lines of two nodes and any data after them, between commas, semicolons, tabs or blanks, with or without a header.
+fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
+    let mut builder = Builder::new(file);
+    let (mut columns, mut is_bare, mut has_data) = (None, false, false);
+    each_line(file, text, delimiter_or_blank(text), |line, values| {
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        let Some((from, to)) = columns else {
+            let place = |known: &[&str]| {
+                values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
+            };
+            if let (Some(from), Some(to)) = (place(&FROM), place(&TO)) {
+                columns = Some((from, to));
+                builder.is_table = values == ["dialer", "listener"];
+                return Ok(());
+            }
+            // Without a header many values are the neighbours of a node.
+            is_bare = true;
+            columns = Some((0, 1));
+            not_adjacent(&builder, line, values)?;
+            return edge(&mut builder, line, values, (0, 1), &mut has_data);
+        };
+        if builder.is_table && values.len() != 2 {
+            return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of hosts", values.join(","))));
+        }
+        if is_bare {
+            not_adjacent(&builder, line, values)?;
+        }
+        edge(&mut builder, line, values, (from, to), &mut has_data)
+    })?;
+    let mut graph = builder.finish();
+    if has_data {
+        graph.notes.push(format!("{file}: values after the two nodes of a line are ignored"));
     }
-    let mut regions = Names::default();
-    let rows = graph.names.all().iter().zip(&graph.nodes).map(|(name, node)| {
-        let at = |why: String| format!("{file}: node {name}: {why}");
-        Ok(HostRow {
-            uplink: node.uplink().map_err(at)?,
-            downlink: node.downlink().map_err(at)?,
-            region: node.region().map(|region| regions.number(region) as u16),
-            validation: node.validation().map_err(at)?,
-        })
-    });
-    let rows: Vec<HostRow> = rows.collect::<Result<_, String>>()?;
-    if regions.len() > REGIONS_MAX {
-        return Err(format!("{file}: more than {REGIONS_MAX} regions"));
-    }
-    // A column is there for all or for none.
-    let some_lack = |has: fn(&HostRow) -> bool| {
-        let having = rows.iter().filter(|row| has(row)).count();
-        having > 0 && having < rows.len()
-    };
-    type Column = (&'static str, fn(&HostRow) -> bool);
-    let columns: [Column; 4] = [
-        ("uplink", |row| row.uplink.is_some()),
-        ("downlink", |row| row.downlink.is_some()),
-        ("region", |row| row.region.is_some()),
-        ("validation_time", |row| row.validation.is_some()),
-    ];
-    if let Some((column, has)) = columns.into_iter().find(|(_, has)| some_lack(*has)) {
-        let without = rows.iter().position(|row| !has(row)).unwrap_or(0);
-        return Err(format!(
-            "{file}: some nodes have the attribute {column}, but not {}; give it to all or to none",
-            graph.names.all()[without]
-        ));
-    }
-    if rows.iter().all(|row| columns.iter().all(|(_, has)| !has(row))) {
-        return Err(format!(
-            "{file}: no node has an attribute that says something of hosts; expected uplink, downlink, region or validation_time (or \
-             host_bandwidth_up and host_bandwidth_down, as Shadow has them)"
-        ));
-    }
-    Ok(HostTable::of((*graph.names).clone(), regions, rows))
+    Ok(graph)
 }
 
-/// The latencies that the edges of a graph have.
-pub(super) fn latencies(file: &str, inputs: &Inputs, cells: &Cells) -> Result<LatencyTable, String> {
-    let graph = GraphFile::read(file, inputs)?;
-    let mut table = LatencyTable::of_names(file, (*graph.names).clone())?;
-    let mut has_any = false;
-    for (from, to, edge) in &graph.links {
-        let name = |node: &u32| graph.names.all()[*node as usize].as_str();
-        let nanos = edge.latency(cells).and_then(Cells::whole);
-        let nanos =
-            nanos.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
-        has_any |= nanos.is_some();
-        let reverse = edge.reverse_latency(cells).and_then(Cells::whole);
-        let reverse =
-            reverse.map_err(|why| format!("{file}: edge from {} to {}: {why}", name(from), name(to)))?;
-        table.set(*from as usize, *to as usize, nanos);
-        if reverse.is_some() {
-            table.set(*to as usize, *from as usize, reverse);
+fn edge(
+    builder: &mut Builder<'_>,
+    line: u32,
+    values: &[&str],
+    (from, to): (usize, usize),
+    has_data: &mut bool,
+) -> Result<(), String> {
+    let (Some(a), Some(b)) = (values.get(from), values.get(to)) else {
+        return Err(builder
+            .wrong(line, format_args!("found \"{}\", expected the two nodes of an edge", values.join(" "))));
+    };
+    if a.is_empty() || b.is_empty() {
+        return Err(builder.wrong(line, "a node has no name; expected the two nodes of an edge"));
+    }
+    *has_data |= values.len() > 2;
+    let (a, b) = (builder.node(line, a)?, builder.node(line, b)?);
+    builder.edge(line, a, b)
+}
+
+/// Rejects a line that looks like a node and its neighbours.
+fn not_adjacent(builder: &Builder<'_>, line: u32, values: &[&str]) -> Result<(), String> {
+    if values.len() <= 4 || values[2].starts_with('{') {
+        return Ok(());
+    }
+    Err(builder.wrong(
+        line,
+        format_args!(
+            "found {} values, expected the two nodes of an edge and its data; write an edge list, not an adjacency list",
+            values.len()
+        ),
+    ))
+}
+
+/// A key that elements of data refer to.
+struct Key<'a> {
+    name: &'a str,
+    default: Option<&'a str>,
+    of: &'a str,
+}
+
+/// Reads GraphML as NetworkX, igraph and Gephi write it.
+fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
+    if text.len() > XML_BYTES_MAX {
+        return Err(format!("{file}: has more than {} MiB of XML; use an edge list", XML_BYTES_MAX >> 20));
+    }
+    let document = Document::parse(text).map_err(|error| format!("{file}:{}: {error}", error.pos().row))?;
+    let root = document.root_element();
+    if root.tag_name().name() != "graphml" {
+        return Err(format!(
+            "{file}:1: found <{}>, expected <graphml>; of XML formats only GraphML is read",
+            root.tag_name().name()
+        ));
+    }
+    let line = |node: Node<'_, '_>| document.text_pos_at(node.range().start).row;
+    let wrong = |node: Node<'_, '_>, what: String| format!("{file}:{}: {what}", line(node));
+    let mut graphs = named(root, "graph");
+    let graph = graphs.next().ok_or_else(|| format!("{file}: has no <graph>"))?;
+    if let Some(second) = graphs.next() {
+        return Err(wrong(second, "a second <graph>; expected one".to_owned()));
+    }
+    let keys: BTreeMap<&str, Key<'_>> = named(root, "key")
+        .map(|key| {
+            let default = named(key, "default").next().and_then(|default| default.text());
+            let attribute = |name| key.attribute(name).unwrap_or_default();
+            (attribute("id"), Key { name: attribute("attr.name"), default, of: attribute("for") })
+        })
+        .collect();
+    let mut builder = Builder::new(file);
+    let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
+    let own_names = names(graph, &keys);
+    let (mut nodes, mut links) = (Vec::new(), Vec::new());
+    for (place, node) in named(graph, "node").enumerate() {
+        let id = node.attribute("id").ok_or_else(|| wrong(node, "a <node> has no id".to_owned()))?;
+        if named(node, "graph").next().is_some() {
+            return Err(wrong(node, format!("the node {id} has a graph in it; nested graphs are not read")));
+        }
+        let name = own_names.as_ref().map_or(id, |names| names[place]);
+        let number = builder.node(line(node), name)?;
+        if number as usize != nodes.len() || ids.insert(id, number).is_some() {
+            return Err(wrong(node, format!("duplicate node `{id}`")));
+        }
+        nodes.push(attributes(node, "node", &keys));
+    }
+    for edge in graph.children().filter(Node::is_element) {
+        match edge.tag_name().name() {
+            "edge" => {
+                let end = |which: &str| {
+                    let id = edge
+                        .attribute(which)
+                        .ok_or_else(|| wrong(edge, format!("an <edge> has no {which}")))?;
+                    ids.get(id).copied().ok_or_else(|| wrong(edge, format!("there is no node {id}")))
+                };
+                let (from, to) = (end("source")?, end("target")?);
+                builder.edge(line(edge), from, to)?;
+                links.push((from, to, attributes(edge, "edge", &keys)));
+            }
+            "hyperedge" => {
+                return Err(wrong(edge, "found a <hyperedge>; a link has two ends".to_owned()));
+            }
+            _ => {}
         }
     }
-    if has_any {
-        Ok(table)
-    } else {
-        Err(format!(
-            "{file}: no edge has a latency; expected the attribute latency (with its unit, or in that of network.latency_file), or \
-             latency_ms"
-        ))
+    let mut read = builder.finish();
+    (read.nodes, read.links) = (nodes, links);
+    Ok(read)
+}
+
+/// The names that nodes have by an attribute; `None` if one has none, or two have the same.
+fn names<'a>(graph: Node<'a, 'a>, keys: &BTreeMap<&str, Key<'a>>) -> Option<Vec<&'a str>> {
+    NAMES.into_iter().find_map(|wanted| {
+        let (id, _) =
+            keys.iter().find(|(_, key)| key.name == wanted && (key.of == "node" || key.of == "all"))?;
+        let of = |node: Node<'a, 'a>| {
+            named(node, "data").find(|data| data.attribute("key") == Some(*id))?.text().map(str::trim)
+        };
+        let names: Vec<&str> = named(graph, "node").map(of).collect::<Option<_>>()?;
+        let unique: BTreeSet<&str> = names.iter().copied().collect();
+        (unique.len() == names.len() && !unique.contains("")).then_some(names)
+    })
+}
+
+fn attributes(node: Node<'_, '_>, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> Attributes {
+    let own = named(node, "data").filter_map(|data| {
+        let key = keys.get(data.attribute("key")?)?;
+        Some((key.name, data.text()?))
+    });
+    let applies = |key: &&Key<'_>| key.of == of || key.of == "all";
+    let defaults = keys.values().filter(applies).filter_map(|key| Some((key.name, key.default?)));
+    let mut values = BTreeMap::new();
+    // The first value of a name counts: defaults come last.
+    for (name, value) in own.chain(defaults) {
+        let name = name.to_ascii_lowercase();
+        let known = ["region", "validation_time"];
+        if RATES.iter().chain(&LATENCIES).chain(&known).any(|known| name.starts_with(known)) {
+            values.entry(name).or_insert_with(|| value.trim().to_owned());
+        }
     }
+    Attributes { line: node.document().text_pos_at(node.range().start).row, values }
+}
+
+fn named<'a, 'd>(parent: Node<'a, 'd>, name: &'static str) -> impl Iterator<Item = Node<'a, 'd>> {
+    parent.children().filter(move |node| node.is_element() && node.tag_name().name() == name)
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::data::hosts::HostTable;
+use crate::data::latency::LatencyTable;
 use crate::scenario::{LatencyFile, LatencyKind, LatencyUnit};
 
 fn graph(text: &str) -> Result<Arc<GraphFile>, String> {
@@ -22,16 +24,6 @@ const NETWORKX: &str = r#"<?xml version='1.0' encoding='utf-8'?>
     <edge source="a" target="b"><data key="d2">12.5</data></edge>
   </graph>
 </graphml>"#;
-
-/// As Shadow reads it.
-const SHADOW: &str = r#"graph [
-  # a comment with a ]
-  directed 0
-  node [ id 0 label "first" host_bandwidth_down "100 Mbit" host_bandwidth_up "50 Mbit" ]
-  node [ id 1 label "second" host_bandwidth_down "1 Gbit" host_bandwidth_up "1 Gibit" ]
-  edge [ source 0 target 0 latency "1 ms" packet_loss 0.0 ]
-  edge [ source 1 target 0 latency "30 ms" ]
-]"#;
 
 #[test]
 fn edge_lists_of_all_kinds_are_the_same_graph() {
@@ -62,15 +54,18 @@ fn mistakes_in_lists_have_their_lines() {
     let error = |text: &str| graph(text).expect_err("something is wrong");
     assert_eq!(
         error("a b\n\na b\n"),
-        "g:3: the edge between a and b is there twice; between two hosts there is one link"
+        "g:3: duplicate edge between a and b; between two hosts there is one link"
     );
     assert_eq!(error("a b\nc\n"), "g:2: found \"c\", expected the two nodes of an edge");
     assert_eq!(
         error("a b c d e\n"),
-        "g:1: found 5 values, expected the two nodes of an edge and its data; adjacency lists are not read, write an edge list"
+        "g:1: found 5 values, expected the two nodes of an edge and its data; write an edge list, not an adjacency list"
     );
     assert_eq!(error("# nothing\n"), "g: has no edges");
-    assert_eq!(error("dialer,listener\n0,1\n1,0\n"), "g:3: the edge between 1 and 0 is there twice");
+    assert_eq!(
+        error("dialer,listener\n0,1\n1,0\n"),
+        "g:3: duplicate edge between 1 and 0; between two hosts there is one link"
+    );
     assert_eq!(error("dialer,listener\n0,0\n"), "g:2: host 0 cannot have a link to itself");
     assert_eq!(error("dialer,listener\n0,1,2\n"), "g:2: \"0,1,2\" is not a pair of hosts");
 }
@@ -110,7 +105,7 @@ fn mistakes_in_graphml_have_their_lines() {
     assert!(error("<graphml>\n<graph>\n</graphml>").starts_with("g:3: "));
     let graph = |inner: &str| error(&format!("<graphml><graph>\n{inner}\n</graph></graphml>"));
     assert_eq!(graph("<node id='a'/><edge source='a' target='b'/>"), "g:2: there is no node b");
-    assert_eq!(graph("<node id='a'/>\n<node id='a'/>"), "g:3: the node a is there twice");
+    assert_eq!(graph("<node id='a'/>\n<node id='a'/>"), "g:3: duplicate node `a`");
     assert_eq!(graph("<hyperedge/>"), "g:2: found a <hyperedge>; a link has two ends");
     assert_eq!(
         graph("<node id='a'><graph/></node>"),
@@ -121,28 +116,19 @@ fn mistakes_in_graphml_have_their_lines() {
 }
 
 #[test]
-fn gml_of_shadow_has_rates_and_latencies() {
-    assert!(
-        is_gml(SHADOW) && is_gml("Creator \"igraph\"\nVersion 1\ngraph\n[\n") && !is_gml("graph a\nb c\n")
-    );
-    let graph = graph(SHADOW).expect("is right");
-    assert_eq!(ends(&graph), [("second", "first")]);
-    assert_eq!(graph.notes, ["g: 1 edges from a node to itself are no links"]);
-    let hosts = HostTable::read("g", &Inputs::default().with("g", SHADOW)).expect("is right");
-    let bps = |rates: &Option<Vec<samara_engine::units::Rate>>| -> Vec<u64> {
-        rates.iter().flatten().map(|rate| rate.bps()).collect()
+fn a_column_is_there_for_all_nodes_or_for_none() {
+    let error = |text: &str| {
+        HostTable::read("g", &Inputs::default().with("g", text)).expect_err("something is wrong")
     };
-    assert_eq!(bps(&hosts.uplink), [50_000_000, 1 << 30]);
-    assert_eq!(bps(&hosts.downlink), [100_000_000, 1_000_000_000]);
-}
-
-#[test]
-fn mistakes_in_gml_have_their_lines() {
-    let error = |text: &str| graph(text).expect_err("something is wrong");
-    assert_eq!(error("graph [\nnode [ id 0 ]\nedge [ source 0 target 1 ]\n]"), "g:3: there is no node 1");
-    assert_eq!(error("graph [\nnode [ id 0 ]\n"), "g:2: the file ends inside of graph [ ... ]");
-    assert_eq!(error("graph [\nnode [ id ]\n]"), "g:2: id has no value");
-    assert_eq!(error("graph [ ] ]"), "g:1: found a ] without its [");
+    let some = NETWORKX.replace("<data key=\"d0\">1 Gbit/s</data>", "");
+    assert_eq!(error(&some), "g:8: uplink is empty; expected a value");
+    assert_eq!(
+        error(&NETWORKX.replace("\"uplink\"", "\"color\"").replace("\"region\"", "\"shape\"")),
+        "g: no node has an attribute of hosts; expected uplink, downlink, region or validation_time"
+    );
+    let none = NETWORKX.replace("20 Mbit/s", "0 bit/s");
+    assert_eq!(error(&none), "g:7: uplink is 0 bit/s; a host needs a positive rate");
+    assert!(error("graph [\n node [ id 0 ] ]").contains("python -m samara.data g"));
 }
 
 #[test]
@@ -158,19 +144,28 @@ fn edges_have_latencies_of_the_kind_that_is_said() {
         within: None,
         others: None,
     };
-    let least = |text: &str, kind, unit| {
+    let pairs = |text: &str, kind, unit| {
         let inputs = Inputs::default().with("g", text);
         let spec = spec(kind, unit);
         let table = LatencyTable::read(&spec, &inputs)?;
         let rows = table.rows_of_hosts(2, None)?;
-        table.between_hosts(&rows, &spec).map(|pairs| pairs.least().as_micros())
+        let pairs = table.between_hosts(&rows, &spec)?;
+        Ok::<_, String>([pairs.get(0, 1).as_micros(), pairs.get(1, 0).as_micros()])
     };
-    assert_eq!(least(NETWORKX, LatencyKind::OneWay, None), Ok(12_500), "its name has the unit");
-    assert_eq!(least(SHADOW, LatencyKind::RoundTrip, None), Ok(15_000));
-    let number = SHADOW.replace("\"30 ms\"", "30");
-    assert_eq!(least(&number, LatencyKind::OneWay, Some(LatencyUnit::Milliseconds)), Ok(30_000));
-    let error = least(&number, LatencyKind::OneWay, None).expect_err("no unit");
-    assert!(error.starts_with("g: edge from second to first: found 30, which has no unit"), "{error}");
-    let error = least("a b\n", LatencyKind::OneWay, None).expect_err("no latency");
-    assert!(!error.is_empty());
+    assert_eq!(pairs(NETWORKX, LatencyKind::OneWay, None), Ok([12_500; 2]), "its name has the unit");
+    let reverse = NETWORKX
+        .replace(
+            "<key id=\"d1\"",
+            "<key id=\"d3\" for=\"edge\" attr.name=\"latency_reverse_ms\"/><key id=\"d1\"",
+        )
+        .replace("</edge>", "<data key=\"d3\">14</data></edge>");
+    assert_eq!(pairs(&reverse, LatencyKind::OneWay, None), Ok([14_000, 12_500]), "the edge is from a to b");
+    let text = NETWORKX.replace("latency_ms", "delay").replace("12.5", "30 ms");
+    assert_eq!(pairs(&text, LatencyKind::RoundTrip, None), Ok([15_000; 2]));
+    let number = text.replace("30 ms", "30");
+    assert_eq!(pairs(&number, LatencyKind::OneWay, Some(LatencyUnit::Milliseconds)), Ok([30_000; 2]));
+    let error = pairs(&number, LatencyKind::OneWay, None).expect_err("no unit");
+    assert!(error.starts_with("g:9: from a to b: found 30, which has no unit"), "{error}");
+    let error = pairs(&NETWORKX.replace("latency", "weight"), LatencyKind::OneWay, None);
+    assert!(error.expect_err("no latency").starts_with("g: no edge has a latency"));
 }

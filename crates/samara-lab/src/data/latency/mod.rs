@@ -1,19 +1,17 @@
 //! Tables of latencies: read from the formats in which they are published, and brought into the order of hosts or regions.
 
-mod cell;
-mod json;
-mod matrix;
-mod pairs;
-pub(super) mod rows;
-mod simblock;
+mod read;
 
 use std::sync::Arc;
 
 use samara_sim::{LATENCY_FLOOR, PairLatencies};
 
-use super::{Inputs, Names, table};
+use super::graph::GraphFile;
+use super::table::{delimiter, each_line};
+use super::{Inputs, Names};
 use crate::scenario::{LatencyFile, LatencyFormat};
-pub(super) use cell::Cells;
+use read::Cells;
+pub(super) use read::unit_of;
 use samara_engine::units::Span;
 
 /// Rows of a table: as a matrix that is 400 MB.
@@ -41,23 +39,19 @@ impl LatencyTable {
     /// It cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(spec: &LatencyFile, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("latencies {spec:?}"), || {
-            let text = inputs.read(&spec.file)?;
-            let text = text.trim_start_matches('\u{feff}');
+            let (file, text) = (&spec.file, inputs.table(&spec.file)?);
             let cells = Cells::new(spec);
-            let format = spec.format.unwrap_or_else(|| format_of(text));
+            let format = spec.format.unwrap_or_else(|| format_of(&text));
             if let Some(column) = spec.column.as_ref().filter(|_| format != LatencyFormat::Pairs) {
                 return Err(format!(
-                    "{}: is no list of pairs, and column = \"{column}\" in network.latency_file is for these; remove it, or say \
-                     format = \"pairs\"",
-                    spec.file
+                    "{file}: is no list of pairs, and column = \"{column}\" in network.latency_file is for these; remove it, or say \
+                     format = \"pairs\""
                 ));
             }
             let mut table = match format {
-                LatencyFormat::Json => json::read(&spec.file, text, &cells)?,
-                LatencyFormat::Simblock => simblock::read(&spec.file, text, &cells)?,
-                LatencyFormat::Graph => super::graph::latencies(&spec.file, inputs, &cells)?,
-                LatencyFormat::Matrix => matrix::read(&spec.file, text, &cells)?,
-                LatencyFormat::Pairs => pairs::read(&spec.file, text, &cells, spec.column.as_deref())?,
+                LatencyFormat::Graph => read::edges(file, &*GraphFile::read(file, inputs)?, &cells)?,
+                LatencyFormat::Matrix => read::matrix(file, &text, &cells)?,
+                LatencyFormat::Pairs => read::pairs(file, &text, &cells, spec.column.as_deref())?,
             };
             if let Some(file) = &spec.names {
                 table.rename(&id_names(file, inputs)?)?;
@@ -87,7 +81,7 @@ impl LatencyTable {
     }
 
     /// An empty table; `names` say how large it is.
-    pub(super) fn of_names(file: &str, names: Names) -> Result<Self, String> {
+    fn of_names(file: &str, names: Names) -> Result<Self, String> {
         let size = names.len();
         let mut table = Self::of_size(file, size)?;
         table.names = Some(Arc::new(names));
@@ -103,7 +97,7 @@ impl LatencyTable {
         Ok(Self { file: file.to_owned(), names, size, nanos: vec![MISSING; size * size].into(), notes })
     }
 
-    pub(super) fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
+    fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
         // Nobody else has it while it is being filled.
         Arc::make_mut(&mut self.nanos)[from * self.size + to] = nanos.unwrap_or(MISSING);
     }
@@ -272,16 +266,11 @@ impl LatencyTable {
     }
 }
 
-/// What the text of a file of latencies looks like.
+/// Guesses the format of a file of latencies.
 fn format_of(text: &str) -> LatencyFormat {
-    let start = text.trim_start();
-    if start.starts_with('<') || super::graph::is_gml(start) {
+    if text.trim_start().starts_with('<') {
         LatencyFormat::Graph
-    } else if start.starts_with(['{', '[']) {
-        LatencyFormat::Json
-    } else if text.contains("REGION_LIST") {
-        LatencyFormat::Simblock
-    } else if pairs::looks_so(text) {
+    } else if read::looks_like_pairs(text) {
         LatencyFormat::Pairs
     } else {
         LatencyFormat::Matrix
@@ -303,9 +292,9 @@ impl Ids {
 }
 
 fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
-    let text = inputs.read(file)?;
+    let text = inputs.table(file)?;
     let (mut ids, mut names, mut columns) = (Names::default(), Vec::new(), None);
-    rows::each(text.trim_start_matches('\u{feff}'), Some(table::delimiter(&text)), |line, cells| {
+    each_line(file, &text, Some(delimiter(&text)), |line, cells| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         let Some((id, name)) = columns else {
             let place = |name: &str| cells.iter().position(|cell| cell.eq_ignore_ascii_case(name));
@@ -322,12 +311,11 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
             return Err(wrong("has no id or no name".to_owned()));
         };
         if ids.number(id) as usize != names.len() {
-            return Err(wrong(format!("the id {id} is there twice")));
+            return Err(wrong(format!("duplicate id `{id}`")));
         }
         names.push((*name).to_owned());
         Ok(())
-    })
-    .map_err(|error| if error.starts_with(file) { error } else { format!("{file}: {error}") })?;
+    })?;
     Ok(Ids { file: file.to_owned(), ids, names })
 }
 

@@ -1,0 +1,383 @@
+//! Reads latencies: one value, lists of pairs, the edges of a graph, and square matrices.
+
+use rustc_hash::FxHashMap;
+use samara_engine::units::Span;
+
+use super::{LatencyTable, MISSING, Names, ROWS_MAX};
+use crate::data::graph::GraphFile;
+use crate::data::table::{delimiter_or_blank, each_line};
+use crate::scenario::{LatencyFile, LatencyKind};
+
+/// How values are written and what they mean.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells {
+    /// Nanoseconds of a plain number.
+    unit_nanos: Option<f64>,
+    /// 0.5 for round trips.
+    share: f64,
+}
+
+/// What published tables have where there was no answer.
+const NONE: [&str; 9] = ["", "-", "--", "na", "n/a", "nan", "null", "none", "inf"];
+
+impl Cells {
+    pub(super) fn new(spec: &LatencyFile) -> Self {
+        let share = match spec.kind {
+            LatencyKind::OneWay => 1.0,
+            LatencyKind::RoundTrip => 0.5,
+        };
+        Self { unit_nanos: spec.unit.map(|unit| unit.nanos()), share }
+    }
+
+    /// One-way nanoseconds of a value; `None` if it says that there is none: nothing, `-`, `nan`, or a negative number.
+    fn read(&self, text: &str) -> Result<Option<f64>, String> {
+        let text = text.trim();
+        if let Ok(number) = text.parse::<f64>() {
+            let unit = self.unit_nanos.or((!number.is_finite() || number < 0.0).then_some(1.0));
+            return unit.map(|unit| self.nanos(number * unit)).ok_or_else(|| {
+                format!(
+                    "found {number}, which has no unit; say which with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
+                )
+            });
+        }
+        if NONE.contains(&text.to_ascii_lowercase().as_str()) {
+            return Ok(None);
+        }
+        match Span::parse(text) {
+            Ok(span) => Ok(Some(span.nanos() as f64 * self.share)),
+            Err(why) => Err(format!("found \"{text}\", which is no latency: {why}")),
+        }
+    }
+
+    /// The same of a number whose unit is known.
+    fn nanos(&self, nanos: f64) -> Option<f64> {
+        (nanos.is_finite() && nanos >= 0.0).then_some(nanos * self.share)
+    }
+
+    /// Whole nanoseconds.
+    pub(super) fn whole(nanos: Option<f64>) -> Result<Option<u32>, String> {
+        let Some(nanos) = nanos.map(f64::round) else { return Ok(None) };
+        if nanos < f64::from(MISSING) {
+            Ok(Some(nanos as u32))
+        } else {
+            Err(format!("a one-way latency of {:.1} s; at most 4.29 s, is the unit right?", nanos / 1e9))
+        }
+    }
+
+    /// Whether this is no name, but a latency or the mark of a missing one.
+    fn is_value(text: &str) -> bool {
+        text.parse::<f64>().is_ok()
+            || NONE.contains(&text.to_ascii_lowercase().as_str())
+            || Span::parse(text).is_ok()
+    }
+}
+
+/// Names of the column of one end.
+const FROM: [&str; 6] = ["from", "source", "src", "source_id", "from_region", "node1"];
+/// Names of the column of the other end.
+const TO: [&str; 8] = ["to", "destination", "dest", "dst", "target", "destination_id", "to_region", "node2"];
+/// Names of the column of latencies; the first that is there counts.
+const VALUE: [&str; 10] =
+    ["latency", "rtt", "avg", "average", "mean", "median", "p50", "ping", "delay", "avg_rtt"];
+
+/// The columns of a list of pairs.
+#[derive(Clone, Debug, PartialEq)]
+struct Columns {
+    from: usize,
+    to: usize,
+    value: usize,
+    /// Nanoseconds of a number, if the header has the unit.
+    unit_nanos: Option<f64>,
+}
+
+/// Returns true if lines look like pairs: they have a header with two ends, or are two names and a value, or more than three lines
+/// of three values.
+pub(super) fn looks_like_pairs(text: &str) -> bool {
+    let (mut lines, mut is_head, mut all_three, mut has_ends) = (0_u32, false, true, false);
+    let seen = each_line("", text, delimiter_or_blank(text), |_, values| {
+        lines += 1;
+        all_three &= values.len() == 3;
+        if lines == 1 {
+            is_head = ends(values).is_some();
+            has_ends = values.len() == 3 && !values[..2].iter().any(|name| Cells::is_value(name));
+            all_three &= values.get(2).is_some_and(|value| Cells::is_value(value));
+        }
+        // The error ends the reading: more lines cannot change the answer.
+        if is_head || !all_three || lines > 3 { Err(String::new()) } else { Ok(()) }
+    });
+    drop(seen);
+    is_head || (all_three && (has_ends || lines > 3))
+}
+
+/// Reads a list of pairs.
+pub(super) fn pairs(
+    file: &str,
+    text: &str,
+    cells: &Cells,
+    column: Option<&str>,
+) -> Result<LatencyTable, String> {
+    let mut pairs = Pairs::new(file, cells, Names::default());
+    let mut columns: Option<Columns> = None;
+    each_line(file, text, delimiter_or_blank(text), |line, values| {
+        let wrong = |what: String| format!("{file}:{line}: {what}");
+        let known = match &columns {
+            Some(columns) => columns,
+            None => {
+                let header = Columns::of(values, column).map_err(wrong)?;
+                let is_header = header.is_some();
+                let plain = Columns { from: 0, to: 1, value: 2, unit_nanos: None };
+                let columns = columns.insert(header.unwrap_or(plain));
+                if is_header {
+                    return Ok(());
+                }
+                columns
+            }
+        };
+        let place = |place: usize| values.get(place).copied();
+        let (Some(from), Some(to), Some(value)) = (place(known.from), place(known.to), place(known.value))
+        else {
+            return Err(wrong(format!(
+                "found {} values, expected two ends and a latency, such as \"a b 12.5\"",
+                values.len()
+            )));
+        };
+        pairs.add((from, to), value, known.unit_nanos).map_err(wrong)
+    })?;
+    if pairs.sums.is_empty() {
+        return Err(format!("{file}: has no latencies; expected lines such as \"a b 12.5\""));
+    }
+    pairs.finish()
+}
+
+/// Reads the latencies of a graph's edges.
+pub(super) fn edges(file: &str, graph: &GraphFile, cells: &Cells) -> Result<LatencyTable, String> {
+    let Some(attribute) = graph.latency_attribute() else {
+        return Err(format!(
+            "{file}: no edge has a latency; expected the attribute latency (with its unit, or in that of network.latency_file), or \
+             latency_ms"
+        ));
+    };
+    let (name, unit_nanos) = unit_of(attribute);
+    let reverse = attribute.replacen(name, &format!("{name}_reverse"), 1);
+    let mut pairs = Pairs::new(file, cells, (*graph.names).clone());
+    for (from, to, edge) in &graph.links {
+        let [from, to] = [from, to].map(|node| graph.names.all()[*node as usize].as_str());
+        for (ends, attribute) in [((from, to), attribute), ((to, from), reverse.as_str())] {
+            if let Some(value) = edge.values.get(attribute) {
+                let added = pairs.add(ends, value, unit_nanos);
+                added.map_err(|why| format!("{file}:{}: {why}", edge.line))?;
+            }
+        }
+    }
+    pairs.finish()
+}
+
+/// The latencies of pairs while they are read. A pair that is there several times has the mean.
+struct Pairs<'a> {
+    file: &'a str,
+    cells: &'a Cells,
+    names: Names,
+    sums: FxHashMap<(u32, u32), (f64, u32)>,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(file: &'a str, cells: &'a Cells, names: Names) -> Self {
+        Self { file, cells, names, sums: FxHashMap::default() }
+    }
+
+    fn add(&mut self, (from, to): (&str, &str), value: &str, unit_nanos: Option<f64>) -> Result<(), String> {
+        let nanos = match (unit_nanos, value.parse::<f64>()) {
+            (Some(unit), Ok(number)) => Ok(self.cells.nanos(number * unit)),
+            _ => self.cells.read(value),
+        };
+        let pair = (self.names.number(from), self.names.number(to));
+        if self.names.len() > ROWS_MAX {
+            return Err(format!("more than {ROWS_MAX} names"));
+        }
+        let checked = nanos.and_then(|nanos| Cells::whole(nanos).map(|_| nanos));
+        if let Some(nanos) = checked.map_err(|why| format!("from {from} to {to}: {why}"))? {
+            let sum = self.sums.entry(pair).or_default();
+            *sum = (sum.0 + nanos, sum.1 + 1);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<LatencyTable, String> {
+        let mut table = LatencyTable::of_names(self.file, self.names)?;
+        let repeated = self.sums.values().filter(|(_, count)| *count > 1).count();
+        if repeated > 0 {
+            let note = format!("{}: {repeated} pairs are there several times; their mean counts", self.file);
+            table.notes.push(note);
+        }
+        for ((from, to), (sum, count)) in self.sums {
+            table.set(from as usize, to as usize, Cells::whole(Some(sum / f64::from(count)))?);
+        }
+        Ok(table)
+    }
+}
+
+impl Columns {
+    /// The columns that a header names; `None` if it is no header.
+    fn of(values: &[&str], column: Option<&str>) -> Result<Option<Self>, String> {
+        let Some((from, to)) = ends(values) else {
+            return match column {
+                None => Ok(None),
+                Some(column) => Err(format!(
+                    "there is no header with two ends (such as source and destination), but column = \"{column}\" in \
+                     network.latency_file"
+                )),
+            };
+        };
+        let place = |wanted: &str| {
+            values.iter().position(|name| unit_of(name).0.eq_ignore_ascii_case(wanted) || *name == wanted)
+        };
+        let value = match column {
+            Some(column) => place(column).ok_or_else(|| {
+                format!("there is no column {column}; the columns are {}", values.join(", "))
+            })?,
+            None => VALUE.iter().find_map(|name| place(name)).ok_or_else(|| {
+                format!(
+                    "none of the columns {} is known for a latency ({}); name it with column in network.latency_file",
+                    values.join(", "),
+                    VALUE.join(", ")
+                )
+            })?,
+        };
+        Ok(Some(Self { from, to, value, unit_nanos: unit_of(values[value]).1 }))
+    }
+}
+
+/// The columns of both ends.
+fn ends(values: &[&str]) -> Option<(usize, usize)> {
+    let place = |known: &[&str]| {
+        values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    };
+    Some((place(&FROM)?, place(&TO)?)).filter(|_| values.len() > 2)
+}
+
+/// A name without its unit, and the nanoseconds of that unit.
+pub(in crate::data) fn unit_of(name: &str) -> (&str, Option<f64>) {
+    let units = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
+    let found = units.into_iter().find_map(|(end, nanos)| Some((name.strip_suffix(end)?, Some(nanos))));
+    found.unwrap_or((name, None))
+}
+
+/// Reads a matrix: lines of values between commas, semicolons, tabs or blanks. The first line may have the names of the columns, and then
+/// each line the name of its row; rows may have another order than columns.
+pub(super) fn matrix(file: &str, text: &str, cells: &Cells) -> Result<LatencyTable, String> {
+    let (mut first, mut matrix): (Option<(u64, Vec<String>)>, Option<Matrix<'_>>) = (None, None);
+    each_line(file, text, delimiter_or_blank(text), |line, values| {
+        if let Some(matrix) = &mut matrix {
+            return matrix.row(line, values);
+        }
+        let Some((first_line, first)) = &first else {
+            if values.len() > ROWS_MAX + 1 {
+                return Err(format!("{file}:{line}: {} columns; at most {ROWS_MAX}", values.len()));
+            }
+            first = Some((line, values.iter().map(|value| (*value).to_owned()).collect()));
+            return Ok(());
+        };
+        let first: Vec<&str> = first.iter().map(String::as_str).collect();
+        let begun = Matrix::begin(file, cells, (*first_line, &first), values)?;
+        matrix.insert(begun).row(line, values)
+    })?;
+    match matrix {
+        Some(matrix) => matrix.finish(),
+        None => Err(format!("{file}: has less than two lines; expected a square matrix of latencies")),
+    }
+}
+
+/// A matrix that is being read.
+struct Matrix<'a> {
+    file: &'a str,
+    cells: &'a Cells,
+    table: LatencyTable,
+    rows_have_names: bool,
+    seen: Vec<bool>,
+    filled: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Learns from the first two lines what they are: the second shows whether rows have names.
+    fn begin(
+        file: &'a str,
+        cells: &'a Cells,
+        (line, first): (u64, &[&str]),
+        second: &[&str],
+    ) -> Result<Self, String> {
+        let is_head = first[0].is_empty()
+            || second.len() == first.len() + 1
+            || first.iter().any(|value| !Cells::is_value(value));
+        let has_corner =
+            second.len() == first.len() && (first[0].is_empty() || first[1..].contains(&second[0]));
+        let names = if has_corner { &first[1..] } else { first };
+        let rows_have_names = has_corner || second.len() == first.len() + 1;
+        let table = if is_head {
+            let unique: Names = names.iter().collect();
+            if unique.len() != names.len() {
+                return Err(format!("{file}:{line}: two columns have the same name"));
+            }
+            LatencyTable::of_names(file, unique)?
+        } else {
+            LatencyTable::of_size(file, first.len())?
+        };
+        let seen = vec![false; table.size];
+        let mut matrix =
+            Self { file, cells, table, rows_have_names: is_head && rows_have_names, seen, filled: 0 };
+        if !is_head {
+            matrix.row(line, first)?;
+        }
+        Ok(matrix)
+    }
+
+    fn row(&mut self, line: u64, values: &[&str]) -> Result<(), String> {
+        let wrong = |what: String| format!("{}:{line}: {what}", self.file);
+        let names = self.table.names.as_ref().filter(|_| self.rows_have_names);
+        let (row, values) = match names {
+            None => (self.filled, values),
+            Some(names) => {
+                let name = values[0];
+                let row = names.find(name).ok_or_else(|| {
+                    wrong(format!("there is a row {name}, but no such column; expected the same names"))
+                })?;
+                (row as usize, &values[1..])
+            }
+        };
+        let size = self.table.size;
+        if values.len() != size {
+            return Err(wrong(format!(
+                "found {} latencies, expected {size}, as many as there are columns",
+                values.len()
+            )));
+        }
+        if row >= size {
+            return Err(wrong(format!("more rows than the {size} columns")));
+        }
+        if std::mem::replace(&mut self.seen[row], true) {
+            return Err(wrong(format!("duplicate row `{}`", self.table.name(row))));
+        }
+        for (column, value) in values.iter().enumerate() {
+            let nanos = self
+                .cells
+                .read(value)
+                .and_then(Cells::whole)
+                .map_err(|why| wrong(format!("to {}: {why}", self.table.name(column))))?;
+            self.table.set(row, column, nanos);
+        }
+        self.filled += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<LatencyTable, String> {
+        match self.seen.iter().position(|seen| !seen) {
+            Some(row) => Err(format!(
+                "{}: has {} rows and {} columns; the row of {} is missing",
+                self.file,
+                self.filled,
+                self.table.size,
+                self.table.name(row)
+            )),
+            None => Ok(self.table),
+        }
+    }
+}
