@@ -36,13 +36,24 @@ def graph_of(scenario: str, **keys: object) -> nx.Graph:
     return nx.from_pandas_edgelist(first, "dialer", "listener")
 
 
-def test_barabasi_albert_graphs_are_those_of_networkx() -> None:
-    """Edge by edge: the same graph for the same seed."""
-    for seed in (1, 42):
-        keys = {"network.topology.kind": "barabasi-albert", "network.topology.seed": seed, "network.topology.attachments": 6}
-        ours = graph_of("peerdas", only="batch", **{**keys, "network.nodes": 300, "network.topology.topic_peers_min": 0})
-        theirs = nx.barabasi_albert_graph(300, 6, seed=seed)
+def test_graphs_of_the_study_are_those_of_networkx() -> None:
+    """Edge by edge: the data files are NetworkX's graphs for the seed 42."""
+    files = [(95, m, 95) for m in (2, 6, 12, 16)] + [(10_000, 6, 95), (10_000, 6, 1_000)]
+    for hosts, m, nodes in files:
+        file = f"builtin:graphs/barabasi_albert_{hosts}_m{m}_seed42.csv"
+        keys = {"network.nodes": nodes, "network.topology.kind": "file", "network.topology.file": file}
+        ours = graph_of("peerdas", only="batch", **{**keys, "network.topology.topic_peers_min": 0})
+        theirs = nx.barabasi_albert_graph(nodes, m, seed=42)
         assert nx.utils.graphs_equal(nx.Graph(sorted(map(sorted, ours.edges))), nx.Graph(sorted(map(sorted, theirs.edges))))
+
+
+def test_barabasi_albert_graphs_have_the_degrees_of_networkx() -> None:
+    keys = {"network.topology.kind": "barabasi-albert", "network.topology.seed": 1, "network.topology.attachments": 6}
+    ours = graph_of("peerdas", only="batch", **{**keys, "network.nodes": 2000, "network.topology.topic_peers_min": 0})
+    theirs = nx.barabasi_albert_graph(2000, 6, seed=1)
+    assert ours.number_of_edges() == theirs.number_of_edges()
+    degrees = [[degree for _, degree in graph.degree] for graph in (ours, theirs)]
+    assert stats.ks_2samp(*degrees).pvalue > 1e-3
 
 
 def test_random_regular_graphs_are_regular_and_random() -> None:

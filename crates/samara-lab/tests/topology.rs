@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::data::{self, Inputs};
+use samara_lab::data::Inputs;
 use samara_lab::scenario::{Overrides, Scenario, ScenarioError, load, load_source};
-use samara_lab::topology::{PythonRandom, barabasi_albert, custody, full_mesh, graph, random_regular, ring};
+use samara_lab::topology::{barabasi_albert, custody, full_mesh, graph, random_regular, ring};
 
 proptest! {
     #[test]
@@ -39,39 +39,12 @@ fn units_are_written_short() {
     assert!(Span::parse("-5 ms").is_err() && Size::parse("5").is_err() && Rate::parse("fast").is_err());
 }
 
-#[test]
-fn random_numbers_are_python_s() {
-    let draw = |seed: u64| {
-        let mut random = PythonRandom::new(seed);
-        [0; 4].map(|_| random.next_u32())
-    };
-    assert_eq!(draw(42), [2_746_317_213, 478_163_327, 107_420_369, 3_184_935_163]);
-    assert_eq!(draw((1 << 40) + 5), [2_166_296_868, 2_220_160_828, 1_153_647_273, 2_850_991_874]);
-    let mut random = PythonRandom::new(42);
-    assert_eq!([0; 6].map(|_| random.below(1000)), [654, 114, 25, 759, 281, 250]);
-}
-
-/// The files were written by `networkx.barabasi_albert_graph(95, m, seed=42)` of NetworkX 3.6.1.
-#[test]
-fn barabasi_albert_graphs_are_those_of_networkx() {
-    for m in [2, 6, 12, 16] {
-        let name = format!("builtin:graphs/barabasi_albert_95_m{m}_seed42.csv");
-        let known = data::read_pairs(&name, &Inputs::default(), ["dialer", "listener"]).unwrap();
-        let mut ours = barabasi_albert(95, m, 42).unwrap().edges;
-        ours.iter_mut().for_each(|(a, b)| (*a, *b) = (*a.max(b), *a.min(b)));
-        ours.sort_unstable();
-        assert!(ours == known, "m = {m}");
-    }
-    assert_eq!(barabasi_albert(5, 5, 1), None);
-    assert_eq!(barabasi_albert(5, 0, 1), None);
-}
-
 /// The share of nodes with k links is 2 m (m + 1) / (k (k + 1) (k + 2)) in the limit of large graphs (Bollobás, Riordan,
 /// Spencer and Tusnády 2001); in 20,000 nodes, sampling moves it by a few standard deviations at most.
 #[test]
 fn degrees_follow_the_power_law() {
     let (nodes, m) = (20_000, 3_u32);
-    let graph = barabasi_albert(nodes, m, 7).unwrap();
+    let graph = barabasi_albert(nodes, m, &mut NodeRng::new(7, 0, Purpose::Topology));
     let degrees: Vec<u32> = graph.neighbours().iter().map(|neighbours| neighbours.len() as u32).collect();
     assert_eq!(degrees.iter().sum::<u32>(), 2 * m * (nodes - m));
     let (n, m) = (f64::from(nodes), f64::from(m));
@@ -173,4 +146,22 @@ fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
     assert_eq!(build(&first, &[], &inputs, 1).map(|graph| graph.edges), Ok(vec![(0, 1), (1, 2)]));
     let (more, inputs) = with_graph(table, &[("network.nodes", "6")]).unwrap();
     assert!(build(&more, &[], &inputs, 1).unwrap_err().contains("1 of 6 hosts cannot be reached"));
+}
+
+/// `tests/python/test_independent.py` draws the same graphs with NetworkX.
+#[test]
+fn graphs_of_the_study_grow_by_attachment() {
+    for nodes in ["50", "10000"] {
+        let loaded =
+            load("gossip-parameters", &[("sweep.axis.0.values".to_owned(), format!("[{nodes}]"))], &[], None);
+        let scenario = &loaded.unwrap().points[0].scenario;
+        let graph = build(scenario, &[], &Inputs::default(), 1).unwrap();
+        let mut dialled = vec![0; graph.nodes as usize];
+        graph.edges.iter().for_each(|(dialer, _)| dialled[*dialer as usize] += 1);
+        assert!(
+            dialled[1..7].iter().all(|links| *links == 1) && dialled[7..].iter().all(|links| *links == 6)
+        );
+        assert_eq!(graph.edges.len(), 6 + 6 * (graph.nodes as usize - 7));
+        assert!(graph.edges.iter().all(|(dialer, listener)| dialer > listener));
+    }
 }

@@ -22,6 +22,7 @@ const FILES: &[(&str, &[u8])] = files!(
     "graphs/barabasi_albert_95_m6_seed42.csv",
     "graphs/barabasi_albert_95_m12_seed42.csv",
     "graphs/barabasi_albert_95_m16_seed42.csv",
+    "graphs/barabasi_albert_10000_m6_seed42.csv",
     "reference/edges_n100.csv",
     "reference/custody_n100.csv",
     "reference/mesh_n100_s1.csv",

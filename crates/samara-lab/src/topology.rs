@@ -1,19 +1,14 @@
 //! Who has links with whom, and who keeps which columns.
 
-mod barabasi_albert;
-mod file;
-mod python;
-
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use samara_engine::{NodeRng, Purpose};
 
-use crate::data::Inputs;
+use crate::data::graph::GraphFile;
+use crate::data::hosts::HostTable;
+use crate::data::{Inputs, Names};
 use crate::scenario::{Scenario, Topology, TopologyKind};
-
-pub use barabasi_albert::barabasi_albert;
-pub(crate) use file::{file_names, nodes_of, read_file};
-pub use python::PythonRandom;
 
 /// An undirected graph whose edges remember who dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +92,27 @@ pub fn random_dials(nodes: u32, dials: u32, rng: &mut NodeRng) -> Graph {
                 edges.push((node, other));
             }
         }
+    }
+    Graph { nodes, edges }
+}
+
+/// Preferential attachment (Barabási and Albert 1999): the graph begins as a star of `m + 1` nodes, and each further node dials
+/// `m` others, drawn in proportion to the links that they have.
+///
+/// # Panics
+/// Unless `1 <= m < nodes`; scenarios are checked before.
+pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
+    assert!(1 <= m && m < nodes, "no such graph");
+    let mut edges: Vec<(u32, u32)> = (1..=m).map(|node| (node, 0)).collect();
+    for node in m + 1..nodes {
+        let mut targets = BTreeSet::new();
+        while targets.len() < m as usize {
+            // A node has as many ends of edges as it has links.
+            let end = rng.index(2 * edges.len());
+            let (dialer, listener) = edges[end / 2];
+            targets.insert(if end % 2 == 0 { dialer } else { listener });
+        }
+        edges.extend(targets.into_iter().map(|target| (node, target)));
     }
     Graph { nodes, edges }
 }
@@ -209,8 +225,10 @@ fn build(
         TopologyKind::RandomDials => random_dials(nodes, *dials, &mut rng),
         TopologyKind::FullMesh => full_mesh(nodes),
         TopologyKind::Ring => ring(nodes),
-        TopologyKind::BarabasiAlbert => barabasi_albert(nodes, *attachments, own_seed.unwrap_or(seed))
-            .ok_or_else(|| format!("network.topology.attachments = {attachments} with {nodes} nodes"))?,
+        TopologyKind::BarabasiAlbert => {
+            let mut own = own_seed.map(|seed| NodeRng::new(seed, 0, Purpose::Topology));
+            barabasi_albert(nodes, *attachments, own.as_mut().unwrap_or(&mut rng))
+        }
         TopologyKind::File => read_file(scenario, inputs)?.0,
     };
     if *topic_peers_min > 0 {
@@ -261,4 +279,73 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
             }
         }
     }
+}
+
+/// The graph of a scenario's file, and notes on how it was read.
+///
+/// The nodes are the hosts of these names in `network.hosts_file`. Without it, names that are all numbers of hosts are these; other
+/// names get numbers in the order of their first appearance. Of a table of numbers, the first `network.nodes` hosts are used.
+pub(crate) fn read_file(scenario: &Scenario, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
+    let network = &scenario.network;
+    let file = network.topology.file.as_deref().ok_or("there is no file of a graph")?;
+    let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
+    let mut notes = graph.notes.clone();
+    let host_of: Vec<u32> = if let Some(hosts) = &network.hosts_file {
+        let table = HostTable::read(hosts, inputs)?;
+        let find = |name: &String| {
+            table
+                .find(name)
+                .ok_or_else(|| format!("{file}: {hosts} has no host {name}, which is a node here"))
+        };
+        graph.names.all().iter().map(find).collect::<Result<_, _>>()?
+    } else if let Some(numbers) = host_numbers(&graph, nodes) {
+        numbers
+    } else if graph.names.len() == nodes as usize {
+        (0..nodes).collect()
+    } else {
+        return Err(format!(
+            "{file}: has {} nodes, but network.nodes = {nodes}; remove that, or make them the same",
+            graph.names.len()
+        ));
+    };
+    if let Some(last) = host_of.iter().max().filter(|last| **last >= nodes) {
+        notes.push(format!("{file}: the first {nodes} of its {} hosts are used", last + 1));
+    }
+    if graph.has_latencies() && !is_used(network.latency_file.as_ref().map(|spec| spec.file.as_str()), file) {
+        notes.push(format!(
+            "{file}: its edges have latencies, which are not used; network.latency_file would"
+        ));
+    }
+    if graph.has_rates() && !is_used(network.hosts_file.as_deref(), file) {
+        notes.push(format!("{file}: its nodes have rates, which are not used; network.hosts_file would"));
+    }
+    let edges = graph.edges.iter().map(|(a, b)| (host_of[*a as usize], host_of[*b as usize]));
+    let edges = edges.filter(|(a, b)| *a.max(b) < nodes).collect();
+    Ok((Graph { nodes, edges }, notes))
+}
+
+fn is_used(other: Option<&str>, file: &str) -> bool {
+    other.is_some_and(|other| other == file)
+}
+
+/// The hosts that the names of a graph are, if they are numbers: of any size in a table of hosts, else below `nodes`.
+fn host_numbers(graph: &GraphFile, nodes: u32) -> Option<Vec<u32>> {
+    graph.names.as_numbers(if graph.is_table { u32::MAX } else { nodes })
+}
+
+/// The names of hosts in the file of a graph; `None` if they are numbers.
+pub(crate) fn file_names(scenario: &Scenario, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
+    let Some(file) = &scenario.network.topology.file else { return Ok(None) };
+    let graph = GraphFile::read(file, inputs)?;
+    let is_named = host_numbers(&graph, scenario.network.nodes).is_none();
+    Ok(is_named.then(|| Arc::clone(&graph.names)))
+}
+
+/// How many hosts the graph of a file has.
+pub(crate) fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
+    let graph = GraphFile::read(file, inputs)?;
+    // A table of numbers may lack hosts that have no links.
+    let numbers = host_numbers(&graph, 0);
+    let largest = numbers.and_then(|numbers| numbers.into_iter().max());
+    Ok(largest.map_or(graph.names.len() as u32, |largest| largest + 1))
 }
