@@ -1,11 +1,9 @@
-//! Student's t distribution: what a few seeds say of the mean of all.
+//! Student's t distribution: confidence intervals of means, and Welch's test.
+
+use special::Beta;
 
 /// The level of all intervals and tests: two-sided, 95 %.
 const CONFIDENCE: f64 = 0.95;
-/// Steps of the continued fraction; it converges within some tens for all degrees of freedom.
-const STEPS_MAX: u32 = 300;
-/// Where a series is as exact as it becomes.
-const EXACT: f64 = 1e-15;
 
 /// A mean and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +43,7 @@ impl Welch {
 }
 
 /// Welch's test of the means of `a` and `b` (Welch 1947; degrees of freedom after Satterthwaite 1946); `None` if either has less than two
-/// values. Without any spread means are either equal (`p` = 1) or not (`p` = 0).
+/// values. Without any spread, means are either equal (`p` = 1) or not (`p` = 0).
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     if a.len() < 2 || b.len() < 2 {
         return None;
@@ -80,75 +78,101 @@ fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
 
 /// Student's t for a two-sided interval of 95 %, with so many degrees of freedom (more than 0).
 pub fn quantile(freedom: f64) -> f64 {
-    let outside = 1.0 - CONFIDENCE;
-    let (mut low, mut high) = (0.0, 2.0);
-    while two_sided(high, freedom) > outside {
-        (low, high) = (high, high * 2.0);
-    }
-    // Halving is slow and cannot fail.
-    for _ in 0..100 {
-        let middle = (low + high) / 2.0;
-        if two_sided(middle, freedom) > outside {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    (low + high) / 2.0
+    let (a, b) = (freedom / 2.0, 0.5);
+    let x = (1.0 - CONFIDENCE).inv_inc_beta(a, b, a.ln_beta(b));
+    (freedom * (1.0 - x) / x).sqrt()
 }
 
 /// The probability that Student's t is beyond `t` on either side: I_x(f/2, 1/2) at x = f/(f+t²) (DLMF 8.17, Abramowitz and Stegun 26.7.1).
 fn two_sided(t: f64, freedom: f64) -> f64 {
-    incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
-}
-
-/// The regularised incomplete beta function by its continued fraction (DLMF 8.17.22), evaluated as Lentz does.
-fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 || x >= 1.0 {
-        return x.clamp(0.0, 1.0);
-    }
-    // The fraction converges fast below the mean only.
-    if x > (a + 1.0) / (a + b + 2.0) {
-        return 1.0 - incomplete_beta(1.0 - x, b, a);
-    }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
-    let away = |value: f64| if value.abs() < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { value };
-    let (mut fraction, mut c, mut d) = (1.0, 1.0, 0.0);
-    for step in 0..STEPS_MAX {
-        let m = f64::from(step / 2);
-        let part = match step {
-            0 => 1.0,
-            _ if step % 2 == 0 => m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)),
-            _ => -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0)),
-        };
-        d = 1.0 / away(1.0 + part * d);
-        c = away(1.0 + part / c);
-        fraction *= c * d;
-        if (1.0 - c * d).abs() < EXACT {
-            break;
-        }
-    }
-    front * (fraction - 1.0)
-}
-
-/// The logarithm of the gamma function for arguments above 0: Lanczos' approximation (g = 7, nine terms; Godfrey's coefficients).
-fn ln_gamma(x: f64) -> f64 {
-    const TERMS: [f64; 9] = [
-        0.999_999_999_999_809_9,
-        676.520_368_121_885_1,
-        -1_259.139_216_722_402_8,
-        771.323_428_777_653_1,
-        -176.615_029_162_140_6,
-        12.507_343_278_686_905,
-        -0.138_571_095_265_720_12,
-        9.984_369_578_019_572e-6,
-        1.505_632_735_149_311_6e-7,
-    ];
-    let x = x - 1.0;
-    let sum: f64 = TERMS[0] + (1..).zip(&TERMS[1..]).map(|(i, term)| term / (x + f64::from(i))).sum::<f64>();
-    let t = x + 7.5;
-    0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * t.ln() - t + sum.ln()
+    let (a, b) = (freedom / 2.0, 0.5);
+    (freedom / (freedom + t * t)).inc_beta(a, b, a.ln_beta(b))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// With one and two degrees of freedom, the quantile has a closed form: tan(π(p - ½)), and (2p - 1)·√(2/(4p(1 - p))), p = 0.975.
+    #[test]
+    fn quantiles_of_closed_form() {
+        let p: f64 = 0.975;
+        let one = (std::f64::consts::PI * (p - 0.5)).tan();
+        let two = (2.0 * p - 1.0) * (2.0 / (4.0 * p * (1.0 - p))).sqrt();
+        assert!((quantile(1.0) / one - 1.0).abs() < 1e-11, "{}", quantile(1.0));
+        assert!((quantile(2.0) / two - 1.0).abs() < 1e-11, "{}", quantile(2.0));
+    }
+
+    /// The table that every textbook has.
+    #[test]
+    fn quantiles_of_the_table() {
+        for (freedom, t) in [
+            (3.0, 3.182),
+            (4.0, 2.776),
+            (5.0, 2.571),
+            (9.0, 2.262),
+            (19.0, 2.093),
+            (29.0, 2.045),
+            (100.0, 1.984),
+            (1e6, 1.960),
+        ] {
+            assert!((quantile(freedom) - t).abs() < 6e-4, "{freedom}: {}", quantile(freedom));
+        }
+    }
+
+    /// Between 1 and 2 the quantile lies between theirs, and falls.
+    #[test]
+    fn degrees_of_freedom_need_not_be_whole() {
+        let all: Vec<f64> = (10..=40).map(|tenths| quantile(f64::from(tenths) / 10.0)).collect();
+        assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
+    }
+
+    #[test]
+    fn tails_have_closed_forms() {
+        // One degree of freedom is Cauchy's distribution, two have t/√(2+t²).
+        for t in [0.1_f64, 0.7, 1.0, 2.5, 40.0] {
+            let cauchy = 1.0 - 2.0 / std::f64::consts::PI * t.atan();
+            assert!((two_sided(t, 1.0) - cauchy).abs() < 1e-13, "{t}");
+            assert!((two_sided(t, 2.0) - (1.0 - t / (2.0 + t * t).sqrt())).abs() < 1e-13, "{t}");
+        }
+        assert_eq!(two_sided(0.0, 5.0), 1.0);
+    }
+
+    #[test]
+    fn an_interval_is_the_mean_and_t_times_its_error() {
+        // Variance 2.5 over five values.
+        let found = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!((found.mean, found.count), (3.0, 5));
+        assert!((found.half - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-5, "{}", found.half);
+        assert_eq!(interval(&[7.0]), Some(Interval { mean: 7.0, half: 0.0, count: 1 }));
+        // 0.1 three times does not add up to 0.3.
+        assert_eq!(interval(&[0.1; 3]), Some(Interval { mean: 0.1, half: 0.0, count: 3 }));
+        assert_eq!(interval(&[]), None);
+    }
+
+    /// Beside `ttest_ind(b, a, equal_var=False)` of SciPy and its confidence interval.
+    #[test]
+    fn welch_agrees_with_scipy() {
+        let a = [17.2, 20.9, 22.6, 18.1, 21.7, 21.4, 23.5, 24.2, 14.7, 21.8];
+        let b = [
+            21.5, 22.8, 21.0, 23.0, 21.6, 23.6, 22.5, 20.7, 23.4, 21.8, 20.7, 21.7, 21.5, 22.5, 23.6, 21.5,
+            22.5, 23.5, 21.5, 21.8,
+        ];
+        let found = welch(&a, &b).unwrap();
+        assert!((found.difference - 1.525).abs() < 1e-9, "{}", found.difference);
+        assert!((found.p - P_OF_SCIPY).abs() < 1e-9, "{}", found.p);
+        assert!((found.half - 2.173_421_325).abs() < 1e-8, "{}", found.half);
+        assert!(!found.is_significant());
+        let back = welch(&b, &a).unwrap();
+        assert!((back.p - found.p).abs() < 1e-15 && back.difference == -found.difference);
+    }
+
+    const P_OF_SCIPY: f64 = 0.148_841_696_605_328;
+
+    #[test]
+    fn without_spread_means_are_equal_or_not() {
+        assert_eq!(welch(&[2.0, 2.0], &[2.0, 2.0]).map(|test| test.p), Some(1.0));
+        assert_eq!(welch(&[2.0, 2.0], &[3.0, 3.0]).map(|test| test.p), Some(0.0));
+        assert_eq!(welch(&[2.0], &[3.0, 3.0]), None);
+    }
+}
