@@ -1,12 +1,10 @@
 //! Results: metrics, the machine-readable summary, and the tables of a results directory.
 
 mod directory;
-mod findings;
 mod outcome;
 mod saved;
 mod summary;
 pub(crate) mod tables;
-mod traffic;
 
 pub use crate::columns::metrics::{ColumnMetrics, Slot, column_metrics};
 pub use crate::columns::outcome::ColumnsData;
@@ -24,12 +22,9 @@ pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction
 pub use crate::pool::outcome::PoolData;
 pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
-pub use findings::{Findings, Used};
-pub(crate) use outcome::value;
-pub use outcome::{Data, Measured, Outcome, relate};
+pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
+pub(crate) use outcome::{packet_drops, ratio, value};
 pub use saved::{Curve, Saved, SavedRun};
-pub use summary::{ProcessUse, RealRun, Run, Summary, combined_digest};
+pub use summary::{Findings, ProcessUse, RealRun, Run, Summary, Used, combined_digest};
 pub(crate) use tables::write_table;
 pub use tables::{Table, TableError, tables};
-pub use traffic::PacketDrops;
-pub(crate) use traffic::{packet_drops, ratio};

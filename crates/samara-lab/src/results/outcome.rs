@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use samara_sim::HostStats;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{RealRun, Run, Table};
@@ -142,6 +144,37 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
 }
 
 /// The metrics of a family as a value.
-pub(crate) fn value(metrics: &impl serde::Serialize) -> Value {
+pub(crate) fn value(metrics: &impl Serialize) -> Value {
     serde_json::to_value(metrics).unwrap_or(Value::Null)
+}
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PacketDrops {
+    /// A downlink's queue was full.
+    pub downlink_full: u64,
+    /// Dropped by controlled delay.
+    pub downlink_codel: u64,
+    /// Lost at random in the network.
+    pub random: u64,
+    /// A partition separated sender and receiver.
+    pub partition: u64,
+    /// Their link or process was gone.
+    pub stale: u64,
+}
+
+/// The quotient, or 0 if `whole` is not positive.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The sum over hosts.
+pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
+    traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
+        downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,
+        downlink_codel: sum.downlink_codel + stats.drops.downlink_codel.packets,
+        random: sum.random + stats.drops.random.packets,
+        partition: sum.partition + stats.drops.partition.packets,
+        stale: sum.stale + stats.drops.stale.packets,
+    })
 }

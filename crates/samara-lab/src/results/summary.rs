@@ -1,10 +1,15 @@
-//! The machine-readable summary: one JSON document, described in `docs/results.md`.
+//! The machine-readable summary: one JSON document, described in `docs/results.md`, and the comparisons beside it.
+
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::scenario::Point;
+use super::{Outcome, relate};
+use crate::reference::{self, Comparison, KnownComparison};
+use crate::scenario::{Expectation, ExpectationResult, Loaded, Point};
 use crate::statistics::Statistics;
+use crate::usage;
 
 /// The document that `--format json` prints and `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
@@ -132,4 +137,88 @@ pub fn combined_digest<'a>(digests: impl IntoIterator<Item = &'a str>) -> String
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     format!("{hash:016x}")
+}
+
+/// The resources that a scenario took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Used {
+    /// Elapsed seconds.
+    pub wall_s: f64,
+    /// Processor time of the whole process, in seconds.
+    pub cpu_s: f64,
+    /// The most memory of the process.
+    pub peak_rss_bytes: u64,
+    /// The share of each process, where several simulated one network together.
+    pub processes: Vec<ProcessUse>,
+}
+
+impl Used {
+    /// The resources of this process up to now; the work began at `start`.
+    pub fn since(start: Instant) -> Self {
+        Self {
+            wall_s: start.elapsed().as_secs_f64(),
+            cpu_s: usage::cpu_seconds(),
+            peak_rss_bytes: usage::peak_rss_bytes(),
+            processes: Vec::new(),
+        }
+    }
+}
+
+/// The results of a scenario's runs, compared with each other, with references and with expectations.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// The machine-readable summary.
+    pub summary: Summary,
+    /// The runs that were not interrupted.
+    pub results: Vec<Outcome>,
+    /// Comparisons with measurements of real networks.
+    pub comparisons: Vec<Comparison>,
+    /// Comparisons with published figures.
+    pub known: Vec<KnownComparison>,
+    /// The results of the scenario's expectations.
+    pub checked: Vec<ExpectationResult>,
+    /// Whether no run was interrupted.
+    pub is_complete: bool,
+}
+
+impl Findings {
+    /// Takes the results of all points; those that were interrupted are `None`.
+    ///
+    /// # Errors
+    /// An expectation of the scenario does not parse, or a reference cannot be read.
+    pub fn of(loaded: &Loaded, results: Vec<Option<Outcome>>, used: Used) -> Result<Self, String> {
+        let expectations = Expectation::all_of(loaded)?;
+        let mut results: Vec<Outcome> = results.into_iter().flatten().collect();
+        relate(loaded, &mut results);
+        let checked = results.iter().flat_map(|result| {
+            let metrics = result.run.metrics.clone();
+            let of_run = |expectation: &Expectation| expectation.check(&result.run.name, &metrics);
+            expectations.iter().filter_map(of_run).collect::<Vec<_>>()
+        });
+        Ok(Self {
+            checked: checked.collect(),
+            comparisons: reference::compare(loaded, &results)?,
+            known: reference::known(loaded, &results),
+            summary: summary(loaded, &results, used),
+            is_complete: results.len() == loaded.points.len(),
+            results,
+        })
+    }
+}
+
+fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
+    let first = loaded.points.first();
+    Summary {
+        scenario: loaded.scenario.scenario.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: first.map_or(0, |point| point.seed),
+        nodes: first.map_or(0, |point| point.scenario.network.nodes),
+        digest: combined_digest(results.iter().map(|result| result.run.digest.as_str())),
+        wall_s: used.wall_s,
+        cpu_s: used.cpu_s,
+        peak_rss_bytes: used.peak_rss_bytes,
+        steps: results.iter().map(|result| result.run.steps).sum(),
+        processes: used.processes,
+        runs: results.iter().map(|result| result.run.clone()).collect(),
+    }
 }

@@ -6,18 +6,14 @@
 
 mod columns;
 mod directory;
-mod plan;
-mod record;
-mod relate;
+mod point;
 mod report;
 mod summary;
 
 pub use columns::{points_table, write_points, write_points_to};
 pub use directory::{Opened, SweepDirectory, SweepError};
-pub use plan::{Planned, SWEEP_POINTS_MAX, plan, point_id};
-pub use record::PointRecord;
-pub(crate) use record::flatten;
-pub use relate::relate_points;
+pub(crate) use point::flatten;
+pub use point::{Planned, PointRecord, SWEEP_POINTS_MAX, plan, point_id, relate_points};
 pub use report::page;
 pub(crate) use report::plain;
 pub use summary::{Aggregate, FailedPoint, Spread, SweepSummary, metric_paths};
