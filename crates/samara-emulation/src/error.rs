@@ -1,5 +1,7 @@
-//! Configurations that cannot be emulated.
+//! Configurations that cannot be emulated, and reasons why a relay cannot run here.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -84,4 +86,68 @@ pub enum ConfigError {
     /// CoDel needs an interval.
     #[error("downlink_queue.interval: found 0, expected more (RFC 8289 has 100 ms)")]
     CoDelInterval,
+}
+
+/// What is missing for a relay, and what to do about it.
+#[derive(Debug, Error)]
+pub enum Unavailable {
+    /// Not Linux.
+    #[error(
+        "emulated links need Linux (a TUN device); found {found}. Use the simulator, or a Linux machine or container"
+    )]
+    Platform {
+        /// The operating system.
+        found: &'static str,
+    },
+    /// The file that devices are made with is not there.
+    #[error(
+        "{path}: not found; it is needed to emulate links. Load the module (`modprobe tun`); in a container pass the \
+         device on (`--device /dev/net/tun`)"
+    )]
+    NoTunFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file that devices are made with may not be opened.
+    #[error(
+        "{path}: cannot be opened for reading and writing ({source}); it is needed to emulate links. Run as root, or let \
+         an administrator allow it (`chmod 0666 {path}`, the default of most distributions)"
+    )]
+    TunFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The right to make devices is missing.
+    #[error(
+        "no right to create a network device (CAP_NET_ADMIN is missing). Run as root, give the program the capability \
+         (`setcap cap_net_admin+ep PROGRAM`; in a container `--cap-add NET_ADMIN`), or run it in a network of its own \
+         (`unshare --user --net --map-current-user --keep-caps PROGRAM`)"
+    )]
+    NotPermitted,
+    /// No network of its own for this process.
+    #[error(
+        "no network namespace of its own for this process ({source}). Run as root, or let an administrator allow user \
+         namespaces (`sysctl user.max_user_namespaces`; Debian: `kernel.unprivileged_userns_clone`; Ubuntu: \
+         `kernel.apparmor_restrict_unprivileged_userns`)"
+    )]
+    NoNamespace {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A namespace can be entered before threads start only.
+    #[error("a network of its own must be entered before threads start; found {found} threads, expected 1")]
+    Threads {
+        /// How many.
+        found: usize,
+    },
+    /// A step that should have succeeded with these rights.
+    #[error("{step}: {source}")]
+    System {
+        /// What was tried.
+        step: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
 }

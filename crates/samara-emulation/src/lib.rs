@@ -17,7 +17,6 @@ mod linux;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay reads packets"))]
 mod packet;
 mod subnets;
-mod unavailable;
 
 pub use config::{
     DownlinkQueue, EmulationConfig, HostConfig, Latency, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES,
@@ -25,13 +24,12 @@ pub use config::{
 };
 pub use counters::{Count, Drops, HostCounters};
 pub use emulator::{Delivery, Emulator, Packet};
-pub use error::ConfigError;
+pub use error::{ConfigError, Unavailable};
 #[cfg(target_os = "linux")]
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
-pub use unavailable::Unavailable;
 
 /// Whether a relay can be started by this process.
 ///

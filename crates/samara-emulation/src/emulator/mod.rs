@@ -1,6 +1,5 @@
 //! The emulated network as a state machine: packets and the time go in, packets and when they are due come out.
 
-mod codel;
 mod downlink;
 mod path;
 #[cfg(test)]

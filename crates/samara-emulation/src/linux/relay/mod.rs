@@ -14,12 +14,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use thiserror::Error;
 
 use super::netlink::{Destination, Netlink, Treatment};
-use super::tun::{TUN_FILE, Tun};
+use super::system::{TUN_FILE, Tun};
 use crate::config::EmulationConfig;
 use crate::emulator::Emulator;
 use crate::error::ConfigError;
+use crate::error::Unavailable;
 use crate::subnets::{MAX_ADDRESSES, Subnets};
-use crate::unavailable::Unavailable;
 pub use report::{Lateness, RelayReport, Unrouted};
 use worker::{Request, Worker};
 

@@ -17,7 +17,7 @@ use samara_engine::Time;
 
 use super::report::{LatenessRecorder, RelayReport, Unrouted};
 use crate::emulator::{Emulator, Packet};
-use crate::linux::priority::take_precedence;
+use crate::linux::system::take_precedence;
 use crate::packet::{Refused, route, translate};
 use crate::subnets::Subnets;
 
