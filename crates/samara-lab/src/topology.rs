@@ -110,7 +110,7 @@ pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
             // A node has as many ends of edges as it has links.
             let end = rng.index(2 * edges.len());
             let (dialer, listener) = edges[end / 2];
-            targets.insert(if end % 2 == 0 { dialer } else { listener });
+            targets.insert(if end.is_multiple_of(2) { dialer } else { listener });
         }
         edges.extend(targets.into_iter().map(|target| (node, target)));
     }

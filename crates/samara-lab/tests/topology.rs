@@ -152,9 +152,9 @@ fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
 #[test]
 fn graphs_of_the_study_grow_by_attachment() {
     for nodes in ["50", "10000"] {
-        let loaded =
-            load("gossip-parameters", &[("sweep.axis.0.values".to_owned(), format!("[{nodes}]"))], &[], None);
-        let scenario = &loaded.unwrap().points[0].scenario;
+        let set = [("sweep.axis.0.values".to_owned(), format!("[{nodes}]"))];
+        let loaded = load("gossip-parameters", &set, &["default".to_owned()], None).unwrap();
+        let scenario = &loaded.points[0].scenario;
         let graph = build(scenario, &[], &Inputs::default(), 1).unwrap();
         let mut dialled = vec![0; graph.nodes as usize];
         graph.edges.iter().for_each(|(dialer, _)| dialled[*dialer as usize] += 1);
