@@ -143,9 +143,9 @@ fn hosts_that_cannot_be_reached_are_told() {
 fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
     let table = "dialer,listener\n0,1\n1,2\n3,2\n2,4\n";
     let (first, inputs) = with_graph(table, &[("network.nodes", "3")]).unwrap();
-    assert_eq!(build(&first, &[], &inputs, 1).map(|graph| graph.edges), Ok(vec![(0, 1), (1, 2)]));
+    assert_eq!(graph(&first, &inputs, 1).map(|(graph, _)| graph.edges), Ok(vec![(0, 1), (1, 2)]));
     let (more, inputs) = with_graph(table, &[("network.nodes", "6")]).unwrap();
-    assert!(build(&more, &[], &inputs, 1).unwrap_err().contains("1 of 6 hosts cannot be reached"));
+    assert!(graph(&more, &inputs, 1).unwrap_err().contains("1 of 6 hosts cannot be reached"));
 }
 
 /// `tests/python/test_independent.py` draws the same graphs with NetworkX.
@@ -155,7 +155,7 @@ fn graphs_of_the_study_grow_by_attachment() {
         let set = [("sweep.axis.0.values".to_owned(), format!("[{nodes}]"))];
         let loaded = load("gossip-parameters", &set, &["default".to_owned()], None).unwrap();
         let scenario = &loaded.points[0].scenario;
-        let graph = build(scenario, &[], &Inputs::default(), 1).unwrap();
+        let (graph, _) = graph(scenario, &Inputs::default(), 1).unwrap();
         let mut dialled = vec![0; graph.nodes as usize];
         graph.edges.iter().for_each(|(dialer, _)| dialled[*dialer as usize] += 1);
         assert!(
