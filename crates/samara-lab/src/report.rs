@@ -129,7 +129,8 @@ fn beside_others(known: &[KnownComparison]) -> Option<Table> {
         )
     };
     let headings = ["run", "metric", "source", "theirs", "ours", "difference"];
-    (!known.is_empty()).then(|| Table::new(headings, 3, known.iter().map(row).collect()))
+    let table = Table { fold: None, ..Table::new(headings, 3, known.iter().map(row).collect()) };
+    (!known.is_empty()).then_some(table)
 }
 
 /// What real nodes used, how exactly they did what they were to do, and every reason to distrust them.
@@ -237,6 +238,12 @@ pub(crate) fn grouped<T, K: PartialEq>(
         }
     }
     groups
+}
+
+/// The words of a name, in a name of a file.
+pub(crate) fn slug(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// A statistic; NaN if nothing was measured.

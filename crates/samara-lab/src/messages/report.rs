@@ -196,10 +196,8 @@ fn overflows(report: &Report<'_>) -> Option<Section> {
 
 /// The figures of a series.
 fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let prefix: String = name.chars().map(plain).collect();
-    let prefix: String =
-        prefix.split('-').filter(|part| !part.is_empty()).map(|part| format!("{part}-")).collect();
+    let prefix = report::slug(&name.to_ascii_lowercase());
+    let prefix = if prefix.is_empty() { prefix } else { prefix + "-" };
     let title = |what: &str| if name.is_empty() { what.to_owned() } else { format!("{name}: {what}") };
     let times: Vec<Vec<f64>> = series.iter().map(|result| complete(result)).collect();
     let scale = scale(&times);

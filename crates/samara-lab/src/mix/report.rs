@@ -226,8 +226,8 @@ fn figures(report: &Report<'_>) -> Vec<Section> {
         let figures = if rows.iter().all(|row| row.first().harm.is_empty()) {
             let caption =
                 "With as many rounds in flight as there can be; behind it the gain over the first run.";
-            let name = format!("throughput-{}", series.replace(' ', "-"));
-            let throughput = Figure::new(name.trim_end_matches('-'), caption, throughput(&rows));
+            let name = report::slug(&format!("throughput-{series}"));
+            let throughput = Figure::new(name, caption, throughput(&rows));
             [throughput].into_iter().chain(timelines(&rows)).collect()
         } else {
             rows.iter().map(|row| rounds(row)).collect::<Vec<_>>()

@@ -22,6 +22,9 @@ impl Measures for PoolData {
 type Row = Runs<PoolData>;
 type Figures = [(&'static str, Value<PoolData>)];
 
+/// A kind of bytes.
+type Kind = (&'static str, fn(&TransactionBytes) -> f64);
+
 /// The results, and which runs can be compared.
 struct Report<'a> {
     results: &'a Results<'a, PoolData>,
@@ -77,7 +80,7 @@ const SWEPT: [Shown<PoolData>; 4] = [
 ];
 
 /// What bytes are, in the order in which they are stacked.
-const KINDS: [(&str, fn(&TransactionBytes) -> f64); 8] = [
+const KINDS: [Kind; 8] = [
     ("first copies", |bytes| bytes.bodies),
     ("further copies", |bytes| bytes.duplicates),
     ("announcements", |bytes| bytes.announcements),
@@ -518,7 +521,7 @@ fn bytes(rows: &[Row]) -> Bars {
     let total = |row: &Row| row.mean(|m| m.bytes.total);
     let stack = |row: &Row| -> Vec<(f64, f64)> {
         let mut end = 0.0;
-        let part = |(_, value): &(&str, fn(&TransactionBytes) -> f64)| {
+        let part = |(_, value): &Kind| {
             let start = end;
             end = (end + row.mean(|m| value(&m.bytes)).max(0.0)).min(total(row));
             (start, end)
