@@ -1,18 +1,28 @@
 //! The engines on real sockets.
 //!
-//! Nothing of a protocol is in this crate: it makes connections, reads and writes frames, keeps the clock, and asks the
-//! engine's outbox for the next copy only when a link has room for it. `samara-libp2p` does the same in a libp2p swarm.
+//! This crate has no protocol of its own: it makes connections, reads and writes frames, keeps the clock, and asks the engine's
+//! outbox for the next copy only when a link has room for it. `samara-libp2p` does the same in a libp2p swarm.
 //!
-//! `mconn` puts any engine whose frames have a codec on the connections of Tendermint, CometBFT and celestia-core: that
-//! of the transaction pool, for one. `ring` is a member of a group that broadcasts over framed TCP, `relay` a node of a
-//! pool that mixes over gRPC. Each is a feature: `mconnection`, `ring`, `relay`.
+//! There is one hub, which owns an engine and its links, and three link layers below it:
+//!
+//! | module | feature | link layer | runtime |
+//! |---|---|---|---|
+//! | `ring` | `ring` | framed TCP | a member of a group |
+//! | `mconn` | `mconnection` | the connections of CometBFT | any engine whose frames have a codec, as the transaction pool |
+//! | `relay` | `relay` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
 
 mod driver;
+#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+mod hub;
+#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+mod link;
 #[cfg(feature = "mconnection")]
 pub mod mconn;
 #[cfg(feature = "relay")]
 pub mod relay;
 #[cfg(feature = "ring")]
 pub mod ring;
+#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+mod status;
 
 pub use driver::Driver;

@@ -1,8 +1,10 @@
-//! What a transport must know of a protocol.
+//! What the transport must know of a protocol, and the codec of the transaction pool.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_cat::config::{Config, Protocol};
+use samara_cat::wire::{self, CatFrame, Limits};
 use samara_engine::Frame;
 
 use super::options::Channel;
@@ -31,4 +33,125 @@ pub trait Codec: Send + Sync + 'static {
     /// # Errors
     /// What is wrong with it. The connection is closed.
     fn decode(&self, channel: u8, message: Bytes) -> Result<Self::Frame, String>;
+}
+
+/// Bodies (`MempoolChannel` in `mempool/mempool.go`).
+const BODIES: u8 = 0x30;
+/// Announcements and requests (`MempoolStateChannel` in `mempool/cat/reactor.go`).
+const STATE: u8 = 0x31;
+/// Requests, in celestia-core since 2025 (`MempoolWantsChannel`).
+const WANTS: u8 = 0x32;
+/// Nothing is ever sent on it: it tells that a node understands `cat/2`. CometBFT ignores channels that it does not know.
+const EXTENDED: u8 = 0x3a;
+/// Bytes around a transaction in a message: two tags and two lengths of up to 5 bytes.
+const AROUND: usize = 12;
+/// The longest announcement or request of the old generations, with `From` or a signer, is far shorter; lists of keys are longer.
+const STATE_MAX: usize = 256 << 10;
+
+/// The frames of the transaction pool.
+#[derive(Clone, Debug)]
+pub struct CatCodec {
+    protocols: Vec<Protocol>,
+    channels: Vec<Channel>,
+    limits: Limits,
+}
+
+impl CatCodec {
+    /// For nodes with this configuration.
+    pub fn new(config: &Config) -> Self {
+        let bundle = config.bundles.map_or(0, |bundles| bundles.bytes_max + bundles.txs_max * AROUND);
+        let body = config.pool.max_tx_bytes.max(bundle) + AROUND;
+        let limits = Limits::default();
+        let block = limits.block_keys * 32 + AROUND;
+        let state = if config.compact_blocks.is_some() { block } else { STATE_MAX };
+        let channel = |channel: &samara_cat::config::Channel| Channel {
+            id: channel.id,
+            priority: channel.priority,
+            queue: channel.send_queue,
+            lanes: channel.lanes.clone(),
+            // Any channel that bodies can come on: since 2025 that is the one of announcements too.
+            longest_message: match channel.id {
+                STATE if config.protocols.contains(&Protocol::Sequenced) => body.max(state),
+                STATE => state,
+                WANTS => STATE_MAX,
+                _ => body,
+            },
+        };
+        Self {
+            protocols: config.protocols.clone(),
+            channels: config.channels().iter().map(channel).collect(),
+            limits: Limits { frame_bytes: body.max(state), ..limits },
+        }
+    }
+
+    /// What a node that offers these channels understands.
+    fn understood(offered: &[u8]) -> Vec<Protocol> {
+        let has = |channel| offered.contains(&channel);
+        let mut protocols = Vec::new();
+        if has(BODIES) {
+            protocols.push(Protocol::Flood);
+        }
+        if has(STATE) && has(WANTS) {
+            protocols.push(Protocol::Sequenced);
+        }
+        // The generation of 2026 has the channels of 2023 too, and closes connections over announcements without signers.
+        if has(BODIES) && has(STATE) && (has(EXTENDED) || !has(WANTS)) {
+            protocols.push(Protocol::Cat);
+        }
+        if has(BODIES) && has(STATE) && has(EXTENDED) {
+            protocols.push(Protocol::Extended);
+        }
+        protocols
+    }
+}
+
+/// The same order at both ends, whatever their configurations prefer.
+const fn rank(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Flood => 0,
+        Protocol::Sequenced => 1,
+        Protocol::Cat => 2,
+        Protocol::Extended => 3,
+    }
+}
+
+impl Codec for CatCodec {
+    type Frame = CatFrame;
+
+    fn channels(&self) -> Vec<Channel> {
+        self.channels.clone()
+    }
+
+    fn offered(&self) -> Vec<u8> {
+        let has = |protocol| self.protocols.contains(&protocol);
+        let mut offered = vec![BODIES];
+        if has(Protocol::Cat) || has(Protocol::Extended) || has(Protocol::Sequenced) {
+            offered.push(STATE);
+        }
+        if self.channels.iter().any(|channel| channel.id == WANTS) {
+            offered.push(WANTS);
+        }
+        if has(Protocol::Extended) {
+            offered.push(EXTENDED);
+        }
+        offered
+    }
+
+    fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
+        let own = Self::understood(&self.offered());
+        let theirs = Self::understood(offered);
+        let common =
+            own.into_iter().filter(|protocol| theirs.contains(protocol) && self.protocols.contains(protocol));
+        common.max_by_key(|protocol| rank(*protocol)).map(|protocol| protocol.name().into())
+    }
+
+    fn encode(&self, frame: &CatFrame) -> Bytes {
+        let mut message = Vec::with_capacity(frame.encoded_len());
+        wire::encode(frame, &mut message);
+        message.into()
+    }
+
+    fn decode(&self, _channel: u8, message: Bytes) -> Result<CatFrame, String> {
+        wire::decode(&message, &self.limits).map_err(|error| error.to_string())
+    }
 }

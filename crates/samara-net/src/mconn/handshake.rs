@@ -1,51 +1,55 @@
-//! From a socket to a connection with somebody: secret connection, node infos, and whether to talk at all.
+//! The handshake: from a socket to a connection with a known peer by the secret connection and the node infos.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use prost::Message;
-use socket2::SockRef;
+use samara_engine::{Engine, PeerInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::codec::Codec;
-use super::error::Closed;
-use super::info::{Incompatible, NodeInfo};
-use super::key::{NodeId, NodeKey};
+use super::identity::{Incompatible, InfoMessage, NodeId, NodeInfo, NodeKey};
+use super::layer::Channels;
 use super::options::Options;
-use super::receive::Receiving;
-use super::secret::Secret;
-use super::wire::InfoMessage;
+use super::packets::Receiving;
+use super::secret::{SEALED, Secret};
+use crate::hub::Attempted;
+use crate::link::{Established, set_up};
+use crate::status::Closed;
 
 /// Bytes in the kernel that have not left yet, at most, where the platform can bound them: what is chosen late is chosen well.
-#[cfg(target_os = "linux")]
 const NOT_SENT_MAX: u32 = 16 << 10;
 
 /// A connection on which packets can be exchanged.
-pub(super) struct Established {
+pub(super) struct Opened {
     pub(super) stream: TcpStream,
     pub(super) secret: Secret,
-    /// With what came already behind the node info.
+    /// With the bytes that came behind the node info.
     pub(super) receiving: Receiving,
-    pub(super) peer: NodeId,
-    pub(super) info: NodeInfo,
-    pub(super) protocol: Arc<str>,
-    pub(super) remote: SocketAddr,
-    pub(super) outbound: bool,
 }
 
-/// What both directions need for it.
-pub(super) struct Party<C> {
+/// What a peer said of itself, and the protocol that both sides agreed on.
+pub(super) struct Peer {
+    pub(super) info: NodeInfo,
+    pub(super) protocol: Arc<str>,
+}
+
+/// What a handshake needs, in either direction.
+pub(super) struct Handshake<C> {
     pub(super) key: NodeKey,
     pub(super) info: NodeInfo,
     pub(super) codec: Arc<C>,
     pub(super) options: Options,
 }
 
-impl<C: Codec> Party<C> {
+impl<C: Codec> Handshake<C> {
     /// Dials.
-    pub(super) async fn dial(&self, host: &str, expected: NodeId) -> Result<Established, Closed> {
+    pub(super) async fn dial<E>(&self, host: &str, expected: NodeId) -> Attempted<Channels<E, C>>
+    where
+        E: Engine<Frame = C::Frame> + 'static,
+    {
         let connect = tokio::time::timeout(self.options.dial_timeout, TcpStream::connect(host));
         let stream = connect.await.map_err(|_| Closed::HandshakeTimeout)?;
         let stream = stream.map_err(|error| Closed::Unreachable(error.to_string()))?;
@@ -54,16 +58,16 @@ impl<C: Codec> Party<C> {
     }
 
     /// Makes a connection of a socket that was dialled (`expected` is who must be there) or accepted.
-    pub(super) async fn establish(
+    pub(super) async fn establish<E>(
         &self,
         stream: TcpStream,
         remote: SocketAddr,
         expected: Option<NodeId>,
-    ) -> Result<Established, Closed> {
-        let failed = |error: std::io::Error| Closed::Handshake(error.to_string());
-        stream.set_nodelay(true).map_err(failed)?;
-        #[cfg(target_os = "linux")]
-        SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT_MAX).map_err(failed)?;
+    ) -> Attempted<Channels<E, C>>
+    where
+        E: Engine<Frame = C::Frame> + 'static,
+    {
+        set_up(&stream, NOT_SENT_MAX).map_err(Closed::handshake)?;
         let deadline = Instant::now() + self.options.handshake_timeout;
         let (mut secret, mut stream) = self.agree_on_keys(stream, deadline).await?;
         let peer = secret.peer();
@@ -79,8 +83,20 @@ impl<C: Codec> Party<C> {
         self.info.check(&info, peer)?;
         let none = || Incompatible::Channels { found: info.channels.clone() };
         let protocol = self.codec.agree(&info.channels).ok_or_else(none)?;
+        // All nodes of a machine share the loopback address: it does not tell sybils apart.
+        let address = Some(remote.ip()).filter(|ip| !ip.is_loopback());
         let outbound = expected.is_some();
-        Ok(Established { stream, secret, receiving, peer, info, protocol, remote, outbound })
+        let about_peer =
+            PeerInfo { identity: peer.identity(), outbound, address, protocol: Arc::clone(&protocol) };
+        Ok(Established {
+            name: peer,
+            remote,
+            info: about_peer,
+            about: Peer { info, protocol },
+            number: None,
+            traffic: Arc::default(),
+            connection: Opened { stream, secret, receiving },
+        })
     }
 
     async fn agree_on_keys(
@@ -114,20 +130,19 @@ impl<C: Codec> Party<C> {
         stream: &mut TcpStream,
         receiving: &mut Receiving,
     ) -> Result<NodeInfo, Closed> {
-        let failed = |error: std::io::Error| Closed::Handshake(error.to_string());
         let mut sealed = Vec::new();
         let own = InfoMessage::from(&self.info).encode_length_delimited_to_vec();
-        secret.seal(&own, &mut sealed).map_err(failed)?;
-        stream.write_all(&sealed).await.map_err(failed)?;
-        let mut buffer = [0; super::secret::SEALED];
+        secret.seal(&own, &mut sealed).map_err(Closed::handshake)?;
+        stream.write_all(&sealed).await.map_err(Closed::handshake)?;
+        let mut buffer = [0; SEALED];
         loop {
             if let Some(info) = receiving.info(secret)? {
                 return Ok(info);
             }
             let wants = receiving.wants();
-            let len = stream.read(&mut buffer[..wants]).await.map_err(failed)?;
+            let len = stream.read(&mut buffer[..wants]).await.map_err(Closed::handshake)?;
             if len == 0 {
-                return Err(Closed::Handshake("it hung up".to_owned()));
+                return Err(Closed::handshake("the peer hung up"));
             }
             receiving.read(&buffer[..len]);
         }

@@ -1,31 +1,126 @@
-//! A node as its owner sees it.
+//! A node: its owner's handle, its events and status, and the task that drives the hub.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use samara_engine::{Context, Engine, Input, Outbox};
+use samara_engine::{Context, Engine, Input, Outbox, PeerId as Handle};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::Codec;
-use super::error::{Gone, StartError};
-use super::handshake::Party;
-use super::hub::{Hub, Request};
-use super::info::NodeInfo;
-use super::key::{NodeId, NodeKey, PeerAddress};
+use super::handshake::Handshake;
+use super::identity::{NodeId, NodeInfo, NodeKey, PeerAddress};
+use super::layer::Channels;
 use super::options::Options;
-use super::status::{Event, Status, Stopped};
 use crate::driver::Driver;
+use crate::hub::{self, ChannelQueue, Hub, Limits};
+use crate::status::{Closed, Counters, Gone, StartError};
 
-/// Requests that wait at most; whoever asks waits then.
+/// Requests that may wait in the queue.
 const REQUESTS: usize = 1024;
+
+/// An event of a [`Node`].
+#[derive(Clone, Debug)]
+pub enum Event<T> {
+    /// An event of the engine.
+    Engine(T),
+    /// The link to a peer is up.
+    LinkUp {
+        /// The peer.
+        peer: NodeId,
+        /// Its number in the engine.
+        handle: Handle,
+        /// The protocol that both sides agreed on.
+        protocol: Arc<str>,
+        /// Whether this node dialled.
+        outbound: bool,
+        /// The peer's node info.
+        info: NodeInfo,
+    },
+    /// The link to a peer is gone.
+    LinkDown {
+        /// The peer.
+        peer: NodeId,
+        /// Its number in the engine.
+        handle: Handle,
+        /// The cause.
+        why: Closed,
+        /// Copies that were owed to it.
+        lost_copies: usize,
+    },
+    /// A dial failed.
+    DialFailed {
+        /// The peer.
+        peer: NodeId,
+        /// The cause.
+        why: Closed,
+    },
+    /// The node refused a peer that dialled.
+    Refused {
+        /// The peer's address.
+        remote: SocketAddr,
+        /// The cause.
+        why: Closed,
+    },
+}
+
+/// A node's state and counters.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Peers with a link, by name.
+    pub peers: Vec<PeerStatus>,
+    /// Copies in the outbox.
+    pub owed_copies: usize,
+    /// Bytes of messages between the outbox and the sockets.
+    pub in_flight_bytes: u64,
+    /// The counters since the start.
+    pub counters: Counters,
+}
+
+/// A peer with a link.
+#[derive(Clone, Debug)]
+pub struct PeerStatus {
+    /// The peer.
+    pub id: NodeId,
+    /// Its number in the engine.
+    pub handle: Handle,
+    /// The protocol that both sides agreed on.
+    pub protocol: Arc<str>,
+    /// Whether this node dialled.
+    pub outbound: bool,
+    /// Its operator's name for it.
+    pub moniker: String,
+    /// Copies that it is owed.
+    pub owed_copies: usize,
+}
+
+/// The copies that a node still owed when it stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// All copies.
+    pub left_copies: usize,
+    /// Copies by peer.
+    pub left: BTreeMap<NodeId, usize>,
+}
+
+type Call<E> = Box<dyn FnOnce(&mut E, &mut Context<'_, <E as Engine>::Frame, <E as Engine>::Event>) + Send>;
+
+/// What the owner of a node wants.
+enum Request<E: Engine> {
+    Call(Call<E>),
+    Dial(PeerAddress),
+    Disconnect(NodeId),
+    Status(oneshot::Sender<Status>),
+    Stop(Duration, oneshot::Sender<Stopped>),
+}
 
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
-/// [`call`](Self::call) reaches the engine; [`Event`]s tell what happens. Cheap to clone; the node ends with
+/// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the node ends with
 /// [`stop`](Self::stop), or when the last clone is dropped.
-#[derive(Debug)]
 pub struct Node<E: Engine> {
     id: NodeId,
     listen: Option<SocketAddr>,
@@ -38,20 +133,18 @@ impl<E: Engine> Clone for Node<E> {
     }
 }
 
-impl<E: Engine> std::fmt::Debug for Request<E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Request")
+impl<E: Engine> fmt::Debug for Node<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("id", &self.id).field("listen", &self.listen).finish_non_exhaustive()
     }
 }
 
-impl<E: Engine + 'static> Node<E>
-where
-    E::Event: 'static,
-{
-    /// Starts a node. Its events must be read: what finds the queue full ([`Options::events`]) is dropped and counted.
+impl<E: Engine + 'static> Node<E> {
+    /// Starts a node. Its events must be read: the node drops and counts events that find the queue full
+    /// ([`Options::events`]).
     ///
     /// # Errors
-    /// An option is not possible, the address cannot be listened on, or the system has no random numbers.
+    /// An option is not valid, the node cannot listen on the address, or the system has no random numbers.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
@@ -62,7 +155,7 @@ where
         engine: E,
         outbox: Outbox<E::Frame>,
     ) -> Result<(Self, mpsc::Receiver<Event<E::Event>>), StartError> {
-        options.check(&codec.channels()).map_err(StartError::Options)?;
+        options.check(&codec.channels())?;
         let (listener, listen) = match options.listen {
             None => (None, None),
             Some(address) => {
@@ -78,32 +171,44 @@ where
             block_version: options.block_version,
             app_version: options.app_version,
             id: id.to_string(),
-            // CometBFT insists on an address, also of those that do not listen.
+            // CometBFT insists on an address, also of nodes that do not listen.
             listen_addr: format!("tcp://{}", listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 1)))),
             network: options.network.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             channels: codec.offered(),
             moniker: options.moniker.clone(),
         };
+        let limits = Limits {
+            in_flight_bytes: options.in_flight_bytes,
+            pending_max: options.max_pending,
+            inbound_per_ip_max: options.max_inbound_per_ip,
+            // Persistent peers are dialled one at a time each.
+            dials_max: usize::MAX,
+        };
+        let queue =
+            |channel: super::Channel| ChannelQueue { lanes: channel.lanes, frames_max: channel.queue };
+        let queues = codec.channels().into_iter().map(queue).collect();
         let (requests, receiver) = mpsc::channel(REQUESTS);
         let (events_in, events) = mpsc::channel(options.events);
-        let party = Party { key, info, codec: Arc::new(codec), options };
-        let hub = Hub::new(driver, party, listener, receiver, events_in);
-        tokio::spawn(hub.run());
+        let events_max = options.events;
+        let layer = Channels::new(Handshake { key, info, codec: Arc::new(codec), options });
+        let hub = Hub::new(driver, layer, listener, limits, queues);
+        let task = Task { hub, requests: receiver, events: events_in, events_max, stopping: None };
+        tokio::spawn(task.run());
         Ok((Self { id, listen, requests }, events))
     }
 
-    /// Its name.
+    /// Returns the node's name.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn listen(&self) -> Option<SocketAddr> {
         self.listen
     }
 
-    /// Where others reach it, if it listens at an address that can be dialled.
+    /// Returns the address at which others reach it, if it listens at one that can be dialled.
     pub fn address(&self) -> Option<PeerAddress> {
         let host = self.listen.filter(|listen| !listen.ip().is_unspecified())?.to_string();
         Some(PeerAddress { id: self.id, host })
@@ -117,13 +222,13 @@ where
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        let (answer, answered) = oneshot::channel();
-        let call = move |engine: &mut E, cx: &mut Context<'_, E::Frame, E::Event>| {
-            // Fails only if the asker has given up.
-            let _ = answer.send(call(engine, cx));
-        };
-        self.request(Request::Call(Box::new(call))).await?;
-        answered.await.map_err(|_| Gone)
+        self.ask(|answer| {
+            Request::Call(Box::new(move |engine, cx| {
+                // Fails only if the caller has given up.
+                let _ = answer.send(call(engine, cx));
+            }))
+        })
+        .await
     }
 
     /// Gives the engine a command.
@@ -137,44 +242,197 @@ where
         self.call(|engine, cx| engine.handle(Input::Command(command), cx)).await
     }
 
-    /// Stays connected to another peer from now on.
+    /// Adds a persistent peer.
     ///
     /// # Errors
     /// The node has stopped.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
-        self.request(Request::Dial(peer)).await
+        self.requests.send(Request::Dial(peer)).await.map_err(|_| Gone)
     }
 
-    /// Ends the link to a peer, and does not dial it any more. It can dial again.
+    /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
     ///
     /// # Errors
     /// The node has stopped.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
-        self.request(Request::Disconnect(peer)).await
+        self.requests.send(Request::Disconnect(peer)).await.map_err(|_| Gone)
     }
 
-    /// How it stands.
+    /// Returns the node's state and counters.
     ///
     /// # Errors
     /// The node has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.request(Request::Status(answer)).await?;
-        answered.await.map_err(|_| Gone)
+        self.ask(Request::Status).await
     }
 
-    /// Stops: no new connections, what is owed may still leave for so long, and all connections are closed such that peers get
-    /// what was sent.
+    /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
+    /// their connections close.
     ///
     /// # Errors
     /// The node has stopped already.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.request(Request::Stop(drain, answer)).await?;
-        answered.await.map_err(|_| Gone)
+        self.ask(|answer| Request::Stop(drain, answer)).await
     }
 
-    async fn request(&self, request: Request<E>) -> Result<(), Gone> {
-        self.requests.send(request).await.map_err(|_| Gone)
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request<E>) -> Result<T, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}
+
+/// A stop that is under way.
+struct Stopping {
+    until: Instant,
+    answer: oneshot::Sender<Stopped>,
+}
+
+/// The task of a node.
+struct Task<E: Engine + 'static, C: Codec<Frame = E::Frame>> {
+    hub: Hub<Channels<E, C>>,
+    requests: mpsc::Receiver<Request<E>>,
+    events: mpsc::Sender<Event<E::Event>>,
+    events_max: usize,
+    stopping: Option<Stopping>,
+}
+
+impl<E: Engine + 'static, C: Codec<Frame = E::Frame>> Task<E, C> {
+    /// Runs until the node is stopped, or its owner has dropped it.
+    async fn run(mut self) {
+        loop {
+            self.hub.driver.fire_timers();
+            self.dial_due();
+            self.hub.settle();
+            self.pass_events();
+            self.hub.drain();
+            if self.is_stopped() {
+                return self.finish().await;
+            }
+            let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+            let deadline = [self.hub.layer.peers.next(), stop].into_iter().flatten().min();
+            tokio::select! {
+                turn = self.hub.next(deadline) => {
+                    if let Some((stream, remote)) = self.hub.handle(turn) {
+                        let handshake = Arc::clone(&self.hub.layer.handshake);
+                        self.hub.greet(remote, async move { handshake.establish(stream, remote, None).await });
+                    }
+                }
+                request = self.requests.recv() => match request {
+                    Some(request) => self.handle_request(request),
+                    // Connections end with the tasks.
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn dial_due(&mut self) {
+        while self.stopping.is_none()
+            && let Some(id) = self.hub.layer.peers.due(Instant::now())
+        {
+            if self.hub.links.of(&id).is_some() {
+                self.hub.layer.peers.is_up(&id);
+            } else {
+                self.hub.dial(id);
+            }
+        }
+    }
+
+    fn handle_request(&mut self, request: Request<E>) {
+        match request {
+            Request::Call(call) => self.hub.driver.with(|engine, cx| call(engine, cx)),
+            Request::Dial(peer) => self.hub.layer.peers.add(&peer, Instant::now()),
+            Request::Disconnect(peer) => {
+                self.hub.layer.peers.remove(&peer);
+                if let Some((handle, _)) = self.hub.links.of(&peer) {
+                    self.hub.take_down(handle, Closed::Here);
+                }
+            }
+            Request::Status(answer) => {
+                // Fails only if the caller has given up.
+                let _ = answer.send(self.status());
+            }
+            Request::Stop(drain, answer) => {
+                self.hub.stop();
+                self.stopping = Some(Stopping { until: Instant::now() + drain, answer });
+            }
+        }
+    }
+
+    fn status(&mut self) -> Status {
+        let mut status = Status { counters: self.hub.counters(), ..Status::default() };
+        for (handle, link) in self.hub.links.iter() {
+            status.in_flight_bytes += link.in_flight;
+            status.peers.push(PeerStatus {
+                id: link.name,
+                handle,
+                protocol: Arc::clone(&link.about.protocol),
+                outbound: link.outbound,
+                moniker: link.about.info.moniker.clone(),
+                owed_copies: self.hub.driver.outbox().pending_to(handle),
+            });
+        }
+        status.owed_copies = self.hub.driver.outbox().pending();
+        status
+    }
+
+    /// Passes on what happened, and notes when to dial again.
+    fn pass_events(&mut self) {
+        for event in self.hub.take_events() {
+            let peers = &mut self.hub.layer.peers;
+            let event = match event {
+                hub::Event::Engine(event) => Event::Engine(event),
+                hub::Event::LinkUp(handle) => {
+                    let Some(link) = self.hub.links.get(handle) else { continue };
+                    peers.is_up(&link.name);
+                    let (protocol, info) = (Arc::clone(&link.about.protocol), link.about.info.clone());
+                    Event::LinkUp { peer: link.name, handle, protocol, outbound: link.outbound, info }
+                }
+                hub::Event::LinkDown { peer: handle, name: peer, why, lost_copies } => {
+                    if self.hub.links.of(&peer).is_none() {
+                        peers.is_down(&peer, Instant::now());
+                    }
+                    Event::LinkDown { peer, handle, why, lost_copies }
+                }
+                hub::Event::DialFailed(peer, why) => {
+                    if self.hub.links.of(&peer).is_none() {
+                        peers.is_down(&peer, Instant::now());
+                    }
+                    Event::DialFailed { peer, why }
+                }
+                // Strangers can cause any number of these: they get no more than half of the queue.
+                hub::Event::Refused(..) if self.events.capacity() <= self.events_max / 2 => continue,
+                hub::Event::Refused(remote, why) => Event::Refused { remote, why },
+            };
+            if self.events.try_send(event).is_err() && !self.events.is_closed() {
+                self.hub.counters.events_lost += 1;
+            }
+        }
+    }
+
+    /// Returns true if a stop is under way, and everything has left or its time is over.
+    fn is_stopped(&mut self) -> bool {
+        let Some(stopping) = &self.stopping else { return false };
+        let is_over = stopping.until <= Instant::now();
+        is_over
+            || (self.hub.driver.outbox().pending() == 0
+                && self.hub.links.iter().all(|(_, link)| link.in_flight == 0))
+    }
+
+    async fn finish(mut self) {
+        let outbox = self.hub.driver.outbox();
+        let mut stopped = Stopped { left_copies: outbox.pending(), ..Stopped::default() };
+        for (handle, link) in self.hub.links.iter() {
+            let left = outbox.pending_to(handle);
+            if left > 0 {
+                stopped.left.insert(link.name, left);
+            }
+        }
+        self.hub.finish().await;
+        if let Some(stopping) = self.stopping.take() {
+            // Fails only if the caller has given up.
+            let _ = stopping.answer.send(stopped);
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! What can be set.
+//! Options of a node.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_engine::outbox::Lane;
 
-use super::info::is_text;
-use super::key::PeerAddress;
+use super::identity::{PeerAddress, is_text};
+use crate::status::{OptionError, check};
 
 /// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Channel {
     pub id: u8,
     /// Its share of a connection that is busy, relative to the others (at least 1).
     pub priority: u32,
-    /// Messages that wait behind the one that is being sent (at least 1). What finds no room stays in the outbox, where it
+    /// Messages that wait behind the one that is being sent (at least 1). Others stay in the outbox, where they
     /// can be withdrawn.
     pub queue: usize,
     /// The lanes of the outbox that it takes.
@@ -40,15 +40,15 @@ pub enum Flush {
 pub struct Options {
     /// The network (chain) that the node belongs to: peers of another are refused.
     pub network: String,
-    /// What peers call this node, in ASCII.
+    /// This node's name for its operator, in ASCII.
     pub moniker: String,
     /// The version of blocks: peers of another are refused (`BlockProtocol` in `version/version.go`: 11).
     pub block_version: u64,
-    /// The version of the application that peers are told.
+    /// The version of the application that the node info announces.
     pub app_version: u64,
     /// Where to listen; `None` to dial only.
     pub listen: Option<SocketAddr>,
-    /// Peers to stay connected to.
+    /// Persistent peers, which the node dials until they are connected.
     pub peers: Vec<PeerAddress>,
     /// When packets leave.
     pub flush: Flush,
@@ -61,7 +61,7 @@ pub struct Options {
     pub pong_timeout: Duration,
     /// How long dialling may take.
     pub dial_timeout: Duration,
-    /// How long both sides may take to say who they are.
+    /// How long the handshake may take.
     pub handshake_timeout: Duration,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Duration,
@@ -103,25 +103,21 @@ impl Options {
         }
     }
 
-    pub(super) fn check(&self, channels: &[Channel]) -> Result<(), String> {
-        let positive = |name: &str, holds: bool| {
-            if holds { Ok(()) } else { Err(format!("{name}: found 0; expected more")) }
-        };
-        positive("ping_interval", !self.ping_interval.is_zero())?;
-        positive("pong_timeout", !self.pong_timeout.is_zero())?;
-        positive("handshake_timeout", !self.handshake_timeout.is_zero())?;
-        positive("max_pending", self.max_pending > 0)?;
-        positive("events", self.events > 0)?;
-        if !is_text(&self.moniker) || self.moniker.trim().is_empty() {
-            return Err(format!("moniker: found {:?}; expected ASCII", self.moniker));
-        }
+    pub(super) fn check(&self, channels: &[Channel]) -> Result<(), OptionError> {
+        let positive = |name: String, holds| check(holds, name, 0, "more than 0");
+        positive("ping_interval".to_owned(), !self.ping_interval.is_zero())?;
+        positive("pong_timeout".to_owned(), !self.pong_timeout.is_zero())?;
+        positive("handshake_timeout".to_owned(), !self.handshake_timeout.is_zero())?;
+        positive("max_pending".to_owned(), self.max_pending > 0)?;
+        positive("events".to_owned(), self.events > 0)?;
+        let is_ascii = is_text(&self.moniker) && !self.moniker.trim().is_empty();
+        check(is_ascii, "moniker", &self.moniker, "ASCII")?;
         for (at, channel) in channels.iter().enumerate() {
             let name = format!("channel {:#04x}", channel.id);
-            positive(&format!("{name}: priority"), channel.priority > 0)?;
-            positive(&format!("{name}: queue"), channel.queue > 0)?;
-            if channels[..at].iter().any(|other| other.id == channel.id) {
-                return Err(format!("{name}: found it twice"));
-            }
+            positive(format!("{name}: priority"), channel.priority > 0)?;
+            positive(format!("{name}: queue"), channel.queue > 0)?;
+            let is_new = channels[..at].iter().all(|other| other.id != channel.id);
+            check(is_new, name, "a second one", "one")?;
         }
         Ok(())
     }

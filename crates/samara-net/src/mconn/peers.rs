@@ -1,21 +1,21 @@
-//! Peers to stay connected to, and when to dial them again.
+//! Persistent peers, and when to dial them again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::key::{NodeId, PeerAddress};
+use super::identity::{NodeId, PeerAddress};
 use super::options::Options;
 
 #[derive(Debug)]
 struct Persistent {
     host: String,
-    /// When to dial; `None` while that is under way, or while there is a link.
+    /// When to dial; `None` during a dial and while there is a link.
     dial_at: Option<Instant>,
     /// How long to wait after the next failure.
     wait: Duration,
 }
 
-/// Peers to stay connected to.
+/// The persistent peers.
 #[derive(Debug)]
 pub(super) struct Peers {
     persistent: BTreeMap<NodeId, Persistent>,
@@ -31,7 +31,7 @@ impl Peers {
         peers
     }
 
-    /// Another one, or another place for one.
+    /// Adds a peer, or changes its address.
     pub(super) fn add(&mut self, peer: &PeerAddress, now: Instant) {
         let known = self.persistent.entry(peer.id).or_insert_with(|| Persistent {
             host: String::new(),
@@ -41,29 +41,35 @@ impl Peers {
         known.host.clone_from(&peer.host);
     }
 
-    /// No longer.
+    /// Removes a peer.
     pub(super) fn remove(&mut self, peer: &NodeId) {
         self.persistent.remove(peer);
     }
 
-    /// Whether a peer is one of them.
+    /// Returns true if the peer is persistent.
     pub(super) fn contains(&self, peer: &NodeId) -> bool {
         self.persistent.contains_key(peer)
     }
 
-    /// Takes one whose time has come.
-    pub(super) fn due(&mut self, now: Instant) -> Option<PeerAddress> {
+    /// Returns the address of a peer; nothing if it is not persistent.
+    pub(super) fn host(&self, peer: &NodeId) -> String {
+        self.persistent.get(peer).map(|peer| peer.host.clone()).unwrap_or_default()
+    }
+
+    /// Takes a peer that is due to be dialled.
+    pub(super) fn due(&mut self, now: Instant) -> Option<NodeId> {
         let is_due = |peer: &Persistent| peer.dial_at.is_some_and(|at| at <= now);
         let (id, peer) = self.persistent.iter_mut().find(|(_, peer)| is_due(peer))?;
         peer.dial_at = None;
-        Some(PeerAddress { id: *id, host: peer.host.clone() })
+        Some(*id)
     }
 
+    /// Returns the time of the next dial.
     pub(super) fn next(&self) -> Option<Instant> {
         self.persistent.values().filter_map(|peer| peer.dial_at).min()
     }
 
-    /// There is a link, whoever dialled.
+    /// Notes that a link is up, whoever dialled.
     pub(super) fn is_up(&mut self, peer: &NodeId) {
         if let Some(peer) = self.persistent.get_mut(peer) {
             peer.dial_at = None;
@@ -71,8 +77,8 @@ impl Peers {
         }
     }
 
-    /// There is no link any more, or none came about. Two nodes that dial each other must not do so in step for ever, so
-    /// that up to half of the wait is left out at random.
+    /// Notes that a link is down or a dial failed. Up to half of the wait is left out at random: two nodes that dial each
+    /// other must not do so in step for ever.
     pub(super) fn is_down(&mut self, peer: &NodeId, now: Instant) {
         if let Some(peer) = self.persistent.get_mut(peer) {
             // Without random numbers the waits are as long as they can be.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tendermint_p2p::secret_connection::{DATA_MAX_SIZE, PublicKey, SecretConnection, TAG_SIZE, Version};
 
-use super::key::{NodeId, NodeKey};
+use super::identity::{NodeId, NodeKey};
 
 /// The most plaintext of a sealed frame (`dataMaxSize`).
 pub(super) const PLAIN_MAX: usize = DATA_MAX_SIZE;

@@ -1,21 +1,35 @@
-//! Who a node or a sender is: its certificate, by its fingerprint.
+//! Who a node or a sender is: its certificate, by its fingerprint; and TLS in which both sides show a certificate.
+//!
+//! Nothing depends on who signed a certificate: nodes know each other's fingerprints, and TLS (1.3 only) proves that the other
+//! side has the key of the certificate that it shows.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use hex::FromHex;
 use samara_engine::PeerIdentity;
 use samara_mix::SenderId;
 use sha2::{Digest, Sha256};
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
+    ServerConfig, SignatureScheme,
+};
 
-/// SHA-256 of a certificate in DER: the name of whoever holds its key. `openssl x509 -fingerprint -sha256` prints it.
+/// SHA-256 of a certificate in DER: the name of the holder of its key. `openssl x509 -fingerprint -sha256` prints it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// That of a certificate.
+    /// Returns the fingerprint of a certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate.as_ref()).into())
     }
@@ -28,7 +42,7 @@ impl Fingerprint {
         peer.as_bytes().try_into().ok().map(Self)
     }
 
-    /// The name of the sender with this certificate.
+    /// Returns the name of the sender with this certificate.
     pub const fn sender(self) -> SenderId {
         SenderId(self.0)
     }
@@ -36,7 +50,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -46,7 +60,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// A text that is no fingerprint.
+/// A text that is not a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {0:?}; expected SHA-256 of a certificate, 64 hexadecimal digits with or without colons")]
 pub struct NoFingerprint(String);
@@ -55,73 +69,61 @@ impl FromStr for Fingerprint {
     type Err = NoFingerprint;
 
     fn from_str(text: &str) -> Result<Self, NoFingerprint> {
-        let wrong = || NoFingerprint(text.to_owned());
-        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
-        let digits: Vec<u32> = digits
-            .iter()
-            .map(|byte| char::from(*byte).to_digit(16))
-            .collect::<Option<_>>()
-            .ok_or_else(wrong)?;
-        let bytes: Vec<u8> = digits
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8))
-            .collect();
-        if digits.len() != 64 {
-            return Err(wrong());
-        }
-        bytes.try_into().map(Self).map_err(|_| wrong())
+        let digits = text.replace(':', "");
+        <[u8; 32]>::from_hex(digits).map(Self).map_err(|_| NoFingerprint(text.to_owned()))
     }
 }
 
-/// Why there is no certificate.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// It is not what it should be.
+    /// The text has other content.
     #[error("{0}; expected a certificate and its private key in PEM")]
     Pem(String),
-    /// None could be made.
-    #[error("no certificate could be made: {0}")]
+    /// No certificate could be created.
+    #[error("no certificate could be created: {0}")]
     Generate(String),
 }
 
 /// A certificate with its private key, which is never printed.
+#[derive(Clone)]
 pub struct Identity {
     certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
+    key: Arc<PrivateKeyDer<'static>>,
+    /// Both in PEM.
+    pem: String,
 }
 
 impl Identity {
-    /// A new key (ECDSA, P-256), and a certificate that it has signed itself: fingerprints are what is trusted, not who has signed.
+    /// Creates a key (ECDSA, P-256), and a certificate that it signs itself: nodes trust fingerprints, not signers.
     ///
     /// # Errors
     /// The system has no random numbers.
     pub fn generate() -> Result<Self, IdentityError> {
-        let failed = |error: rcgen::Error| IdentityError::Generate(error.to_string());
-        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
-        let key = PrivateKeyDer::try_from(made.key_pair.serialize_der());
-        let key = key.map_err(|error| IdentityError::Generate(error.to_owned()))?;
-        Ok(Self { certificate: made.cert.der().clone(), key })
+        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()]);
+        let made = made.map_err(|error| IdentityError::Generate(error.to_string()))?;
+        Self::from_pem(&(made.cert.pem() + &made.key_pair.serialize_pem()))
     }
 
-    /// The first certificate and the first key of a text in PEM.
+    /// Reads the first certificate and the first key of a text in PEM.
     ///
     /// # Errors
-    /// One of them is missing, or cannot be read.
+    /// One of them is missing, or does not decode.
     pub fn from_pem(text: &str) -> Result<Self, IdentityError> {
         let wrong = |what: &str, error: &dyn fmt::Display| IdentityError::Pem(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(text.as_bytes());
         let certificate = certificate.map_err(|error| wrong("certificate", &error))?;
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| wrong("key", &error))?;
-        Ok(Self { certificate, key })
+        Ok(Self { certificate, key: Arc::new(key), pem: text.to_owned() })
     }
 
-    /// The identity of a file in PEM, which is made, for its owner only, if it is not there.
+    /// Reads a file in PEM; creates it, for its owner only, if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be read or written, or is something else.
+    /// The file cannot be read or written, or has other content.
     pub fn load_or_generate(path: &Path) -> Result<Self, IdentityError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::from_pem(&text),
@@ -137,35 +139,23 @@ impl Identity {
     /// Writes certificate and key to a new file in PEM, for its owner only.
     ///
     /// # Errors
-    /// The file is there already, or cannot be written.
+    /// The file exists, or cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), IdentityError> {
         use std::io::Write;
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
-        for (label, der) in
-            [("CERTIFICATE", self.certificate.as_ref()), (key_label(&self.key), self.key.secret_der())]
-        {
-            file.write_all(pem::encode(&pem::Pem::new(label, der)).as_bytes())?;
-        }
-        Ok(())
+        Ok(options.open(path)?.write_all(self.pem.as_bytes())?)
     }
 
-    /// Its name.
+    /// Returns the fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
 
-    pub(super) fn parts(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    fn parts(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         (vec![self.certificate.clone()], self.key.clone_key())
-    }
-}
-
-impl Clone for Identity {
-    fn clone(&self) -> Self {
-        Self { certificate: self.certificate.clone(), key: self.key.clone_key() }
     }
 }
 
@@ -178,11 +168,152 @@ impl fmt::Debug for Identity {
 /// The name in certificates and in requests. Nobody relies on it.
 pub(super) const SERVER_NAME: &str = "samara-mix";
 
-/// What the formats of keys are called in PEM.
-const fn key_label(key: &PrivateKeyDer<'_>) -> &'static str {
-    match key {
-        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
-        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
-        _ => "PRIVATE KEY",
+/// The certificates that a server accepts.
+#[derive(Clone, Debug)]
+pub(super) enum Allowed {
+    /// Those of a list.
+    Known(BTreeSet<Fingerprint>),
+    /// All: senders show one of their own.
+    Anybody,
+}
+
+/// Verifies certificates by fingerprint.
+#[derive(Debug)]
+struct ByFingerprint {
+    allowed: Allowed,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ByFingerprint {
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        match &self.allowed {
+            Allowed::Known(known) if !known.contains(&Fingerprint::of(certificate)) => {
+                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+            _ => Ok(()),
+        }
     }
+
+    fn proves(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+const NO_TLS12: Error = Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered);
+
+impl ServerCertVerifier for ByFingerprint {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(NO_TLS12)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.proves(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for ByFingerprint {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(NO_TLS12)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.proves(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {
+    let provider = Arc::new(ring::default_provider());
+    (Arc::new(ByFingerprint { allowed, provider: Arc::clone(&provider) }), provider)
+}
+
+/// Returns the TLS configuration of a server.
+///
+/// # Errors
+/// TLS cannot use the key.
+pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<ServerConfig>, Error> {
+    let (verifier, provider) = verifier(allowed);
+    let (chain, key) = identity.parts();
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Returns the TLS configuration of a client that accepts one server.
+///
+/// # Errors
+/// TLS cannot use the key.
+pub(super) fn client_tls(identity: &Identity, other: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
+    let (verifier, provider) = verifier(Allowed::Known([other].into()));
+    let (chain, key) = identity.parts();
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_auth_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
 }

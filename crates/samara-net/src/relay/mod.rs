@@ -52,29 +52,23 @@
 //! are counted ([`Counters`], [`ClientStatus`]).
 
 mod client;
-mod codec;
-mod doors;
-mod events;
 mod gateway;
-mod hub;
+mod grpc;
 mod identity;
-mod link;
-mod method;
+mod layer;
 mod node;
 mod options;
 pub mod proto;
-mod server;
 mod status;
+mod task;
 mod team;
-mod tls;
-mod wire;
-mod work;
 
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
-pub use events::{Events, Happened, What};
 pub use gateway::{Ended, GatewayStatus, RoundTimes};
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
-pub use node::{Gone, Relay, StartError};
+pub use node::Relay;
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
-pub use status::{Closed, Counters, LinkStatus, Status};
+pub use status::{Events, Happened, LinkStatus, Status, What};
+
+pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use samara_mix::{Config, ConfigError};
+use samara_mix::Config;
 
 use super::identity::{Fingerprint, Identity};
+use crate::status::{OptionError, check};
 
 /// Somebody else, or this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,52 +179,34 @@ impl Options {
         }
     }
 
-    /// Whether it can be set up so.
+    /// Checks the options.
     ///
     /// # Errors
-    /// A value that is not possible.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let check = |holds: bool, field, found: &dyn std::fmt::Debug, expected| {
-            if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
-        };
-        let me = self.identity.fingerprint();
-        check(
-            self.number().is_some(),
-            "identity",
-            &me,
-            "the certificate of a node of the pool, or of the scheduler",
-        )?;
+    /// An option is not valid.
+    pub fn check(&self) -> Result<(), OptionError> {
+        let own = "the certificate of a node of the pool, or of the scheduler";
+        check(self.number().is_some(), "identity", self.identity.fingerprint(), own)?;
         if let Some(gateway) = &self.gateway {
             let is_node = self.number() != Some(self.pool.len() as u32);
-            check(is_node, "gateway", &gateway.listen, "none: the scheduler takes no payloads")?;
+            check(is_node, "gateway", gateway, "none: the scheduler takes no payloads")?;
             let bounds = [gateway.connections_max, gateway.results_max, gateway.waiters_max];
-            check(
-                !bounds.contains(&0) && gateway.waiting_kib > 0,
-                "gateway",
-                &gateway,
-                "bounds of at least 1",
-            )?;
+            let is_bounded = !bounds.contains(&0) && gateway.waiting_kib > 0;
+            check(is_bounded, "gateway", gateway, "bounds of at least 1")?;
         }
         if let Windows::Fixed { stream, connection } = self.windows {
-            // What HTTP/2 begins with cannot be taken back; and 2^31 - 1 is its limit.
-            let possible = 65_535..1 << 31;
-            let fits = (1 << 10..1 << 31).contains(&stream) && possible.contains(&connection);
-            check(fits, "windows", &self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
+            // A connection of HTTP/2 begins with 65,535 bytes, which cannot be taken back; 2^31 - 1 is its limit.
+            let fits = (1 << 10..1 << 31).contains(&stream) && (65_535..1 << 31).contains(&connection);
+            check(fits, "windows", self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
         }
-        let bounds = [self.in_flight_bytes, self.waiting_kib as usize, self.pending_max, self.events_max];
-        check(
-            !bounds.contains(&0),
-            "in_flight_bytes, waiting_kib, pending_max, events_max",
-            &bounds,
-            "at least 1",
-        )?;
-        let times = [self.handshake_timeout, self.sockets.keepalive];
-        check(
-            !times.iter().any(Duration::is_zero),
-            "handshake_timeout, keepalive",
-            &times,
-            "more than zero",
-        )?;
-        self.engine_config().validate()
+        let bounds = [
+            ("in_flight_bytes", self.in_flight_bytes > 0),
+            ("waiting_kib", self.waiting_kib > 0),
+            ("pending_max", self.pending_max > 0),
+            ("events_max", self.events_max > 0),
+            ("handshake_timeout", !self.handshake_timeout.is_zero()),
+            ("keepalive", !self.sockets.keepalive.is_zero()),
+        ];
+        bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
+        Ok(self.engine_config().validate()?)
     }
 }

@@ -1,65 +1,71 @@
-//! What is counted, and what can go wrong with a connection.
+//! What a node or the scheduler reports: events, state and counters.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
 
+use futures::Stream;
 use samara_engine::outbox;
-use samara_mix::Metrics;
+use samara_mix::{Event, Metrics, Phase};
+use tokio::sync::mpsc;
 
 use super::gateway::GatewayStatus;
+use crate::status::Counters;
 
-/// Why there is no link or no connection, or not any more.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Closed {
-    /// It could not be reached.
-    #[error("it cannot be reached: {0}")]
-    Unreachable(String),
-    /// TLS or HTTP/2 did not come about; a certificate that is not expected, for one.
-    #[error("the handshake failed: {0}")]
-    Handshake(String),
-    /// Too slow to answer.
-    #[error("the handshake took too long")]
-    HandshakeTimeout,
-    /// The other side did not want the link.
-    #[error("the link was refused: {0}")]
-    Refused(String),
-    /// Something that is no frame, or is longer than any can be.
-    #[error("a frame that cannot be read: {0}")]
-    Malformed(String),
-    /// It hung up, or the network did, or it answers no PING any more.
-    #[error("the connection ended: {0}")]
-    Ended(String),
-    /// There is a newer link to the same one.
-    #[error("there is another link to it")]
-    Duplicate,
-    /// As many connections as there may be.
-    #[error("there are as many as there may be")]
-    Full,
-    /// This one wanted it so.
-    #[error("this one closed it")]
-    Here,
+/// An event with its time.
+#[derive(Debug)]
+pub struct Happened {
+    /// The time.
+    pub at: SystemTime,
+    /// The event.
+    pub what: What,
 }
 
-impl Closed {
-    /// What metrics call it.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Unreachable(_) => "unreachable",
-            Self::Handshake(_) => "handshake",
-            Self::HandshakeTimeout => "handshake_timeout",
-            Self::Refused(_) => "refused",
-            Self::Malformed(_) => "malformed",
-            Self::Ended(_) => "ended",
-            Self::Duplicate => "duplicate",
-            Self::Full => "full",
-            Self::Here => "here",
-        }
+/// An event of a node or the scheduler.
+#[derive(Debug)]
+pub enum What {
+    /// An event of the protocol; never [`Event::Compute`].
+    Event(Event),
+    /// A phase is over. Where the system does not know the processor time of a thread, `cpu` is wall time.
+    Worked {
+        /// The round.
+        round: u64,
+        /// The phase; `None` for keys and secrets, before the first phase.
+        phase: Option<Phase>,
+        /// The processor time of all threads for the phase.
+        cpu: Duration,
+    },
+}
+
+/// The events of a node or the scheduler, in order. It ends when that has stopped.
+///
+/// Events that find the queue full are dropped and counted ([`Counters::events_lost`]).
+#[derive(Debug)]
+pub struct Events(pub(super) mpsc::Receiver<Happened>);
+
+impl Events {
+    /// The next event; `None` at the end.
+    pub async fn next(&mut self) -> Option<Happened> {
+        self.0.recv().await
+    }
+
+    /// The next event, if one waits.
+    pub fn try_next(&mut self) -> Option<Happened> {
+        self.0.try_recv().ok()
     }
 }
 
-/// Counts by cause, from all tasks.
+impl Stream for Events {
+    type Item = Happened;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// Closed connections by cause, counted by the tasks of servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
@@ -71,31 +77,6 @@ impl Tally {
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-/// What the transport counts, all since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Links that came up.
-    pub links: u64,
-    /// Connections that came to nothing and links that went down, by cause ([`Closed::name`]).
-    pub closed: BTreeMap<&'static str, u64>,
-    /// Bytes of frames that were handed to HTTP/2.
-    pub bytes_up: u64,
-    /// Bytes of frames that came.
-    pub bytes_down: u64,
-    /// Frames that were handed to links.
-    pub frames_up: u64,
-    /// Frames that came.
-    pub frames_down: u64,
-    /// Of the frames up: those that were a call of their own.
-    pub posts: u64,
-    /// Copies that were owed to nodes whose link went down.
-    pub lost_copies: u64,
-    /// Events that the application did not take in time.
-    pub events_lost: u64,
-    /// Processor time of the work on numbers, all threads together.
-    pub cpu: Duration,
 }
 
 /// A link.

@@ -1,35 +1,31 @@
-//! The service between nodes: what others call here.
+//! The service between nodes.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use samara_mix::MixFrame;
 use samara_mix::wire::Limits;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::mpsc::UnboundedSender;
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
-use tonic::server::{Grpc, NamedService};
+use tonic::server;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
-use tower_service::Service;
 
-use super::codec::Receiving;
-use super::doors::{Doors, Pass};
-use super::hub::Attempt;
-use super::link::{FromLink, Told};
-use super::method::{Answer, Method, caller, unimplemented};
+use super::grpc::{Answer, Answers, Method, Receiving, caller, unimplemented};
+use super::layer::{CallAccess, Contacts, Grpc};
 use super::proto::{Ack, LinkRequest};
-use super::status::Closed;
+use crate::hub::Attempt;
+use crate::link::{Report, Share};
+use crate::status::Closed;
 
 pub(super) const OPEN: &str = "/samara.mix.v1.Team/Open";
 pub(super) const CONFIRM: &str = "/samara.mix.v1.Team/Confirm";
 pub(super) const STREAM: &str = "/samara.mix.v1.Team/Stream";
 pub(super) const POST: &str = "/samara.mix.v1.Team/Post";
-/// The metadata that says by which link a call comes.
+/// The metadata that names the link of a call.
 const LINK: &str = "samara-link";
 
-/// Says by which link a call goes.
+/// Names the link of a call.
 pub(super) fn name_link<T>(request: &mut Request<T>, link: u64) {
     request.metadata_mut().insert(LINK, link.into());
 }
@@ -39,43 +35,36 @@ fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
     link.ok_or_else(|| Status::invalid_argument("no samara-link"))
 }
 
-/// What calls from other nodes need.
+/// The service.
 #[derive(Clone)]
-pub(super) struct Team(pub(super) Arc<Inner>);
-
-pub(super) struct Inner {
-    pub(super) doors: Doors,
+pub(super) struct Team {
+    pub(super) contacts: Arc<Contacts>,
     pub(super) limits: Limits,
     pub(super) waiting_kib: u32,
-    pub(super) told: mpsc::UnboundedSender<FromLink>,
-    pub(super) attempts: mpsc::Sender<Attempt>,
+    pub(super) reports: UnboundedSender<(u64, Report<MixFrame>)>,
+    /// Unbounded by itself: an attempt follows from a call that waits, and calls are bounded.
+    pub(super) attempts: UnboundedSender<Attempt<Grpc>>,
 }
 
 impl Team {
+    /// Dials back, and offers the link to the hub.
     async fn open(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
-        let link = request.into_inner().link;
-        self.ask(|answer| Attempt::Asked { peer, link, answer }).await
+        let new = self.contacts.dial_back(peer, request.into_inner().link).await?;
+        let offered = self.attempts.send(Attempt::Offered(Box::new(new)));
+        offered.map_err(|_| Status::unavailable("this node ends"))?;
+        Ok(Response::new(Ack {}))
     }
 
     async fn confirm(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
-        let link = request.into_inner().link;
-        self.ask(|answer| Attempt::Confirmed { peer, link, answer }).await
-    }
-
-    async fn ask(
-        &self,
-        attempt: impl FnOnce(oneshot::Sender<Result<(), Status>>) -> Attempt,
-    ) -> Result<Response<Ack>, Status> {
-        let gone = |_| Status::unavailable("this node ends");
-        let (answer, answered) = oneshot::channel();
-        self.0.attempts.send(attempt(answer)).await.map_err(|_| gone(()))?;
-        answered.await.map_err(|_| gone(()))??;
+        if !self.contacts.table.confirm(request.into_inner().link, peer) {
+            return Err(Status::failed_precondition("this node did not ask for the link"));
+        }
         Ok(Response::new(Ack {}))
     }
 
-    /// Frames of a link. A call that is one of many frames lasts as long as the link.
+    /// Takes the frames of a call. A stream lasts as long as the link.
     async fn receive(
         self,
         request: Request<Streaming<(MixFrame, usize)>>,
@@ -83,34 +72,31 @@ impl Team {
     ) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
         let link = link_of(request.metadata())?;
-        let mut pass = self
-            .0
-            .doors
-            .pass(link, peer)
-            .ok_or_else(|| Status::failed_precondition("there is no such link"))?;
+        let access = self.contacts.table.access(link, peer);
+        let mut access = access.ok_or_else(|| Status::failed_precondition("there is no such link"))?;
         let mut frames = request.into_inner();
         let down = || Status::unavailable("the link is down");
-        if !pass.opened().await {
+        if !access.until_up().await {
             return Err(down());
         }
-        let waiting = Arc::clone(&pass.waiting);
         loop {
             tokio::select! {
-                // In this order: what comes by a link that is down is not for the engine.
+                // In this order: frames of a link that is down are not for the engine.
                 biased;
-                () = pass.shut() => return Err(down()),
+                () = access.until_down() => return Err(down()),
                 frame = frames.message() => match frame {
                     Ok(Some((frame, len))) => {
-                        let share = self.share(&waiting, len, &mut pass.clone()).await.ok_or_else(down)?;
-                        self.tell(link, Told::Frame(frame, len, share));
+                        access.traffic.received(len);
+                        let share = self.share(len, &mut access).await.ok_or_else(down)?;
+                        self.report(link, Report::Frame(frame, len, share));
                     }
                     Ok(None) if is_post => return Ok(Response::new(Ack {})),
                     Ok(None) => {
-                        self.tell(link, Told::Down(Closed::Ended("the other side closed it".to_owned())));
+                        self.report(link, Report::Down(Closed::ended("the peer closed it")));
                         return Ok(Response::new(Ack {}));
                     }
                     Err(status) => {
-                        self.tell(link, Told::Down(why(&status)));
+                        self.report(link, Report::Down(cause(&status)));
                         return Err(status);
                     }
                 },
@@ -118,51 +104,34 @@ impl Team {
         }
     }
 
-    /// A frame's share of what may wait for the engine; `None` if the link goes down meanwhile.
-    async fn share(
-        &self,
-        waiting: &Arc<Semaphore>,
-        len: usize,
-        pass: &mut Pass,
-    ) -> Option<OwnedSemaphorePermit> {
-        // A frame that is longer than all that may wait waits alone.
-        let share = (len.div_ceil(1024) as u32).clamp(1, self.0.waiting_kib);
+    /// Waits for a frame's share of the receive budget; `None` if the link goes down meanwhile.
+    async fn share(&self, len: usize, access: &mut CallAccess) -> Option<Share> {
+        // A frame that is longer than the budget waits alone.
+        let kib = (len.div_ceil(1024) as u32).clamp(1, self.waiting_kib);
         tokio::select! {
-            share = Arc::clone(waiting).acquire_many_owned(share) => share.ok(),
-            () = pass.shut() => None,
+            share = Arc::clone(&access.waiting).acquire_many_owned(kib) => Some(Share(share.ok()?, None)),
+            () = access.until_down() => None,
         }
     }
 
-    fn tell(&self, link: u64, told: Told) {
-        // Fails only if this node ends.
-        let _ = self.0.told.send((link, told));
+    fn report(&self, link: u64, report: Report<MixFrame>) {
+        // Fails only if this node stops.
+        let _ = self.reports.send((link, report));
     }
 }
 
-/// What an error of a call says about the link.
-fn why(status: &Status) -> Closed {
+/// Returns the cause for the error of a call.
+fn cause(status: &Status) -> Closed {
     match status.code() {
         Code::InvalidArgument | Code::OutOfRange | Code::ResourceExhausted | Code::Internal => {
             Closed::Malformed(status.message().to_owned())
         }
-        _ => Closed::Ended(status.to_string()),
+        _ => Closed::ended(status),
     }
 }
 
-impl NamedService for Team {
-    const NAME: &'static str = "samara.mix.v1.Team";
-}
-
-impl Service<http::Request<Body>> for Team {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answer;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Answer {
+impl Answers for Team {
+    fn answer(&self, request: http::Request<Body>) -> Answer {
         let this = self.clone();
         let path = request.uri().path().to_owned();
         match path.as_str() {
@@ -172,15 +141,15 @@ impl Service<http::Request<Body>> for Team {
                     let this = this.clone();
                     async move { if is_open { this.open(request).await } else { this.confirm(request).await } }
                 });
-                Ok(Grpc::new(ProstCodec::default()).unary(method, request).await)
+                Ok(server::Grpc::new(ProstCodec::default()).unary(method, request).await)
             }),
             // A call with one frame is on the wire what a stream of one frame is.
             STREAM | POST => Box::pin(async move {
                 let is_post = path == POST;
-                let limits = this.0.limits;
+                let limits = this.limits;
                 let method = Method(move |request| this.clone().receive(request, is_post));
                 let longest = limits.slots_bytes.max(limits.control_bytes);
-                let mut grpc = Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
+                let mut grpc = server::Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
                 Ok(grpc.client_streaming(method, request).await)
             }),
             _ => unimplemented(),

@@ -1,4 +1,4 @@
-//! The way from the hub to the application.
+//! The queue of events from the member's task to the application.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures::Stream;
 use samara_ring::Event;
 use tokio::sync::{Notify, mpsc};
 
-/// What a delivery takes in the queue besides its content, so that empty messages are bounded too.
+/// Bytes that an event counts besides its payload, so that empty messages are bounded too.
 const OVERHEAD: usize = 64;
 
 fn weight(event: &Event) -> usize {
@@ -22,13 +22,13 @@ fn weight(event: &Event) -> usize {
 #[derive(Debug, Default)]
 struct Shared {
     bytes: AtomicUsize,
-    /// Told when what waits has become less than half of what may.
+    /// Notified when the queue falls to half of its bound.
     taken: Notify,
 }
 
-/// What happens in the group: deliveries, views and suspicions, in order. It ends when the member has left, or was dropped.
+/// The events of a member in order: deliveries, views and suspicions. It ends when the member has left, or was dropped.
 ///
-/// An application that does not take what comes makes the group wait, in the end.
+/// If the application does not take events, the group waits once the queue is full.
 #[derive(Debug)]
 pub struct Events {
     queue: mpsc::UnboundedReceiver<Event>,
@@ -72,7 +72,7 @@ impl Stream for Events {
     }
 }
 
-/// The hub's end.
+/// The member's end of the queue.
 #[derive(Debug)]
 pub(super) struct Outlet {
     queue: mpsc::UnboundedSender<Event>,
@@ -80,7 +80,7 @@ pub(super) struct Outlet {
     max: usize,
 }
 
-/// A queue in which so many bytes may wait before the engine is asked to hold back.
+/// Creates a queue that is full beyond `max` bytes.
 pub(super) fn outlet(max: usize) -> (Outlet, Events) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::default());
@@ -89,11 +89,11 @@ pub(super) fn outlet(max: usize) -> (Outlet, Events) {
 }
 
 impl Outlet {
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn push(&self, event: Event) {
         let weight = weight(&event);
         self.shared.bytes.fetch_add(weight, Ordering::AcqRel);
         if self.queue.send(event).is_err() {
-            // Nobody listens: then nothing waits either.
+            // Without a receiver nothing waits.
             self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);
         }
     }
@@ -102,17 +102,17 @@ impl Outlet {
         self.shared.bytes.load(Ordering::Acquire)
     }
 
-    /// Whether more waits than may. Of an application that is gone nothing is expected.
+    /// Returns true if the queue is full and the application still exists.
     pub(super) fn is_full(&self) -> bool {
         self.bytes() > self.max && !self.queue.is_closed()
     }
 
-    /// Whether there is room again, after it was full.
+    /// Returns true if a queue that was full has room again.
     pub(super) fn has_room(&self) -> bool {
         self.bytes() <= self.max / 2 || self.queue.is_closed()
     }
 
-    /// Waits until there is room, or the application is gone.
+    /// Waits until there is room, or the application has dropped its end.
     pub(super) async fn wait_for_room(&self) {
         while !self.has_room() {
             tokio::select! {

@@ -42,19 +42,16 @@
 //!
 //! `examples/group.rs` is a whole program.
 
+mod buffers;
 mod events;
+mod framed;
 mod group;
-mod hello;
-mod hub;
-mod link;
-mod links;
+mod member;
 mod options;
-mod receive;
-mod send;
-mod status;
 
 pub use events::Events;
-pub use group::{Gone, Group, JoinError};
+pub use group::{Group, Status};
 pub use options::Options;
 pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View};
-pub use status::{Closed, Counters, Status};
+
+pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

@@ -1,19 +1,19 @@
-//! What can be set.
+//! Options of a member.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_ring::wire::Limits;
-use samara_ring::{Config, ConfigError, Ring};
+use samara_ring::{Config, Ring};
 use sha2::{Digest, Sha256};
 
-use super::hello::identity_of;
-use super::link::LinkOptions;
+use super::framed::{LinkOptions, identity_of};
+use crate::status::{OptionError, check};
 
-/// How a member is set up.
+/// Options of a [`Group`](super::Group).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The name of the group: nodes of another one are not let in.
+    /// The name of the group: a member refuses nodes of another group.
     pub group: String,
     /// Where to listen. With port 0 the system chooses one.
     pub listen: SocketAddr,
@@ -103,30 +103,30 @@ impl Options {
         }
     }
 
-    /// Whether a member can be set up so.
+    /// Checks the options.
     ///
     /// # Errors
-    /// A value that is not possible.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let check = |holds: bool, field, found: &dyn std::fmt::Debug, expected| {
-            if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
-        };
+    /// An option is not valid.
+    pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
-        check(!address.ip().is_unspecified(), "advertise", &address, "an address that others can dial")?;
+        check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;
         let queue = self.queue_bytes;
-        // The room in the queue is counted by a semaphore.
-        check((1..=1 << 30).contains(&queue), "queue_bytes", &queue, "1 B to 1 GiB")?;
+        // A semaphore counts the room in the queue.
+        check((1..=1 << 30).contains(&queue), "queue_bytes", queue, "1 B to 1 GiB")?;
         let longest = self.config.message_bytes_max;
         let early = self.config.early == samara_ring::Early::Direct;
         let fits = !early || longest <= Limits::default().unit_bytes;
-        check(fits, "config.message_bytes_max", &longest, "at most 4 MiB with early messages")?;
-        check(self.in_flight_bytes > 0, "in_flight_bytes", &0, "at least 1")?;
-        check(self.waiting_bytes > 0, "waiting_bytes", &0, "at least 1")?;
-        check(self.max_pending > 0, "max_pending", &0, "at least 1")?;
-        check(!self.handshake_timeout.is_zero(), "handshake_timeout", &0, "more than zero")?;
+        check(fits, "config.message_bytes_max", longest, "at most 4 MiB with early messages")?;
+        let bounds = [
+            ("in_flight_bytes", self.in_flight_bytes > 0),
+            ("waiting_bytes", self.waiting_bytes > 0),
+            ("max_pending", self.max_pending > 0),
+            ("handshake_timeout", !self.handshake_timeout.is_zero()),
+        ];
+        bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
         let idle = self.idle_timeout;
         let beats = 2 * self.config.detection.heartbeat;
-        check(idle > beats, "idle_timeout", &idle, "more than two heartbeats")?;
-        Ring::new(self.engine_config(), identity_of(address)).map(drop)
+        check(idle > beats, "idle_timeout", idle, "more than two heartbeats")?;
+        Ok(Ring::new(self.engine_config(), identity_of(address)).map(drop)?)
     }
 }

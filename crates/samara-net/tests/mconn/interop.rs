@@ -72,7 +72,7 @@ async fn each_side_answers_the_pings_of_the_other() {
     let counters = ours.status().await.counters;
     assert_eq!((counters.links, counters.closed.len()), (1, 0), "{counters:?}");
     // Some ten pings and as many answers each way.
-    assert!(counters.wire_up >= 10 * 1044 && counters.wire_down >= 10 * 1044, "{counters:?}");
+    assert!(counters.bytes_up >= 10 * 1044 && counters.bytes_down >= 10 * 1044, "{counters:?}");
     let keys = BTreeSet::from([ours.submit("after pings").await]);
     theirs.has(&hex(&keys)).await;
 }

@@ -180,7 +180,7 @@ async fn mistakes_are_told_at_the_start() {
         Node::start(key(1), options, codec, engine, outbox).await.map(|_| ()).unwrap_err().to_string()
     };
     let moniker = Options { moniker: "é".to_owned(), ..options() };
-    assert!(try_with(moniker).await.contains("moniker: found \"é\"; expected ASCII"));
+    assert!(try_with(moniker).await.contains("moniker: found \"é\", expected ASCII"));
     let pending = Options { max_pending: 0, ..options() };
     assert!(try_with(pending).await.contains("max_pending: found 0"));
     let nowhere = Options { listen: Some(([192, 0, 2, 1], 1).into()), ..options() };

@@ -38,7 +38,7 @@ async fn transactions_of_all_sizes_arrive_both_ways() {
     other.has(&keys).await;
     let (one, other) = (one.status().await.counters, other.status().await.counters);
     assert_eq!(one.payload_down, other.payload_up);
-    assert_eq!((one.wire_up % 1044, one.wire_down % 1044), (0, 0), "sealed frames are whole");
+    assert_eq!((one.bytes_up % 1044, one.bytes_down % 1044), (0, 0), "sealed frames are whole");
 }
 
 /// With 100 ms as in CometBFT: a small message waits, and then all that are there leave in one sealed frame.
@@ -56,7 +56,7 @@ async fn the_flush_throttle_collects_small_messages() {
     let before = std::time::Instant::now();
     other.has(&keys).await;
     assert!(before.elapsed() >= Duration::from_millis(50), "{:?}", before.elapsed());
-    let frames = one.status().await.counters.wire_up / 1044;
+    let frames = one.status().await.counters.bytes_up / 1044;
     assert!(frames <= 4, "{frames} sealed frames for 20 small transactions");
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use samara_net::ring::{BroadcastError, Event, Group, JoinError, Options};
+use samara_net::ring::{BroadcastError, Event, Group, Options, StartError};
 use tokio::time::timeout;
 
 use crate::common::{PATIENCE, all, options, send, start};
@@ -146,11 +146,11 @@ async fn options_that_are_not_possible_are_refused() {
         [(unspecified, "advertise"), (endless, "queue_bytes"), (window, "hop_window_bytes")]
     {
         match Group::start(options).await.map(drop) {
-            Err(JoinError::Options(error)) => assert_eq!(error.field, field),
+            Err(StartError::Options(error)) => assert_eq!(error.field, field),
             other => panic!("{field}: {other:?}"),
         }
     }
     let (group, _events) = Group::start(options()).await.unwrap();
     let taken = Options { listen: group.address(), ..options() };
-    assert!(matches!(Group::start(taken).await.map(drop), Err(JoinError::Listen { .. })));
+    assert!(matches!(Group::start(taken).await.map(drop), Err(StartError::Listen { .. })));
 }

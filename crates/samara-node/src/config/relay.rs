@@ -284,11 +284,10 @@ impl CheckedRelay {
             return Err("relay.role: the certificate is that of the other role".to_owned());
         }
         options.check().map_err(|error| {
-            let key = match error.field {
-                "identity" | "gateway" => error.field.to_owned(),
+            let key = match error.field.as_str() {
+                "identity" | "gateway" | "realtime_max" => error.field.clone(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
-                "realtime_max" => error.field.to_owned(),
                 "reconnect" => "limits.reconnect".to_owned(),
                 field => format!("rounds.{field}"),
             };

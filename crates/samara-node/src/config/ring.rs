@@ -67,10 +67,10 @@ impl Ring {
             ..ring::Options::new(&self.group, self.listen)
         };
         options.check().map_err(|error| {
-            let key = match error.field {
+            let key = match error.field.as_str() {
                 "queue_bytes" => "ring.queue",
                 "advertise" => "ring.advertise",
-                // What is left of what the configuration can say: total order needs the ring.
+                // The configuration can set nothing else: total order needs the ring.
                 _ => "ring.shape",
             };
             (key.to_owned(), format!("found {}; expected {}", error.found, error.expected))

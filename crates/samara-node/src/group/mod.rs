@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_net::ring::{BroadcastError, Event, Events, Group as Member, JoinError, Options};
+use samara_net::ring::{BroadcastError, Event, Events, Group as Member, Options, StartError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::unix_ns;
@@ -50,7 +50,7 @@ impl Group {
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
         let started = Member::start(options).await;
         let (member, events) = started.map_err(|error| match error {
-            JoinError::Listen { .. } => {
+            StartError::Listen { .. } => {
                 format!("ring.listen: {error}; expected a free port at an address of this machine")
             }
             _ => format!("ring: {error}"),

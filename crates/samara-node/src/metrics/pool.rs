@@ -129,10 +129,10 @@ impl PoolSnapshot {
         let bytes = [
             ("payload", "up", counters.payload_up),
             ("control", "up", counters.control_up),
-            ("wire", "up", counters.wire_up),
+            ("wire", "up", counters.bytes_up),
             ("payload", "down", counters.payload_down),
             ("control", "down", counters.control_down),
-            ("wire", "down", counters.wire_down),
+            ("wire", "down", counters.bytes_down),
         ];
         let bytes = bytes.map(|(kind, direction, bytes)| ([("kind", kind), ("direction", direction)], bytes));
         out.counters("mempool_bytes", "Bytes of frames, and on the wire (sealed)", bytes)?;

@@ -87,7 +87,7 @@ impl Pool {
             mconn::StartError::Listen { .. } => {
                 format!("cat.listen: {error}; expected a free port at an address of this machine")
             }
-            mconn::StartError::Options(_) | mconn::StartError::Random(_) => format!("cat: {error}"),
+            _ => format!("cat: {error}"),
         })?;
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let task = Task {

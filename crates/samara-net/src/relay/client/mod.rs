@@ -1,25 +1,32 @@
 //! A sender: shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and fetches what came out.
 
 mod announced;
-mod connection;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::stream;
 use http::uri::PathAndQuery;
 use samara_mix::{Config, Group, KeyPair, Outcome, SealError, Sealed, Secret, Sender, SenderId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::{Request, Status};
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::gateway::{Ended, RESULT, SUBMIT};
-use super::identity::Identity;
+use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
+use super::grpc::{Dial, Wire};
+use super::identity::{Identity, client_tls};
 use super::options::{Contact, Sockets, Windows};
-use super::proto::{OutSlot, ResultPart, ResultRequest, SealedSlot, SubmitReply, SubmitRequest};
-use super::wire::Wire;
+use super::proto::{
+    OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
+    SubmitRequest, WatchRequest,
+};
 use announced::{Announced, Rules};
 
 /// Slots in a message: some 200 KiB in the larger group.
@@ -208,11 +215,7 @@ impl Client {
         });
         let mut tasks = JoinSet::new();
         for node in 0..shared.options.nodes.len() as u32 {
-            tasks.spawn(connection::keep(
-                Arc::clone(&shared),
-                node,
-                connection::dial(&shared.options, node)?,
-            ));
+            tasks.spawn(keep(Arc::clone(&shared), node, dial(&shared.options, node)?));
         }
         Ok(Self { shared, _tasks: Arc::new(tasks) })
     }
@@ -273,7 +276,7 @@ impl Client {
     /// The node is not connected, or has no room for them.
     pub async fn submit(&self, round: &Round, sealed: Vec<Sealed>) -> Result<u32, ClientError> {
         let node = round.team.first().copied().unwrap_or_default();
-        let mut grpc = self.shared.wire(node)?.grpc();
+        let wire = self.shared.wire(node)?;
         let number = round.round;
         let slots = sealed.into_iter().map(|slot| {
             let (elements, credentials) = slot.into_parts();
@@ -285,7 +288,7 @@ impl Client {
             .map(|slots| SubmitRequest { round: number, slots: slots.to_vec() })
             .collect();
         let of_node = |status| ClientError::Node { node, status: Box::new(status) };
-        grpc.ready().await.map_err(|error| of_node(Status::unavailable(error.to_string())))?;
+        let mut grpc = wire.ready().await.map_err(of_node)?;
         let codec = ProstCodec::<SubmitRequest, SubmitReply>::default();
         let call = Request::new(stream::iter(messages));
         let reply = grpc.client_streaming(call, PathAndQuery::from_static(SUBMIT), codec).await;
@@ -308,9 +311,9 @@ impl Client {
     }
 
     async fn result_of(&self, node: u32, round: &Round) -> Result<Ended, ClientError> {
-        let mut grpc = self.shared.wire(node)?.grpc();
+        let wire = self.shared.wire(node)?;
         let of_node = |status| ClientError::Node { node, status: Box::new(status) };
-        grpc.ready().await.map_err(|error| of_node(Status::unavailable(error.to_string())))?;
+        let mut grpc = wire.ready().await.map_err(of_node)?;
         let codec = ProstCodec::<ResultRequest, ResultPart>::default();
         let call = Request::new(ResultRequest { round: round.round });
         let parts = grpc.server_streaming(call, PathAndQuery::from_static(RESULT), codec).await;
@@ -334,6 +337,90 @@ impl Client {
             return Err(of_node(Status::internal(status)));
         }
         Ok(Ended::Delivered(outcomes))
+    }
+}
+
+/// Returns how to dial a node.
+///
+/// # Errors
+/// TLS cannot use the key.
+fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
+    let contact = options.nodes[node as usize];
+    Ok(Dial {
+        address: contact.address,
+        tls: client_tls(&options.identity, contact.fingerprint)?,
+        sockets: options.sockets,
+        windows: options.windows,
+        timeout: options.timeout,
+    })
+}
+
+/// Keeps a connection to a node until the task is aborted.
+async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
+    loop {
+        match dial.connect().await {
+            Err(why) => tracing::debug!(node, %why, "a node is not connected"),
+            Ok((wire, mut driven)) => {
+                tokio::select! {
+                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refuses"),
+                    why = driven.ended() => tracing::debug!(node, %why, "a connection has ended"),
+                }
+            }
+        }
+        // A node that restarts has another key.
+        shared.registered.send_modify(|registered| {
+            registered.remove(&node);
+        });
+        if let Some(known) = shared.wires.get(node as usize) {
+            known.send_replace(None);
+        }
+        shared.open.send_modify(|open| open.replace(&shared.rules, node, Vec::new()));
+        tokio::time::sleep(shared.options.retry).await;
+    }
+}
+
+/// Registers, and follows the announcements of rounds.
+async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Status> {
+    let mut grpc = wire.ready().await?;
+    let public = Bytes::copy_from_slice(shared.keys.public());
+    let codec = ProstCodec::<RegisterRequest, RegisterReply>::default();
+    let call = Request::new(RegisterRequest { public });
+    let reply = grpc.unary(call, PathAndQuery::from_static(REGISTER), codec).await?.into_inner();
+    if reply.group != shared.options.group.name() || reply.node != node {
+        return Err(Status::failed_precondition(format!("it is node {} with {}", reply.node, reply.group)));
+    }
+    // Agreeing again yields the same secret, as long as the node runs.
+    let secret = shared.keys.agree(&reply.public).map_err(|error| Status::internal(error.to_string()))?;
+    shared.sender().register(node, secret);
+    if let Some(known) = shared.wires.get(node as usize) {
+        known.send_replace(Some(wire.clone()));
+    }
+    shared.registered.send_modify(|registered| {
+        registered.insert(node);
+    });
+    watch(shared, node, wire.ready().await?).await
+}
+
+/// Follows the rounds that a node announces.
+async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallible, Status> {
+    let mut grpc = grpc.max_decoding_message_size(shared.rules.message_bytes_max());
+    let codec = ProstCodec::<WatchRequest, OpenRounds>::default();
+    let call = Request::new(WatchRequest {});
+    let states = grpc.server_streaming(call, PathAndQuery::from_static(WATCH), codec).await?;
+    let mut states = states.into_inner();
+    loop {
+        match states.message().await {
+            Ok(Some(OpenRounds { rounds })) => {
+                shared.open.send_modify(|open| open.replace(&shared.rules, node, rounds));
+            }
+            Ok(None) => return Err(Status::unavailable("it announces no more rounds")),
+            Err(status) => {
+                if status.code() == Code::OutOfRange {
+                    shared.open.send_modify(|open| open.ignore(node, "message_too_long"));
+                }
+                return Err(status);
+            }
+        }
     }
 }
 

@@ -1,23 +1,20 @@
 //! The service for senders.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use samara_mix::{Group, KeyPair, Outcome, Sealed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService};
+use tonic::server::Grpc;
 use tonic::{Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
-use tower_service::Service;
 
 use super::board::kind;
 use super::{Ended, Request};
-use crate::relay::method::{Answer, Method, caller, unimplemented};
+use crate::relay::grpc::{Answer, Answers, Method, caller, unimplemented};
 use crate::relay::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
@@ -153,20 +150,8 @@ fn part(ended: &Ended, from: usize) -> ResultPart {
     }
 }
 
-impl NamedService for Gateway {
-    const NAME: &'static str = "samara.mix.v1.Gateway";
-}
-
-impl Service<http::Request<Body>> for Gateway {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answer;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Answer {
+impl Answers for Gateway {
+    fn answer(&self, request: http::Request<Body>) -> Answer {
         let this = self.clone();
         match request.uri().path() {
             REGISTER => Box::pin(async move {

@@ -1,0 +1,528 @@
+//! The hub: one engine, its outbox and its links, whatever carries the frames.
+//!
+//! ```text
+//! runtime (Group, Node, Relay) -> Hub -> engine, outbox
+//!                                  |
+//!                                  +--> LinkLayer: framed TCP, channels of CometBFT, gRPC
+//! ```
+//!
+//! A [`LinkLayer`] makes connections and moves frames over them, one task a link. The hub owns everything else that links
+//! have in common: which connections become links, the numbers by which the engine knows peers, which copy leaves next, and
+//! all counters. A runtime owns a hub, adds what its application can ask for, and drives it:
+//!
+//! 1. [`Driver::fire_timers`], then [`Hub::settle`], which carries out what the engine wants of links;
+//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links with room;
+//! 3. [`Hub::next`] beside its own requests, and [`Hub::handle`] for what that returned.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use samara_engine::outbox::{self, Lane, Outgoing};
+use samara_engine::{Engine, Frame, Input, LinkRequest, PeerId, PeerIdentity};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep_until, timeout_at};
+
+use crate::driver::Driver;
+use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept};
+use crate::status::{Closed, Counters};
+
+/// The longest wait when nothing is due.
+const IDLE: Duration = Duration::from_secs(3600);
+/// Reports that the hub handles before any other source gets its turn.
+pub(crate) const BATCH_MAX: usize = 64;
+
+/// The frames of a layer's engine.
+pub(crate) type FrameOf<L> = <<L as LinkLayer>::Engine as Engine>::Frame;
+/// A future that a task runs.
+pub(crate) type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// The result of a handshake.
+pub(crate) type Attempted<L> = Result<Established<L>, Closed>;
+
+/// How connections come about and frames travel over them.
+pub(crate) trait LinkLayer: Sized + 'static {
+    /// The engine whose frames travel.
+    type Engine: Engine;
+    /// The name of a node; there is at most one link for each.
+    type Name: Copy + Debug + Ord + Send + 'static;
+    /// A connection whose handshake is done.
+    type Connection: Send + 'static;
+    /// What the runtime keeps about a link.
+    type About: Send + 'static;
+    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame reports.
+    const FRAMING: u32 = 0;
+
+    /// Returns this node's name, if of two connections between the same nodes both ends keep the one that the smaller name
+    /// dialled. Without it, the newer connection replaces the older one.
+    fn own_name(&self) -> Option<Self::Name>;
+
+    /// Returns the name under which the engine's peer can be dialled.
+    fn name(&self, identity: &PeerIdentity) -> Option<Self::Name>;
+
+    /// Returns the identity by which the engine knows a node.
+    fn identity(&self, name: &Self::Name) -> PeerIdentity;
+
+    /// Dials a node, and does the handshake.
+    fn dial(&self, name: Self::Name) -> Task<Attempted<Self>>;
+
+    /// Checks whether there is room for a new link.
+    ///
+    /// # Errors
+    /// There is none.
+    fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed>;
+
+    /// Moves frames until the connection ends, and reports why.
+    fn run(&self, connection: Self::Connection, ports: Ports<FrameOf<Self>>) -> Task<()>;
+
+    /// Asks the engine to forget a peer, so that another one can have its number.
+    fn forget(_engine: &mut Self::Engine, _peer: PeerId) -> bool {
+        true
+    }
+
+    /// Returns the channel for a copy that was taken for this one.
+    fn route(_engine: &Self::Engine, channel: usize, _copy: &Outgoing<FrameOf<Self>>) -> usize {
+        channel
+    }
+}
+
+/// A queue of a link with the lanes that feed it.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelQueue {
+    pub(crate) lanes: Vec<Lane>,
+    /// Frames that may wait in it.
+    pub(crate) frames_max: usize,
+}
+
+/// Bounds on what peers can make a hub hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of frames between the outbox and the socket, for each link. A link without any takes one frame of any length.
+    pub(crate) in_flight_bytes: usize,
+    /// Handshakes with nodes that dialled.
+    pub(crate) pending_max: usize,
+    /// Handshakes and links with nodes that dialled from one address.
+    pub(crate) inbound_per_ip_max: usize,
+    /// Dials under way.
+    pub(crate) dials_max: usize,
+}
+
+/// How an attempt to get a link ended.
+pub(crate) enum Attempt<L: LinkLayer> {
+    /// This node dialled.
+    Dialled(L::Name, Attempted<L>),
+    /// Another node dialled this one's listener.
+    Greeted(SocketAddr, Attempted<L>),
+    /// The layer's own server has a connection.
+    Offered(Box<Established<L>>),
+}
+
+/// What happened to a hub.
+pub(crate) enum Turn<L: LinkLayer> {
+    Report(u64, Report<FrameOf<L>>),
+    Attempt(Attempt<L>),
+    Accepted(TcpStream, SocketAddr),
+    Woken,
+}
+
+/// What happened to the engine and to links, in order.
+pub(crate) enum Event<L: LinkLayer> {
+    Engine(<L::Engine as Engine>::Event),
+    LinkUp(PeerId),
+    LinkDown { peer: PeerId, name: L::Name, why: Closed, lost_copies: usize },
+    DialFailed(L::Name, Closed),
+    Refused(SocketAddr, Closed),
+}
+
+/// An engine with its links.
+pub(crate) struct Hub<L: LinkLayer> {
+    pub(crate) driver: Driver<L::Engine>,
+    pub(crate) layer: L,
+    pub(crate) links: Links<L>,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+    /// Queues of each link; without any, all lanes share one without a bound on frames.
+    channels: Vec<ChannelQueue>,
+    listener: Option<TcpListener>,
+    dialling: BTreeSet<L::Name>,
+    /// Handshakes with nodes that dialled, by address.
+    greeting: BTreeMap<IpAddr, usize>,
+    connections: u64,
+    tasks: JoinSet<()>,
+    attempts: (UnboundedSender<Attempt<L>>, UnboundedReceiver<Attempt<L>>),
+    reports: (UnboundedSender<(u64, Report<FrameOf<L>>)>, UnboundedReceiver<(u64, Report<FrameOf<L>>)>),
+    events: Vec<Event<L>>,
+    /// Links that may have room again.
+    ready: Vec<PeerId>,
+    timer: Pin<Box<Sleep>>,
+    wake: Instant,
+    is_stopping: bool,
+}
+
+impl<L: LinkLayer> Hub<L> {
+    pub(crate) fn new(
+        driver: Driver<L::Engine>,
+        layer: L,
+        listener: Option<TcpListener>,
+        limits: Limits,
+        channels: Vec<ChannelQueue>,
+    ) -> Self {
+        let wake = Instant::now() + IDLE;
+        Self {
+            driver,
+            layer,
+            links: Links::new(),
+            limits,
+            counters: Counters::default(),
+            channels,
+            listener,
+            dialling: BTreeSet::new(),
+            greeting: BTreeMap::new(),
+            connections: 0,
+            tasks: JoinSet::new(),
+            attempts: unbounded_channel(),
+            reports: unbounded_channel(),
+            events: Vec::new(),
+            ready: Vec::new(),
+            timer: Box::pin(sleep_until(wake.into())),
+            wake,
+            is_stopping: false,
+        }
+    }
+
+    /// Waits for what happens next, until `deadline` at most. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self, deadline: Option<Instant>) -> Turn<L> {
+        let next = [self.driver.next_deadline(), deadline].into_iter().flatten().min();
+        let next = next.unwrap_or_else(|| Instant::now() + IDLE);
+        if next != self.wake {
+            self.wake = next;
+            self.timer.as_mut().reset(next.into());
+        }
+        // Random order: a peer that connects all the time must not keep frames from being handled.
+        tokio::select! {
+            Some((connection, report)) = self.reports.1.recv() => Turn::Report(connection, report),
+            Some(attempt) = self.attempts.1.recv() => Turn::Attempt(attempt),
+            accepted = accept(self.listener.as_ref()) => match accepted {
+                Some((stream, remote)) => Turn::Accepted(stream, remote),
+                None => Turn::Woken,
+            },
+            Some(_) = self.tasks.join_next() => Turn::Woken,
+            () = &mut self.timer => Turn::Woken,
+        }
+    }
+
+    /// Handles what happened. Returns a connection that the runtime must [`greet`](Self::greet).
+    pub(crate) fn handle(&mut self, turn: Turn<L>) -> Option<(TcpStream, SocketAddr)> {
+        match turn {
+            Turn::Report(connection, report) => self.handle_reports((connection, report)),
+            Turn::Attempt(attempt) => self.handle_attempt(attempt),
+            Turn::Accepted(stream, remote) => {
+                let pending: usize = self.greeting.values().sum();
+                let of_ip = self.greeting.get(&remote.ip()).copied().unwrap_or(0);
+                let inbound = || of_ip + self.links.inbound(Some(remote.ip()));
+                if pending < self.limits.pending_max && inbound() < self.limits.inbound_per_ip_max {
+                    return Some((stream, remote));
+                }
+                self.refuse(remote, Closed::Full);
+            }
+            Turn::Woken => {}
+        }
+        None
+    }
+
+    /// Carries out what the engine wants of links.
+    pub(crate) fn settle(&mut self) {
+        for request in self.driver.take_links() {
+            match request {
+                LinkRequest::Close(peer) => self.take_down(peer, Closed::Here),
+                LinkRequest::Dial(identity) => match self.layer.name(&identity) {
+                    Some(name) => self.dial(name),
+                    None => {
+                        self.count(&Closed::NoAddress);
+                        self.driver.input(Input::DialFailed { identity });
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes what happened since the last call, for the application.
+    pub(crate) fn take_events(&mut self) -> Vec<Event<L>> {
+        self.gather_events();
+        std::mem::take(&mut self.events)
+    }
+
+    fn gather_events(&mut self) {
+        self.events.extend(self.driver.take_events().into_iter().map(Event::Engine));
+    }
+
+    fn push_event(&mut self, event: Event<L>) {
+        self.gather_events();
+        self.events.push(event);
+    }
+
+    /// Returns the counters, with the bytes of links that are up.
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        for (_, link) in self.links.iter() {
+            let (up, down) = link.traffic.counts();
+            counters.bytes_up += up;
+            counters.bytes_down += down;
+        }
+        counters
+    }
+
+    /// Returns the outbox's counters by lane.
+    pub(crate) fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
+        let outbox = self.driver.outbox();
+        let lanes = outbox.config().lanes.iter().zip(0..);
+        lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
+    }
+
+    pub(crate) fn count(&mut self, why: &Closed) {
+        *self.counters.closed.entry(why.name()).or_insert(0) += 1;
+    }
+
+    // ---- connections ----
+
+    /// Dials a node, unless it has a link or is being dialled.
+    pub(crate) fn dial(&mut self, name: L::Name) {
+        if self.is_stopping || self.links.of(&name).is_some() || self.dialling.contains(&name) {
+            return;
+        }
+        // The engine dials again later.
+        if self.dialling.len() >= self.limits.dials_max {
+            return self.count(&Closed::Full);
+        }
+        self.dialling.insert(name);
+        let (dial, attempts) = (self.layer.dial(name), self.attempts.0.clone());
+        self.tasks.spawn(async move {
+            // Fails only if the node stops.
+            let _ = attempts.send(Attempt::Dialled(name, dial.await));
+        });
+    }
+
+    /// Does the handshake with a node that dialled.
+    pub(crate) fn greet(
+        &mut self,
+        remote: SocketAddr,
+        greeting: impl Future<Output = Attempted<L>> + Send + 'static,
+    ) {
+        *self.greeting.entry(remote.ip()).or_insert(0) += 1;
+        let attempts = self.attempts.0.clone();
+        self.tasks.spawn(async move {
+            // Fails only if the node stops.
+            let _ = attempts.send(Attempt::Greeted(remote, greeting.await));
+        });
+    }
+
+    /// Returns the queues for a layer with a server of its own: connections, and reports of links.
+    #[cfg(feature = "relay")]
+    #[allow(clippy::type_complexity, reason = "a pair of channels")]
+    pub(crate) fn inlets(&self) -> (UnboundedSender<Attempt<L>>, UnboundedSender<(u64, Report<FrameOf<L>>)>) {
+        (self.attempts.0.clone(), self.reports.0.clone())
+    }
+
+    fn refuse(&mut self, remote: SocketAddr, why: Closed) {
+        tracing::debug!(%remote, %why, "refused a connection");
+        self.count(&why);
+        self.push_event(Event::Refused(remote, why));
+    }
+
+    fn handle_attempt(&mut self, attempt: Attempt<L>) {
+        match attempt {
+            Attempt::Dialled(name, result) => {
+                self.dialling.remove(&name);
+                let Err(why) = result.and_then(|new| self.admit(new)) else { return };
+                tracing::debug!(?name, %why, "a dial failed");
+                self.count(&why);
+                self.push_event(Event::DialFailed(name, why));
+                if self.links.of(&name).is_none() {
+                    self.driver.input(Input::DialFailed { identity: self.layer.identity(&name) });
+                }
+            }
+            Attempt::Greeted(remote, result) => {
+                if let Some(count) = self.greeting.get_mut(&remote.ip()) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.greeting.remove(&remote.ip());
+                    }
+                }
+                if let Err(why) = result.and_then(|new| self.admit(new)) {
+                    self.refuse(remote, why);
+                }
+            }
+            Attempt::Offered(new) => {
+                let remote = new.remote;
+                if let Err(why) = self.admit(*new) {
+                    self.refuse(remote, why);
+                }
+            }
+        }
+    }
+
+    /// Makes a link of a connection, unless there is no room for it or the link that exists wins.
+    fn admit(&mut self, new: Established<L>) -> Result<(), Closed> {
+        if self.is_stopping {
+            return Err(Closed::Here);
+        }
+        if let Some((peer, old)) = self.links.of(&new.name) {
+            // If the same side dialled again, it has lost the connection that this node still believes in.
+            if let Some(own) = self.layer.own_name() {
+                let dialler = |outbound: bool| if outbound { own } else { new.name };
+                if dialler(new.info.outbound) > dialler(old.outbound) {
+                    return Err(Closed::Duplicate);
+                }
+            }
+            self.take_down(peer, Closed::Duplicate);
+        }
+        self.layer.admit(&self.links, &new)?;
+        self.bring_up(new);
+        Ok(())
+    }
+
+    fn bring_up(&mut self, new: Established<L>) {
+        let Established { name, remote, info, about, number, traffic, connection } = new;
+        self.connections += 1;
+        let number = number.unwrap_or(self.connections);
+        let (orders, receiver) = unbounded_channel();
+        let reports = self.reports.0.clone();
+        let ports = Ports { number, orders: receiver, reports, traffic: Arc::clone(&traffic) };
+        let task = self.tasks.spawn(self.layer.run(connection, ports));
+        let driver = &mut self.driver;
+        let peer = self.links.number(name, |departed| driver.with(|engine, _| L::forget(engine, departed)));
+        tracing::debug!(?name, outbound = info.outbound, "a link is up");
+        let link = Link {
+            connection: number,
+            name,
+            outbound: info.outbound,
+            ip: remote.ip(),
+            about,
+            orders,
+            task,
+            traffic,
+            queued: vec![0; self.channels.len()],
+            in_flight: 0,
+        };
+        self.links.insert(peer, link);
+        self.counters.links += 1;
+        self.driver.outbox().link_up(peer);
+        self.push_event(Event::LinkUp(peer));
+        self.driver.input(Input::LinkUp { peer, info });
+    }
+
+    /// Ends a link. Does nothing if it is gone already.
+    pub(crate) fn take_down(&mut self, peer: PeerId, why: Closed) {
+        let Some(link) = self.links.remove(peer) else { return };
+        link.task.abort();
+        tracing::debug!(name = ?link.name, %why, "a link is down");
+        let (up, down) = link.traffic.counts();
+        self.counters.bytes_up += up;
+        self.counters.bytes_down += down;
+        self.count(&why);
+        let lost_copies = self.driver.outbox().link_down(peer);
+        self.counters.lost_copies += lost_copies as u64;
+        self.driver.input(Input::LinkDown { peer });
+        // After all events of the engine that use the peer's number.
+        self.push_event(Event::LinkDown { peer, name: link.name, why, lost_copies });
+    }
+
+    // ---- frames ----
+
+    fn handle_reports(&mut self, first: (u64, Report<FrameOf<L>>)) {
+        let mut next = Some(first);
+        for _ in 0..BATCH_MAX {
+            let Some((connection, report)) = next.take().or_else(|| self.reports.1.try_recv().ok()) else {
+                break;
+            };
+            // The connection may have been replaced, or closed here.
+            let Some(peer) = self.links.of_connection(connection) else { continue };
+            match report {
+                Report::Frame(frame, len, share) => {
+                    let payload = frame.payload_len() as u64;
+                    self.counters.frames_down += 1;
+                    self.counters.payload_down += payload;
+                    self.counters.control_down += (len as u64).saturating_sub(payload);
+                    self.driver.input(Input::Frame { peer, frame });
+                    drop(share);
+                }
+                Report::Sent(progress) => {
+                    let Some(link) = self.links.get_mut(peer) else { continue };
+                    for (queued, taken) in link.queued.iter_mut().zip(&progress.taken) {
+                        *queued -= taken;
+                    }
+                    link.in_flight -= progress.written_bytes;
+                    self.ready.push(peer);
+                }
+                Report::Down(why) => self.take_down(peer, why),
+            }
+        }
+    }
+
+    /// Hands copies to links with room.
+    pub(crate) fn drain(&mut self) {
+        let now = self.driver.now();
+        let budget = self.limits.in_flight_bytes as u64;
+        let mut ready = std::mem::take(&mut self.ready);
+        self.driver.outbox().take_touched(&mut ready);
+        while let Some(peer) = ready.pop() {
+            let Some(link) = self.links.get_mut(peer) else { continue };
+            for at in 0..self.channels.len().max(1) {
+                let channel = self.channels.get(at);
+                while (link.in_flight == 0 || link.in_flight < budget)
+                    && channel.is_none_or(|channel| (link.queued[at] as usize) < channel.frames_max)
+                    && let Some(copy) = match channel {
+                        None => self.driver.outbox().pop_for(now, peer),
+                        Some(channel) => self.driver.outbox().pop_lanes_for(now, peer, &channel.lanes),
+                    }
+                {
+                    if let Some(queued) = link.queued.get_mut(at) {
+                        *queued += 1;
+                    }
+                    link.in_flight += u64::from(copy.len + L::FRAMING);
+                    let payload = copy.frame.payload_len() as u64;
+                    self.counters.frames_up += 1;
+                    self.counters.payload_up += payload;
+                    self.counters.control_up += u64::from(copy.len).saturating_sub(payload);
+                    let channel = L::route(self.driver.engine(), at, &copy);
+                    // Fails only if the link has just ended, which its last report says.
+                    let _ = link.orders.send(Order::Frame { channel, frame: copy.frame, len: copy.len });
+                }
+            }
+            // A copy that leaves can release one for another link.
+            if ready.is_empty() {
+                self.driver.outbox().take_touched(&mut ready);
+            }
+        }
+        self.ready = ready;
+    }
+
+    // ---- the end ----
+
+    /// Accepts and dials no more connections.
+    pub(crate) fn stop(&mut self) {
+        self.listener = None;
+        self.is_stopping = true;
+    }
+
+    /// Has all links send what they hold and hang up, and waits for that. A peer that does not read cannot be waited for.
+    pub(crate) async fn finish(&mut self) {
+        for (_, link) in self.links.iter() {
+            // Fails only if the link has ended already.
+            let _ = link.orders.send(Order::Finish);
+        }
+        let until = Instant::now() + LINGER;
+        while self.links.len() > 0
+            && let Ok(Some((connection, report))) = timeout_at(until.into(), self.reports.1.recv()).await
+        {
+            if let (Report::Down(_), Some(peer)) = (report, self.links.of_connection(connection)) {
+                self.links.remove(peer);
+            }
+        }
+    }
+}

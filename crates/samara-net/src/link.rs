@@ -1,0 +1,264 @@
+//! Links as the hub sees them, and what the link layers share: queues, budgets and sockets.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use samara_engine::{PeerId, PeerInfo};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::AbortHandle;
+
+use crate::hub::{FrameOf, LinkLayer};
+use crate::status::Closed;
+
+/// Peers without a link that keep their number: engines remember something about each.
+const DEPARTED_MAX: usize = 1_024;
+/// How long a node that hung up waits for its peer to do the same.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
+/// What the hub tells the task of a link.
+#[derive(Debug)]
+pub(crate) enum Order<F> {
+    /// Send this frame on a channel (by index).
+    Frame {
+        /// The channel's index.
+        channel: usize,
+        /// The frame.
+        frame: F,
+        /// The frame's encoded length.
+        len: u32,
+    },
+    /// Send what waits, and hang up.
+    Finish,
+}
+
+/// What the task of a link tells the hub.
+#[derive(Debug)]
+pub(crate) enum Report<F> {
+    /// A frame of this length arrived, with its share of the receive budget.
+    Frame(F, usize, Share),
+    /// Frames left.
+    Sent(Progress),
+    /// The link ended.
+    Down(Closed),
+}
+
+/// A frame's share of the receive budget: of bytes, and where the layer bounds them, of frames. The hub releases it once
+/// the engine has the frame.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the permits count until they are dropped")]
+pub(crate) struct Share(pub(crate) OwnedSemaphorePermit, pub(crate) Option<OwnedSemaphorePermit>);
+
+/// What left a link since its last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Frames that left the queue of each channel; empty if the layer has no queues.
+    pub(crate) taken: Vec<u32>,
+    /// Bytes of frames that the socket took, framing included.
+    pub(crate) written_bytes: u64,
+}
+
+/// Bytes on the wire since the link is up.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    up: AtomicU64,
+    down: AtomicU64,
+}
+
+impl Traffic {
+    pub(crate) fn sent(&self, len: usize) {
+        self.up.fetch_add(len as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn received(&self, len: usize) {
+        self.down.fetch_add(len as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes up and down.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.up.load(Ordering::Relaxed), self.down.load(Ordering::Relaxed))
+    }
+}
+
+/// The link's end of its queues to and from the hub.
+pub(crate) struct Ports<F> {
+    /// The connection's number.
+    pub(crate) number: u64,
+    pub(crate) orders: UnboundedReceiver<Order<F>>,
+    /// Unbounded by itself: a frame needs a [`Share`], and all other reports follow from what the hub handed over.
+    pub(crate) reports: UnboundedSender<(u64, Report<F>)>,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+impl<F> Ports<F> {
+    pub(crate) fn report(&self, report: Report<F>) {
+        // Fails only if the node stops.
+        let _ = self.reports.send((self.number, report));
+    }
+}
+
+/// A connection whose handshake is done.
+pub(crate) struct Established<L: LinkLayer> {
+    pub(crate) name: L::Name,
+    pub(crate) remote: SocketAddr,
+    pub(crate) info: PeerInfo,
+    pub(crate) about: L::About,
+    /// The connection's number, if both sides agreed on one.
+    pub(crate) number: Option<u64>,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) connection: L::Connection,
+}
+
+/// A link that is up.
+pub(crate) struct Link<L: LinkLayer> {
+    /// The number of its connection.
+    pub(crate) connection: u64,
+    pub(crate) name: L::Name,
+    /// Whether this node dialled.
+    pub(crate) outbound: bool,
+    /// The address of the connection's other end.
+    pub(crate) ip: IpAddr,
+    /// What the runtime knows about the peer.
+    pub(crate) about: L::About,
+    pub(crate) orders: UnboundedSender<Order<FrameOf<L>>>,
+    pub(crate) task: AbortHandle,
+    pub(crate) traffic: Arc<Traffic>,
+    /// Frames in the queue of each channel.
+    pub(crate) queued: Vec<u32>,
+    /// Bytes that were handed over and that the socket has not taken yet.
+    pub(crate) in_flight: u64,
+}
+
+/// All links, by the number of the peer, by its name, and by the number of the connection.
+pub(crate) struct Links<L: LinkLayer> {
+    by_peer: Vec<Option<Link<L>>>,
+    peers: BTreeMap<L::Name, PeerId>,
+    connections: BTreeMap<u64, PeerId>,
+    /// Peers whose link is gone, the oldest first.
+    departed: VecDeque<PeerId>,
+}
+
+impl<L: LinkLayer> Links<L> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            by_peer: Vec::new(),
+            peers: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            departed: VecDeque::new(),
+        }
+    }
+
+    /// Returns the number for a peer whose link comes up: the one it had, or a new one, or the number of the peer that
+    /// departed longest ago among those that `forget` agrees to forget.
+    pub(crate) fn number(&mut self, name: L::Name, mut forget: impl FnMut(PeerId) -> bool) -> PeerId {
+        if let Some(known) = self.peers.get(&name) {
+            self.departed.retain(|peer| peer != known);
+            return *known;
+        }
+        let is_full = self.departed.len() >= DEPARTED_MAX;
+        let oldest = self.departed.iter().position(|peer| is_full && forget(*peer));
+        let peer = match oldest.and_then(|at| self.departed.remove(at)) {
+            Some(peer) => {
+                self.peers.retain(|_, other| *other != peer);
+                peer
+            }
+            None => {
+                self.by_peer.push(None);
+                PeerId(self.by_peer.len() as u32 - 1)
+            }
+        };
+        self.peers.insert(name, peer);
+        peer
+    }
+
+    pub(crate) fn insert(&mut self, peer: PeerId, link: Link<L>) {
+        self.connections.insert(link.connection, peer);
+        self.by_peer[peer.index()] = Some(link);
+    }
+
+    pub(crate) fn remove(&mut self, peer: PeerId) -> Option<Link<L>> {
+        let link = self.by_peer.get_mut(peer.index())?.take()?;
+        self.connections.remove(&link.connection);
+        self.departed.push_back(peer);
+        Some(link)
+    }
+
+    pub(crate) fn get(&self, peer: PeerId) -> Option<&Link<L>> {
+        self.by_peer.get(peer.index())?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Link<L>> {
+        self.by_peer.get_mut(peer.index())?.as_mut()
+    }
+
+    /// Returns the link to the node of this name.
+    pub(crate) fn of(&self, name: &L::Name) -> Option<(PeerId, &Link<L>)> {
+        let peer = *self.peers.get(name)?;
+        Some((peer, self.get(peer)?))
+    }
+
+    /// Returns the peer of a connection; `None` if the connection was replaced or closed.
+    pub(crate) fn of_connection(&self, connection: u64) -> Option<PeerId> {
+        self.connections.get(&connection).copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Counts the links that peers at an address dialled; at any address for `None`.
+    pub(crate) fn inbound(&self, ip: Option<IpAddr>) -> usize {
+        self.iter().filter(|(_, link)| !link.outbound && ip.is_none_or(|ip| ip == link.ip)).count()
+    }
+
+    /// Iterates over all links by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Link<L>)> {
+        self.peers.values().filter_map(|peer| Some((*peer, self.get(*peer)?)))
+    }
+}
+
+/// Waits for the next connection; for ever without a listener.
+pub(crate) async fn accept(listener: Option<&TcpListener>) -> Option<(TcpStream, SocketAddr)> {
+    match listener {
+        None => std::future::pending().await,
+        Some(listener) => match listener.accept().await {
+            Ok(accepted) => Some(accepted),
+            Err(_) => {
+                // The connection was reset in the queue, or the process is out of file descriptors: retrying at once would
+                // only use up processor time.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                None
+            }
+        },
+    }
+}
+
+/// Sets the options of a socket: no delay, and a bound on the bytes in the kernel that have not left yet
+/// (`TCP_NOTSENT_LOWAT`, where the platform has it), since nothing can overtake them.
+pub(crate) fn set_up(stream: &TcpStream, not_sent_bytes: u32) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(not_sent_bytes)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = not_sent_bytes;
+    Ok(())
+}
+
+/// Ends a connection so that the peer gets everything: closing a socket with unread bytes would reset it.
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let drain = async {
+        stream.shutdown().await?;
+        let mut buffer = [0; 4096];
+        while stream.read(&mut buffer).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // The connection ends whatever the result.
+    let _ = tokio::time::timeout(LINGER, drain).await;
+    Closed::Here
+}

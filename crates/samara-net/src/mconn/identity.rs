@@ -1,0 +1,359 @@
+//! Who a node is and what it says of itself: its Ed25519 key, the name that follows from it, and its node info
+//! (`p2p/key.go`, `p2p/node_info.go`); and how a peer breaks the rules.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ed25519_consensus::{SigningKey, VerificationKey};
+use hex::FromHex;
+use prost::Message;
+use samara_engine::PeerIdentity;
+use sha2::{Digest, Sha256};
+
+/// A node's secret key.
+#[derive(Clone)]
+pub struct NodeKey(SigningKey);
+
+impl NodeKey {
+    /// The key with this secret (the seed of RFC 8032).
+    pub fn from_secret(secret: [u8; 32]) -> Self {
+        Self(SigningKey::from(secret))
+    }
+
+    /// A new key.
+    ///
+    /// # Errors
+    /// The operating system has no random numbers.
+    pub fn generate() -> std::io::Result<Self> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
+        Ok(Self::from_secret(secret))
+    }
+
+    /// The node's name.
+    pub fn id(&self) -> NodeId {
+        NodeId::of(&self.0.verification_key())
+    }
+
+    pub(super) fn signing(&self) -> SigningKey {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for NodeKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeKey({})", self.id())
+    }
+}
+
+/// A node's name: the first 20 bytes of SHA-256 of its public key (`PubKeyToID` in `p2p/key.go`), written in hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId([u8; Self::LEN]);
+
+impl NodeId {
+    /// Its length in bytes.
+    pub const LEN: usize = 20;
+
+    pub(super) fn of(key: &VerificationKey) -> Self {
+        let digest = Sha256::digest(key.as_bytes());
+        Self(std::array::from_fn(|index| digest[index]))
+    }
+
+    /// The bytes.
+    pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+
+    /// The name that engines know.
+    pub fn identity(&self) -> PeerIdentity {
+        PeerIdentity::new(&self.0)
+    }
+
+    /// The node that an engine knows by this name, if it is one.
+    pub fn from_identity(identity: &PeerIdentity) -> Option<Self> {
+        identity.as_bytes().try_into().ok().map(Self)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is not the address of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found:?}; expected {expected}")]
+pub struct AddressError {
+    found: String,
+    expected: &'static str,
+}
+
+impl FromStr for NodeId {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let wrong = |_| AddressError { found: text.to_owned(), expected: "40 hexadecimal digits" };
+        FromHex::from_hex(text).map(Self).map_err(wrong)
+    }
+}
+
+/// The address of a node: `id@host:port`, as in `persistent_peers` of CometBFT.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerAddress {
+    /// The name that the node must prove.
+    pub id: NodeId,
+    /// A name or an IP address, and a port.
+    pub host: String,
+}
+
+impl FromStr for PeerAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let wrong = || AddressError {
+            found: text.to_owned(),
+            expected: "id@host:port, with an id of 40 hexadecimal digits",
+        };
+        let (id, host) = text.split_once('@').ok_or_else(wrong)?;
+        let id = id.parse().map_err(|_| wrong())?;
+        let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
+        if name.is_empty() || port.parse::<u16>().map_or(true, |port| port == 0) {
+            return Err(wrong());
+        }
+        Ok(Self { id, host: host.to_owned() })
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.id, self.host)
+    }
+}
+
+/// The version of the peer-to-peer protocol (`P2PProtocol` in `version/version.go`).
+pub(super) const P2P_VERSION: u64 = 8;
+/// The longest node info (`MaxNodeInfoSize`).
+pub(super) const INFO_MAX: usize = 10_240;
+/// The most channels in it (`maxNumChannels`).
+const CHANNELS_MAX: usize = 16;
+
+/// A node's description of itself (`DefaultNodeInfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The version of blocks: nodes must agree on it.
+    pub block_version: u64,
+    /// The version of the application.
+    pub app_version: u64,
+    /// Its name, in hexadecimal.
+    pub id: String,
+    /// The address at which it claims to be reachable.
+    pub listen_addr: String,
+    /// The network (chain): nodes must agree on it.
+    pub network: String,
+    /// The version of its software.
+    pub version: String,
+    /// Its channels.
+    pub channels: Vec<u8>,
+    /// Its operator's name for it.
+    pub moniker: String,
+}
+
+/// Why a node refuses a peer although the handshake succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incompatible {
+    /// The node info does not fit the rules.
+    #[error("its node info is not valid: {0}")]
+    Invalid(&'static str),
+    /// Another node than expected.
+    #[error("it is {found}; expected {expected}")]
+    OtherNode {
+        /// The name that was dialled, or that follows from the key.
+        expected: NodeId,
+        /// The name that the peer proved or claims.
+        found: String,
+    },
+    /// Another version of blocks.
+    #[error("it has blocks of version {found}; expected {expected}")]
+    BlockVersion {
+        /// This node's.
+        expected: u64,
+        /// The peer's.
+        found: u64,
+    },
+    /// Another network.
+    #[error("it belongs to the network {found:?}; expected {expected:?}")]
+    Network {
+        /// This node's.
+        expected: String,
+        /// The peer's.
+        found: String,
+    },
+    /// No protocol in common.
+    #[error("it has the channels {found:02x?}, which are those of no protocol that is spoken here")]
+    Channels {
+        /// The peer's.
+        found: Vec<u8>,
+    },
+    /// This node reached itself.
+    #[error("it is this node itself")]
+    Myself,
+}
+
+impl NodeInfo {
+    /// Checks that a peer's info is valid, matches its key, and is compatible; the order of the checks is that of
+    /// `upgrade` in `p2p/transport.go`. The codec checks the channels.
+    pub(super) fn check(&self, peer: &Self, key: NodeId) -> Result<(), Incompatible> {
+        peer.validate()?;
+        if peer.id != key.to_string() {
+            return Err(Incompatible::OtherNode { expected: key, found: peer.id.clone() });
+        }
+        if self.id == peer.id {
+            return Err(Incompatible::Myself);
+        }
+        if self.block_version != peer.block_version {
+            return Err(Incompatible::BlockVersion {
+                expected: self.block_version,
+                found: peer.block_version,
+            });
+        }
+        if self.network != peer.network {
+            return Err(Incompatible::Network {
+                expected: self.network.clone(),
+                found: peer.network.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn validate(&self) -> Result<(), Incompatible> {
+        if self.channels.len() > CHANNELS_MAX {
+            return Err(Incompatible::Invalid("too many channels"));
+        }
+        if self.channels.iter().enumerate().any(|(at, id)| self.channels[..at].contains(id)) {
+            return Err(Incompatible::Invalid("a channel twice"));
+        }
+        if !is_text(&self.moniker) || self.moniker.trim().is_empty() {
+            return Err(Incompatible::Invalid("a moniker that is not text"));
+        }
+        if !is_text(&self.version) {
+            return Err(Incompatible::Invalid("a version that is not text"));
+        }
+        Ok(())
+    }
+}
+
+/// ASCII from space to tilde (`IsASCIIText` in `libs/strings/string.go`).
+pub(super) fn is_text(text: &str) -> bool {
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+/// The node info on the wire.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct InfoMessage {
+    #[prost(message, required, tag = "1")]
+    versions: Versions,
+    #[prost(string, tag = "2")]
+    id: String,
+    #[prost(string, tag = "3")]
+    listen_addr: String,
+    #[prost(string, tag = "4")]
+    network: String,
+    #[prost(string, tag = "5")]
+    version: String,
+    #[prost(bytes = "vec", tag = "6")]
+    channels: Vec<u8>,
+    #[prost(string, tag = "7")]
+    moniker: String,
+    #[prost(message, required, tag = "8")]
+    other: Other,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Versions {
+    #[prost(uint64, tag = "1")]
+    p2p: u64,
+    #[prost(uint64, tag = "2")]
+    block: u64,
+    #[prost(uint64, tag = "3")]
+    app: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Other {
+    #[prost(string, tag = "1")]
+    tx_index: String,
+    #[prost(string, tag = "2")]
+    rpc_address: String,
+}
+
+impl From<&NodeInfo> for InfoMessage {
+    fn from(info: &NodeInfo) -> Self {
+        Self {
+            versions: Versions { p2p: P2P_VERSION, block: info.block_version, app: info.app_version },
+            id: info.id.clone(),
+            listen_addr: info.listen_addr.clone(),
+            network: info.network.clone(),
+            version: info.version.clone(),
+            channels: info.channels.clone(),
+            moniker: info.moniker.clone(),
+            // No index of transactions, no RPC.
+            other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
+        }
+    }
+}
+
+impl From<InfoMessage> for NodeInfo {
+    fn from(message: InfoMessage) -> Self {
+        Self {
+            block_version: message.versions.block,
+            app_version: message.versions.app,
+            id: message.id,
+            listen_addr: message.listen_addr,
+            network: message.network,
+            version: message.version,
+            channels: message.channels,
+            moniker: message.moniker,
+        }
+    }
+}
+
+/// How a peer broke the rules of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A sealed frame that does not open.
+    #[error("a sealed frame does not open")]
+    Seal,
+    /// A packet that is longer than any can be.
+    #[error("a packet is longer than any can be")]
+    PacketLength,
+    /// A packet that does not decode.
+    #[error("a packet cannot be read")]
+    Packet,
+    /// A packet for an unknown channel.
+    #[error("a packet is for channel {0}, which does not exist")]
+    UnknownChannel(i32),
+    /// A message beyond the limit of its channel.
+    #[error("a message on channel {channel:#04x} is longer than {longest} bytes")]
+    MessageTooLong {
+        /// The channel.
+        channel: u8,
+        /// The channel's limit in bytes.
+        longest: usize,
+    },
+    /// A message that does not decode to a frame.
+    #[error("a message on channel {channel:#04x} is no frame: {error}")]
+    Frame {
+        /// The channel.
+        channel: u8,
+        /// The codec's error.
+        error: String,
+    },
+}

@@ -1,0 +1,349 @@
+//! gRPC as links and gateways use it: connections, servers, services and the codec of frames.
+//!
+//! A connection is made once: who wants another attempt dials again.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Buf;
+use http::{Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper::server;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use samara_mix::MixFrame;
+use samara_mix::wire::{self, Limits};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Code, Status};
+use tonic_prost::{ProstDecoder, ProstEncoder};
+use tower_service::Service;
+
+use super::identity::{Fingerprint, SERVER_NAME};
+use super::options::{Sockets, Windows};
+use super::proto::Ack;
+use super::status::Tally;
+use crate::link::{accept, set_up};
+use crate::status::Closed;
+
+/// Bytes of a stream that HTTP/2 holds and has not written: what is in there can no longer be overtaken.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// How to dial.
+#[derive(Clone, Debug)]
+pub(super) struct Dial {
+    pub(super) address: SocketAddr,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) sockets: Sockets,
+    pub(super) windows: Windows,
+    pub(super) timeout: Duration,
+}
+
+/// A connection; cheap to clone. It ends when [`Driven`] is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Wire(http2::SendRequest<Body>);
+
+/// The task of a connection.
+#[derive(Debug)]
+pub(super) struct Driven(JoinHandle<Result<(), hyper::Error>>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Driven {
+    /// Waits until the connection ends by itself, and returns the cause.
+    pub(super) async fn ended(&mut self) -> Closed {
+        match (&mut self.0).await {
+            Ok(Ok(())) => Closed::ended("the peer hung up"),
+            Ok(Err(error)) => Closed::Ended(reasons(&error)),
+            Err(error) => Closed::ended(error),
+        }
+    }
+}
+
+/// Formats an error with its sources: hyper and tonic name only the last step.
+pub(super) fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+impl Dial {
+    /// Connects.
+    pub(super) async fn connect(&self) -> Result<(Wire, Driven), Closed> {
+        timeout(self.timeout, self.shake()).await.map_err(|_| Closed::HandshakeTimeout)?
+    }
+
+    async fn shake(&self) -> Result<(Wire, Driven), Closed> {
+        let unreachable = |error: std::io::Error| Closed::Unreachable(error.to_string());
+        let failed = |error: std::io::Error| Closed::Handshake(reasons(&error));
+        let stream = TcpStream::connect(self.address).await.map_err(unreachable)?;
+        set_up(&stream, self.sockets.not_sent_bytes).map_err(failed)?;
+        let name = ServerName::try_from(SERVER_NAME).map_err(Closed::handshake)?;
+        let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await.map_err(failed)?;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_send_buf_size(SEND_BUFFER)
+            .keep_alive_interval(self.sockets.keepalive)
+            .keep_alive_timeout(self.sockets.keepalive)
+            .keep_alive_while_idle(true);
+        match self.windows {
+            Windows::Adaptive => builder.adaptive_window(true),
+            Windows::Fixed { stream, connection } => {
+                builder.initial_stream_window_size(stream).initial_connection_window_size(connection)
+            }
+        };
+        let (send, connection) = builder
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Closed::Handshake(reasons(&error)))?;
+        Ok((Wire(send), Driven(tokio::spawn(connection))))
+    }
+}
+
+impl Wire {
+    /// Returns a client that is ready for a call.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) async fn ready(&self) -> Result<Grpc<Self>, Status> {
+        let origin = Uri::builder().scheme("https").authority(SERVER_NAME).path_and_query("/").build();
+        let mut grpc = Grpc::with_origin(self.clone(), origin.unwrap_or_default());
+        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(grpc)
+    }
+}
+
+impl Service<http::Request<Body>> for Wire {
+    type Response = http::Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}
+
+/// The peer of a connection, as TLS has proved it.
+#[derive(Clone, Copy, Debug)]
+struct Caller(Fingerprint);
+
+/// A service of gRPC.
+pub(super) trait Answers: Clone + Send + Sync + 'static {
+    /// Answers a request.
+    fn answer(&self, request: http::Request<Body>) -> Answer;
+}
+
+/// Options of a server.
+pub(super) struct Listening {
+    pub(super) tls: Arc<ServerConfig>,
+    pub(super) sockets: Sockets,
+    pub(super) windows: Windows,
+    pub(super) timeout: Duration,
+    pub(super) pending_max: usize,
+    pub(super) connections_max: usize,
+    /// Concurrent calls of a connection.
+    pub(super) calls_max: u32,
+    pub(super) tally: Tally,
+}
+
+impl Listening {
+    /// Serves connections within the limits, many at once. All of them end when the future is dropped.
+    pub(super) async fn serve<S: Answers>(self, listener: TcpListener, service: S) {
+        let this = Arc::new(self);
+        let places = Arc::new(Semaphore::new(this.connections_max));
+        let pending = Arc::new(Semaphore::new(this.pending_max));
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = accept(Some(&listener)) => {
+                    let Some((stream, from)) = accepted else { continue };
+                    let place = Arc::clone(&places).try_acquire_owned();
+                    let handshake = Arc::clone(&pending).try_acquire_owned();
+                    let (Ok(place), Ok(handshake)) = (place, handshake) else {
+                        this.tally.count(Closed::Full.name());
+                        continue;
+                    };
+                    let (this, service) = (Arc::clone(&this), service.clone());
+                    connections.spawn(async move {
+                        let secured = timeout(this.timeout, this.secure(stream)).await;
+                        drop(handshake);
+                        match secured.unwrap_or(Err(Closed::HandshakeTimeout)) {
+                            Ok((stream, caller)) => this.answer(stream, caller, service).await,
+                            Err(why) => {
+                                tracing::debug!(%from, %why, "refused a connection");
+                                this.tally.count(why.name());
+                            }
+                        }
+                        drop(place);
+                    });
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+
+    async fn secure(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, Caller), Closed> {
+        let failed = |error: std::io::Error| Closed::Handshake(reasons(&error));
+        set_up(&stream, self.sockets.not_sent_bytes).map_err(failed)?;
+        let stream = TlsAcceptor::from(Arc::clone(&self.tls)).accept(stream).await.map_err(failed)?;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let certificate = certificates.and_then(|chain| chain.first());
+        let certificate = certificate.ok_or_else(|| Closed::handshake("no certificate"))?;
+        let caller = Caller(Fingerprint::of(certificate));
+        Ok((stream, caller))
+    }
+
+    /// Answers the requests of a connection until it ends. The windows bound incoming data.
+    async fn answer<S: Answers>(&self, stream: TlsStream<TcpStream>, caller: Caller, service: S) {
+        let mut server = server::conn::http2::Builder::new(TokioExecutor::new());
+        server
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.calls_max)
+            .keep_alive_interval(self.sockets.keepalive)
+            .keep_alive_timeout(self.sockets.keepalive);
+        match self.windows {
+            Windows::Adaptive => server.adaptive_window(true),
+            Windows::Fixed { stream, connection } => {
+                server.initial_stream_window_size(stream).initial_connection_window_size(connection)
+            }
+        };
+        let service = service_fn(move |request: http::Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(caller);
+            service.answer(request)
+        });
+        if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+            tracing::debug!(error = reasons(&error), "a connection ended");
+        }
+    }
+}
+
+/// A future that answers a request.
+pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// A function as a service, which tonic requires.
+pub(super) struct Method<F>(pub(super) F);
+
+impl<F, Q, A, R> Service<Q> for Method<F>
+where
+    F: FnMut(Q) -> A,
+    A: Future<Output = Result<R, Status>>,
+{
+    type Response = R;
+    type Error = Status;
+    type Future = A;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Q) -> A {
+        (self.0)(request)
+    }
+}
+
+/// Answers a call of an unknown method.
+pub(super) fn unimplemented() -> Answer {
+    Box::pin(async { Ok(Status::new(Code::Unimplemented, "there is no such method").into_http()) })
+}
+
+/// Returns the caller, as TLS has proved it.
+pub(super) fn caller<T>(request: &tonic::Request<T>) -> Result<Fingerprint, Status> {
+    let caller = request.extensions().get::<Caller>();
+    caller.map(|Caller(fingerprint)| *fingerprint).ok_or_else(|| Status::unauthenticated("no certificate"))
+}
+
+/// The codec of the side that sends frames, and receives one acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sending;
+
+/// The codec of the side that receives frames, within limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receiving(pub(super) Limits);
+
+/// Encodes frames.
+#[derive(Debug)]
+pub(super) struct FrameEncoder;
+
+/// Decodes frames, each with its length.
+#[derive(Debug)]
+pub(super) struct FrameDecoder(Limits);
+
+impl Codec for Sending {
+    type Encode = MixFrame;
+    type Decode = Ack;
+    type Encoder = FrameEncoder;
+    type Decoder = ProstDecoder<Ack>;
+
+    fn encoder(&mut self) -> FrameEncoder {
+        FrameEncoder
+    }
+
+    fn decoder(&mut self) -> ProstDecoder<Ack> {
+        ProstDecoder::new(BufferSettings::default())
+    }
+}
+
+impl Codec for Receiving {
+    type Encode = Ack;
+    type Decode = (MixFrame, usize);
+    type Encoder = ProstEncoder<Ack>;
+    type Decoder = FrameDecoder;
+
+    fn encoder(&mut self) -> ProstEncoder<Ack> {
+        ProstEncoder::new(BufferSettings::default())
+    }
+
+    fn decoder(&mut self) -> FrameDecoder {
+        FrameDecoder(self.0)
+    }
+}
+
+impl Encoder for FrameEncoder {
+    type Item = MixFrame;
+    type Error = Status;
+
+    fn encode(&mut self, frame: MixFrame, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        wire::encode(&frame, into);
+        Ok(())
+    }
+}
+
+impl Decoder for FrameDecoder {
+    type Item = (MixFrame, usize);
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<(MixFrame, usize)>, Status> {
+        let len = from.remaining();
+        let frame = wire::decode(from.copy_to_bytes(len), &self.0);
+        frame.map(|frame| Some((frame, len))).map_err(|error| Status::invalid_argument(error.to_string()))
+    }
+}

@@ -1,0 +1,319 @@
+//! The task of a node, or of the scheduler: a hub over gRPC, the compute threads, and the requests of senders and the owner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use samara_engine::Input;
+use samara_mix::{Batch, Command, Done, Event, Job, Mark, NodeState, Phase, Pool, Secret, SenderId};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::gateway::{Board, Ended, Request as GatewayRequest};
+use super::layer::Grpc;
+use super::status::{Happened, LinkStatus, Status, Tally, What};
+use crate::hub::{self, BATCH_MAX, Hub};
+
+/// What the owner of a node wants.
+pub(super) enum Request {
+    Status(oneshot::Sender<Status>),
+    Stop(oneshot::Sender<()>),
+    Register(SenderId, Secret),
+    Mix(u64, Batch),
+}
+
+/// The result of a job.
+struct Worked {
+    done: Done,
+    phase: Option<Phase>,
+    cpu: Duration,
+}
+
+/// Returns the processor time of this thread, or the time since the first call where the system does not know it.
+fn thread_time() -> Duration {
+    #[cfg(unix)]
+    if let Ok(time) = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID) {
+        return time.into();
+    }
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+/// Runs a job on this thread.
+fn work(job: Job) -> Worked {
+    let phase = job.phase();
+    let start = thread_time();
+    let done = job.run();
+    Worked { done, phase, cpu: thread_time().saturating_sub(start) }
+}
+
+/// A node or the scheduler.
+pub(super) struct Task {
+    hub: Hub<Grpc>,
+    requests: Receiver<Request>,
+    senders: Receiver<GatewayRequest>,
+    events: Sender<Happened>,
+    done: (UnboundedSender<Worked>, UnboundedReceiver<Worked>),
+    /// Processor time for the phases that are not over.
+    ledger: BTreeMap<(u64, Option<Phase>), Duration>,
+    pool: Pool,
+    jobs_out: usize,
+    board: Option<Board>,
+    looped: Option<Duration>,
+    tally: Tally,
+    stopping: Option<oneshot::Sender<()>>,
+    /// The servers, which end when this is dropped.
+    _servers: JoinSet<()>,
+}
+
+impl Task {
+    #[allow(clippy::too_many_arguments, reason = "called once, with what was made just before")]
+    pub(super) fn new(
+        hub: Hub<Grpc>,
+        requests: Receiver<Request>,
+        senders: Receiver<GatewayRequest>,
+        events: Sender<Happened>,
+        pool: Pool,
+        board: Option<Board>,
+        tally: Tally,
+        servers: JoinSet<()>,
+    ) -> Self {
+        Self {
+            hub,
+            requests,
+            senders,
+            events,
+            done: unbounded_channel(),
+            ledger: BTreeMap::new(),
+            pool,
+            jobs_out: 0,
+            board,
+            looped: None,
+            tally,
+            stopping: None,
+            _servers: servers,
+        }
+    }
+
+    /// Runs until the owner stops it, or has dropped it.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.hub.driver.fire_timers();
+            self.fill_batches();
+            self.take_events();
+            self.hub.settle();
+            self.take_events();
+            self.hub.drain();
+            if self.stopping.is_some() {
+                break;
+            }
+            let filled = self.board.as_ref().and_then(Board::next_due);
+            tokio::select! {
+                turn = self.hub.next(filled) => drop(self.hub.handle(turn)),
+                Some(first) = self.done.1.recv() => self.computed(first),
+                Some(request) = self.senders.recv() => self.handle_sender(request),
+                request = self.requests.recv() => match request {
+                    Some(request) => self.handle_request(request),
+                    None => break,
+                },
+            }
+        }
+        // Calls that wait for a link end, so that the servers can.
+        self.hub.layer.0.table.clear();
+        if let Some(answer) = self.stopping.take() {
+            // Fails only if the caller has given up.
+            let _ = answer.send(());
+        }
+    }
+
+    // ---- requests ----
+
+    fn command(&mut self, command: Command) {
+        self.hub.driver.input(Input::Command(command));
+    }
+
+    fn handle_request(&mut self, request: Request) {
+        match request {
+            // Fails only if the caller has given up.
+            Request::Status(answer) => drop(answer.send(self.status())),
+            Request::Stop(answer) => self.stopping = Some(answer),
+            Request::Register(sender, secret) => self.command(Command::Register { sender, secret }),
+            Request::Mix(round, batch) => self.command(Command::Mix { round, batch }),
+        }
+    }
+
+    fn handle_sender(&mut self, request: GatewayRequest) {
+        let Some(board) = &mut self.board else { return };
+        match request {
+            GatewayRequest::Register { sender, secret, answer } => {
+                self.command(Command::Register { sender, secret });
+                // Fails only if the caller has given up.
+                let _ = answer.send(());
+            }
+            GatewayRequest::Submit { round, slots, answer } => {
+                let taken = board.submit(round, slots, Instant::now());
+                let _ = answer.send(taken);
+                self.start_full();
+            }
+            GatewayRequest::Result { round, answer } => board.wait_for(round, answer),
+        }
+    }
+
+    /// Hands batches to the engine that are full, or have waited for long enough.
+    fn fill_batches(&mut self) {
+        if let Some(board) = &mut self.board {
+            board.fill(Instant::now());
+        }
+        self.start_full();
+    }
+
+    fn start_full(&mut self) {
+        let Some(board) = &mut self.board else { return };
+        for (round, batch) in board.take_full(Instant::now()) {
+            self.command(Command::Mix { round, batch });
+        }
+    }
+
+    fn status(&mut self) -> Status {
+        let lanes = self.hub.lanes();
+        let mut transport = self.hub.counters();
+        for (cause, count) in self.tally.counts() {
+            *transport.closed.entry(cause).or_insert(0) += count;
+        }
+        let outbox = self.hub.driver.outbox();
+        let links = self.hub.links.iter().map(|(peer, link)| {
+            let (bytes_up, bytes_down) = link.traffic.counts();
+            LinkStatus {
+                node: link.name,
+                outbound: link.outbound,
+                round_trip: link.about,
+                owed: outbox.pending_to(peer),
+                owed_bytes: outbox.pending_bytes_to(peer),
+                in_flight: link.in_flight,
+                bytes_up,
+                bytes_down,
+            }
+        });
+        let links = links.collect();
+        let engine = self.hub.driver.engine();
+        let mut rounds = BTreeMap::new();
+        for (_, state) in engine.node().into_iter().flat_map(|node| node.rounds()) {
+            *rounds.entry(state.name()).or_default() += 1;
+        }
+        for (_, state) in engine.scheduler().into_iter().flat_map(|scheduler| scheduler.rounds()) {
+            *rounds.entry(state.name()).or_default() += 1;
+        }
+        let teams = engine.scheduler().into_iter().flat_map(|scheduler| scheduler.teams());
+        Status {
+            mix: engine.metrics().clone(),
+            transport,
+            lanes,
+            links,
+            looped: self.looped,
+            rounds,
+            teams: teams.map(<[u32]>::to_vec).collect(),
+            jobs_out: self.jobs_out,
+            held_bytes: engine.node().map_or(0, |node| node.held_bytes_total()),
+            gateway: self.board.as_ref().map(Board::status),
+        }
+    }
+
+    // ---- compute threads and the engine ----
+
+    fn computed(&mut self, first: Worked) {
+        let mut next = Some(first);
+        for _ in 0..BATCH_MAX {
+            let Some(Worked { done, phase, cpu }) = next.take().or_else(|| self.done.1.try_recv().ok())
+            else {
+                break;
+            };
+            self.jobs_out -= 1;
+            self.hub.counters.cpu += cpu;
+            *self.ledger.entry((done.round(), phase)).or_default() += cpu;
+            self.command(Command::Computed(done));
+        }
+    }
+
+    fn take_events(&mut self) {
+        for event in self.hub.take_events() {
+            match event {
+                hub::Event::Engine(Event::Compute(job)) => {
+                    self.jobs_out += 1;
+                    let done = self.done.0.clone();
+                    // Fails only if this node stops.
+                    self.pool.spawn(move || drop(done.send(work(job))));
+                }
+                hub::Event::Engine(event) => self.take_event(event),
+                _ => {}
+            }
+        }
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match &event {
+            Event::RoundTrip { node, took: Some(took) } => {
+                let peer = self.hub.links.of(node).map(|(peer, _)| peer);
+                if let Some(link) = peer.and_then(|peer| self.hub.links.get_mut(peer)) {
+                    link.about = Some(*took);
+                }
+            }
+            Event::Looped { took: Some(took), .. } => self.looped = Some(*took),
+            _ => {}
+        }
+        self.update_board(&event);
+        self.note_work(&event);
+        self.push(What::Event(event));
+    }
+
+    fn update_board(&mut self, event: &Event) {
+        let Some(board) = &mut self.board else { return };
+        let now = Instant::now();
+        match event {
+            Event::Open(plan) => board.open(Arc::clone(plan)),
+            Event::State { round, state: NodeState::Standby } => {
+                let plan = self.hub.driver.engine().node().and_then(|node| node.plan(*round));
+                if let Some(plan) = plan {
+                    board.join(Arc::clone(plan));
+                }
+            }
+            Event::State { round, state: NodeState::Realtime } => board.leave(*round),
+            Event::Delivered { round, outcomes } => {
+                board.end(*round, Ended::Delivered(outcomes.clone()), now);
+            }
+            Event::Failed { round, failure } => {
+                let cause = failure.cause.name().to_owned();
+                board.end(*round, Ended::Failed { cause, culprit: failure.culprit }, now);
+            }
+            Event::Refused { round: Some(round), error } => {
+                board.end(*round, Ended::Failed { cause: error.to_string(), culprit: None }, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports the processor time of a phase that is over, and forgets rounds that are.
+    fn note_work(&mut self, event: &Event) {
+        let (round, phase) = match event {
+            Event::Mark { round, phase, mark: Mark::LastFinished } => (*round, Some(*phase)),
+            Event::Mark { round, phase: Phase::PrecomputeDecrypt, mark: Mark::FirstReceived } => {
+                (*round, None)
+            }
+            Event::Delivered { round, .. } | Event::Failed { round, .. } => {
+                return self.ledger.retain(|(of, _), _| of != round);
+            }
+            _ => return,
+        };
+        let cpu = self.ledger.remove(&(round, phase)).unwrap_or_default();
+        self.push(What::Worked { round, phase, cpu });
+    }
+
+    fn push(&mut self, what: What) {
+        let happened = Happened { at: SystemTime::now(), what };
+        // An application that has dropped its end loses nothing.
+        if let Err(TrySendError::Full(_)) = self.events.try_send(happened) {
+            self.hub.counters.events_lost += 1;
+        }
+    }
+}

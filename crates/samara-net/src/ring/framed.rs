@@ -1,0 +1,349 @@
+//! The link layer of groups: frames over TCP, each behind its length.
+//!
+//! Both sides first say which group they belong to and who they are. Then one task a link reads and writes.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use samara_engine::{PeerId, PeerIdentity, PeerInfo};
+use samara_ring::wire::{Limits, decode};
+use samara_ring::{Ring, RingFrame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, timeout};
+
+use super::buffers::{PREFIX, Receiving, Sending};
+use super::options::Options;
+use crate::hub::{Attempted, LinkLayer, Task};
+use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, hang_up, set_up};
+use crate::status::Closed;
+
+/// What every connection begins with. The last byte is the version of the framing.
+const MAGIC: [u8; 8] = *b"samring\x01";
+/// The magic, the group, and the length of the name.
+const HEAD_BYTES: usize = MAGIC.len() + 8 + 1;
+/// The longest address as text is `[` + 39 + `%` + a number of 10 digits + `]:65535`.
+const NAME_MAX: usize = 64;
+/// KiB of frames of one link that may wait for the engine; a longer frame waits alone.
+const WAITING_KIB: usize = 512;
+
+/// Returns a member's name: the address at which it is dialled, so that who knows the view can dial all of it.
+pub(super) fn identity_of(address: SocketAddr) -> PeerIdentity {
+    PeerIdentity::new(address.to_string().as_bytes())
+}
+
+/// Returns the address at which the member with this name is dialled.
+fn address_of(identity: &PeerIdentity) -> Option<SocketAddr> {
+    std::str::from_utf8(identity.as_bytes()).ok()?.parse().ok()
+}
+
+/// What links accept.
+#[derive(Clone, Debug)]
+pub(super) struct LinkOptions {
+    pub(super) frame_max: usize,
+    pub(super) limits: Limits,
+    pub(super) idle_timeout: Duration,
+}
+
+/// Framed TCP.
+pub(super) struct Framed {
+    members_max: usize,
+    link: Arc<LinkOptions>,
+    pub(super) handshake: Handshake,
+}
+
+/// What a handshake needs.
+#[derive(Clone, Copy)]
+pub(super) struct Handshake {
+    group: u64,
+    own: SocketAddr,
+    not_sent_bytes: u32,
+    timeout: Duration,
+}
+
+impl Handshake {
+    async fn dial(self, address: SocketAddr) -> Attempted<Framed> {
+        let stream = timeout(self.timeout, TcpStream::connect(address));
+        let stream = stream.await.map_err(|_| Closed::HandshakeTimeout)?;
+        let stream = stream.map_err(|error| Closed::Unreachable(error.to_string()))?;
+        let new = self.greet(stream, true).await?;
+        if new.name == address { Ok(new) } else { Err(Closed::OtherNode(new.name)) }
+    }
+
+    /// Does the handshake on a connection.
+    pub(super) async fn greet(self, mut stream: TcpStream, outbound: bool) -> Attempted<Framed> {
+        let remote = stream.peer_addr().map_err(Closed::handshake)?;
+        set_up(&stream, self.not_sent_bytes).map_err(Closed::handshake)?;
+        let name = timeout(self.timeout, exchange(&mut stream, self.group, self.own));
+        let name = name.await.map_err(|_| Closed::HandshakeTimeout)??;
+        // A node that reaches itself under another address would be two members.
+        if name == self.own {
+            return Err(Closed::OtherNode(name));
+        }
+        let (identity, address) = (identity_of(name), Some(remote.ip()));
+        let info = PeerInfo { identity, outbound, address, protocol: "samring/1".into() };
+        let (about, traffic) = ((), Arc::default());
+        Ok(Established { name, remote, info, about, number: None, traffic, connection: stream })
+    }
+}
+
+/// Tells the other side who this node is, and returns the other's name. The caller's timeout cuts off slow peers.
+async fn exchange(stream: &mut TcpStream, group: u64, own: SocketAddr) -> Result<SocketAddr, Closed> {
+    let name = own.to_string();
+    let mut hello = Vec::with_capacity(HEAD_BYTES + name.len());
+    hello.extend_from_slice(&MAGIC);
+    hello.extend_from_slice(&group.to_le_bytes());
+    hello.push(name.len() as u8);
+    hello.extend_from_slice(name.as_bytes());
+    stream.write_all(&hello).await.map_err(Closed::handshake)?;
+
+    let mut head = [0; HEAD_BYTES];
+    stream.read_exact(&mut head).await.map_err(Closed::handshake)?;
+    let (magic, rest) = head.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(Closed::handshake("the peer does not speak this protocol"));
+    }
+    let (theirs, len) = rest.split_at(8);
+    if theirs != group.to_le_bytes() {
+        return Err(Closed::OtherGroup);
+    }
+    let len = usize::from(len[0]);
+    if len > NAME_MAX {
+        return Err(Closed::Handshake(format!("a name of {len} bytes exceeds the limit of {NAME_MAX}")));
+    }
+    let mut name = [0; NAME_MAX];
+    stream.read_exact(&mut name[..len]).await.map_err(Closed::handshake)?;
+    let name = std::str::from_utf8(&name[..len]).ok();
+    let address = name.and_then(|name| name.parse::<SocketAddr>().ok());
+    address.ok_or_else(|| Closed::handshake("the peer's name is not an address"))
+}
+
+impl Framed {
+    pub(super) fn new(options: &Options, own: SocketAddr) -> Self {
+        Self {
+            members_max: options.config.members_max,
+            link: Arc::new(options.link_options()),
+            handshake: Handshake {
+                group: options.group_number(),
+                own,
+                not_sent_bytes: options.not_sent_bytes,
+                timeout: options.handshake_timeout,
+            },
+        }
+    }
+}
+
+impl LinkLayer for Framed {
+    type Engine = Ring;
+    type Name = SocketAddr;
+    type Connection = TcpStream;
+    type About = ();
+    const FRAMING: u32 = PREFIX as u32;
+
+    fn own_name(&self) -> Option<SocketAddr> {
+        Some(self.handshake.own)
+    }
+
+    fn name(&self, identity: &PeerIdentity) -> Option<SocketAddr> {
+        address_of(identity)
+    }
+
+    fn identity(&self, name: &SocketAddr) -> PeerIdentity {
+        identity_of(*name)
+    }
+
+    fn dial(&self, name: SocketAddr) -> Task<Attempted<Self>> {
+        Box::pin(self.handshake.dial(name))
+    }
+
+    fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed> {
+        // Former and future members may be there beside all members.
+        let is_full = links.len() >= 2 * self.members_max;
+        // One host does not take the room of all others.
+        let fills_up = || links.inbound(Some(new.remote.ip())) >= self.members_max;
+        if is_full || !new.info.outbound && fills_up() { Err(Closed::Full) } else { Ok(()) }
+    }
+
+    fn run(&self, stream: TcpStream, ports: Ports<RingFrame>) -> Task<()> {
+        Box::pin(Link::new(Arc::clone(&self.link), ports).run(stream))
+    }
+
+    fn forget(engine: &mut Ring, peer: PeerId) -> bool {
+        engine.forget_peer(peer)
+    }
+}
+
+/// The task of a link.
+struct Link {
+    options: Arc<LinkOptions>,
+    receiving: Receiving,
+    sending: Sending,
+    ports: Ports<RingFrame>,
+    waiting: Arc<Semaphore>,
+    /// A frame that waits for its share of the receive budget.
+    held: Option<(RingFrame, usize)>,
+    heard: Instant,
+    is_finishing: bool,
+}
+
+impl Link {
+    fn new(options: Arc<LinkOptions>, ports: Ports<RingFrame>) -> Self {
+        Self {
+            receiving: Receiving::new(options.frame_max),
+            sending: Sending::default(),
+            options,
+            ports,
+            waiting: Arc::new(Semaphore::new(WAITING_KIB)),
+            held: None,
+            heard: Instant::now(),
+            is_finishing: false,
+        }
+    }
+
+    async fn run(mut self, mut stream: TcpStream) {
+        let why = match self.exchange(&stream).await {
+            Ok(()) => hang_up(&mut stream).await,
+            Err(why) => why,
+        };
+        self.ports.report(Report::Down(why));
+    }
+
+    /// Reads and writes until the connection breaks, or everything was sent after the order to finish.
+    async fn exchange(&mut self, stream: &TcpStream) -> Result<(), Closed> {
+        // Not a timer for each wait: that would cost more than most of what is waited for.
+        let mut watch = tokio::time::interval(self.options.idle_timeout / 4);
+        watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while let Ok(order) = self.ports.orders.try_recv() {
+                self.handle_order(order);
+            }
+            self.write(stream)?;
+            if self.is_finishing && self.sending.is_empty() {
+                return Ok(());
+            }
+            self.hand_over()?;
+            let share = self.share();
+            let interest = match (self.held.is_none(), self.sending.is_empty()) {
+                (true, true) => Some(Interest::READABLE),
+                (true, false) => Some(Interest::READABLE | Interest::WRITABLE),
+                (false, false) => Some(Interest::WRITABLE),
+                (false, true) => None,
+            };
+            tokio::select! {
+                order = self.ports.orders.recv(), if !self.is_finishing => {
+                    self.handle_order(order.unwrap_or(Order::Finish));
+                }
+                ready = ready(stream, interest) => {
+                    if ready.map_err(Closed::ended)?.is_readable() && self.held.is_none() {
+                        self.read(stream)?;
+                    }
+                }
+                permit = Arc::clone(&self.waiting).acquire_many_owned(share), if self.held.is_some() => {
+                    let permit = permit.map_err(|_| Closed::Here)?;
+                    if let Some((frame, len)) = self.held.take() {
+                        self.ports.report(Report::Frame(frame, len, Share(permit, None)));
+                    }
+                }
+                _ = watch.tick() => self.check_idle()?,
+            }
+        }
+    }
+
+    fn handle_order(&mut self, order: Order<RingFrame>) {
+        match order {
+            Order::Frame { frame, len, .. } => self.sending.push(&frame, len),
+            Order::Finish => self.is_finishing = true,
+        }
+    }
+
+    /// Writes until the socket takes no more.
+    fn write(&mut self, stream: &TcpStream) -> Result<(), Closed> {
+        let mut sent = 0;
+        let mut result = Ok(());
+        while !self.sending.is_empty() {
+            match self.sending.write(stream) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    result = Err(Closed::ended(error));
+                    break;
+                }
+            }
+        }
+        if sent > 0 {
+            self.ports.traffic.sent(sent);
+            self.ports.report(Report::Sent(Progress { taken: Vec::new(), written_bytes: sent as u64 }));
+        }
+        result
+    }
+
+    fn read(&mut self, stream: &TcpStream) -> Result<(), Closed> {
+        match self.receiving.read(stream) {
+            Ok(0) => Err(Closed::ended(ErrorKind::UnexpectedEof)),
+            Ok(len) => {
+                self.ports.traffic.received(len);
+                self.heard = Instant::now();
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(Closed::ended(error)),
+        }
+    }
+
+    fn share(&self) -> u32 {
+        let len = self.held.as_ref().map_or(0, |(_, len)| *len);
+        len.div_ceil(1024).clamp(1, WAITING_KIB) as u32
+    }
+
+    /// Hands frames to the engine, as many as may wait there.
+    fn hand_over(&mut self) -> Result<(), Closed> {
+        while self.held.is_none()
+            && let Some(bytes) = self.receiving.next()?
+        {
+            let frame = decode(&bytes, &self.options.limits);
+            let frame = frame.map_err(|error| Closed::Malformed(error.to_string()))?;
+            self.held = Some((frame, PREFIX + bytes.len()));
+            if let Ok(permit) = Arc::clone(&self.waiting).try_acquire_many_owned(self.share())
+                && let Some((frame, len)) = self.held.take()
+            {
+                self.ports.report(Report::Frame(frame, len, Share(permit, None)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_idle(&mut self) -> Result<(), Closed> {
+        if self.held.is_some() {
+            // It is this node that does not read.
+            self.heard = Instant::now();
+        }
+        if self.heard.elapsed() > self.options.idle_timeout { Err(Closed::Idle) } else { Ok(()) }
+    }
+}
+
+async fn ready(stream: &TcpStream, interest: Option<Interest>) -> std::io::Result<tokio::io::Ready> {
+    match interest {
+        Some(interest) => stream.ready(interest).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_addresses() {
+        for text in ["127.0.0.1:7800", "[2001:db8::1]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(address_of(&identity_of(address)), Some(address));
+        }
+        let longest = format!("[{}%4294967295]:65535", ["ffff"; 8].join(":"));
+        let longest: SocketAddr = longest.parse().unwrap();
+        assert!(longest.to_string().len() <= NAME_MAX);
+        assert_eq!(address_of(&PeerIdentity::new(b"somewhere")), None);
+    }
+}

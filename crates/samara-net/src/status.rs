@@ -1,0 +1,217 @@
+//! What all runtimes report: why links end, what transports count, and why a runtime does not start.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Why a connection failed or a link ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The peer could not be reached.
+    #[error("the peer cannot be reached: {0}")]
+    Unreachable(String),
+    /// The engine asked for a peer whose address is not known.
+    #[error("the peer's address is not known")]
+    NoAddress,
+    /// The handshake failed.
+    #[error("the handshake failed: {0}")]
+    Handshake(String),
+    /// Dialling or the handshake exceeded its time.
+    #[error("the handshake took too long")]
+    HandshakeTimeout,
+    /// The peer refused the link.
+    #[error("the peer refused the link: {0}")]
+    Refused(String),
+    /// The peer is a member of another group.
+    #[error("the peer belongs to another group")]
+    OtherGroup,
+    /// Another node than the dialled one answered, or this node reached itself.
+    #[error("another node answered: {0}")]
+    OtherNode(SocketAddr),
+    /// The peer's node info does not fit this node.
+    #[cfg(feature = "mconnection")]
+    #[error("{0}")]
+    Incompatible(#[from] crate::mconn::Incompatible),
+    /// The peer broke the rules of its connection.
+    #[cfg(feature = "mconnection")]
+    #[error("the peer broke the rules: {0}")]
+    Broken(#[from] crate::mconn::Broken),
+    /// The peer announced a frame beyond the limit.
+    #[error("a frame of {found} bytes exceeds the limit of {max}")]
+    FrameTooLong {
+        /// The announced length in bytes.
+        found: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// A frame does not decode.
+    #[error("a frame does not decode: {0}")]
+    Malformed(String),
+    /// The peer sent nothing for the idle timeout.
+    #[error("the peer was silent for too long")]
+    Idle,
+    /// The peer did not answer a ping.
+    #[error("the peer did not answer a ping")]
+    PongTimeout,
+    /// The peer or the network ended the connection.
+    #[error("the connection ended: {0}")]
+    Ended(String),
+    /// Another connection to the same peer replaces this one.
+    #[error("another connection to the peer exists")]
+    Duplicate,
+    /// The limit of connections, handshakes or dials is reached.
+    #[error("the limit of connections is reached")]
+    Full,
+    /// This node closed the link.
+    #[error("this node closed the link")]
+    Here,
+}
+
+impl Closed {
+    /// The name in metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::NoAddress => "no_address",
+            Self::Handshake(_) => "handshake",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::Refused(_) => "refused",
+            Self::OtherGroup => "other_group",
+            Self::OtherNode(_) => "other_node",
+            #[cfg(feature = "mconnection")]
+            Self::Incompatible(_) => "incompatible",
+            #[cfg(feature = "mconnection")]
+            Self::Broken(_) => "broken",
+            Self::FrameTooLong { .. } => "frame_too_long",
+            Self::Malformed(_) => "malformed",
+            Self::Idle => "idle",
+            Self::PongTimeout => "pong_timeout",
+            Self::Ended(_) => "ended",
+            Self::Duplicate => "duplicate",
+            Self::Full => "full",
+            Self::Here => "here",
+        }
+    }
+
+    /// Converts an I/O error of an established connection.
+    pub(crate) fn ended(error: impl ToString) -> Self {
+        Self::Ended(error.to_string())
+    }
+
+    /// Converts an error of a handshake.
+    pub(crate) fn handshake(error: impl ToString) -> Self {
+        Self::Handshake(error.to_string())
+    }
+}
+
+/// What a runtime counts since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Links that came up.
+    pub links: u64,
+    /// Failed connections and ended links by cause ([`Closed::name`]).
+    pub closed: BTreeMap<&'static str, u64>,
+    /// Bytes that sockets (over gRPC: HTTP/2) took after the handshakes, framing and encryption included.
+    pub bytes_up: u64,
+    /// Bytes that sockets (over gRPC: HTTP/2) delivered after the handshakes.
+    pub bytes_down: u64,
+    /// Frames that were handed to links.
+    pub frames_up: u64,
+    /// Frames that links delivered.
+    pub frames_down: u64,
+    /// Bytes of application payload in the frames that were handed to links.
+    pub payload_up: u64,
+    /// Bytes of application payload in the frames that links delivered.
+    pub payload_down: u64,
+    /// All other bytes of the frames that were handed to links.
+    pub control_up: u64,
+    /// All other bytes of the frames that links delivered.
+    pub control_down: u64,
+    /// Copies that were still in the outbox when their link went down.
+    pub lost_copies: u64,
+    /// Events that the application did not read in time.
+    pub events_lost: u64,
+    /// In a group: times that the group waited because the application did not take deliveries.
+    pub pauses: u64,
+    /// Over gRPC: frames that were sent as unary calls.
+    pub posts: u64,
+    /// In a mix: processor time of all compute threads.
+    pub cpu: Duration,
+}
+
+/// An option that is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: found {found}, expected {expected}")]
+pub struct OptionError {
+    /// The option's name.
+    pub field: String,
+    /// The value.
+    pub found: String,
+    /// The valid values.
+    pub expected: &'static str,
+}
+
+/// Returns the error unless `holds`.
+pub(crate) fn check(
+    holds: bool,
+    field: impl Into<String>,
+    found: impl Debug,
+    expected: &'static str,
+) -> Result<(), OptionError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(OptionError { field: field.into(), found: format!("{found:?}"), expected })
+    }
+}
+
+#[cfg(feature = "ring")]
+impl From<samara_ring::ConfigError> for OptionError {
+    fn from(error: samara_ring::ConfigError) -> Self {
+        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
+    }
+}
+
+#[cfg(feature = "relay")]
+impl From<samara_mix::ConfigError> for OptionError {
+    fn from(error: samara_mix::ConfigError) -> Self {
+        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
+    }
+}
+
+/// Why a runtime does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The node cannot listen on an address.
+    #[error("{address} cannot be listened on: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// An option is not valid.
+    #[error("{0}")]
+    Options(#[from] OptionError),
+    /// The certificate or its key cannot be used.
+    #[cfg(feature = "relay")]
+    #[error("the certificate cannot be used: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    /// The system has no random numbers.
+    #[error("there are no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// The system cannot start the compute threads.
+    #[error("no threads: {0}")]
+    Threads(String),
+    /// The node stopped while it started.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+}
+
+/// The node has stopped, or its runtime ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node has stopped")]
+pub struct Gone;
