@@ -85,8 +85,13 @@ pub(crate) trait LinkLayer: Sized + 'static {
         true
     }
 
-    /// Returns the channel for a copy that was taken for this one.
-    fn route(_engine: &Self::Engine, channel: usize, _copy: &Outgoing<FrameOf<Self>>) -> usize {
+    /// Returns the channel for a copy that was taken for this one, and counts what only the layer knows.
+    fn route(
+        _engine: &Self::Engine,
+        channel: usize,
+        _copy: &Outgoing<FrameOf<Self>>,
+        _counters: &mut Counters,
+    ) -> usize {
         channel
     }
 }
@@ -489,7 +494,7 @@ impl<L: LinkLayer> Hub<L> {
                     self.counters.frames_up += 1;
                     self.counters.payload_up += payload;
                     self.counters.control_up += u64::from(copy.len).saturating_sub(payload);
-                    let channel = L::route(self.driver.engine(), at, &copy);
+                    let channel = L::route(self.driver.engine(), at, &copy, &mut self.counters);
                     // Fails only if the link has just ended, which its last report says.
                     let _ = link.orders.send(Order::Frame { channel, frame: copy.frame, len: copy.len });
                 }

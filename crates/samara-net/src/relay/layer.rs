@@ -38,7 +38,7 @@ use super::status::Tally;
 use super::team::{CONFIRM, OPEN, POST, STREAM, name_link};
 use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Progress, Report, Traffic};
-use crate::status::Closed;
+use crate::status::{Closed, Counters};
 
 /// Lanes of a link: control, real time, and precomputation.
 const LANES: usize = Config::PRECOMPUTATION.0 as usize + 1;
@@ -311,12 +311,13 @@ impl LinkLayer for Grpc {
     }
 
     /// The index of the lane, or [`LANES`] for all slots of a phase in one call, where the scheduler wants that.
-    fn route(engine: &Mix, _channel: usize, copy: &Outgoing<MixFrame>) -> usize {
-        let unary = || match &copy.frame {
+    fn route(engine: &Mix, _: usize, copy: &Outgoing<MixFrame>, counters: &mut Counters) -> usize {
+        let plan = match &copy.frame {
             MixFrame::Slots(piece) => engine.node().and_then(|node| node.plan(piece.round)),
             _ => None,
         };
-        let is_post = unary().is_some_and(|plan| plan.transfer == Transfer::Unary);
+        let is_post = plan.is_some_and(|plan| plan.transfer == Transfer::Unary);
+        counters.posts += u64::from(is_post);
         if is_post { LANES } else { copy.lane.0 as usize }
     }
 }
