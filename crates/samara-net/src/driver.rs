@@ -2,13 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerKeyed, Time, TimerToken,
 };
 
-/// Runs an engine on real time; whoever owns it brings the frames and takes the copies.
+/// Timers that are this late show that the process did not run.
+const STALL_MIN: Duration = Duration::from_millis(100);
+
+/// Runs an engine on real time. The owner brings the frames and takes the copies.
 #[derive(Debug)]
 pub struct Driver<E: Engine> {
     engine: E,
@@ -19,6 +22,8 @@ pub struct Driver<E: Engine> {
     timers: BinaryHeap<Reverse<(Time, u64, TimerToken)>>,
     timers_set: u64,
     started: Instant,
+    /// The engine's clock when it was last read.
+    last: Time,
 }
 
 impl<E: Engine> Driver<E> {
@@ -35,32 +40,44 @@ impl<E: Engine> Driver<E> {
             timers: BinaryHeap::new(),
             timers_set: 0,
             started: Instant::now(),
+            last: Time::ZERO,
         };
         driver.input(Input::Start);
         Ok(driver)
     }
 
-    /// Time since the start: the clock of the engine.
-    pub fn now(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
+    /// Reads the engine's clock: the time since the start, without the time in which the process did not run.
+    ///
+    /// A process that was descheduled or suspended finds frames in its sockets and timers long due. If its pause counted, an
+    /// engine would take it for the silence of all its peers.
+    pub fn now(&mut self) -> Time {
+        let now = Time::ZERO + self.started.elapsed();
+        let due = self.timers.peek().map_or(now, |Reverse((at, ..))| *at).max(self.last);
+        let late = now.since(due);
+        self.last = if late > STALL_MIN { due } else { now };
+        if late > STALL_MIN {
+            tracing::debug!(?late, "the process did not run");
+            self.started += late;
+        }
+        self.last
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
 
-    /// What is owed, and which copy leaves next.
+    /// Returns the outbox, which decides which copy leaves next.
     pub fn outbox(&mut self) -> &mut Outbox<E::Frame> {
         &mut self.outbox
     }
 
-    /// Something has happened.
+    /// Gives the engine an input.
     pub fn input(&mut self, input: Input<E::Frame, E::Command>) {
         self.with(|engine, cx| engine.handle(input, cx));
     }
 
-    /// Calls the engine with a context, for methods that give an answer.
+    /// Calls the engine with a context, for methods that return something.
     pub fn with<R>(&mut self, call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R) -> R {
         let now = self.now();
         self.with_at(now, call)
@@ -92,14 +109,14 @@ impl<E: Engine> Driver<E> {
         self.outbox.wake(now);
     }
 
-    /// When [`fire_timers`](Self::fire_timers) has something to do next.
+    /// Returns when [`fire_timers`](Self::fire_timers) has something to do next.
     pub fn next_deadline(&self) -> Option<Instant> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         let next = [timer, self.outbox.next_wake()].into_iter().flatten().min()?;
         Some(self.started + next.since(Time::ZERO))
     }
 
-    /// Takes what the engine has told so far.
+    /// Takes the engine's events.
     pub fn take_events(&mut self) -> Vec<E::Event> {
         std::mem::take(&mut self.effects.events)
     }
@@ -118,51 +135,4 @@ fn system_rng() -> Result<NodeRng, getrandom::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use samara_engine::Frame;
-    use samara_engine::outbox::{Dispatch, OutboxConfig};
-
-    use super::*;
-
-    /// An engine that draws at its start.
-    #[derive(Default)]
-    struct Drawing(Option<(PeerKeyed, u64)>);
-
-    #[derive(Clone, Debug)]
-    struct NoFrame;
-
-    impl Frame for NoFrame {
-        fn encoded_len(&self) -> usize {
-            0
-        }
-
-        fn payload_len(&self) -> usize {
-            0
-        }
-    }
-
-    impl Engine for Drawing {
-        type Frame = NoFrame;
-        type Command = ();
-        type Event = ();
-
-        fn handle(&mut self, input: Input<NoFrame, ()>, cx: &mut Context<'_, NoFrame, ()>) {
-            assert!(matches!(input, Input::Start) && self.0.is_none());
-            let number = cx.rng().clone().next_u64();
-            self.0 = Some((cx.rng().table_hasher(), number));
-        }
-    }
-
-    #[test]
-    fn no_two_engines_draw_the_same() {
-        let draw = || {
-            let outbox = Outbox::new(OutboxConfig { dispatch: Dispatch::default(), lanes: Vec::new() });
-            let drawn = Driver::new(Drawing::default(), outbox).unwrap().engine().0.expect("it has started");
-            assert_ne!(drawn.0, PeerKeyed::from_key([0, drawn.1]), "a key that follows from a number");
-            drawn
-        };
-        let (one, two) = (draw(), draw());
-        assert_ne!(one.0, two.0, "the keys of their tables");
-        assert_ne!(one.1, two.1, "their random numbers");
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{CloseConnection, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Input, LinkRequest, Outbox, PeerId as Handle, Time};
+use samara_engine::{Input, LinkRequest, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
@@ -243,10 +243,6 @@ impl Behaviour {
 
 impl std::fmt::Debug for Behaviour {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let now: Time = self.driver.now();
-        f.debug_struct("Behaviour")
-            .field("now", &now)
-            .field("peers", &self.peers.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Behaviour").field("peers", &self.peers.len()).finish_non_exhaustive()
     }
 }
