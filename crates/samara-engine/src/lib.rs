@@ -20,6 +20,8 @@ pub mod outbox;
 pub mod protobuf;
 mod rng;
 pub mod shape;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 #[cfg(feature = "config")]
 pub mod units;

@@ -1,11 +1,9 @@
 //! Properties of the outbox over random batches, schedules and patterns of room.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
     Counters, Custom, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Orderer, Overflow,

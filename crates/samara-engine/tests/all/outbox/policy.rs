@@ -2,14 +2,12 @@
 
 #![expect(clippy::ptr_arg, reason = "they are what orderers take")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
     Custom, Dispatch, Lane, LaneConfig, Orderer, PendingCopy, Policy, Room, Schedule,

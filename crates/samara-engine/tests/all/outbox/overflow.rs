@@ -1,10 +1,8 @@
 //! Bounded lanes against a plain model of one queue a link.
 
-mod common;
-
 use std::collections::VecDeque;
 
-use common::{Blob, outbox};
+use super::{Blob, outbox};
 use proptest::prelude::*;
 use samara_engine::outbox::{Counters, Dispatch, Lane, LaneConfig, LossCause, Overflow, Tally};
 use samara_engine::{MessageKey, PeerId, Time};

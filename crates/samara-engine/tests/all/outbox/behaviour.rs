@@ -1,11 +1,9 @@
 //! What the outbox does in single situations.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{Blob, messages, outbox, owe_all, rng};
+use super::{Blob, messages, outbox, owe_all, rng};
 use samara_engine::outbox::{
     Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder, Schedule,
     Weight,

@@ -1,5 +1,10 @@
-//! What the tests of the outbox share.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+//! The outbox.
+
+mod behaviour;
+mod overflow;
+mod plans;
+mod policy;
+mod properties;
 
 use std::collections::BTreeSet;
 
@@ -8,9 +13,9 @@ use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Sched
 use samara_engine::{Frame, MessageKey, NodeRng, Outbox, PeerId, Purpose, Time};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blob {
-    pub id: u64,
-    pub len: usize,
+struct Blob {
+    id: u64,
+    len: usize,
 }
 
 impl Frame for Blob {
@@ -23,18 +28,18 @@ impl Frame for Blob {
     }
 }
 
-pub fn rng() -> NodeRng {
+fn rng() -> NodeRng {
     NodeRng::new(5, 0, Purpose::Engine)
 }
 
-pub fn outbox(dispatch: Dispatch, lanes: Vec<LaneConfig>, peers: u32) -> Outbox<Blob> {
+fn outbox(dispatch: Dispatch, lanes: Vec<LaneConfig>, peers: u32) -> Outbox<Blob> {
     let mut outbox = Outbox::new(OutboxConfig { dispatch, lanes });
     (0..peers).for_each(|peer| outbox.link_up(PeerId(peer)));
     outbox
 }
 
 /// Messages with ids from `first` on, of different lengths.
-pub fn messages(first: u64, targets: &[BTreeSet<u32>], deadline: Option<Time>) -> Vec<Owe<Blob>> {
+fn messages(first: u64, targets: &[BTreeSet<u32>], deadline: Option<Time>) -> Vec<Owe<Blob>> {
     let owe = |(id, peers): (u64, &BTreeSet<u32>)| Owe {
         message: MessageKey(id),
         frame: Blob { id, len: 100 + 50 * (id as usize % 5) },
@@ -44,14 +49,14 @@ pub fn messages(first: u64, targets: &[BTreeSet<u32>], deadline: Option<Time>) -
     (first..).zip(targets).map(owe).collect()
 }
 
-pub fn owe_all(outbox: &mut Outbox<Blob>, targets: &[BTreeSet<u32>], schedule: &Schedule) {
+fn owe_all(outbox: &mut Outbox<Blob>, targets: &[BTreeSet<u32>], schedule: &Schedule) {
     let mut lost = Vec::new();
     outbox.owe_batch(Time::ZERO, Lane(0), messages(0, targets, None), schedule, &mut rng(), &mut lost);
     assert_eq!(lost, []);
 }
 
 /// For up to `count` messages, the peers that each is owed to.
-pub fn targets(count: usize, peers: u32) -> impl Strategy<Value = Vec<BTreeSet<u32>>> {
+fn targets(count: usize, peers: u32) -> impl Strategy<Value = Vec<BTreeSet<u32>>> {
     let set = proptest::collection::btree_set(0..peers, 1..=peers as usize);
     proptest::collection::vec(set, 1..=count)
 }

@@ -2,11 +2,9 @@
 //!
 //! A lane without any room shows the plan: everything is refused, in the planned order.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
     Dispatch, Lane, LaneConfig, MessageOrder, Overflow, PeerOrder, Schedule, Weight,
