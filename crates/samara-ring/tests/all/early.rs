@@ -5,7 +5,8 @@ use std::time::Duration;
 use samara_ring::Ignored::{BeyondWindow, HopsSpent, Returned, StaleView, Stranger, UnknownOrigin};
 use samara_ring::{Command, Config, Early};
 
-use crate::common::{Link, Net, message};
+use crate::group::{Link, Net};
+use crate::message;
 
 const LAN: Link = Link::micros(50, 500);
 
@@ -15,7 +16,7 @@ fn joiner(early: Early) -> (Net, u32) {
     let mut net = Net::group(1, LAN, 4, &config);
     (0..4).for_each(|host| net.send(host, 300, 1_000, Duration::from_millis(5)));
     net.run_for(Duration::from_millis(200));
-    let joiner = net.add(&config, 4);
+    let joiner = net.join(&config, 0..4);
     net.run_for(Duration::from_millis(5));
     assert!(net.engine(joiner).view().is_none());
     for number in 1..=20 {

@@ -4,68 +4,68 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use samara_engine::Time;
+use samara_engine::testing::host_of;
 use samara_ring::{Event, ViewId};
 
-use super::{host_of, parse};
+use crate::parse;
 
 /// Messages: who broadcast them, and as the how-manieth.
-pub type Messages = Vec<(u32, u64)>;
+pub(crate) type Messages = Vec<(u32, u64)>;
 
 /// What one application saw between two views.
 #[derive(Clone, Debug, Default)]
-pub struct Epoch {
-    pub view: Option<ViewId>,
-    pub members: Vec<u32>,
-    pub delivered: Messages,
+pub(crate) struct Epoch {
+    pub(crate) view: Option<ViewId>,
+    pub(crate) delivered: Messages,
 }
 
 /// What happened at all hosts.
 #[derive(Debug, Default)]
-pub struct Record {
-    pub epochs: BTreeMap<u32, Vec<Epoch>>,
+pub(crate) struct Record {
+    pub(crate) epochs: BTreeMap<u32, Vec<Epoch>>,
     /// What hosts saw in earlier lives.
     past: Vec<(u32, Vec<Epoch>)>,
     numbers: BTreeMap<u32, u64>,
     sent: BTreeMap<u32, BTreeSet<u64>>,
-    pub crashed: BTreeSet<u32>,
+    pub(crate) crashed: BTreeSet<u32>,
     left: BTreeSet<u32>,
     last: BTreeMap<u32, Time>,
     /// The longest time between two deliveries, and before which it was.
-    pub gaps: BTreeMap<u32, (Duration, Time)>,
+    pub(crate) gaps: BTreeMap<u32, (Duration, Time)>,
     /// What came without a view.
     early: BTreeMap<u32, Messages>,
-    pub suspected: Vec<(Time, u32, u32)>,
-    pub slow: Vec<(Time, u32, u32)>,
-    pub room: u64,
+    pub(crate) suspected: Vec<(Time, u32, u32)>,
+    pub(crate) slow: Vec<(Time, u32, u32)>,
+    pub(crate) room: u64,
 }
 
 impl Record {
-    pub fn next_number(&mut self, host: u32) -> u64 {
+    pub(crate) fn next_number(&mut self, host: u32) -> u64 {
         self.numbers.get(&host).copied().unwrap_or(0) + 1
     }
 
-    pub fn broadcast(&mut self, host: u32, number: u64) {
+    pub(crate) fn broadcast(&mut self, host: u32, number: u64) {
         self.numbers.insert(host, number);
         self.sent.entry(host).or_default().insert(number);
     }
 
-    pub fn has_left(&self, host: u32) -> bool {
+    pub(crate) fn has_left(&self, host: u32) -> bool {
         self.left.contains(&host)
     }
 
-    pub fn restarted(&mut self, host: u32) {
+    pub(crate) fn restarted(&mut self, host: u32) {
         if let Some(epochs) = self.epochs.remove(&host) {
             self.past.push((host, epochs));
         }
     }
 
     /// Gaps count from now on.
-    pub fn reset_gaps(&mut self, now: Time) {
+    pub(crate) fn reset_gaps(&mut self, now: Time) {
         self.gaps.clear();
         self.last.values_mut().for_each(|last| *last = now);
     }
 
-    pub fn longest_gap(&self) -> Duration {
+    pub(crate) fn longest_gap(&self) -> Duration {
         self.gaps
             .iter()
             .filter(|(host, _)| !self.crashed.contains(host))
@@ -74,12 +74,11 @@ impl Record {
             .unwrap_or_default()
     }
 
-    pub fn take(&mut self, now: Time, host: u32, event: Event) {
+    pub(crate) fn take(&mut self, now: Time, host: u32, event: Event) {
         let epochs = self.epochs.entry(host).or_insert_with(|| vec![Epoch::default()]);
         match event {
             Event::View(view) => {
-                let members = view.members.iter().map(|member| host_of(&member.identity)).collect();
-                epochs.push(Epoch { view: Some(view.id), members, delivered: Vec::new() });
+                epochs.push(Epoch { view: Some(view.id), delivered: Vec::new() });
             }
             Event::Delivered { view: None, payload, .. } => {
                 self.early.entry(host).or_default().push(parse(&payload.to_bytes()));
@@ -104,15 +103,15 @@ impl Record {
         }
     }
 
-    pub fn delivered(&self, host: u32) -> Messages {
+    pub(crate) fn delivered(&self, host: u32) -> Messages {
         self.epochs.get(&host).into_iter().flatten().flat_map(|epoch| epoch.delivered.clone()).collect()
     }
 
-    pub fn delivered_of(&self, host: u32, origin: u32) -> Vec<u64> {
+    pub(crate) fn delivered_of(&self, host: u32, origin: u32) -> Vec<u64> {
         self.delivered(host).into_iter().filter(|(by, _)| *by == origin).map(|(_, number)| number).collect()
     }
 
-    pub fn early_of(&self, host: u32, origin: u32) -> Vec<u64> {
+    pub(crate) fn early_of(&self, host: u32, origin: u32) -> Vec<u64> {
         let early = self.early.get(&host).into_iter().flatten();
         early.filter(|(by, _)| *by == origin).map(|(_, number)| *number).collect()
     }
@@ -123,7 +122,7 @@ impl Record {
     }
 
     /// No duplicate, order kept, and the same between the same two views.
-    pub fn assert_promises(&self, is_total: bool, label: &str) {
+    pub(crate) fn assert_promises(&self, is_total: bool, label: &str) {
         for (host, epochs) in self.all() {
             let mut last: BTreeMap<u32, u64> = BTreeMap::new();
             for (origin, number) in epochs.iter().flat_map(|epoch| &epoch.delivered) {
@@ -189,7 +188,7 @@ impl Record {
     }
 
     /// All of these have all that these broadcast.
-    pub fn assert_complete(&self, hosts: &[u32], origins: &[u32], label: &str) {
+    pub(crate) fn assert_complete(&self, hosts: &[u32], origins: &[u32], label: &str) {
         for origin in origins {
             let sent: Vec<u64> = self.sent.get(origin).into_iter().flatten().copied().collect();
             for host in hosts {

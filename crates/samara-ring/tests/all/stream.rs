@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::Shape;
 use samara_ring::{Config, Preset, ShapeChoice};
 
-use crate::common::{Link, Net};
+use crate::group::{Link, Net};
 
 const LAN: Link = Link::micros(50, 200);
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use samara_engine::Frame;
 use samara_ring::wire::{Limits, decode, encode};
 
-use crate::arbitrary::frame;
+use super::arbitrary::frame;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use samara_engine::testing::Crash;
 use samara_ring::Command;
 
-use crate::net::{Net, Wan};
+use super::sites::{Net, Wan};
 
 const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
 
@@ -28,15 +29,15 @@ fn crash_of_a_leader(seed: u64) {
     net.run_for(Duration::from_micros(wait));
     let site = net.rng.below(sites.into()) as u16;
     let victim = net.leader(site).unwrap();
-    let closes = net.rng.chance(0.5);
-    net.crash(victim, closes);
+    let how = if net.rng.chance(0.5) { Crash::Closes } else { Crash::Silent };
+    net.crash(victim, how);
     if net.rng.chance(0.3) {
         // Another leader, a moment later: the one of another site, or the next one of this site.
         let wait = net.rng.below(800);
         net.run_for(Duration::from_millis(wait));
         let second = if net.rng.chance(0.5) { site } else { (site + 1) % sites };
         if let Some(second) = net.leader(second) {
-            net.crash(second, closes);
+            net.crash(second, how);
         }
     }
     net.run_for(Duration::from_secs(14));
@@ -80,7 +81,7 @@ fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
             net.cut(a, (a + 1) % 3);
         }
         net.run_for(Duration::from_secs(5));
-        net.cut.clear();
+        net.heal();
         net.run_for(Duration::from_secs(20));
         net.assert_promises(&label);
         net.assert_complete(&hosts, &hosts, &label);
@@ -96,8 +97,8 @@ fn a_site_that_is_gone_is_waited_for_and_then_not_any_more() {
     net.run_for(Duration::from_secs(4));
     net.send(0, u64::MAX, 8_192, Duration::from_millis(4));
     net.run_for(Duration::from_secs(1));
-    net.crash(4, true);
-    net.crash(5, true);
+    net.crash(4, Crash::Closes);
+    net.crash(5, Crash::Closes);
     net.run_for(Duration::from_secs(8));
     let waiting = net.sent[0];
     net.run_for(Duration::from_secs(1));

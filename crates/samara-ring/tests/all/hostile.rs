@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use samara_engine::Shape;
-use samara_engine::{
-    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose,
-    Time, TimerToken,
-};
+use samara_engine::testing::{Single, identity_of};
+use samara_engine::{Input, LinkRequest, Outbox, PeerId, PeerIdentity, Time, TimerToken};
 use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
-use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, ViewId};
+use samara_ring::{Command, Config, Ignored, Member, Preset, Ring, RingFrame, ViewId};
 
-#[path = "../wire/arbitrary.rs"]
-mod arbitrary;
-
-use crate::common::{identity, message};
+use crate::message;
+use crate::wire::arbitrary;
 
 /// A frame as another one says it, about this view or proposal: otherwise nearly all would be ignored at once.
 fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
@@ -61,24 +57,14 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
 }
 
 /// A node and two peers, that the test plays.
-struct Played {
-    node: Ring,
-    outbox: Outbox<RingFrame>,
-    rng: NodeRng,
-    effects: Effects<Event>,
-    now: Time,
-}
+struct Played(Single<Ring>);
 
 impl Played {
     /// The peers join as they should.
     fn new(config: &Config) -> Self {
-        let mut played = Self {
-            node: Ring::new(config.clone(), identity(0)).unwrap(),
-            outbox: Outbox::new(config.outbox()),
-            rng: NodeRng::new(1, 0, Purpose::Engine),
-            effects: Effects::default(),
-            now: Time::from_secs(1),
-        };
+        let node = Ring::new(config.clone(), identity_of(0)).unwrap();
+        let mut played = Self(Single::new(node, Outbox::new(config.outbox()), 1));
+        played.0.now = Time::from_secs(1);
         played.handle(Input::Start);
         for peer in 0..2 {
             played.link_up(peer, peer + 1);
@@ -86,7 +72,7 @@ impl Played {
             played.say(peer, RingFrame::Heartbeat(heartbeat.into()));
         }
         for _ in 0..20 {
-            if played.node.view().is_some() {
+            if played.0.engine.view().is_some() {
                 return played;
             }
             played.tick();
@@ -95,15 +81,13 @@ impl Played {
     }
 
     fn link_up(&mut self, peer: u32, host: u32) {
-        let (identity, protocol) = (identity(host), "ring/1".into());
-        self.outbox.link_up(PeerId(peer));
-        let info = PeerInfo { identity, outbound: true, address: None, protocol };
-        self.handle(Input::LinkUp { peer: PeerId(peer), info });
+        self.0.connect(PeerId(peer), identity_of(host), "ring/1", true);
+        self.answer();
     }
 
     fn link_down(&mut self, peer: u32) {
-        self.outbox.link_down(PeerId(peer));
-        self.handle(Input::LinkDown { peer: PeerId(peer) });
+        self.0.disconnect(PeerId(peer));
+        self.answer();
     }
 
     fn say(&mut self, peer: u32, frame: RingFrame) {
@@ -111,13 +95,13 @@ impl Played {
     }
 
     fn tick(&mut self) {
-        self.now += Duration::from_millis(100);
+        self.0.now += Duration::from_millis(100);
         self.handle(Input::Timer(TimerToken(0)));
     }
 
     /// The nodes that were dialled since the last call.
     fn dials(&mut self) -> Vec<PeerIdentity> {
-        let links = self.effects.links.drain(..);
+        let links = self.0.links.drain(..);
         links
             .filter_map(|link| if let LinkRequest::Dial(identity) = link { Some(identity) } else { None })
             .collect()
@@ -130,20 +114,22 @@ impl Played {
             self.tick();
             each_tick(self);
             for dialled in self.dials() {
-                count += usize::from(dialled == identity(of));
+                count += usize::from(dialled == identity_of(of));
                 self.handle(Input::DialFailed { identity: dialled });
             }
         }
         count
     }
 
-    /// What the node sends; as long as it has no view its peers answer.
     fn handle(&mut self, input: Input<RingFrame, Command>) {
-        let mut cx = Context::new(self.now, &mut self.rng, &mut self.outbox, &mut self.effects);
-        self.node.handle(input, &mut cx);
-        self.effects.timers.clear();
-        while let Some(copy) = self.outbox.pop(self.now, |_| true) {
-            if self.node.view().is_some() {
+        self.0.handle(input);
+        self.answer();
+    }
+
+    /// As long as the node has no view, its peers answer it.
+    fn answer(&mut self) {
+        while let Some(copy) = self.0.pop() {
+            if self.0.engine.view().is_some() {
                 continue;
             }
             match copy.frame {
@@ -170,16 +156,16 @@ proptest! {
     ) {
         let config = if total { Preset::Total.config() } else { Config::default() };
         let mut played = Played::new(&config);
-        prop_assert_eq!(played.node.view().map(|view| view.len()), Some(3));
+        prop_assert_eq!(played.0.engine.view().map(|view| view.len()), Some(3));
         for (number, (peer, wait, frame)) in (0u64..).zip(frames) {
-            played.now += Duration::from_millis(wait);
+            played.0.now += Duration::from_millis(wait);
             played.handle(Input::Command(Command::Broadcast(message(0, number, 100))));
             if wait % 8 == 0 {
                 played.tick();
             }
-            let frame = aim(frame, &played.node);
+            let frame = aim(frame, &played.0.engine);
             played.say(peer, frame);
-            prop_assert!(played.node.kept_bytes() < 64 << 20);
+            prop_assert!(played.0.engine.kept_bytes() < 64 << 20);
         }
     }
 }
@@ -192,14 +178,14 @@ fn view_numbers_do_not_run_out() {
     let heartbeat = Heartbeat { incarnation: u64::MAX, view, ..Heartbeat::default() };
     played.say(0, RingFrame::Heartbeat(heartbeat.into()));
     (0..100).for_each(|_| played.tick());
-    assert!(played.node.view().unwrap().id.counter < 100);
-    assert!(played.node.metrics().ignored(Ignored::Inconsistent) > 0);
+    assert!(played.0.engine.view().unwrap().id.counter < 100);
+    assert!(played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0);
 }
 
 /// A proposal of a view of this node and 255 others, beginning with this number.
 fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
-    let others = (first..first + 255).map(|host| Member { identity: identity(host), incarnation: 1 });
-    let members = std::iter::once(played.node.member().clone()).chain(others).collect();
+    let others = (first..first + 255).map(|host| Member { identity: identity_of(host), incarnation: 1 });
+    let members = std::iter::once(played.0.engine.member().clone()).chain(others).collect();
     let proposal = ViewId { counter, proposer: 1 };
     RingFrame::Prepare(Prepare { proposal, members, departing: Vec::new(), shape: Shape::Ring }.into())
 }
@@ -208,7 +194,7 @@ fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
 fn proposals_do_not_make_a_member_dial_without_limit() {
     let config = Config::default();
     let mut played = Played::new(&config);
-    let counter = played.node.view().unwrap().id.counter;
+    let counter = played.0.engine.view().unwrap().id.counter;
     played.dials();
     for number in 1..=1_000 {
         let prepare = crowd(&played, counter + number, 1_000 * number as u32);
@@ -224,7 +210,7 @@ fn proposals_do_not_make_a_member_dial_without_limit() {
 fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
     let config = Config::default();
     let mut played = Played::new(&config);
-    let counter = played.node.view().unwrap().id.counter;
+    let counter = played.0.engine.view().unwrap().id.counter;
     let mut dialled = std::collections::BTreeSet::new();
     for number in 1..=300 {
         let prepare = crowd(&played, counter + number, 1_000 * number as u32);
@@ -235,7 +221,7 @@ fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
     // A proposal has 6.2 s, so there are at most five in 30 s that are taken up.
     assert!((config.members_max..=5 * config.members_max).contains(&dialled.len()), "{}", dialled.len());
     played.count_dials(0, 7, |_| {});
-    let members = [identity(1), identity(2)];
+    let members = [identity_of(1), identity_of(2)];
     for _ in 0..100 {
         played.tick();
         let dials = played.dials();
@@ -246,7 +232,7 @@ fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
 #[test]
 fn an_address_that_a_peer_names_is_dialled_less_often_after_each_failure() {
     let mut played = Played::new(&Config::default());
-    let leader = Some(identity(9));
+    let leader = Some(identity_of(9));
     let heartbeat = Heartbeat { incarnation: u64::MAX, leader, ..Heartbeat::default() };
     let frame = RingFrame::Heartbeat(heartbeat.into());
     let count = played.count_dials(9, 60, |played| played.say(0, frame.clone()));
@@ -276,22 +262,22 @@ fn a_member_that_is_gone_is_dialled_often_for_a_minute_and_then_less_often() {
 fn views_do_not_make_a_member_dial_without_limit() {
     let config = Config::default();
     let mut played = Played::new(&config);
-    let counter = played.node.view().unwrap().id.counter;
+    let counter = played.0.engine.view().unwrap().id.counter;
     for number in 1..=20 {
         let id = ViewId { counter: counter + number, proposer: 1 };
         let RingFrame::Prepare(prepare) = crowd(&played, id.counter, 1_000 * number as u32) else {
             unreachable!()
         };
         let mut prepare = (*prepare).clone();
-        let peer = Member { identity: identity(1), incarnation: u64::MAX };
+        let peer = Member { identity: identity_of(1), incarnation: u64::MAX };
         prepare.members[1] = peer;
         played.say(0, RingFrame::Prepare(prepare.into()));
-        let view = played.node.view().unwrap().clone();
+        let view = played.0.engine.view().unwrap().clone();
         let staying = vec![0, 1];
         let old = OldView { view: view.id, last: vec![0; view.len()], staying };
         played.say(0, RingFrame::Cut(Cut { proposal: id, views: vec![old] }.into()));
         played.say(0, RingFrame::Install { proposal: id });
-        assert_eq!(played.node.view().unwrap().id, id, "the view is installed");
+        assert_eq!(played.0.engine.view().unwrap().id, id, "the view is installed");
     }
     played.dials();
     played.tick();
@@ -303,30 +289,30 @@ fn views_do_not_make_a_member_dial_without_limit() {
 #[test]
 fn a_number_of_a_forgotten_peer_stands_for_another_node() {
     let mut played = Played::new(&Config::default());
-    let view = played.node.view().unwrap().id;
-    assert!(!played.node.forget_peer(PeerId(0)), "a member");
+    let view = played.0.engine.view().unwrap().id;
+    assert!(!played.0.engine.forget_peer(PeerId(0)), "a member");
     played.link_down(0);
-    assert!(!played.node.forget_peer(PeerId(0)), "a member without a link");
+    assert!(!played.0.engine.forget_peer(PeerId(0)), "a member without a link");
     played.link_up(0, 1);
     played.link_up(2, 3);
-    assert!(!played.node.forget_peer(PeerId(2)), "its link is up");
+    assert!(!played.0.engine.forget_peer(PeerId(2)), "its link is up");
 
     let proposal = ViewId { counter: view.counter + 1, proposer: 3 };
-    let members = [(0, played.node.member().incarnation), (1, u64::MAX), (2, u64::MAX), (3, 3)];
+    let members = [(0, played.0.engine.member().incarnation), (1, u64::MAX), (2, u64::MAX), (3, 3)];
     let members =
-        members.map(|(host, incarnation)| Member { identity: identity(host), incarnation }).to_vec();
+        members.map(|(host, incarnation)| Member { identity: identity_of(host), incarnation }).to_vec();
     let (departing, shape) = (Vec::new(), Shape::Ring);
     played.say(0, RingFrame::Heartbeat(Heartbeat { incarnation: u64::MAX, ..Heartbeat::default() }.into()));
     played.say(2, RingFrame::Prepare(Prepare { proposal, members, departing, shape }.into()));
-    assert!(played.node.is_changing());
+    assert!(played.0.engine.is_changing());
     played.link_down(2);
-    assert!(played.node.forget_peer(PeerId(2)));
+    assert!(played.0.engine.forget_peer(PeerId(2)));
     played.link_up(2, 4);
-    let before = played.node.metrics().ignored(Ignored::StaleProposal);
+    let before = played.0.engine.metrics().ignored(Ignored::StaleProposal);
     played.say(2, RingFrame::Cut(Cut { proposal, views: Vec::new() }.into()));
-    assert_eq!(played.node.metrics().ignored(Ignored::StaleProposal), before + 1);
+    assert_eq!(played.0.engine.metrics().ignored(Ignored::StaleProposal), before + 1);
     // It does not wait for the new one to go on with it either.
-    let proposals = played.node.metrics().proposals;
+    let proposals = played.0.engine.metrics().proposals;
     played.tick();
-    assert_eq!(played.node.metrics().proposals, proposals + 1);
+    assert_eq!(played.0.engine.metrics().proposals, proposals + 1);
 }

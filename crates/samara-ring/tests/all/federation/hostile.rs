@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use samara_engine::testing::{Crash, identity_of};
 use samara_engine::{NodeRng, Purpose};
 use samara_ring::{Federation, Member};
 
-use crate::net::{Net, Wan, identity};
+use super::sites::{Net, Wan};
 
 const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
 const SIZE: u32 = 3;
@@ -40,7 +41,7 @@ fn number(rng: &mut NodeRng) -> u64 {
 
 /// Somebody whose messages were seen, or whom nobody knows.
 fn sender((_, heard): Known<'_>, rng: &mut NodeRng, into: &mut Vec<u8>) {
-    let unknown = (number(rng) as u16, identity(rng.below(12) as u32), number(rng));
+    let unknown = (number(rng) as u16, identity_of(rng.below(12) as u32), number(rng));
     let (site, name, incarnation) = if heard.is_empty() || rng.chance(0.1) {
         unknown
     } else {
@@ -128,7 +129,7 @@ fn a_false_leader_harms_nothing_within_other_sites() {
         // The honest leader of another site fails in between.
         net.run_for(Duration::from_millis(700));
         let victim = net.leader(((seed + 1) % 3) as u16).unwrap();
-        net.crash(victim, true);
+        net.crash(victim, Crash::Closes);
         net.run_for(Duration::from_secs(8));
         for site in (0..3).filter(|site| *site != net.site(hostile)) {
             let living: Vec<u32> = net.living().into_iter().filter(|host| net.site(*host) == site).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::Shape;
 use samara_ring::{Command, Config, Order, Preset, ShapeChoice};
 
-use crate::common::{Crash, Link, Net};
+use crate::group::{Crash, Link, Net};
 
 const HOSTS: u32 = 6;
 
@@ -38,11 +38,8 @@ fn disturb(net: &mut Net) {
         }
         5 | 6 => net.heal(),
         7 if alive > 4 && net.is_alive(host) => net.command(host, Command::Leave),
-        8 => {
-            net.cut.insert((host.min(other), host.max(other)));
-            net.reset_link(host, other);
-        }
-        _ => net.reset_link(host, other),
+        8 => net.cut(host, other),
+        _ => net.disconnect(host, other),
     }
 }
 
@@ -55,9 +52,7 @@ fn history(seed: u64) {
     };
     let label = format!("seed {seed}");
     let mut net = Net::new(seed, link);
-    (0..HOSTS).for_each(|_| {
-        net.add(&config, HOSTS);
-    });
+    (0..HOSTS).for_each(|_| _ = net.join(&config, 0..HOSTS));
     net.run_for(Duration::from_secs(2));
     (0..HOSTS).for_each(|host| net.send(host, 100_000, 300, Duration::from_millis(5)));
     for _ in 0..8 {
@@ -73,7 +68,7 @@ fn history(seed: u64) {
     net.assert_together(&living);
     // And the group is alive: everybody gets what is broadcast now.
     let (now, until) = (net.now, net.now + Duration::from_millis(500));
-    net.record.reset_gaps(now);
+    net.reset_gaps();
     let before: Vec<usize> = living.iter().map(|host| net.record.delivered(*host).len()).collect();
     net.run_for(until - now);
     for (host, before) in living.iter().zip(before) {
@@ -81,7 +76,7 @@ fn history(seed: u64) {
     }
 }
 
-/// More with `SAMARA_RING_SEEDS`: `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test network seeds`.
+/// More with `SAMARA_RING_SEEDS`: `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
 #[test]
 fn histories() {
     let seeds = std::env::var("SAMARA_RING_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60);

@@ -6,7 +6,7 @@ use samara_engine::Shape;
 use samara_engine::shape::Workload;
 use samara_ring::{Command, ShapeChoice};
 
-use crate::net::{Net, Wan};
+use super::sites::{Net, Wan};
 
 const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
 

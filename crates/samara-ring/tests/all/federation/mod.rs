@@ -3,4 +3,4 @@
 mod bulk;
 mod churn;
 mod hostile;
-mod net;
+mod sites;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::Shape;
 use samara_ring::{Command, Config, Order, Preset, ShapeChoice};
 
-use crate::common::{Crash, Link, Net};
+use crate::group::{Crash, Link, Net};
 
 const LAN: Link = Link::micros(50, 500);
 /// 100 Mbit/s.
@@ -28,7 +28,7 @@ fn a_crash_at_any_position_loses_nothing_and_costs_less_than_a_second() {
                 let mut net = Net::group(u64::from(victim), SHAPED, 5, &config);
                 (0..5).for_each(|host| net.send(host, 100_000, 8_192, Duration::ZERO));
                 net.run_for(Duration::from_secs(2));
-                net.record.reset_gaps(net.now);
+                net.reset_gaps();
                 net.crash(victim, how);
                 net.run_for(Duration::from_secs(4));
                 let gap = net.record.longest_gap();
@@ -86,13 +86,12 @@ fn a_member_whose_connections_come_back_one_by_one_harms_nobody() {
             let mut net = Net::group(1, SHAPED, 4, &config);
             (0..4).for_each(|host| net.send(host, 4_000, 8_192, Duration::ZERO));
             net.run_for(Duration::from_secs(1));
-            net.record.reset_gaps(net.now);
+            net.reset_gaps();
             for other in 0..3 {
-                for way in [(other, 3), (3, other)] {
-                    net.held.insert(way, net.now + Duration::from_secs(2));
-                }
+                net.hold(other, 3, Duration::from_secs(2));
+                net.hold(3, other, Duration::from_secs(2));
             }
-            net.held.insert(late, net.now + Duration::from_millis(2_900));
+            net.hold(late.0, late.1, Duration::from_millis(2_900));
             net.run_for(Duration::from_secs(12));
             net.assert_together(&[0, 1, 2, 3]);
             let gap = [0, 1, 2].into_iter().filter_map(|host| net.record.gaps.get(&host)).max();
@@ -109,8 +108,8 @@ fn a_joiner_gets_a_clean_cut() {
         let mut net = Net::group(1, SHAPED, 4, &config);
         (0..4).for_each(|host| net.send(host, 2_000, 8_192, Duration::ZERO));
         net.run_for(Duration::from_secs(1));
-        net.record.reset_gaps(net.now);
-        let joiner = net.add(&config, 4);
+        net.reset_gaps();
+        let joiner = net.join(&config, 0..4);
         net.send(joiner, 100, 1_000, Duration::ZERO);
         net.run_for(Duration::from_secs(10));
         let all = [0, 1, 2, 3, joiner];
@@ -138,10 +137,10 @@ fn whoever_knows_any_member_comes_in() {
     for known in 0..4 {
         let config = Config::default();
         let mut net = Net::group(1, SHAPED, 4, &config);
-        let joiner = net.add_knowing(&config, [known]);
+        let joiner = net.join(&config, [known]);
         net.run_for(Duration::from_secs(2));
         net.assert_together(&[0, 1, 2, 3, joiner]);
-        let last = net.add_knowing(&config, [joiner]);
+        let last = net.join(&config, [joiner]);
         net.run_for(Duration::from_secs(2));
         net.assert_together(&[0, 1, 2, 3, joiner, last]);
     }
@@ -179,7 +178,7 @@ fn a_link_that_breaks_for_a_moment_costs_nobody_the_membership() {
         all.iter().for_each(|host| net.send(*host, 1_000, 8_192, Duration::ZERO));
         for round in 0..20 {
             net.run_for(Duration::from_millis(70));
-            net.reset_link(round % 5, (round + 1 + round / 5) % 5);
+            net.disconnect(round % 5, (round + 1 + round / 5) % 5);
         }
         net.run_for(Duration::from_secs(8));
         net.assert_together(&all);

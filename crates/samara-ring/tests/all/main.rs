@@ -1,0 +1,29 @@
+//! Members, groups and federations in virtual time, and the wire format.
+#![allow(missing_docs, reason = "a test program")]
+
+mod churn;
+mod early;
+mod federation;
+mod group;
+mod hostile;
+mod record;
+mod seeds;
+mod stream;
+mod throughput;
+mod wire;
+
+use bytes::Bytes;
+
+/// A message that says who broadcast it, and its number.
+fn message(host: u32, number: u64, len: usize) -> Bytes {
+    let mut bytes = vec![host as u8; len.max(12)];
+    bytes[..4].copy_from_slice(&host.to_be_bytes());
+    bytes[4..12].copy_from_slice(&number.to_be_bytes());
+    bytes.into()
+}
+
+/// Who broadcast a message, and its number.
+fn parse(bytes: &[u8]) -> (u32, u64) {
+    let host = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+    (host, u64::from_be_bytes(bytes[4..12].try_into().unwrap()))
+}
