@@ -5,7 +5,8 @@ use std::time::Duration;
 use samara_engine::Shape;
 use samara_mix::{Group, Mark, NodeState, Phase, RoundState, Transfer};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 #[test]
 fn what_goes_in_comes_out_at_all_nodes_in_another_order() {
@@ -107,7 +108,8 @@ fn realtime_span(rounds_max: usize, slot_cost: Duration, rate: u64) -> Duration 
             ..config(5, 5, Group::Model)
         },
     );
-    (net.slot_cost, net.rate) = (slot_cost, rate);
+    net.slot_cost = slot_cost;
+    net.rate = rate;
     net.run_until(Duration::from_secs(120), |net| net.record.complete().len() >= 6);
     let span = |round: &u64| {
         let plan = &net.record.plans[round];

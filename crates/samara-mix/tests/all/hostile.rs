@@ -6,7 +6,8 @@ use bytes::Bytes;
 use samara_mix::wire::Piece;
 use samara_mix::{Cause, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Sender, SenderId};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 /// Delivered outcomes of the first complete round, at all nodes the same.
 fn outcomes(net: &Net) -> Vec<Outcome> {

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use samara_engine::Shape;
 use samara_mix::{Config, Group, ResultShape, Transfer};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 fn mixes(seed: u64, config: Config) -> Net {
     let mut net = Net::new(seed, config);

@@ -9,35 +9,35 @@ use samara_mix::{Cause, Event, Failure, Mark, NodeState, Outcome, Phase, Plan, R
 
 /// Everything that hosts told.
 #[derive(Default)]
-pub struct Record {
+pub(crate) struct Record {
     /// By round: what was sent in.
-    pub sent: BTreeMap<u64, Vec<Vec<u8>>>,
+    pub(crate) sent: BTreeMap<u64, Vec<Vec<u8>>>,
     /// By round and host: when, and what came out.
-    pub delivered: BTreeMap<(u64, u32), (Time, Vec<Outcome>)>,
+    pub(crate) delivered: BTreeMap<(u64, u32), (Time, Vec<Outcome>)>,
     /// By round and host.
-    pub failed: BTreeMap<(u64, u32), (Time, Failure)>,
-    pub plans: BTreeMap<u64, Arc<Plan>>,
+    pub(crate) failed: BTreeMap<(u64, u32), (Time, Failure)>,
+    pub(crate) plans: BTreeMap<u64, Arc<Plan>>,
     /// By round and host, in order.
-    pub states: BTreeMap<(u64, u32), Vec<(Time, NodeState)>>,
+    pub(crate) states: BTreeMap<(u64, u32), Vec<(Time, NodeState)>>,
     /// At the scheduler.
-    pub rounds: BTreeMap<u64, Vec<(Time, RoundState)>>,
-    pub marks: BTreeMap<(u64, u32, Phase, Mark), Time>,
-    pub drawn: Vec<(Time, usize, Vec<u32>)>,
+    pub(crate) rounds: BTreeMap<u64, Vec<(Time, RoundState)>>,
+    pub(crate) marks: BTreeMap<(u64, u32, Phase, Mark), Time>,
+    pub(crate) drawn: Vec<(Time, usize, Vec<u32>)>,
     /// By round: at which host, when, and how many slots.
-    pub entered: BTreeMap<u64, (u32, Time, u32)>,
+    pub(crate) entered: BTreeMap<u64, (u32, Time, u32)>,
     /// By host and team.
-    pub loops: Vec<(u32, Vec<u32>, Option<Duration>)>,
+    pub(crate) loops: Vec<(u32, Vec<u32>, Option<Duration>)>,
     /// By host and other side.
-    pub round_trips: BTreeMap<(u32, u32), Vec<Option<Duration>>>,
-    pub refused: Vec<String>,
+    pub(crate) round_trips: BTreeMap<(u32, u32), Vec<Option<Duration>>>,
+    pub(crate) refused: Vec<String>,
     /// Hosts that forgot everything: of rounds before that, nothing need be told.
-    pub restarted: BTreeSet<u32>,
+    pub(crate) restarted: BTreeSet<u32>,
     /// A running hash of everything that was told.
-    pub digest: u64,
+    pub(crate) digest: u64,
 }
 
 impl Record {
-    pub fn take(&mut self, now: Time, host: u32, event: Event) {
+    pub(crate) fn take(&mut self, now: Time, host: u32, event: Event) {
         let text = format!("{now:?} {host} {event:?}");
         for byte in text.bytes() {
             self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -84,7 +84,7 @@ impl Record {
 
     /// What must hold whatever happened: what was delivered is what was sent, in the same order at all nodes; and every node of a
     /// round that has a batch has heard of its end, but those named.
-    pub fn check(&self, excused: &[u32]) {
+    pub(crate) fn check(&self, excused: &[u32]) {
         for ((round, host), (_, outcomes)) in &self.delivered {
             let mut came: Vec<Vec<u8>> = outcomes
                 .iter()
@@ -116,7 +116,7 @@ impl Record {
     }
 
     /// Rounds that all nodes of the team delivered.
-    pub fn complete(&self) -> Vec<u64> {
+    pub(crate) fn complete(&self) -> Vec<u64> {
         let has = |round: u64, plan: &Plan| {
             plan.team.iter().all(|node| self.delivered.contains_key(&(round, *node)))
         };
@@ -124,7 +124,7 @@ impl Record {
     }
 
     /// Causes that rounds failed for, with the number of nodes that said so.
-    pub fn causes(&self) -> BTreeMap<Cause, usize> {
+    pub(crate) fn causes(&self) -> BTreeMap<Cause, usize> {
         let mut causes = BTreeMap::new();
         for (_, failure) in self.failed.values() {
             *causes.entry(failure.cause).or_default() += 1;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use samara_mix::{Config, Group, Transfer};
 
-use crate::common::{Crash, Net, config};
+use crate::config;
+use crate::net::{Crash, Net};
 
 /// Bytes of a batch in its widest form: four elements a slot.
 const WIDEST: u64 = 24 * 4 * 256;

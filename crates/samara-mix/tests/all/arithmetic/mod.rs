@@ -1,5 +1,4 @@
 //! Numbers, keys and secrets.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod keys;
 mod pool;

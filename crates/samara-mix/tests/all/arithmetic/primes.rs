@@ -3,7 +3,7 @@
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Odd, U256, U2048, U4096, Uint};
 
-const SOURCE: &str = include_str!("../../src/group/primes.rs");
+const SOURCE: &str = include_str!("../../../src/group/primes.rs");
 
 /// The hexadecimal digits of a constant in the source.
 fn constant(name: &str) -> String {

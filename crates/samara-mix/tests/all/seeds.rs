@@ -1,6 +1,6 @@
 //! Random histories: crashes, restarts, broken and cut links, at any moment.
 //!
-//! 24 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test network seeds`.
+//! 24 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test all seeds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use samara_engine::Shape;
 use samara_engine::{NodeRng, Purpose};
 use samara_mix::{Config, Group, ResultShape, Transfer};
 
-use crate::common::{Crash, Net, config};
+use crate::config;
+use crate::net::{Crash, Net};
 
 fn random_config(rng: &mut NodeRng) -> Config {
     let team = 2 + rng.index(4);
@@ -50,9 +51,9 @@ fn history(seed: u64) {
                 net.crash(a, if rng.chance(0.5) { Crash::Closes } else { Crash::Silent });
                 dead.insert(a);
             }
-            1 | 2 if a != b => net.reset_link(a, b),
+            1 | 2 if a != b => net.disconnect(a, b),
             3 if a != b => net.cut(a, b),
-            4 => net.cut.clear(),
+            4 => net.heal(),
             _ => {
                 if let Some(host) = dead.pop_first() {
                     net.restart(host);
@@ -61,7 +62,7 @@ fn history(seed: u64) {
         }
     }
     // Everything is well again: so is the service.
-    net.cut.clear();
+    net.heal();
     for host in std::mem::take(&mut dead) {
         net.restart(host);
     }

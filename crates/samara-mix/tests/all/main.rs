@@ -1,38 +1,31 @@
-//! A pool of engines in virtual time, with an application that fills every batch, and a record of what came of it.
-#![allow(
-    dead_code,
-    unused_imports,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "every test file uses a part"
-)]
+//! Pools of engines in virtual time, and their parts: numbers, keys, secrets, and the wire format.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 
+mod arithmetic;
+mod faults;
+mod hostile;
+mod memory;
 mod net;
+mod pings;
+mod pipelining;
+mod properties;
 mod record;
-
-pub use net::{Crash, Net};
+mod replays;
+mod rounds;
+mod seeds;
+mod unlinkable;
+mod wire;
 
 use std::time::Duration;
 
-use samara_engine::PeerIdentity;
+use samara_engine::testing::identity_of;
 use samara_mix::{Config, Group, Reconnect};
 
-/// The identity of a host.
-pub fn identity(host: u32) -> PeerIdentity {
-    PeerIdentity::new(&host.to_be_bytes())
-}
-
-/// The host with this identity.
-pub fn host_of(identity: &PeerIdentity) -> u32 {
-    u32::from_be_bytes(identity.as_bytes().try_into().unwrap())
-}
-
 /// A pool of so many nodes, with teams of so many, small batches and short times.
-pub fn config(pool: u32, team: usize, group: Group) -> Config {
+fn config(pool: u32, team: usize, group: Group) -> Config {
     Config {
-        pool: (0..pool).map(identity).collect(),
-        scheduler: identity(pool),
+        pool: (0..pool).map(identity_of).collect(),
+        scheduler: identity_of(pool),
         group,
         team,
         batch: 24,

@@ -1,11 +1,9 @@
 //! Threads do not show.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::sync::mpsc;
 
 use samara_engine::Shape;
+use samara_engine::testing::identity_of;
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
 use samara_mix::{Command, Event, Group, MixFrame, Node, Plan, Pool, Secret, Transfer};
 
@@ -13,7 +11,7 @@ use samara_mix::{Command, Event, Group, MixFrame, Node, Plan, Pool, Secret, Tran
 fn frames(threads: usize) -> Vec<String> {
     let pool = Pool::new(threads).unwrap();
     assert_eq!(pool.threads(), threads);
-    let config = samara_mix::Config { jobs_max: 8, ..common::config(2, 2, Group::Small256) };
+    let config = samara_mix::Config { jobs_max: 8, ..crate::config(2, 2, Group::Small256) };
     let mut hosts: Vec<_> = (0..2)
         .map(|number| {
             (
@@ -38,7 +36,7 @@ fn frames(threads: usize) -> Vec<String> {
         for other in others {
             hosts[host].1.link_up(PeerId(other));
             let info = PeerInfo {
-                identity: common::identity(other),
+                identity: identity_of(other),
                 outbound: true,
                 address: None,
                 protocol: "mix/1".into(),

@@ -1,5 +1,4 @@
 //! The wire format.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
 mod properties;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use samara_mix::{Batch, Command, Group, Ignored, MixFrame, Outcome, RefuseError};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 thread_local! {
     static SEEN: RefCell<Vec<(u32, u32, MixFrame)>> = const { RefCell::new(Vec::new()) };

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use samara_mix::{Config, Group, MixFrame};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use samara_mix::{Batch, Command, Config, Group, Transfer};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 /// Time of one node for all slots of one phase.
 const COMPUTE: Duration = Duration::from_millis(24);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crypto_bigint::{JacobiSymbol, Odd, U256};
 use samara_mix::{Config, Group, MixFrame, Outcome, Phase};
 
-use crate::common::{Net, config};
+use crate::config;
+use crate::net::Net;
 
 /// Where each payload came out, for many rounds.
 fn positions(batch: u32, rounds: usize) -> Vec<Vec<usize>> {

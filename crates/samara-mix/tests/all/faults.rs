@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use samara_mix::{Cause, Config, Group, Mark, NodeState, Phase, RoundState};
 
-use crate::common::{Crash, Net, config};
+use crate::config;
+use crate::net::{Crash, Net};
 
 const LIMIT: Duration = Duration::from_secs(3);
 
@@ -66,8 +67,9 @@ fn a_link_that_breaks_in_any_phase_and_comes_back_costs_no_round() {
                     (*node, *of, *mark) == (b, phase, Mark::FirstReceived) && *at > before
                 })
             });
-            net.reset_link(a, b);
-            net.reset_link(b, net.scheduler());
+            net.disconnect(a, b);
+            let scheduler = net.scheduler();
+            net.disconnect(b, scheduler);
         }
         net.run_for(Duration::from_secs(5));
         net.record.check(&[]);
@@ -109,7 +111,7 @@ fn a_node_killed_in_the_middle_of_a_hundred_rounds_costs_no_payload_silently() {
     let victim = net.record.drawn[0].2[3];
     // With payloads on their way.
     net.run_until(Duration::from_secs(60), |net| {
-        net.node(victim).rounds().any(|(_, state)| state == NodeState::Realtime)
+        net.engine(victim).node().unwrap().rounds().any(|(_, state)| state == NodeState::Realtime)
     });
     net.crash(victim, Crash::Closes);
     net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 100);
