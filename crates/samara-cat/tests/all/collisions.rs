@@ -1,0 +1,52 @@
+//! Keys that a peer chooses so that they would share a hash do no more harm than others.
+
+use std::time::Duration;
+
+use crate::node::Node;
+use nix::time::{ClockId, clock_gettime};
+use samara_cat::wire::{KeyList, Kind, SeenKeys};
+use samara_cat::{Config, TxKey};
+
+/// As many keys without a body as one peer may announce.
+const KEYS: u64 = 8_192;
+
+/// A constant that a hash with a seed, but without a key, mixes its input with. Input that equals it multiplies the
+/// seed by zero: all such keys share one hash, whatever the seed is.
+const FACTOR: u64 = 0xc0ac_29b7_c97c_50dd;
+
+fn chosen(number: u64) -> TxKey {
+    let bytes = [FACTOR, FACTOR, number, number].map(u64::to_le_bytes).concat();
+    TxKey::try_from(&bytes[..]).expect("32 bytes")
+}
+
+/// The processor time of this thread: other programs would show in the time that passes.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of every Unix").into()
+}
+
+fn announced_ten_times(keys: &[TxKey]) -> Duration {
+    let mut node = Node::new(Config::default());
+    node.connect(0, "cat/2");
+    let start = processor_time();
+    for _ in 0..10 {
+        for keys in keys.chunks(KeyList::MAX) {
+            let keys = KeyList::new(keys.to_vec());
+            node.frame(0, SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into());
+        }
+    }
+    let took = processor_time() - start;
+    assert_eq!(node.engine.keys(), keys.len());
+    took
+}
+
+#[test]
+fn chosen_keys_cost_no_more_than_scattered_ones() {
+    let others: Vec<TxKey> = (0..KEYS).map(|number| TxKey::of(&number.to_le_bytes())).collect();
+    let chosen: Vec<TxKey> = (0..KEYS).map(chosen).collect();
+    // The least of five measurements in turns: what else the machine does can only add to one.
+    let rounds = (0..5).map(|_| [announced_ten_times(&chosen), announced_ten_times(&others)]);
+    let [chosen, others] = rounds.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])]).expect("five rounds");
+    let ratio = chosen.as_secs_f64() / others.as_secs_f64();
+    println!("{ratio:.2}");
+    assert!(ratio < 5.0, "chosen keys take {ratio:.1} times as long");
+}

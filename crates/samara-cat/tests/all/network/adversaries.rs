@@ -1,0 +1,109 @@
+//! Attackers among the nodes: honest transactions arrive everywhere, and memory stays bounded.
+
+use std::time::Duration;
+
+use samara_cat::{Config, Preset};
+use samara_engine::Time;
+
+use crate::App;
+use crate::attackers::Attack;
+use crate::net::{Delay, Net};
+
+const HONEST: u32 = 30;
+
+/// A third as many attackers as honest nodes, connected to everybody's neighbourhood like anybody else.
+fn attacked(config: &Config, attack: Attack, seed: u64) -> Net {
+    let mut net = Net::new(seed, Delay::millis(1, 40));
+    (0..HONEST).for_each(|_| {
+        net.honest(config.clone(), App::default());
+    });
+    (0..10).for_each(|_| {
+        net.attacker(config.clone(), attack);
+    });
+    // The honest nodes are connected among themselves, whoever is disconnected.
+    (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
+    net.connect_randomly(6);
+    let honest = net.all_honest();
+    net.submit_randomly(60, 1_000, Duration::from_secs(5), &honest);
+    net.run_until(Time::from_secs(20));
+    net
+}
+
+fn assert_holds(config: &Config, attack: Attack, label: &str) {
+    for seed in 0..2 {
+        let net = attacked(config, attack, seed);
+        let missing = net.missing(&net.all_honest());
+        assert!(missing.is_empty(), "{label}, {attack:?}: {:?}", missing.first());
+        let (keys, requests, tasks) = net.peak;
+        // Ten attackers at most are peers of a node.
+        let limits = config.limits;
+        let most = (10 * limits.unknown_per_peer + 1_000).min(limits.keys);
+        assert!(keys <= most, "{label}, {attack:?}: {keys} keys");
+        let asked = config.requests.per_peer_max.saturating_mul(16).min(2 * most);
+        assert!(requests <= asked, "{label}, {attack:?}: {requests} requests");
+        assert!(tasks <= 4 * most, "{label}, {attack:?}: {tasks} tasks");
+    }
+}
+
+const ATTACKS: [Attack; 5] =
+    [Attack::Withhold, Attack::Announce, Attack::Garbage, Attack::Unrequested, Attack::WantAll];
+
+#[test]
+fn ours_holds_against_all_attacks() {
+    let mut config = Config::default();
+    // Small enough to be reached within a minute.
+    config.limits.unknown_per_peer = 1_000;
+    ATTACKS.into_iter().for_each(|attack| assert_holds(&config, attack, "cat"));
+}
+
+#[test]
+fn the_generations_of_2023_hold_with_their_limits() {
+    for preset in [Preset::Cat2023, Preset::Cat2From2023] {
+        let mut config = preset.config();
+        config.limits.unknown_per_peer = 1_000;
+        for attack in [Attack::Withhold, Attack::Announce, Attack::Garbage] {
+            assert_holds(&config, attack, preset.name());
+        }
+    }
+}
+
+/// A third of all nodes announces everything and delivers nothing, or garbage: the others hardly notice. What is measured is from the first
+/// transaction on, so that each attacker has its one attempt at each neighbour.
+#[test]
+fn a_third_of_silent_peers_costs_little() {
+    for attack in [Attack::Withhold, Attack::Garbage] {
+        let mut net = Net::new(5, Delay::millis(10, 40));
+        (0..HONEST).for_each(|_| {
+            net.honest(Config::default(), App::default());
+        });
+        (0..HONEST / 2).for_each(|_| {
+            net.attacker(Config::default(), attack);
+        });
+        (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
+        net.connect_randomly(5);
+        let honest = net.all_honest();
+        net.submit_randomly(1_500, 1_000, Duration::from_secs(30), &honest);
+        net.run_until(Time::from_secs(60));
+        let missing = net.missing(&honest);
+        assert!(missing.is_empty(), "{attack:?}: {:?}", missing.first());
+        let delays = net.delays_ms();
+        let (median, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
+        assert!(median < 200.0 && p99 < 500.0, "{attack:?}: median {median} ms, 99 % {p99} ms");
+        assert_eq!(net.sum(|metrics| metrics.early_timeouts), 0, "{attack:?}");
+        // What the pools took, and what came although it was here.
+        let pairs = f64::from(HONEST) * 1_500.0;
+        let copies = 1.0 + net.sum(|metrics| metrics.already_seen_txs) as f64 / pairs;
+        assert!(copies <= 1.02, "{attack:?}: {copies} copies");
+    }
+}
+
+/// Those who want everything get each transaction a limited number of times more.
+#[test]
+fn wanting_everything_does_not_drain_a_node() {
+    let net = attacked(&Config::default(), Attack::WantAll, 1);
+    let bodies = net.sum(|metrics| metrics.sent(samara_cat::FrameKind::Txs).copies);
+    // 60 to each of 40 nodes, and what is repeated on some 120 links to attackers: 100 times at first, and once for each first answer. They ask
+    // two million times.
+    assert!(bodies < 60 * 40 * 2 + 120 * 160, "{bodies} bodies sent");
+    assert!(net.sum(|metrics| metrics.ignored(samara_cat::Ignored::WantRepeated)) > 0);
+}

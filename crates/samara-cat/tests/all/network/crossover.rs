@@ -1,0 +1,130 @@
+//! What pools cost over the length of transactions and the number of peers: bytes of the engine against the closed forms of
+//! `docs/protocols/cat.md`.
+
+use std::time::Duration;
+
+use samara_cat::config::Inline;
+use samara_cat::{Config, FrameKind, Preset};
+use samara_engine::Time;
+
+use crate::net::{Delay, Net};
+
+const NODES: u32 = 60;
+const TXS: u64 = 120;
+
+/// Bytes of frames that came, and what they were for: each for each node and transaction.
+#[derive(Debug)]
+struct Cost {
+    bytes: f64,
+    /// Announcements.
+    told: f64,
+    /// Frames with announcements.
+    frames: f64,
+    wanted: f64,
+    bodies: f64,
+    degree: f64,
+}
+
+/// A network in which each node dials so many; all transactions within two seconds.
+fn cost(config: &Config, dials: u32, len: usize) -> Cost {
+    let mut net = Net::uniform(11, Delay::millis(10, 30), NODES, config);
+    net.connect_randomly(dials);
+    let all = net.all_honest();
+    net.submit_randomly(TXS, len, Duration::from_secs(2), &all);
+    net.run_until(Time::from_secs(20));
+    net.assert_all_delivered();
+    let pairs = f64::from(NODES) * TXS as f64;
+    let each = |sum: u64| sum as f64 / pairs;
+    Cost {
+        bytes: each(net.sum(|metrics| FrameKind::ALL.iter().map(|kind| metrics.received(*kind).bytes).sum())),
+        told: each(net.sum(|metrics| metrics.heard_keys)),
+        frames: each(net.sum(|metrics| metrics.received(FrameKind::SeenKeys).copies)),
+        wanted: each(net.sum(|metrics| metrics.requested_txs)),
+        bodies: each(net.sum(|metrics| metrics.bodies_received)),
+        degree: 2.0 * net.links() as f64 / f64::from(NODES),
+    }
+}
+
+/// What is around a body in a frame of its own, and around the bodies in a shared one: a tag and a length, once or twice.
+fn around(len: usize) -> f64 {
+    if len < 126 { 2.0 } else { 3.0 }
+}
+
+/// Flooding: every link carries a transaction twice, but for the one that it came over.
+fn flood(degree: f64, len: usize) -> f64 {
+    (degree - 1.0 + 1.0 / f64::from(NODES)) * (len as f64 + 2.0 * around(len))
+}
+
+/// One body, requests for what was not pushed (32 to 36 bytes each, as they share frames), and announcements: 32 bytes each, and 4 to 15 bytes
+/// for each frame of them (a tag and a length twice, and 9 bytes for who pushed it in some).
+fn announced(told: f64, frames: f64, wanted: f64, len: usize) -> (f64, f64) {
+    let first = 1.0 - 1.0 / f64::from(NODES);
+    let rest = first * (len as f64 + 2.0 * around(len)) + 32.0 * (wanted + told);
+    (rest + 4.0 * frames, rest + 4.0 * wanted + 15.0 * frames)
+}
+
+fn never() -> Config {
+    Config { inline: Inline::Never, ..Config::default() }
+}
+
+fn alone() -> Config {
+    Config { coalesce: Duration::ZERO, ..never() }
+}
+
+#[test]
+fn bytes_are_those_of_the_closed_forms() {
+    for (dials, len) in [(2, 64), (5, 64), (5, 1_000), (10, 64), (10, 4_000)] {
+        let flooded = cost(&Preset::FloodFifo.config(), dials, len);
+        let expected = flood(flooded.degree, len);
+        assert!((flooded.bytes / expected - 1.0).abs() < 0.05, "flooding, {flooded:?}: {expected} expected");
+        for config in [never(), alone()] {
+            let found = cost(&config, dials, len);
+            let (low, high) = announced(found.told, found.frames, found.wanted, len);
+            assert!((low..=high).contains(&found.bytes), "{found:?}: {low} to {high} expected");
+            // Each link carries an announcement once, or twice if both ends get the transaction at about the same time; links of the push none.
+            let (d, n) = (found.degree, f64::from(NODES));
+            let (few, many) = ((d / 2.0 * n - d) / n, (2.0 * (d / 2.0 * n - d) - (n - 1.0 - d)) / n);
+            assert!(
+                (0.97 * few..=1.03 * many).contains(&found.told),
+                "{found:?}: {few} to {many} announcements"
+            );
+            assert!(found.bodies <= 1.02, "{found:?}");
+        }
+    }
+}
+
+/// Announcements that share frames cost less: 32 bytes and their share of a frame instead of 36 to 45, and far fewer frames, each of which a
+/// connection seals and pads.
+#[test]
+fn sets_of_announcements_need_fewer_frames() {
+    for dials in [3, 10] {
+        let (shared, single) = (cost(&never(), dials, 200), cost(&alone(), dials, 200));
+        assert!(shared.bytes < single.bytes, "{shared:?}, {single:?}");
+        assert!((single.frames / single.told - 1.0).abs() < 0.01, "{single:?}");
+        assert!(shared.frames < 0.65 * shared.told, "{shared:?}");
+    }
+}
+
+/// Where bodies in the place of announcements win, by the length of transactions and the number of peers: below the crossover they do, above it
+/// they do not.
+#[test]
+fn bodies_replace_announcements_where_that_wins() {
+    // Mean degrees of some 4, 10 and 19; the closed form says 72, 42 and 36 bytes.
+    for (dials, below, above) in [(2, 45, 120), (5, 32, 64), (10, 28, 56)] {
+        let difference = |len: usize| {
+            let inline = Config { inline: Inline::UpTo(usize::MAX), ..Config::default() };
+            let (inline, announced) = (cost(&inline, dials, len), cost(&never(), dials, len));
+            (inline.bytes - announced.bytes, inline, announced)
+        };
+        let (less, inline, announced) = difference(below);
+        assert!(less < 0.0, "{below} bytes: {inline:?}, {announced:?}");
+        assert_eq!(inline.wanted, 0.0, "nobody asks");
+        let (more, inline, announced) = difference(above);
+        assert!(more > 0.0, "{above} bytes: {inline:?}, {announced:?}");
+        // The default is the better one of both.
+        let default = cost(&Config::default(), dials, below);
+        assert!(default.bytes < announced.bytes && default.wanted == 0.0, "{default:?}");
+        let default = cost(&Config::default(), dials, above);
+        assert!(default.bodies <= 1.02, "{default:?}");
+    }
+}

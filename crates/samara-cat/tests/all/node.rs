@@ -1,0 +1,102 @@
+//! One node; the test plays all its peers, and sees what the node owes them.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use samara_cat::{Cat, CatFrame, Command, Config, Metrics, Transaction, TxKey};
+use samara_engine::testing::Single;
+use samara_engine::{Outbox, PeerId};
+
+use crate::{App, identity};
+
+/// A node whose peers the test plays; peers have numbers.
+pub(crate) struct Node(Single<Cat<App>>);
+
+impl Deref for Node {
+    type Target = Single<Cat<App>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Node {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::with(config, App::default())
+    }
+
+    pub(crate) fn with(config: Config, app: App) -> Self {
+        let outbox = Outbox::new(config.outbox());
+        Self(Single::start(Cat::new(config, &identity(0), app).unwrap(), outbox, 1))
+    }
+
+    /// A peer comes, with this protocol agreed on.
+    pub(crate) fn connect(&mut self, peer: u32, protocol: &str) {
+        self.0.connect(PeerId(peer), identity(peer + 1), protocol, true);
+    }
+
+    pub(crate) fn disconnect(&mut self, peer: u32) {
+        self.0.disconnect(PeerId(peer));
+    }
+
+    pub(crate) fn frame(&mut self, peer: u32, frame: CatFrame) {
+        self.0.frame(PeerId(peer), frame);
+    }
+
+    /// All that is owed to a peer leaves, in its order.
+    pub(crate) fn take(&mut self, peer: u32) -> Vec<CatFrame> {
+        self.0.take(PeerId(peer))
+    }
+
+    pub(crate) fn submit(&mut self, tx: &Transaction) {
+        self.command(Command::Submit(tx.clone()));
+    }
+
+    pub(crate) fn commit(&mut self, height: u64, keys: &[TxKey]) {
+        self.command(Command::Commit { height, keys: keys.into() });
+    }
+
+    pub(crate) fn millis(&mut self, millis: u64) {
+        self.advance(Duration::from_millis(millis));
+    }
+
+    /// The keys that a peer is asked for by what is owed to it.
+    pub(crate) fn wants(&mut self, peer: u32) -> Vec<TxKey> {
+        let keys = |frame| match frame {
+            CatFrame::WantTx(key) => vec![*key],
+            CatFrame::WantKeys(keys) => keys.iter().copied().collect(),
+            _ => Vec::new(),
+        };
+        self.take(peer).into_iter().flat_map(keys).collect()
+    }
+
+    /// The keys that a peer is told of by what is owed to it.
+    pub(crate) fn told(&mut self, peer: u32) -> Vec<TxKey> {
+        let keys = |frame| match frame {
+            CatFrame::SeenTx(seen) => vec![seen.key],
+            CatFrame::SeenKeys(seen) => seen.keys.iter().copied().collect(),
+            _ => Vec::new(),
+        };
+        self.take(peer).into_iter().flat_map(keys).collect()
+    }
+
+    /// The keys of the transactions that are owed to a peer.
+    pub(crate) fn bodies(&mut self, peer: u32) -> Vec<TxKey> {
+        let keys = |frame: CatFrame| frame.bodies().iter().map(Transaction::key).collect::<Vec<_>>();
+        self.take(peer).into_iter().flat_map(keys).collect()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        self.engine.metrics()
+    }
+
+    pub(crate) fn has(&self, tx: &Transaction) -> bool {
+        self.engine.pool().contains(&tx.key())
+    }
+}

@@ -1,0 +1,128 @@
+//! What a block changes.
+
+use samara_cat::pool::{Cause, CheckKind, Pool, PoolConfig, Refusal, Rejection, Verdict};
+use samara_cat::{Transaction, TxKey};
+use samara_engine::{PeerKeyed, Time};
+
+use crate::pool::harness::{add, check, check_txs, key, keys, setup, tx};
+
+#[test]
+fn txs_available() {
+    let mut pool = setup(0);
+    assert!(!pool.txs_available(), "there is nothing yet");
+    let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
+    assert!(pool.txs_available());
+    assert!(!pool.txs_available(), "once per height");
+    pool.commit(Time::ZERO, 1, &keys(&txs[..50]));
+    assert!(pool.txs_available(), "a block left some");
+    assert!(!pool.txs_available());
+    check_txs(&mut pool, 100, 100, Time::ZERO);
+    assert!(!pool.txs_available(), "still the same height");
+    let all: Vec<TxKey> = pool.iter().map(|entry| entry.transaction().key()).collect();
+    pool.commit(Time::ZERO, 2, &all);
+    assert!(!pool.txs_available(), "a block took all");
+}
+
+#[test]
+fn committed_transactions_are_not_taken_again() {
+    let mut pool = setup(100);
+    add(&mut pool, "a=0=1").unwrap();
+    let committed = pool.commit(Time::ZERO, 1, &[key("a=0=1"), key("b=0=1"), key("a=0=1")]);
+    assert_eq!(committed.removed, 1, "of the others one was unknown, and one named twice");
+    assert_eq!(pool.metrics().successful_txs, 3);
+    for text in ["a=0=1", "b=0=1"] {
+        assert!(pool.is_rejected(&key(text)) && !pool.was_evicted(&key(text)));
+        assert_eq!(add(&mut pool, text), Err(Refusal::Rejected(Rejection::Settled)));
+    }
+    assert_eq!(pool.metrics().refused(Cause::Rejected), 2);
+    assert_eq!((pool.len(), pool.bytes(), pool.height()), (0, 0, 1));
+}
+
+#[test]
+fn without_cache_a_committed_transaction_is_taken_again() {
+    let mut pool = setup(0);
+    add(&mut pool, "a=0=1").unwrap();
+    pool.commit(Time::ZERO, 1, &[key("a=0=1")]);
+    add(&mut pool, "a=0=1").unwrap();
+}
+
+/// A blob transaction of Celestia enters a block in another form, and both have the key of the transaction inside.
+#[test]
+fn remove_blob_tx() {
+    let inner = TxKey::of(&[1, 2, 3, 4]);
+    let blob = Transaction::with_key(inner, "blob=00=1");
+    let wrapped = Transaction::with_key(inner, "in a block");
+    let mut pool = setup(100);
+    pool.try_add(Time::ZERO, blob).unwrap();
+    assert_eq!(pool.commit(Time::ZERO, 1, &[wrapped.key()]).removed, 1);
+    assert_eq!((pool.len(), pool.bytes()), (0, 0));
+}
+
+#[test]
+fn recheck() {
+    let mut rechecked = Vec::new();
+    let picky = move |tx: &Transaction, kind: CheckKind| {
+        if kind == CheckKind::New {
+            return check(tx, kind);
+        }
+        // In the order of priority, as a block would take them.
+        rechecked.push(tx.clone());
+        if tx.bytes().starts_with(b"x") {
+            Verdict::Reject { code: 3, reason: "stale".into() }
+        } else {
+            check(tx, kind)
+        }
+    };
+    let config = PoolConfig { keep_invalid: true, ..PoolConfig::default() };
+    let mut pool = Pool::new(config, picky, PeerKeyed::from_key([0, 1]));
+    for text in ["a=0=1", "xb=0=2", "c=0=3", "xd=0=4", "e=0=5"] {
+        add(&mut pool, text).unwrap();
+    }
+    let committed = pool.commit(Time::ZERO, 1, &[key("c=0=3")]);
+    assert_eq!(committed.failed, [key("xd=0=4"), key("xb=0=2")]);
+    assert_eq!(pool.len(), 2);
+    assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (4, 2));
+    assert!(pool.is_rejected(&key("xb=0=2")) && !pool.was_evicted(&key("xb=0=2")));
+    assert_eq!(pool.bytes(), 10);
+    add(&mut pool, "new=0=1").unwrap();
+    assert!(pool.txs_available());
+}
+
+#[test]
+fn a_pool_without_recheck_asks_nobody() {
+    let new_only = |tx: &Transaction, kind: CheckKind| {
+        assert_eq!(kind, CheckKind::New);
+        check(tx, kind)
+    };
+    let mut pool = Pool::new(
+        PoolConfig { recheck: false, ..PoolConfig::default() },
+        new_only,
+        PeerKeyed::from_key([0, 1]),
+    );
+    add(&mut pool, "a=0=1").unwrap();
+    assert_eq!(pool.commit(Time::ZERO, 1, &[]).failed, []);
+    assert_eq!((pool.len(), pool.metrics().rechecks), (1, 0));
+}
+
+#[test]
+fn flush() {
+    let mut pool = setup(1_000);
+    let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
+    pool.commit(Time::ZERO, 1, &keys(&txs[..50]));
+    pool.flush();
+    assert_eq!((pool.len(), pool.bytes(), pool.height()), (0, 0, 1));
+    assert!(pool.reap(u64::MAX, u64::MAX).is_empty() && pool.iter().next().is_none());
+    assert_eq!(pool.metrics().removed_txs, 50);
+    for tx in txs {
+        assert!(pool.get(&tx.key()).is_none() && !pool.is_rejected(&tx.key()));
+        pool.try_add(Time::ZERO, tx).unwrap();
+    }
+}
+
+#[test]
+fn a_removed_transaction_is_not_taken_again() {
+    let mut pool = setup(100);
+    add(&mut pool, "a=0=1").unwrap();
+    assert_eq!(pool.remove(&key("a=0=1")), Some(tx("a=0=1")));
+    assert_eq!(add(&mut pool, "a=0=1"), Err(Refusal::Rejected(Rejection::Settled)));
+}

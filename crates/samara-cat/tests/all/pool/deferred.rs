@@ -1,0 +1,164 @@
+//! Verdicts that come later: the reservations of celestia-core's store.
+
+use samara_cat::Transaction;
+use samara_cat::pool::{
+    Added, Admission, Cause, CheckKind, Decision, Order, Pool, PoolConfig, Refusal, Rejection, Verdict,
+};
+use samara_engine::{PeerKeyed, Time};
+
+use crate::pool::harness::{add, key, tx};
+
+const NOW: Time = Time::ZERO;
+
+fn later(_: &Transaction, _: CheckKind) -> Verdict {
+    Verdict::Later
+}
+
+type LatePool = Pool<fn(&Transaction, CheckKind) -> Verdict>;
+
+fn pool(config: PoolConfig) -> LatePool {
+    Pool::new(config, later, PeerKeyed::from_key([0, 1]))
+}
+
+fn accept() -> Verdict {
+    Verdict::Accept(Admission::default())
+}
+
+fn reject() -> Verdict {
+    Verdict::Reject { code: 5, reason: "no".into() }
+}
+
+fn refused(decision: Option<Decision>) -> Option<Cause> {
+    match decision {
+        Some(Decision::New(Err(refusal))) => Some(refusal.cause()),
+        _ => None,
+    }
+}
+
+/// `TestReadReserved`, and the defect "reserved txs read as empty txs" (celestia-core #1266).
+#[test]
+fn read_reserved() {
+    let mut pool = pool(PoolConfig::default());
+    assert_eq!(add(&mut pool, "tx1"), Ok(Added { evicted: vec![], waits: true }));
+    let key = key("tx1");
+    assert!(pool.is_reserved(&key) && !pool.contains(&key) && pool.get(&key).is_none());
+    assert_eq!((pool.len(), pool.bytes(), pool.reserved()), (0, 0, 1));
+    assert!(pool.reap(u64::MAX, u64::MAX).is_empty() && pool.reap_count(9).is_empty());
+    assert!(pool.iter().next().is_none() && !pool.txs_available());
+}
+
+#[test]
+fn store_reserving_txs() {
+    let mut pool = pool(PoolConfig::default());
+    let number = key("tx1");
+    assert_eq!(pool.decided(NOW, number, accept()), None, "nothing is awaited");
+    add(&mut pool, "tx1").unwrap();
+    assert_eq!(pool.decided(NOW, number, Verdict::Later), None, "still to come");
+    assert_eq!(pool.decided(NOW, number, accept()), Some(Decision::New(Ok(Added::default()))));
+    assert_eq!(pool.get(&number), Some(&tx("tx1")));
+    assert_eq!((pool.len(), pool.bytes(), pool.reserved()), (1, 3, 0));
+    assert_eq!(pool.decided(NOW, number, accept()), None, "decided already");
+    assert_eq!(pool.decided(NOW, number, reject()), None);
+    assert!(pool.contains(&number));
+    assert_eq!(add(&mut pool, "tx1"), Err(Refusal::InPool));
+    pool.flush();
+    add(&mut pool, "tx1").unwrap();
+    assert_eq!(refused(pool.decided(NOW, number, reject())), Some(Cause::Invalid));
+    assert!(!pool.contains(&number) && !pool.is_reserved(&number));
+    assert_eq!((pool.metrics().failed_txs, pool.metrics().refused(Cause::Invalid)), (1, 1));
+}
+
+/// Of ten that bring the same transaction one succeeds, and the others hear that it is being checked, later that it is there.
+#[test]
+fn concurrently_adding_tx() {
+    let mut pool = pool(PoolConfig::default());
+    let added: Vec<_> = (0..10).map(|_| add(&mut pool, "sender=0000=1")).collect();
+    assert_eq!(added.iter().filter(|added| added.is_ok()).count(), 1);
+    assert!(added[1..].iter().all(|added| *added == Err(Refusal::Reserved)));
+    assert!(pool.decided(NOW, key("sender=0000=1"), accept()).is_some());
+    assert_eq!(add(&mut pool, "sender=0000=1"), Err(Refusal::InPool));
+    assert_eq!(pool.metrics().refused(Cause::Reserved), 9);
+    assert_eq!(pool.len(), 1);
+}
+
+#[test]
+fn a_block_ends_the_wait_of_its_transactions() {
+    let mut pool = pool(PoolConfig::default());
+    add(&mut pool, "a").unwrap();
+    let committed = pool.commit(NOW, 1, &[key("a")]);
+    assert_eq!((committed.removed, pool.reserved()), (0, 0));
+    assert_eq!(pool.decided(NOW, key("a"), accept()), None);
+    assert!(pool.is_empty());
+    assert_eq!(add(&mut pool, "a"), Err(Refusal::Rejected(Rejection::Settled)));
+}
+
+#[test]
+fn removal_and_flush_end_the_wait_too() {
+    let mut pool = pool(PoolConfig::default());
+    add(&mut pool, "a").unwrap();
+    assert_eq!(pool.remove(&key("a")), Some(tx("a")));
+    assert_eq!(pool.decided(NOW, key("a"), accept()), None);
+    add(&mut pool, "b").unwrap();
+    pool.flush();
+    assert_eq!(pool.decided(NOW, key("b"), accept()), None);
+    assert!(pool.is_empty() && pool.reserved() == 0);
+}
+
+/// Room is looked for when the verdict comes.
+#[test]
+fn a_pool_may_have_become_full_meanwhile() {
+    for order in [Order::Fifo, Order::Priority, Order::SignerSets] {
+        let mut pool = pool(PoolConfig { capacity_txs: 2, order, ..PoolConfig::default() });
+        for text in ["a", "b"] {
+            add(&mut pool, text).unwrap();
+        }
+        assert_eq!(add(&mut pool, "c"), Err(Refusal::Busy), "as many wait as may");
+        assert!(pool.decided(NOW, key("a"), accept()).is_some());
+        add(&mut pool, "d").unwrap();
+        assert!(pool.decided(NOW, key("b"), accept()).is_some());
+        assert_eq!(refused(pool.decided(NOW, key("d"), accept())), Some(Cause::Full));
+        assert!(pool.was_evicted(&key("d")));
+        assert_eq!((pool.len(), pool.reserved()), (2, 0));
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes() {
+    let mut pool = pool(PoolConfig { capacity_bytes: 10, ..PoolConfig::default() });
+    add(&mut pool, "123456").unwrap();
+    assert_eq!(add(&mut pool, "12345"), Err(Refusal::Busy));
+    add(&mut pool, "1234").unwrap();
+    assert_eq!(pool.metrics().refused(Cause::Busy), 1);
+    assert!(pool.decided(NOW, key("123456"), reject()).is_some());
+    add(&mut pool, "12345").unwrap();
+}
+
+#[test]
+fn a_recheck_may_come_later() {
+    let kinds = |_: &Transaction, kind: CheckKind| match kind {
+        CheckKind::New => accept(),
+        CheckKind::Recheck => Verdict::Later,
+    };
+    let mut pool = Pool::new(
+        PoolConfig { keep_invalid: true, ..PoolConfig::default() },
+        kinds,
+        PeerKeyed::from_key([0, 1]),
+    );
+    for text in ["a", "b"] {
+        add(&mut pool, text).unwrap();
+    }
+    assert_eq!(pool.commit(NOW, 1, &[]).failed, []);
+    assert!(pool.contains(&key("a")) && pool.reap_count(9).len() == 2, "it stays meanwhile");
+    assert_eq!(pool.decided(NOW, key("a"), accept()), Some(Decision::Recheck { kept: true }));
+    assert_eq!(pool.decided(NOW, key("a"), reject()), None, "decided already");
+    assert_eq!(pool.decided(NOW, key("b"), reject()), Some(Decision::Recheck { kept: false }));
+    assert!(!pool.contains(&key("b")) && pool.is_rejected(&key("b")));
+    assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (2, 1));
+
+    // Two blocks, two verdicts: the second counts too.
+    pool.commit(NOW, 2, &[]);
+    pool.commit(NOW, 3, &[]);
+    assert_eq!(pool.decided(NOW, key("a"), accept()), Some(Decision::Recheck { kept: true }));
+    assert_eq!(pool.decided(NOW, key("a"), reject()), Some(Decision::Recheck { kept: false }));
+    assert!(pool.is_empty());
+}

@@ -1,0 +1,275 @@
+//! Any sequence of operations: the pool does what the reference does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use samara_cat::pool::{
+    Admission, Application, CheckKind, Decision, Order, Pool, PoolConfig, Refusal, Signer, Verdict,
+};
+use samara_cat::{Transaction, TxKey};
+use samara_engine::{PeerKeyed, Time};
+
+use crate::pool::reference::{Known, Reference, Says};
+
+/// Says what the step wants.
+#[derive(Debug)]
+struct Script {
+    next: Verdict,
+    stale: BTreeSet<TxKey>,
+    late: bool,
+}
+
+impl Application for Script {
+    fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict {
+        match kind {
+            CheckKind::New => self.next.clone(),
+            CheckKind::Recheck if self.late => Verdict::Later,
+            CheckKind::Recheck if self.stale.contains(&tx.key()) => verdict(&Says::Reject),
+            CheckKind::Recheck => Verdict::Accept(Admission::default()),
+        }
+    }
+}
+
+fn verdict(says: &Says) -> Verdict {
+    match says {
+        Says::Accept(admission) => Verdict::Accept(admission.clone()),
+        Says::Reject => Verdict::Reject { code: 1, reason: String::new() },
+        Says::Later => Verdict::Later,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(usize, Says),
+    Decide(usize, Says),
+    Commit { txs: Vec<usize>, blocks: u64, stale: Vec<usize>, late: bool },
+    Reap { bytes: u64, gas: u64, count: usize },
+    Expire,
+    Remove(usize),
+    Flush,
+    Wait(u64),
+}
+
+const TXS: usize = 24;
+
+/// Between 2 and 29 bytes long.
+fn transaction(number: usize) -> Transaction {
+    let mut bytes = vec![b'a'; 1 + number * 7 % 29];
+    bytes.push(number as u8);
+    Transaction::new(bytes)
+}
+
+fn says() -> impl Strategy<Value = Says> {
+    let admission = (-3i64..4, 0u64..4, prop::option::of(0u8..3), prop::option::of(0u64..4));
+    let admission = admission.prop_map(|(priority, gas, sender, sequence)| {
+        let sender = sender.map(|name| Signer::new(&[name]));
+        Says::Accept(Admission { priority, gas, sender, sequence })
+    });
+    prop_oneof![8 => admission, 1 => Just(Says::Reject), 3 => Just(Says::Later)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let number = || 0..TXS;
+    let some = || prop::collection::vec(number(), 0..4);
+    prop_oneof![
+        30 => (number(), says()).prop_map(|(tx, says)| Step::Add(tx, says)),
+        10 => (number(), says()).prop_map(|(tx, says)| Step::Decide(tx, says)),
+        4 => (some(), 0u64..3, some(), any::<bool>())
+            .prop_map(|(txs, blocks, stale, late)| Step::Commit { txs, blocks, stale, late }),
+        4 => (0u64..150, 0u64..12, 0usize..10)
+            .prop_map(|(bytes, gas, count)| Step::Reap { bytes, gas, count }),
+        1 => Just(Step::Expire),
+        2 => number().prop_map(Step::Remove),
+        1 => Just(Step::Flush),
+        4 => (0u64..4).prop_map(Step::Wait),
+    ]
+}
+
+fn config() -> impl Strategy<Value = PoolConfig> {
+    let order = prop_oneof![Just(Order::Fifo), Just(Order::Priority), Just(Order::SignerSets)];
+    let limits = (0usize..9, 0u64..130, 0u64..4, 0u64..8, 0usize..30);
+    (order, limits, any::<[bool; 3]>()).prop_map(|(order, limits, [keep_invalid, retry_invalid, recheck])| {
+        let (capacity_txs, capacity_bytes, ttl_blocks, ttl_ms, cache_size) = limits;
+        PoolConfig {
+            capacity_txs,
+            capacity_bytes,
+            max_tx_bytes: 28,
+            ttl_blocks,
+            ttl: Duration::from_millis(ttl_ms),
+            cache_size,
+            keep_invalid,
+            retry_invalid,
+            recheck,
+            order,
+        }
+    })
+}
+
+/// Both pools, and what has happened to the transactions.
+struct Pair {
+    pool: Pool<Script>,
+    reference: Reference,
+    txs: Vec<Transaction>,
+    now: Time,
+    /// Transactions that left the pool, by any way.
+    left: u64,
+}
+
+fn sorted(mut keys: Vec<TxKey>) -> Vec<TxKey> {
+    keys.sort_unstable();
+    keys
+}
+
+impl Pair {
+    fn new(config: PoolConfig) -> Self {
+        let script = Script { next: Verdict::Later, stale: BTreeSet::new(), late: false };
+        let pool = Pool::new(config.clone(), script, PeerKeyed::from_key([0, 1]));
+        let txs = (0..TXS).map(transaction).collect();
+        Self { pool, reference: Reference::new(config), txs, now: Time::ZERO, left: 0 }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Add(tx, says) => self.add(tx, &says),
+            Step::Decide(tx, says) => self.decide(tx, &says),
+            Step::Commit { txs, blocks, stale, late } => self.commit(&txs, blocks, &stale, late),
+            Step::Reap { bytes, gas, count } => {
+                assert_eq!(self.pool.reap(bytes, gas), self.reference.reap(bytes, gas));
+                let first: Vec<_> =
+                    self.reference.order().into_iter().take(count).map(|item| item.tx).collect();
+                assert_eq!(self.pool.reap_count(count), first);
+            }
+            Step::Expire => {
+                let expired = self.reference.expire(self.now);
+                self.left += expired.len() as u64;
+                assert_eq!(self.pool.expire(self.now), expired);
+            }
+            Step::Remove(tx) => {
+                let key = self.txs[tx].key();
+                let waited = self.pool.is_reserved(&key);
+                let was_there = self.reference.settle(key);
+                self.left += u64::from(was_there);
+                assert_eq!(self.pool.remove(&key).is_some(), was_there || waited);
+            }
+            Step::Flush => {
+                self.left += self.pool.len() as u64;
+                self.pool.flush();
+                self.reference.flush();
+            }
+            Step::Wait(millis) => self.now += Duration::from_millis(millis),
+        }
+    }
+
+    fn add(&mut self, tx: usize, says: &Says) {
+        let tx = self.txs[tx].clone();
+        self.pool.application_mut().next = verdict(says);
+        let expected = self.reference.add(self.now, &tx, says);
+        self.left += expected.as_ref().map_or(0, |(evicted, _)| evicted.len() as u64);
+        let added = self.pool.try_add(self.now, tx);
+        let added = added.map(|added| (added.evicted, added.waits));
+        assert_eq!(added.map_err(|refusal| refusal.cause()), expected);
+    }
+
+    fn decide(&mut self, tx: usize, says: &Says) {
+        let tx = self.txs[tx].clone();
+        let decision = self.pool.decided(self.now, tx.key(), verdict(says));
+        if matches!(says, Says::Later) {
+            assert_eq!(decision, None);
+            return;
+        }
+        let rejected = matches!(says, Says::Reject);
+        if self.reference.reserved.contains(&tx) {
+            self.reference.reserved.retain(|other| *other != tx);
+            let expected = self.reference.judge(self.now, &tx, says);
+            self.left += expected.as_ref().map_or(0, |(evicted, _)| evicted.len() as u64);
+            let Some(Decision::New(added)) = decision else { panic!("it was awaited: {decision:?}") };
+            let added = added.map(|added| (added.evicted, added.waits));
+            assert_eq!(added.map_err(|refusal: Refusal| refusal.cause()), expected);
+            return;
+        }
+        let awaited = self.reference.item(tx.key()).filter(|item| item.rechecks > 0);
+        assert_eq!(decision, awaited.is_some().then_some(Decision::Recheck { kept: !rejected }));
+        if decision.is_none() {
+            return;
+        }
+        if rejected {
+            self.left += 1;
+            self.reference.items.retain(|item| item.tx != tx);
+            self.reference.reject(tx.key());
+        } else if let Some(item) = self.reference.item(tx.key()) {
+            item.rechecks -= 1;
+        }
+    }
+
+    fn commit(&mut self, txs: &[usize], blocks: u64, stale: &[usize], late: bool) {
+        let Self { pool, reference, now, .. } = self;
+        let keys = |list: &[usize]| list.iter().map(|tx| self.txs[*tx].key()).collect::<Vec<_>>();
+        let (committed, stale) = (keys(txs), keys(stale));
+        reference.height += blocks;
+        let removed = committed.iter().filter(|key| reference.settle(**key)).count();
+        let expired = reference.expire(*now);
+        let mut failed = Vec::new();
+        if reference.config.recheck && late {
+            reference.items.iter_mut().for_each(|item| item.rechecks += 1);
+        } else if reference.config.recheck {
+            let order = reference.order();
+            failed.extend(order.iter().map(|item| item.tx.key()).filter(|key| stale.contains(key)));
+            reference.items.retain(|item| !stale.contains(&item.tx.key()));
+            failed.iter().for_each(|key| reference.reject(*key));
+        }
+        let script = pool.application_mut();
+        (script.stale, script.late) = (stale.into_iter().collect(), late);
+        let outcome = pool.commit(*now, reference.height, &committed);
+        assert_eq!(
+            (outcome.removed, outcome.expired, outcome.failed),
+            (removed, expired.clone(), failed.clone())
+        );
+        self.left += (removed + expired.len() + failed.len()) as u64;
+    }
+
+    /// What holds at any time.
+    fn check(&self) {
+        let Self { pool, reference, .. } = self;
+        let order: Vec<Transaction> = reference.order().into_iter().map(|item| item.tx).collect();
+        assert_eq!(pool.reap_count(usize::MAX), order);
+        assert_eq!((pool.len(), pool.bytes()), (order.len(), reference.bytes()));
+        assert!(
+            pool.len() <= reference.config.capacity_txs && pool.bytes() <= reference.config.capacity_bytes
+        );
+        assert_eq!(pool.reserved(), reference.reserved.len());
+        for tx in &self.txs {
+            let key = tx.key();
+            assert_eq!(pool.get(&key).is_some(), order.contains(tx));
+            assert_eq!(pool.is_reserved(&key), reference.reserved.contains(tx));
+            assert!(!(pool.is_reserved(&key) && pool.contains(&key)));
+            let known = reference.rejected.iter().find(|(other, _)| *other == key).map(|(_, known)| *known);
+            let rejection = pool.rejection(&key).map(|rejection| match rejection {
+                samara_cat::pool::Rejection::Settled => Known::Settled,
+                samara_cat::pool::Rejection::Invalid(_) => Known::Invalid,
+            });
+            assert_eq!(rejection, known);
+            assert_eq!(pool.is_rejected(&key), reference.bars(key));
+            assert_eq!(pool.was_evicted(&key), reference.evicted.contains(&key));
+        }
+        assert_eq!(pool.metrics().added_txs, pool.len() as u64 + self.left, "each is there or has left");
+        let unique = sorted(order.iter().map(Transaction::key).collect());
+        assert!(unique.is_sorted_by(|a, b| a < b), "no transaction is there twice");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_pool_does_what_the_reference_does(
+        config in config(),
+        steps in prop::collection::vec(step(), 0..120),
+    ) {
+        let mut pair = Pair::new(config);
+        for step in steps {
+            pair.step(step);
+            pair.check();
+        }
+    }
+}
