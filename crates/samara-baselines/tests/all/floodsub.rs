@@ -1,0 +1,252 @@
+//! FloodSub, one node by hand.
+
+use crate::common::*;
+use bytes::Bytes;
+use samara_baselines::{
+    Baseline, Command, Common, Event, FloodSub, Ignored, LaneCapacity, PubSubConfig, RequestError, RpcFrame,
+    Sending, Topic,
+};
+use samara_engine::outbox::LossCause;
+use samara_engine::{Input, PeerId};
+
+/// On the topic, with so many peers on it, and nothing owed.
+fn on_topic(config: PubSubConfig, peers: u32) -> Node<FloodSub> {
+    let mut node = floodsub(config);
+    node.command(Command::Subscribe(topic()));
+    for _ in 0..peers {
+        let peer = node.connect("");
+        node.frame(peer, joined());
+    }
+    node.sent();
+    node
+}
+
+#[test]
+fn a_new_message_goes_to_all_subscribers_but_its_sender_and_its_author() {
+    let mut node = on_topic(PubSubConfig::default(), 5);
+    node.connect("");
+    node.frame(PeerId(1), RpcFrame::Publish(message_of(&identity(3), 9)));
+    assert_eq!(receivers(&node.sent()), [(PeerId(0), 9), (PeerId(2), 9), (PeerId(4), 9)]);
+    assert_eq!(node.delivered(), [(9, Some(PeerId(1)))]);
+    // Once only, whoever sends it again.
+    node.frame(PeerId(2), RpcFrame::Publish(message_of(&identity(3), 9)));
+    assert!(node.sent().is_empty() && node.delivered().is_empty());
+    assert_eq!(node.engine.metrics().duplicates_received, 1);
+}
+
+#[test]
+fn own_messages_go_to_everybody_also_without_joining() {
+    let mut node = on_topic(PubSubConfig::default(), 3);
+    let data = Bytes::from_static(b"data");
+    node.command(Command::Publish { topic: topic(), data: data.clone() });
+    assert_eq!(receivers(&node.sent()).len(), 3);
+    let Some(Event::Published(receipt)) = node.events.pop() else { panic!("{:?}", node.events) };
+    assert_eq!((receipt.copies, receipt.lost), (3, 0));
+    assert_eq!(node.delivered().len(), 1);
+    node.command(Command::Unsubscribe(topic()));
+    node.sent();
+    let receipt = node.with(|node, cx| node.publish(&topic(), data, cx)).unwrap();
+    assert_eq!(receipt.copies, 3);
+    assert!(node.delivered().is_empty());
+}
+
+#[test]
+fn topics_are_announced_to_peers_there_and_to_come() {
+    let mut node = floodsub(PubSubConfig::default());
+    let first = node.connect("");
+    assert!(node.sent().is_empty());
+    node.command(Command::Subscribe(topic()));
+    node.command(Command::Subscribe(Topic::new("other")));
+    let expected = [subscriptions(&[(true, "blocks")]), subscriptions(&[(true, "other")])];
+    assert_eq!(node.sent(), expected.map(|frame| (first, frame)));
+    let second = node.connect("");
+    assert_eq!(node.sent(), [(second, subscriptions(&[(true, "blocks"), (true, "other")]))]);
+    node.command(Command::Unsubscribe(topic()));
+    let left = subscriptions(&[(false, "blocks")]);
+    assert_eq!(node.sent(), [(first, left.clone()), (second, left)]);
+    // Twice changes nothing.
+    node.command(Command::Unsubscribe(topic()));
+    node.command(Command::Subscribe(Topic::new("other")));
+    assert!(node.sent().is_empty());
+}
+
+#[test]
+fn announcements_without_room_are_tried_again_as_what_is_true_then() {
+    let queue = LaneCapacity::copies(1);
+    let sending = Sending { control: queue, ..Sending::split() };
+    let config = PubSubConfig { common: Common { sending, ..Common::default() }, ..PubSubConfig::default() };
+    let mut node = floodsub(config);
+    node.connect("");
+    for name in ["a", "b", "c"] {
+        node.command(Command::Subscribe(Topic::new(name)));
+    }
+    node.command(Command::Unsubscribe(Topic::new("b")));
+    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 3);
+    let lost = node.events.iter().filter(|event| matches!(event, Event::Lost(_))).count();
+    assert_eq!(lost, 3);
+    assert_eq!(node.sent(), [(PeerId(0), subscriptions(&[(true, "a")]))]);
+    node.advance(ms(1000));
+    assert_eq!(node.sent(), [(PeerId(0), subscriptions(&[(false, "b"), (true, "c")]))]);
+    node.advance(ms(10_000));
+    assert!(node.sent().is_empty() && node.timers() == 0);
+}
+
+#[test]
+fn peers_that_leave_or_vanish_get_nothing() {
+    let mut node = on_topic(PubSubConfig::default(), 3);
+    node.frame(PeerId(0), subscriptions(&[(false, "blocks")]));
+    node.disconnect(PeerId(1));
+    node.frame(PeerId(2), RpcFrame::Publish(message(1)));
+    assert!(node.sent().is_empty());
+    // Back, but not on the topic until it says so.
+    node.reconnect(PeerId(1), "");
+    node.sent();
+    node.frame(PeerId(2), RpcFrame::Publish(message(2)));
+    assert!(node.sent().is_empty());
+    node.frame(PeerId(1), joined());
+    node.frame(PeerId(2), RpcFrame::Publish(message(3)));
+    assert_eq!(receivers(&node.sent()), [(PeerId(1), 3)]);
+}
+
+#[test]
+fn what_is_not_wanted_is_ignored_and_counted() {
+    let common = Common { max_frame_bytes: 200, ..Common::default() };
+    let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 2);
+    let me = node.engine.identity().clone();
+    node.frame(PeerId(0), RpcFrame::Publish(message_of(&me, 1)));
+    assert_eq!(node.ignored(Ignored::MessageFromSelf), 1);
+    node.frame(PeerId(9), RpcFrame::Publish(message(1)));
+    assert_eq!(node.ignored(Ignored::FrameUnknownPeer), 1);
+    let long = samara_baselines::Message::new(identity(0), 1, topic(), vec![0; 200].into());
+    node.frame(PeerId(0), RpcFrame::Publish(long.into()));
+    assert_eq!(node.ignored(Ignored::FrameTooLong), 1);
+    node.command(Command::Unsubscribe(topic()));
+    node.sent();
+    node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+    assert_eq!(node.ignored(Ignored::MessageNotSubscribed), 1);
+    assert!(node.sent().is_empty() && node.delivered().is_empty());
+}
+
+#[test]
+fn ids_are_forgotten_after_two_minutes() {
+    let mut node = on_topic(PubSubConfig::default(), 2);
+    node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+    node.advance(ms(119_999));
+    node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+    assert_eq!(node.delivered().len(), 1);
+    node.advance(ms(1));
+    node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+    assert_eq!(node.delivered().len(), 1);
+    assert_eq!(node.engine.sizes(), (1, 1));
+}
+
+#[test]
+fn a_copy_that_became_useless_is_taken_back_if_wanted() {
+    for withdraw in [true, false] {
+        let common = Common { withdraw, report_duplicates: true, ..Common::default() };
+        let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 3);
+        node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+        node.events.clear();
+        node.frame(PeerId(1), RpcFrame::Publish(message(1)));
+        assert!(matches!(node.events[..], [Event::Duplicate { from: PeerId(1), .. }]));
+        let left = receivers(&node.sent());
+        let expected: &[_] = if withdraw { &[(PeerId(2), 1)] } else { &[(PeerId(1), 1), (PeerId(2), 1)] };
+        assert_eq!(left, expected);
+        assert_eq!(node.engine.metrics().copies_withdrawn, u64::from(withdraw));
+    }
+}
+
+#[test]
+fn the_queue_of_go_loses_what_it_has_no_room_for() {
+    let common = Common { sending: Sending::go_libp2p_pubsub(), ..Common::default() };
+    let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 2);
+    for number in 0..40 {
+        node.frame(PeerId(0), RpcFrame::Publish(message(number)));
+    }
+    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 8);
+    assert_eq!(receivers(&node.sent()).len(), 32);
+    let lost = |event: &&Event| matches!(event, Event::Lost(lost) if lost.peer == PeerId(1));
+    assert_eq!(node.events.iter().filter(lost).count(), 8);
+}
+
+#[test]
+fn impossible_requests_are_refused_with_a_reason() {
+    let common = Common { max_frame_bytes: 300, ..Common::default() };
+    let config = PubSubConfig { common, topic_bytes_max: 10, ..PubSubConfig::default() };
+    let mut node = on_topic(config, 1);
+    let long = Topic::new("eleven byte");
+    node.command(Command::Subscribe(long.clone()));
+    let refused = RequestError::TopicTooLong { found: 11, allowed: 10 };
+    assert!(matches!(node.events.pop(), Some(Event::Refused(error)) if error == refused));
+    assert!(node.with(|node, cx| node.publish(&long, Bytes::new(), cx)).is_err());
+    let result = node.with(|node, cx| node.publish(&topic(), vec![0; 300].into(), cx));
+    assert!(matches!(result, Err(RequestError::TooLong { allowed: 300, .. })));
+    node.command(Command::PublishMessage(message(1)));
+    node.command(Command::PublishMessage(message(1)));
+    let refused = RequestError::Duplicate(message(1).id());
+    assert!(matches!(node.events.pop(), Some(Event::Refused(error)) if error == refused));
+    assert_eq!(receivers(&node.sent()), [(PeerId(0), 1)]);
+}
+
+#[test]
+fn floods_of_subscriptions_are_bounded() {
+    let config = PubSubConfig {
+        subscriptions_per_rpc_max: 100,
+        topics_per_peer_max: 50,
+        topic_bytes_max: 20,
+        ..PubSubConfig::default()
+    };
+    let mut node = on_topic(config, 1);
+    let names: Vec<String> = (0..101).map(|number| format!("topic {number}")).collect();
+    let all: Vec<(bool, &str)> = names.iter().map(|name| (true, &name[..])).collect();
+    node.frame(PeerId(0), subscriptions(&all));
+    assert_eq!(node.ignored(Ignored::SubscriptionsOverLimit), 101);
+    node.frame(PeerId(0), subscriptions(&all[..100]));
+    assert_eq!(node.ignored(Ignored::SubscriptionPeerFull), 51);
+    node.frame(PeerId(0), subscriptions(&[(true, "a name of 21 bytes...")]));
+    assert_eq!(node.ignored(Ignored::SubscriptionTopicTooLong), 1);
+    assert_eq!(node.engine.sizes().0, 50);
+    // Ever new topics: only what is joined at a time is remembered.
+    for round in 0..100 {
+        let left: Vec<String> = (0..50).map(|number| format!("{} {number}", round)).collect();
+        let joins: Vec<(bool, &str)> = left.iter().map(|name| (true, &name[..])).collect();
+        let leaves: Vec<(bool, &str)> = left.iter().map(|name| (false, &name[..])).collect();
+        node.frame(PeerId(0), subscriptions(&leaves));
+        node.frame(PeerId(0), subscriptions(&joins));
+        node.frame(PeerId(0), subscriptions(&leaves));
+        assert!(node.engine.sizes().0 <= 50);
+    }
+    // With the peer goes all that it brought.
+    node.disconnect(PeerId(0));
+    assert_eq!(node.engine.sizes().0, 1);
+}
+
+#[test]
+fn a_link_that_is_reported_twice_counts_once() {
+    let mut node = on_topic(PubSubConfig::default(), 2);
+    node.reconnect(PeerId(1), "");
+    node.frame(PeerId(1), joined());
+    node.frame(PeerId(1), joined());
+    node.sent();
+    node.frame(PeerId(0), RpcFrame::Publish(message(1)));
+    assert_eq!(receivers(&node.sent()), [(PeerId(1), 1)]);
+    assert_eq!(node.engine.topic_peers(&topic()), [PeerId(0), PeerId(1)]);
+}
+
+#[test]
+fn impossible_parameters_are_named() {
+    let zero = PubSubConfig { topics_per_peer_max: 0, ..PubSubConfig::default() };
+    let error = FloodSub::new(zero, identity(0)).unwrap_err();
+    assert_eq!(error.to_string(), "topics_per_peer_max: found 0, expected at least 1");
+    let common = Common { seen_capacity: 0, ..Common::default() };
+    let config = PubSubConfig { common, ..PubSubConfig::default() };
+    assert_eq!(FloodSub::new(config, identity(0)).unwrap_err().field, "seen_capacity");
+}
+
+#[test]
+fn foreign_timers_and_failed_dials_do_nothing() {
+    let mut node = on_topic(PubSubConfig::default(), 1);
+    node.handle(Input::Timer(samara_engine::TimerToken(77)));
+    node.handle(Input::DialFailed { identity: identity(3) });
+    assert!(node.sent().is_empty() && node.events.is_empty());
+}

@@ -1,0 +1,117 @@
+//! Presets, and values that are not possible.
+
+use std::time::Duration;
+
+use crate::common::*;
+use samara_engine::PeerIdentity;
+use samara_engine::outbox::{Dispatch, Overflow};
+use samara_gossipsub::config::{LaneLayout, Lanes, MeshParams, TopicConfig, Withdraw};
+use samara_gossipsub::rpc::Message;
+use samara_gossipsub::score::PeerScoreParams;
+use samara_gossipsub::{Config, GossipSub};
+
+#[test]
+fn presets_are_possible_and_have_the_published_values() {
+    for config in [Config::spec(), Config::ethereum(), Config::go_libp2p_pubsub(), Config::default()] {
+        config.validate().unwrap();
+    }
+    let sizes = |mesh: MeshParams| (mesh.d, mesh.d_low, mesh.d_high, mesh.d_lazy);
+    let (spec, ethereum, go) = (Config::spec(), Config::ethereum(), Config::go_libp2p_pubsub());
+    assert_eq!(sizes(spec.mesh), (6, 4, 12, 6));
+    assert_eq!(sizes(ethereum.mesh), (8, 6, 12, 6));
+    assert_eq!(sizes(go.mesh), (6, 5, 12, 6));
+    assert_eq!(ethereum.heartbeat_interval, Duration::from_millis(700));
+    assert_eq!((ethereum.history_length, ethereum.history_gossip), (6, 3));
+    assert_eq!(ethereum.seen_ttl, Duration::from_secs(768));
+    assert_eq!((spec.flood_publish, ethereum.flood_publish, go.flood_publish), (true, false, false));
+    assert_eq!((go.withdraw, go.heartbeat_initial_delay), (Withdraw::NEVER, Duration::from_millis(100)));
+}
+
+#[test]
+fn ethereum_ids_are_twenty_bytes_over_topic_and_payload() {
+    let config = Config::ethereum();
+    let id = |name: &str, data: &'static [u8]| {
+        config.message_id_of(&topic(name)).id(&Message::new(topic(name), data.into()))
+    };
+    assert_eq!(id("a", b"x").as_bytes().len(), 20);
+    assert_eq!(id("a", b"x"), id("a", b"x"));
+    assert_ne!(id("a", b"x"), id("b", b"x"));
+    assert_ne!(id("a", b"x"), id("a", b"y"));
+}
+
+#[test]
+fn the_layouts_make_the_lanes_they_name() {
+    let split = Config::spec().outbox_config();
+    let named = |lane: samara_engine::outbox::Lane| split.lanes[usize::from(lane.0)].name;
+    let lanes = Lanes::of(LaneLayout::Split);
+    let names = [lanes.urgent, lanes.control, lanes.publish, lanes.forward, lanes.answer].map(named);
+    assert_eq!(names, ["control", "control", "publish", "forward", "answer"]);
+
+    let shared = Config::go_libp2p_pubsub().outbox_config();
+    assert_eq!(shared.dispatch, Dispatch::PerLink);
+    assert_eq!(shared.lanes.len(), 2);
+    let normal = &shared.lanes[usize::from(Lanes::SHARED.publish.0)];
+    assert_eq!((normal.name, normal.capacity_copies, normal.overflow), ("normal", 32, Overflow::DropNewest));
+}
+
+/// The message of the error that a changed preset gives.
+fn error(change: impl FnOnce(&mut Config)) -> String {
+    let mut config = Config::spec();
+    change(&mut config);
+    let error = config.validate().unwrap_err().to_string();
+    let refused = GossipSub::new(config, PeerIdentity::new(b"me")).unwrap_err();
+    assert_eq!(refused.to_string(), error);
+    error
+}
+
+#[test]
+fn impossible_values_are_named_with_what_is_expected() {
+    let errors = [
+        error(|config| config.mesh.d_low = 7),
+        error(|config| config.mesh.d_high = 5),
+        error(|config| config.mesh.d_score = 7),
+        error(|config| config.mesh.d_out = 3),
+        error(|config| config.mesh.gossip_factor = f64::NAN),
+        error(|config| config.history_gossip = 6),
+        error(|config| config.heartbeat_interval = Duration::ZERO),
+        error(|config| config.max_rpc_bytes = 1000),
+        error(|config| config.max_control_bytes = 2 << 20),
+        error(|config| config.thresholds.gossip = 1.0),
+        error(|config| config.sending.publish.copies = 0),
+        error(|config| {
+            config.peer_score = Some(PeerScoreParams { behaviour_penalty_weight: 1.0, ..Default::default() });
+        }),
+        error(|config| {
+            let mesh = MeshParams { d: 0, ..config.mesh };
+            config.topics.insert(topic("t"), TopicConfig { mesh: Some(mesh), ..Default::default() });
+        }),
+    ];
+    let expected = [
+        "mesh.d_low: found 7, expected at most d = 6",
+        "mesh.d_high: found 5, expected at least d = 6",
+        "mesh.d_score: found 7, expected at most d = 6",
+        "mesh.d_out: found 3, expected 0, or less than d_low = 4 and less than half of d = 6",
+        "mesh.gossip_factor: found NaN, expected 0 to 1",
+        "history_gossip: found 6, expected at most history_length = 5",
+        "heartbeat_interval: found 0ns, expected more than 0",
+        "max_rpc_bytes: found 1000, expected more than max_message_bytes = 1048576",
+        "max_control_bytes: found 2097152, expected 64 to max_rpc_bytes = 1049600",
+        "thresholds.gossip: found 1, expected a value for which holds: it must be <= 0",
+        "sending.publish.copies: found 0, expected at least 1",
+        "peer_score.behaviour_penalty_weight: found 1, expected a value for which holds: it must be <= 0 (a penalty, or 0 to turn it off)",
+        "topics.t.mesh.d: found 0, expected at least 1",
+    ];
+    assert_eq!(errors, expected);
+}
+
+#[test]
+fn heartbeats_of_different_nodes_have_different_phases() {
+    let first = |seed| {
+        let mut node = Node::with_seed(Config { heartbeat_random_phase: true, ..plain() }, seed);
+        node.heartbeat();
+        node.now
+    };
+    let phases: std::collections::BTreeSet<_> = (0..20).map(first).collect();
+    assert!(phases.len() > 10, "{phases:?}");
+    assert!(phases.iter().all(|at| at.as_secs_f64() <= 1.11));
+}

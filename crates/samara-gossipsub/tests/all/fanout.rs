@@ -1,0 +1,110 @@
+//! Publishing to topics that are not joined.
+
+use std::time::Duration;
+
+use crate::common::*;
+
+#[test]
+fn it_goes_to_d_peers_the_same_each_time() {
+    let mut node = Node::new(plain());
+    for _ in 0..20 {
+        node.join_peer("t", false);
+    }
+    assert_eq!(node.publish("t", 10).peers, 6);
+    let fanout = node.engine.fanout(&topic("t")).to_vec();
+    assert_eq!(node.sent().receivers(), fanout);
+    node.heartbeat();
+    node.sent();
+    node.publish("t", 10);
+    assert_eq!(node.sent().receivers(), fanout);
+    assert!(node.mesh("t").is_empty());
+}
+
+#[test]
+fn it_is_forgotten_a_minute_after_the_last_message() {
+    let mut node = Node::new(plain());
+    for _ in 0..20 {
+        node.join_peer("t", false);
+    }
+    node.publish("t", 10);
+    node.advance(Duration::from_secs(50));
+    node.publish("t", 10);
+    node.advance(Duration::from_secs(59));
+    assert_eq!(node.engine.fanout(&topic("t")).len(), 6);
+    node.advance(Duration::from_secs(3));
+    assert!(node.engine.fanout(&topic("t")).is_empty());
+}
+
+#[test]
+fn the_heartbeat_replaces_peers_that_left() {
+    let mut node = Node::new(plain());
+    for _ in 0..20 {
+        node.join_peer("t", false);
+    }
+    node.publish("t", 10);
+    let before = node.engine.fanout(&topic("t")).to_vec();
+    node.disconnect(before[0]);
+    node.rpc(before[1], subscriptions(false, &["t".to_owned()]));
+    assert_eq!(node.engine.fanout(&topic("t")), &before[2..]);
+    node.heartbeat();
+    let after = node.engine.fanout(&topic("t"));
+    assert_eq!(after.len(), 6);
+    assert!(!after.contains(&before[0]) && !after.contains(&before[1]));
+}
+
+#[test]
+fn peers_below_the_publish_threshold_are_left_out_and_replaced() {
+    let mut node = Node::new(scored());
+    let peers: Vec<_> = (0..8).map(|_| node.join_peer("t", false)).collect();
+    node.set_score(peers[0], -20.5);
+    // Negative, but good enough for own messages.
+    node.set_score(peers[1], -19.5);
+    node.publish("t", 10);
+    assert!(!node.engine.fanout(&topic("t")).contains(&peers[0]));
+    let member = node.engine.fanout(&topic("t"))[3];
+    node.set_score(member, -25.0);
+    node.heartbeat();
+    assert!(!node.engine.fanout(&topic("t")).contains(&member));
+    assert_eq!(node.engine.fanout(&topic("t")).len(), 6);
+}
+
+#[test]
+fn joining_makes_it_the_mesh_without_peers_in_disgrace() {
+    let mut node = Node::new(scored());
+    let peers: Vec<_> = (0..7).map(|_| node.join_peer("t", false)).collect();
+    node.publish("t", 10);
+    let fanout = node.engine.fanout(&topic("t")).to_vec();
+    node.set_score(fanout[2], -1.0);
+    node.sent();
+    node.subscribe("t");
+    let expected: Vec<_> = peers.iter().copied().filter(|peer| *peer != fanout[2]).collect();
+    assert_eq!(node.mesh("t"), expected, "the rest of the fanout, and the one other peer");
+    assert!(node.engine.fanout(&topic("t")).is_empty());
+    assert_eq!(node.sent().grafts("t").len(), 6);
+}
+
+#[test]
+fn its_messages_are_gossiped_about_to_others() {
+    let mut node = Node::new(plain());
+    for _ in 0..20 {
+        node.join_peer("t", false);
+    }
+    let id = node.publish("t", 10).id;
+    node.sent();
+    node.heartbeat();
+    let ihaves = node.sent().ihaves();
+    assert_eq!(ihaves.len(), 6);
+    assert!(ihaves.iter().all(|(peer, ihave)| {
+        ihave.ids == [id.clone()] && !node.engine.fanout(&topic("t")).contains(peer)
+    }));
+}
+
+#[test]
+fn peers_that_come_later_become_the_fanout_of_a_topic_without_peers() {
+    let mut node = Node::new(plain());
+    assert_eq!(node.publish("t", 10).peers, 0);
+    assert_eq!(node.engine.metrics().messages_published_to_nobody, 1);
+    let peer = node.join_peer("t", false);
+    assert_eq!(node.publish("t", 10).peers, 1);
+    assert_eq!(node.engine.fanout(&topic("t")), [peer]);
+}

@@ -1,0 +1,50 @@
+//! Flood publishing.
+
+use crate::common::*;
+use samara_gossipsub::Config;
+
+#[test]
+fn own_messages_go_to_all_subscribers_and_forwarded_ones_to_the_mesh() {
+    let (mut node, peers) = Node::on_topic(Config { flood_publish: true, ..plain() }, "t", 20, 2);
+    assert_eq!(node.publish("t", 10).peers, 20);
+    assert_eq!(node.sent().receivers(), peers);
+    let mesh = node.mesh("t");
+    node.rpc(mesh[0], publish([message("t", 1, 10)]));
+    assert_eq!(node.sent().receivers(), mesh[1..]);
+}
+
+#[test]
+fn without_it_own_messages_go_to_the_mesh() {
+    let (mut node, _) = Node::on_topic(plain(), "t", 20, 2);
+    node.publish("t", 10);
+    assert_eq!(node.sent().receivers(), node.mesh("t"));
+}
+
+#[test]
+fn long_messages_are_not_flooded_where_that_is_limited() {
+    let config = Config { flood_publish: true, flood_publish_max_bytes: 100, ..plain() };
+    let (mut node, _) = Node::on_topic(config, "t", 20, 2);
+    assert_eq!(node.publish("t", 100).peers, 20);
+    assert_eq!(node.publish("t", 101).peers, 6);
+}
+
+#[test]
+fn peers_below_the_publish_threshold_are_left_out_unless_they_are_direct() {
+    let mut config = Config { flood_publish: true, ..scored() };
+    config.direct_peers = vec![identity(1)];
+    let (mut node, peers) = Node::on_topic(config, "t", 4, 2);
+    for peer in &peers[..2] {
+        node.set_score(*peer, -25.0);
+    }
+    node.publish("t", 10);
+    assert_eq!(node.sent().receivers(), peers[1..]);
+}
+
+#[test]
+fn the_peers_of_topics_that_are_not_joined_are_flooded_too() {
+    let mut node = Node::new(Config { flood_publish: true, ..plain() });
+    let peers: Vec<_> = (0..10).map(|_| node.join_peer("t", false)).collect();
+    node.publish("t", 10);
+    assert_eq!(node.sent().receivers(), peers);
+    assert!(node.engine.fanout(&topic("t")).is_empty());
+}

@@ -1,0 +1,69 @@
+//! Peers that speak floodsub.
+
+use crate::common::*;
+use samara_gossipsub::Ignored;
+
+#[test]
+fn they_get_every_message_of_their_topics_and_are_in_no_mesh() {
+    let (mut node, mut peers) = Node::on_topic(plain(), "t", 3, 0);
+    let flooding = node.connect_as(FLOODSUB, false);
+    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    let elsewhere = node.connect_as(FLOODSUB, false);
+    node.rpc(elsewhere, subscriptions(true, &["u".to_owned()]));
+    node.heartbeat();
+    let sent = node.sent();
+    assert_eq!(node.mesh("t"), peers);
+    assert!(sent.grafts("t").is_empty());
+
+    node.rpc(peers[0], publish([message("t", 1, 2000)]));
+    let sent = node.sent();
+    assert_eq!(sent.receivers(), [peers[1], peers[2], flooding]);
+    assert!(sent.idontwants().iter().all(|(peer, _)| *peer != flooding));
+    node.publish("t", 10);
+    peers.push(flooding);
+    assert_eq!(node.sent().receivers(), peers);
+}
+
+#[test]
+fn their_messages_are_forwarded() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
+    let flooding = node.connect_as(FLOODSUB, false);
+    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    node.rpc(flooding, publish([message("t", 1, 10)]));
+    assert_eq!(node.sent().receivers(), peers);
+}
+
+#[test]
+fn they_get_messages_of_topics_that_are_not_joined_and_are_no_fanout() {
+    let mut node = Node::new(plain());
+    let flooding = node.connect_as(FLOODSUB, false);
+    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    assert_eq!(node.publish("t", 10).peers, 1);
+    assert!(node.engine.fanout(&topic("t")).is_empty());
+    assert_eq!(node.sent().receivers(), [flooding]);
+}
+
+#[test]
+fn they_are_not_gossiped_to_and_cannot_graft() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 6);
+    assert_eq!(peers.len(), 6);
+    let flooding = node.connect_as(FLOODSUB, false);
+    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    node.rpc(flooding, graft(&["t"]));
+    assert_eq!(node.ignored(Ignored::GraftRole), 1);
+    node.publish("t", 10);
+    node.sent();
+    node.heartbeat();
+    assert!(node.sent().0.is_empty());
+}
+
+#[test]
+fn below_the_publish_threshold_they_get_nothing() {
+    let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
+    let flooding = node.connect_as(FLOODSUB, false);
+    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    node.set_score(flooding, -20.5);
+    node.sent();
+    node.rpc(peers[0], publish([message("t", 1, 10)]));
+    assert!(node.sent().0.is_empty());
+}

@@ -1,0 +1,266 @@
+//! Lazy gossip: IHAVE, IWANT, promises.
+
+use std::time::Duration;
+
+use crate::common::*;
+use samara_gossipsub::rpc::Control;
+use samara_gossipsub::{Config, Event, Ignored};
+
+#[test]
+fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_of_the_mesh() {
+    let (mut node, _) = Node::on_topic(plain(), "t", 20, 2);
+    let mesh = node.mesh("t");
+    let new = message("t", 1, 10);
+    node.rpc(mesh[0], publish([new.clone()]));
+    node.sent();
+    node.heartbeat();
+    let ihaves = node.sent().ihaves();
+    assert_eq!(ihaves.len(), 6);
+    assert!(ihaves.iter().all(|(peer, ihave)| !mesh.contains(peer) && ihave.ids == [id_of(&new)]));
+}
+
+#[test]
+fn with_many_peers_a_share_of_them_is_told() {
+    let (mut node, _) = Node::on_topic(plain(), "t", 86, 86);
+    node.publish("t", 10);
+    node.sent();
+    node.heartbeat();
+    assert_eq!(node.sent().ihaves().len(), 20, "a quarter of the 80 outside of the mesh");
+}
+
+#[test]
+fn messages_are_gossiped_about_for_three_heartbeats_and_answered_for_five() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 20, 2);
+    let id = node.publish("t", 10).id;
+    node.sent();
+    // Each time another peer asks, so that no limit interferes.
+    for (heartbeat, asking) in (1..=6).zip(&peers) {
+        node.heartbeat();
+        let announced = !node.sent().ihaves().is_empty();
+        assert_eq!(announced, heartbeat <= 3, "heartbeat {heartbeat}");
+        node.rpc(*asking, iwant(vec![id.clone()]));
+        let answered = !node.sent().messages().is_empty();
+        assert_eq!(answered, heartbeat < 5, "heartbeat {heartbeat}");
+    }
+    assert_eq!(node.ignored(Ignored::IWantUnknown), 2);
+}
+
+#[test]
+fn unknown_ids_are_asked_for_and_known_ones_not() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let known = message("t", 1, 10);
+    node.rpc(peers[0], publish([known.clone()]));
+    node.sent();
+    let mut announced = ids(0, 3);
+    announced.push(id_of(&known));
+    node.rpc(peers[1], ihave("t", announced));
+    let iwants = node.sent().iwants();
+    assert_eq!(iwants.len(), 1);
+    let mut asked = iwants[0].1.clone();
+    asked.sort();
+    assert_eq!((iwants[0].0, asked), (peers[1], ids(0, 3)));
+}
+
+#[test]
+fn announcements_on_topics_that_are_not_joined_are_not_followed() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
+    node.rpc(peers[0], ihave("other", ids(0, 3)));
+    assert!(node.sent().0.is_empty());
+    assert_eq!(node.ignored(Ignored::IHaveNotSubscribed), 3);
+    assert_eq!(node.engine.sizes().topics, 1);
+}
+
+#[test]
+fn one_message_is_sent_to_one_peer_three_times_at_most() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let id = node.publish("t", 10).id;
+    node.sent();
+    let mut answers = 0;
+    for _ in 0..10 {
+        node.rpc(peers[0], iwant(vec![id.clone()]));
+        answers += node.sent().messages().len();
+    }
+    assert_eq!(answers, 3);
+    assert_eq!(node.ignored(Ignored::IWantRetransmissions), 7);
+    node.rpc(peers[1], iwant(vec![id]));
+    assert_eq!(node.sent().receivers(), [peers[1]]);
+}
+
+#[test]
+fn a_copy_that_is_owed_already_is_not_doubled_by_iwant() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let id = node.publish("t", 10).id;
+    node.rpc(peers[0], iwant(vec![id]));
+    assert_eq!(node.sent().receivers(), peers);
+}
+
+#[test]
+fn ten_announcements_per_heartbeat_are_looked_at() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    for number in 0..20 {
+        node.rpc(peers[0], ihave("t", ids(number * 10, 10)));
+    }
+    assert_eq!(node.sent().iwants().len(), 10);
+    assert_eq!(node.ignored(Ignored::IHaveMessagesOverLimit), 100);
+    node.heartbeat();
+    node.rpc(peers[0], ihave("t", ids(0, 10)));
+    assert_eq!(node.sent().iwants().len(), 1);
+}
+
+#[test]
+fn five_thousand_ids_per_heartbeat_are_asked_for() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let asked = |node: &mut Node| -> usize { node.sent().iwants().iter().map(|(_, ids)| ids.len()).sum() };
+    node.rpc(peers[0], ihave("t", ids(0, 6000)));
+    assert_eq!(asked(&mut node), 5000);
+    node.rpc(peers[0], ihave("t", ids(10_000, 1000)));
+    assert_eq!(asked(&mut node), 0);
+    node.heartbeat();
+    node.rpc(peers[0], ihave("t", ids(20_000, 3000)));
+    node.rpc(peers[0], ihave("t", ids(30_000, 3000)));
+    assert_eq!(asked(&mut node), 5000);
+}
+
+#[test]
+fn an_id_that_is_announced_twice_in_one_rpc_is_asked_for_once() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let twice = [ids(0, 5), ids(0, 5)].concat();
+    node.rpc(peers[0], ihave("t", twice));
+    assert_eq!(node.sent().iwants()[0].1.len(), 5);
+}
+
+#[test]
+fn iwant_floods_are_cut() {
+    let mut config = plain();
+    config.gossip.iwant_ids_max = 100;
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
+    node.rpc(peers[0], iwant(ids(0, 1000)));
+    assert_eq!(node.ignored(Ignored::IWantUnknown), 100);
+    assert_eq!(node.ignored(Ignored::IWantIdsOverLimit), 900);
+    node.rpc(peers[0], iwant(ids(0, 1000)));
+    assert_eq!(node.ignored(Ignored::IWantUnknown), 100);
+}
+
+#[test]
+fn a_broken_promise_costs_a_penalty_and_a_kept_one_does_not() {
+    let (mut node, peers) = Node::on_topic(scored(), "t", 6, 0);
+    let coming = message("t", 1, 10);
+    node.rpc(peers[0], ihave("t", ids(0, 20)));
+    node.rpc(peers[1], ihave("t", vec![id_of(&coming)]));
+    node.advance(Duration::from_secs(2));
+    // It comes from somebody else: that is as good.
+    node.rpc(peers[2], publish([coming]));
+    node.advance(Duration::from_secs(3));
+    assert_eq!(node.engine.metrics().promises_broken, 1, "one of the ids is followed up");
+    assert!(node.engine.peer_score(peers[0]) < 0.0);
+    assert_eq!(node.engine.peer_score(peers[1]), 0.0);
+}
+
+#[test]
+fn longer_lists_are_cut_to_different_parts() {
+    let mut config = plain();
+    config.gossip.ihave_ids_max = 10;
+    let (mut node, _) = Node::on_topic(config, "t", 20, 2);
+    for _ in 0..40 {
+        node.publish("t", 10);
+    }
+    node.sent();
+    node.heartbeat();
+    let ihaves = node.sent().ihaves();
+    assert!(ihaves.iter().all(|(_, ihave)| ihave.ids.len() == 10));
+    let mut announced: Vec<_> = ihaves.into_iter().flat_map(|(_, ihave)| ihave.ids).collect();
+    announced.sort();
+    announced.dedup();
+    assert!(announced.len() > 20, "{} different ids", announced.len());
+}
+
+#[test]
+fn lists_longer_than_allowed_are_split() {
+    let config = Config { max_control_bytes: 500, ..plain() };
+    let (mut node, _) = Node::on_topic(config, "t", 12, 2);
+    let mut published = Vec::new();
+    for _ in 0..100 {
+        published.push(node.publish("t", 10).id);
+    }
+    published.sort();
+    node.sent();
+    node.heartbeat();
+    let sent = node.sent();
+    use samara_engine::Frame;
+    assert!(sent.0.iter().all(|(.., frame)| frame.encoded_len() <= 500));
+    let first = sent.ihaves()[0].0;
+    let to_first = sent.ihaves().into_iter().filter(|(peer, _)| *peer == first);
+    let mut announced: Vec<_> = to_first.flat_map(|(_, ihave)| ihave.ids).collect();
+    announced.sort();
+    assert_eq!(announced, published);
+}
+
+#[test]
+fn one_rpc_can_carry_everything() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 0, 0);
+    assert!(peers.is_empty());
+    let peer = node.connect();
+    node.sent();
+    let mut rpc = subscriptions(true, &["t".to_owned()]);
+    rpc.publish.push(message("t", 1, 10));
+    rpc.control = Some(Box::new(Control {
+        graft: vec![topic("t")],
+        ihave: vec![samara_gossipsub::rpc::IHave { topic: topic("t"), ids: ids(0, 2) }],
+        idontwant: ids(5, 2),
+        ..Control::default()
+    }));
+    node.rpc(peer, rpc);
+    assert_eq!(node.mesh("t"), [peer]);
+    assert_eq!(node.sent().iwants()[0].1.len(), 2);
+    assert_eq!(node.engine.sizes().unwanted, 2);
+    assert_eq!(node.delivered().len(), 1);
+}
+
+#[test]
+fn duplicates_are_counted_and_told_if_wanted() {
+    let (mut node, peers) = Node::on_topic(Config { report_duplicates: true, ..plain() }, "t", 6, 0);
+    node.rpc(peers[0], publish([message("t", 1, 10)]));
+    node.rpc(peers[1], publish([message("t", 1, 10)]));
+    assert_eq!(node.engine.metrics().duplicates_received, 1);
+    let from = node.events.iter().find_map(|event| match event {
+        Event::Duplicate { from, .. } => Some(*from),
+        _ => None,
+    });
+    assert_eq!(from, Some(peers[1]));
+    assert_eq!(node.delivered().len(), 1);
+}
+
+/// A peer that is refused may have no other mesh: it is told of every message, at every heartbeat, until it may graft again.
+#[test]
+fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
+    for told in [true, false] {
+        let mut config = Config { gossip_to_turned_away: told, ..plain() };
+        config.mesh.gossip_factor = 0.0;
+        config.mesh.d_lazy = 1;
+        let (mut node, peers) = Node::on_topic(config, "t", 40, 0);
+        for peer in &peers {
+            node.rpc(*peer, graft(&["t"]));
+        }
+        let refused = node.ignored(Ignored::GraftMeshFull) as usize;
+        assert_eq!((node.mesh("t").len(), refused), (12, 28), "D_high are in, all others are refused");
+        for number in 0..5 {
+            node.rpc(peers[0], publish([message("t", number, 100)]));
+            node.sent();
+            node.heartbeat();
+            let sent = node.sent();
+            let announced: std::collections::BTreeSet<_> =
+                sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
+            if told {
+                // Those that the heartbeat took out of the mesh are told, too.
+                assert!(announced.len() >= refused, "{} of {refused}", announced.len());
+            } else {
+                assert_eq!(announced.len(), 1);
+            }
+        }
+        node.advance(Duration::from_secs(70));
+        node.rpc(peers[0], publish([message("t", 99, 100)]));
+        node.sent();
+        node.heartbeat();
+        assert!(node.sent().ihaves().len() <= 1, "they may graft again");
+    }
+}

@@ -1,0 +1,361 @@
+//! Meshes: joining, leaving, GRAFT, PRUNE, backoff.
+
+use std::time::Duration;
+
+use crate::common::*;
+use samara_gossipsub::config::MeshRules;
+use samara_gossipsub::{Config, Ignored};
+
+#[test]
+fn join_grafts_d_peers_and_announces_the_topic() {
+    let mut node = Node::new(plain());
+    let peers: Vec<_> = (0..20).map(|_| node.join_peer("t", false)).collect();
+    node.subscribe("t");
+    let sent = node.sent();
+    assert_eq!(node.mesh("t").len(), 6);
+    let mut grafted = sent.grafts("t");
+    grafted.sort_unstable();
+    assert_eq!(grafted, node.mesh("t"));
+    let announced = sent.announced();
+    assert_eq!(announced.len(), peers.len());
+    assert!(announced.iter().all(|(_, subscribe, name)| *subscribe && *name == topic("t")));
+}
+
+#[test]
+fn a_peer_that_connects_is_told_all_joined_topics_in_one_rpc() {
+    let mut node = Node::new(plain());
+    node.subscribe("a");
+    node.subscribe("b");
+    let peer = node.connect();
+    let sent = node.sent();
+    assert_eq!(sent.0.len(), 1);
+    assert_eq!(sent.announced(), [(peer, true, topic("a")), (peer, true, topic("b"))]);
+}
+
+#[test]
+fn leave_prunes_the_mesh_with_the_unsubscribe_backoff() {
+    let (mut node, _) = Node::on_topic(plain(), "t", 20, 0);
+    let mesh = node.mesh("t");
+    node.unsubscribe("t");
+    let sent = node.sent();
+    let mut pruned = sent.prunes("t");
+    pruned.sort_by_key(|(peer, _)| *peer);
+    assert_eq!(pruned.iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), mesh);
+    assert!(pruned.iter().all(|(_, prune)| prune.backoff == Some(Duration::from_secs(10))));
+    assert!(sent.announced().iter().all(|(_, subscribe, _)| !subscribe));
+    assert!(node.mesh("t").is_empty());
+}
+
+#[test]
+fn rejoining_within_the_unsubscribe_backoff_grafts_others() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 20, 0);
+    let old = node.mesh("t");
+    node.unsubscribe("t");
+    node.subscribe("t");
+    assert!(node.mesh("t").iter().all(|peer| !old.contains(peer)));
+    // When it is over (and the slack too), everybody can be chosen again.
+    node.unsubscribe("t");
+    node.advance(Duration::from_secs(13));
+    for peer in &peers[6..] {
+        node.disconnect(*peer);
+    }
+    node.subscribe("t");
+    assert_eq!(node.mesh("t"), peers[..6]);
+}
+
+#[test]
+fn the_heartbeat_fills_a_mesh_below_d_low_up_to_d() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
+    assert_eq!(node.mesh("t").len(), 3);
+    for _ in 0..10 {
+        node.join_peer("t", false);
+    }
+    assert_eq!(node.mesh("t"), peers, "only the heartbeat grafts");
+    node.sent();
+    node.heartbeat();
+    assert_eq!(node.mesh("t").len(), 6);
+    assert_eq!(node.sent().grafts("t").len(), 3);
+}
+
+#[test]
+fn a_mesh_between_d_low_and_d_high_is_left_alone() {
+    let (mut node, _) = Node::on_topic(plain(), "t", 5, 2);
+    for _ in 0..10 {
+        node.join_peer("t", false);
+    }
+    node.sent();
+    node.heartbeat();
+    assert_eq!(node.mesh("t").len(), 5);
+    assert!(node.sent().grafts("t").is_empty());
+}
+
+#[test]
+fn grafts_are_accepted_up_to_d_high_and_the_heartbeat_prunes_to_d() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 0, 0);
+    assert!(peers.is_empty());
+    let peers: Vec<_> = (0..14).map(|_| node.join_peer("t", false)).collect();
+    for peer in &peers {
+        node.rpc(*peer, graft(&["t"]));
+    }
+    assert_eq!(node.mesh("t").len(), 12, "a full mesh refuses");
+    assert_eq!(node.sent().pruned("t"), peers[12..]);
+    assert_eq!(node.ignored(Ignored::GraftMeshFull), 2);
+    node.heartbeat();
+    assert_eq!(node.mesh("t").len(), 6);
+    let sent = node.sent();
+    assert_eq!(sent.prunes("t").len(), 6);
+    assert!(sent.prunes("t").iter().all(|(_, prune)| prune.backoff == Some(Duration::from_secs(60))));
+}
+
+#[test]
+fn a_full_mesh_still_takes_peers_that_this_node_dialled() {
+    let mut node = Node::new(plain());
+    node.subscribe("t");
+    for _ in 0..12 {
+        let peer = node.join_peer("t", false);
+        node.rpc(peer, graft(&["t"]));
+    }
+    let dialled = node.join_peer("t", true);
+    node.rpc(dialled, graft(&["t"]));
+    assert!(node.mesh("t").contains(&dialled));
+}
+
+#[test]
+fn pruning_keeps_the_outbound_quota() {
+    for seed in 0..20 {
+        let mut node = Node::with_seed(plain(), seed);
+        node.subscribe("t");
+        let peers: Vec<_> = (0..12).map(|at| node.join_peer("t", at < 2)).collect();
+        for peer in &peers {
+            node.rpc(*peer, graft(&["t"]));
+        }
+        node.heartbeat();
+        let mesh = node.mesh("t");
+        assert_eq!(mesh.len(), 6);
+        assert!(mesh.contains(&peers[0]) && mesh.contains(&peers[1]), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_mesh_without_outbound_peers_grafts_some() {
+    let mut node = Node::new(plain());
+    let inbound: Vec<_> = (0..6).map(|_| node.join_peer("t", false)).collect();
+    node.subscribe("t");
+    assert_eq!(node.mesh("t"), inbound);
+    let outbound: Vec<_> = (0..4).map(|_| node.join_peer("t", true)).collect();
+    node.sent();
+    node.heartbeat();
+    let grafted = node.sent().grafts("t");
+    assert_eq!(grafted.len(), 2);
+    assert!(grafted.iter().all(|peer| outbound.contains(peer)));
+}
+
+#[test]
+fn a_pruned_peer_is_not_grafted_before_its_backoff_and_the_slack_are_over() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
+    node.rpc(peers[0], prune("t", Some(Duration::from_secs(20))));
+    assert!(node.mesh("t").is_empty());
+    node.advance(Duration::from_secs(21));
+    assert!(node.sent().grafts("t").is_empty(), "within the slack");
+    node.advance(Duration::from_millis(2500));
+    assert_eq!(node.sent().grafts("t"), peers);
+}
+
+#[test]
+fn a_prune_without_backoff_counts_for_the_default() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
+    node.rpc(peers[0], prune("t", None));
+    node.advance(Duration::from_secs(59));
+    assert!(node.sent().grafts("t").is_empty());
+    node.advance(Duration::from_secs(5));
+    assert_eq!(node.sent().grafts("t"), peers);
+}
+
+#[test]
+fn a_graft_during_the_backoff_is_refused_penalised_and_prolongs_it() {
+    let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
+    node.rpc(peers[0], prune("t", None));
+    node.advance(Duration::from_secs(15));
+    node.sent();
+    node.rpc(peers[0], graft(&["t"]));
+    assert_eq!(node.sent().pruned("t"), peers);
+    assert_eq!(node.ignored(Ignored::GraftBackoff), 1);
+    assert_eq!(node.engine.peer_score(peers[0]), -1.0, "P7 with one penalty");
+    // 60 s from the GRAFT, not from the PRUNE.
+    node.set_score(peers[0], 100.0);
+    node.advance(Duration::from_secs(58));
+    assert!(node.sent().grafts("t").is_empty());
+}
+
+#[test]
+fn a_graft_right_after_the_prune_is_a_flood_and_costs_twice() {
+    let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
+    node.rpc(peers[0], prune("t", None));
+    node.advance(Duration::from_millis(500));
+    node.rpc(peers[0], graft(&["t"]));
+    assert_eq!(node.engine.peer_score(peers[0]), -4.0, "P7 with two penalties, squared");
+}
+
+#[test]
+fn a_huge_backoff_neither_overflows_nor_lasts_for_ever() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
+    node.rpc(peers[0], prune("t", Some(Duration::from_secs(u64::MAX))));
+    node.heartbeat();
+    assert!(node.mesh("t").is_empty());
+    node.advance(Config::spec().remote_backoff_max + Duration::from_secs(5));
+    assert_eq!(node.mesh("t"), peers);
+}
+
+#[test]
+fn a_prune_for_a_topic_that_is_not_joined_changes_nothing() {
+    let mut node = Node::new(plain());
+    let peer = node.join_peer("t", false);
+    let before = node.engine.sizes();
+    node.rpc(peer, prune("t", Some(Duration::from_secs(3600))));
+    node.rpc(peer, prune("unknown", Some(Duration::from_secs(3600))));
+    assert_eq!(node.engine.sizes(), before);
+    assert_eq!(node.ignored(Ignored::PruneNotSubscribed), 2);
+    // No backoff is kept that would keep the peer out when the topic is joined later.
+    node.subscribe("t");
+    assert_eq!(node.mesh("t"), [peer]);
+}
+
+#[test]
+fn grafts_for_unknown_topics_grow_nothing_and_are_not_answered() {
+    let mut node = Node::new(plain());
+    let peer = node.connect();
+    let before = node.engine.sizes();
+    let names: Vec<String> = (0..10_000).map(|number| format!("invented-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    node.rpc(peer, graft(&names));
+    assert_eq!(node.engine.sizes(), before);
+    assert!(node.sent().0.is_empty());
+    assert_eq!(node.ignored(Ignored::GraftNotSubscribed), 10_000);
+}
+
+#[test]
+fn a_peer_that_disconnects_or_unsubscribes_leaves_mesh_and_topic() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
+    node.disconnect(peers[0]);
+    node.rpc(peers[1], subscriptions(false, &["t".to_owned()]));
+    assert_eq!(node.mesh("t"), [peers[2]]);
+    assert_eq!(node.engine.topic_peers(&topic("t")), [peers[2]]);
+}
+
+#[test]
+fn grafts_that_did_not_fit_into_the_queue_are_tried_again() {
+    let mut config = plain();
+    config.sending.control.copies = 1;
+    let mut node = Node::new(config);
+    let peer = node.join_peer("t", false);
+    node.subscribe("t");
+    // The announcement took the only place.
+    let sent = node.sent();
+    assert_eq!(sent.announced().len(), 1);
+    assert!(sent.grafts("t").is_empty());
+    node.heartbeat();
+    assert_eq!(node.sent().grafts("t"), [peer]);
+}
+
+#[test]
+fn announcements_that_did_not_fit_into_the_queue_are_tried_again() {
+    let mut config = plain();
+    config.sending.control.copies = 1;
+    let mut node = Node::new(config);
+    let peer = node.connect();
+    node.subscribe("a");
+    node.subscribe("b");
+    assert_eq!(node.sent().announced(), [(peer, true, topic("a"))]);
+    node.heartbeat();
+    assert_eq!(node.sent().announced(), [(peer, true, topic("b"))]);
+}
+
+#[test]
+fn a_peer_is_grafted_at_once_where_that_is_configured() {
+    let mut node = Node::new(Config { graft_on_subscribe: true, ..plain() });
+    node.subscribe("t");
+    let peers: Vec<_> = (0..10).map(|_| node.join_peer("t", false)).collect();
+    assert_eq!(node.mesh("t"), peers[..4], "up to D_low");
+}
+
+#[test]
+fn topics_can_have_meshes_of_their_own_size() {
+    let mut config = plain();
+    let small = samara_gossipsub::config::MeshParams {
+        d: 2,
+        d_low: 1,
+        d_high: 3,
+        d_score: 1,
+        d_out: 0,
+        ..config.mesh
+    };
+    let own = samara_gossipsub::config::TopicConfig { mesh: Some(small), ..Default::default() };
+    config.topics.insert(topic("small"), own);
+    let mut node = Node::new(config);
+    for _ in 0..10 {
+        let peer = node.join_peer("small", false);
+        node.rpc(peer, subscriptions(true, &["big".to_owned()]));
+    }
+    node.subscribe("small");
+    node.subscribe("big");
+    assert_eq!((node.mesh("small").len(), node.mesh("big").len()), (2, 6));
+}
+
+#[test]
+fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() {
+    let mut node = Node::new(plain());
+    let names = ["a", "b", "c"];
+    let owned: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let peers: Vec<_> = (0..4).map(|_| node.connect()).collect();
+    for peer in &peers {
+        node.rpc(*peer, subscriptions(true, &owned));
+    }
+    let topics: Vec<_> = names.iter().map(|name| topic(name)).collect();
+    assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 3);
+    let sent = node.sent();
+    assert_eq!(sent.0.len(), 8);
+    for name in names {
+        assert_eq!(sent.grafts(name), peers);
+        assert_eq!(node.mesh(name), peers);
+    }
+    assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 0);
+    assert!(node.sent().0.is_empty());
+}
+
+/// Version 1.0 knew neither backoffs nor full meshes; heartbeats trim what has grown too large.
+#[test]
+fn open_meshes_take_everybody_at_any_time() {
+    let config = Config { mesh_rules: MeshRules::Open, ..plain() };
+    let (mut node, peers) = Node::on_topic(config, "t", 30, 0);
+    for peer in &peers {
+        node.rpc(*peer, graft(&["t"]));
+    }
+    assert_eq!(node.mesh("t").len(), 30);
+    node.sent();
+    node.heartbeat();
+    let pruned = node.sent().pruned("t");
+    assert_eq!((node.mesh("t").len(), pruned.len()), (6, 24));
+    node.rpc(pruned[0], graft(&["t"]));
+    assert!(node.mesh("t").contains(&pruned[0]), "at once, without a backoff");
+    assert!(node.sent().prunes("t").is_empty());
+}
+
+#[test]
+fn a_stream_that_broke_is_made_up_for() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
+    node.heartbeat();
+    node.sent();
+    node.heartbeat();
+    let sent = node.sent();
+    assert!(
+        sent.announced().is_empty() && sent.grafts("t").is_empty(),
+        "nothing is said twice without a reason"
+    );
+    node.with(|engine, _| engine.stream_broke(peers[1]));
+    node.heartbeat();
+    let sent = node.sent();
+    assert_eq!(sent.announced(), [(peers[1], true, topic("t"))]);
+    assert_eq!(sent.grafts("t"), [peers[1]]);
+    node.heartbeat();
+    assert!(node.sent().announced().is_empty());
+}

@@ -1,0 +1,26 @@
+//! The engine by topic, with peers that the test plays; networks in the simulator; and the wire format.
+#![allow(missing_docs, reason = "a test program")]
+
+mod batch;
+mod collisions;
+mod common;
+mod config;
+mod direct_peers;
+mod extensions;
+mod fanout;
+mod flood_publish;
+mod floodsub;
+mod gossip;
+mod graft_prune;
+mod idontwant;
+mod limits;
+mod memory;
+mod network;
+mod opportunistic;
+mod protocol_versions;
+mod px;
+mod score;
+mod score_thresholds;
+mod traces;
+mod validation;
+mod wire;

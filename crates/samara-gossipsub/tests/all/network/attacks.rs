@@ -1,0 +1,165 @@
+//! Sybils in every third place: meshes, memory and delivery hold.
+
+use std::time::Duration;
+
+use samara_gossipsub::config::TopicConfig;
+use samara_gossipsub::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
+use samara_gossipsub::{Config, Ignored};
+
+use super::harness::{Attack, Net, Setup, secs, topic};
+
+/// Scores that expect a member of a mesh to deliver something.
+fn guarded() -> Config {
+    let score = TopicScoreParams {
+        first_message_deliveries_weight: 1.0,
+        first_message_deliveries_decay: 0.9,
+        first_message_deliveries_cap: 50.0,
+        mesh_message_deliveries_weight: -1.0,
+        mesh_message_deliveries_decay: 0.9,
+        mesh_message_deliveries_cap: 20.0,
+        mesh_message_deliveries_threshold: 2.0,
+        mesh_message_deliveries_window: Duration::from_millis(500),
+        mesh_message_deliveries_activation: Duration::from_secs(5),
+        mesh_failure_penalty_weight: -1.0,
+        mesh_failure_penalty_decay: 0.9,
+        ..TopicScoreParams::neutral()
+    };
+    let mut config = Config {
+        peer_score: Some(PeerScoreParams {
+            behaviour_penalty_weight: -1.0,
+            behaviour_penalty_threshold: 2.0,
+            behaviour_penalty_decay: 0.95,
+            ..PeerScoreParams::neutral()
+        }),
+        thresholds: PeerScoreThresholds {
+            gossip: -10.0,
+            publish: -50.0,
+            graylist: -100.0,
+            accept_px: 10.0,
+            opportunistic_graft: 2.0,
+        },
+        flood_publish: false,
+        ..Config::spec()
+    };
+    config.topics.insert(topic(), TopicConfig { score: Some(score), ..TopicConfig::default() });
+    config
+}
+
+const MESSAGES: usize = 100;
+
+/// 40 honest nodes and 20 attackers; five messages a second from the tenth second on, for 20 s.
+fn attacked(seed: u64, attack: Attack) -> Net {
+    let mut setup = Setup::new(60, seed, guarded());
+    setup.config.gossip.ihave_ids_max = 500;
+    setup.sybils = 20;
+    setup.attack = attack;
+    let mut net = setup.build();
+    for number in 0..MESSAGES as u64 {
+        net.publish(secs(10.0 + number as f64 * 0.2), (number * 7 % 40) as u32, number, 1200);
+    }
+    net.run_until(secs(35.0));
+    net
+}
+
+/// Peers of honest nodes that are attackers, with their scores.
+fn attackers_seen(net: &Net) -> Vec<f64> {
+    let mut scores = Vec::new();
+    for host in 0..net.honest {
+        for peer in net.node(host).peers() {
+            if net.sim.peer_of(host, *peer) >= net.honest {
+                scores.push(net.node(host).peer_score(*peer));
+            }
+        }
+    }
+    scores
+}
+
+fn share_of_mesh(net: &Net) -> f64 {
+    let mut attackers = 0;
+    let mut all = 0;
+    for host in 0..net.honest {
+        for peer in net.node(host).mesh_peers(&topic()) {
+            attackers += usize::from(net.sim.peer_of(host, *peer) >= net.honest);
+            all += 1;
+        }
+    }
+    attackers as f64 / all as f64
+}
+
+#[test]
+fn peers_that_graft_and_deliver_nothing_are_thrown_out_of_the_meshes() {
+    for seed in 0..3 {
+        let net = attacked(seed, Attack::Graft);
+        net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
+        let share = share_of_mesh(&net);
+        assert!(share < 0.05, "seed {seed}: {share} of the mesh links lead to attackers");
+        assert!(net.sum(|metrics| metrics.ignored(Ignored::GraftBackoff)) > 100);
+        let scores = attackers_seen(&net);
+        let negative = scores.iter().filter(|score| **score < 0.0).count();
+        assert!(negative * 10 >= scores.len() * 9, "{negative} of {} are found out", scores.len());
+    }
+}
+
+#[test]
+fn announcing_what_does_not_exist_is_asked_for_within_limits_and_punished() {
+    for seed in 0..3 {
+        let net = attacked(seed, Attack::IHave);
+        net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
+        let links = attackers_seen(&net);
+        let broken = net.sum(|metrics| metrics.promises_broken);
+        assert!(broken > 0, "nobody noticed");
+        // The first promises are broken after three seconds; soon after the score is below the gossip threshold, and
+        // nothing is asked for until it has decayed. In between it is 500 ids per heartbeat, of 2000 announced per second.
+        let asked = net.sum(|metrics| metrics.iwant_ids_sent);
+        let most = links.len() as u64 * 500 * 35 / 3;
+        assert!(asked < most, "{asked} were asked for, over {} links in 35 s", links.len());
+        assert!(links.iter().all(|score| *score < -10.0), "{links:?}");
+    }
+}
+
+#[test]
+fn asking_again_and_again_is_answered_three_times() {
+    for seed in 0..3 {
+        let net = attacked(seed, Attack::IWant);
+        net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
+        let answered = net.sum(|metrics| metrics.copies_answered);
+        let asked = net.sum(|metrics| metrics.iwant_ids_received);
+        let links = attackers_seen(&net).len() as u64;
+        // A few answers go to honest nodes.
+        assert!(answered <= 306 * MESSAGES as u64 * links / 100, "{answered} answers over {links} links");
+        assert!(answered * 10 < asked, "{answered} answers to {asked} requests");
+    }
+}
+
+#[test]
+fn not_wanting_invented_messages_fills_no_memory() {
+    for seed in 0..3 {
+        let net = attacked(seed, Attack::IDontWant);
+        net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
+        for node in net.nodes() {
+            // Ten RPCs of ten ids per heartbeat, for three heartbeats, from each peer.
+            let most = node.peers().len() * 400;
+            assert!(node.sizes().unwanted <= most, "{} ids", node.sizes().unwanted);
+        }
+    }
+}
+
+#[test]
+fn invented_topics_fill_no_memory_beyond_the_limit() {
+    let mut setup = Setup::new(60, 1, guarded());
+    setup.config.subscriptions.per_peer_max = 500;
+    setup.sybils = 20;
+    setup.attack = Attack::Topics;
+    let mut net = setup.build();
+    for number in 0..20 {
+        net.publish(secs(10.0 + number as f64 * 0.2), (number * 7 % 40) as u32, number, 1200);
+    }
+    net.run_until(secs(20.0));
+    net.assert_delivered(20, &net.all_honest(), "topics");
+    for node in net.nodes() {
+        assert!(node.sizes().topics <= 1 + 500 * node.peers().len());
+        assert!(node.sizes().backoffs <= node.peers().len());
+    }
+    assert!(net.sum(|metrics| metrics.ignored(Ignored::SubscriptionPeerFull)) > 0);
+    assert!(net.sum(|metrics| metrics.ignored(Ignored::GraftNotSubscribed)) > 0);
+}

@@ -1,0 +1,73 @@
+//! What is said to peers of which version.
+
+use std::time::Duration;
+
+use crate::common::*;
+use samara_gossipsub::engine::Protocol;
+
+#[test]
+fn names_are_understood() {
+    let versions = [
+        (FLOODSUB, Protocol::Floodsub),
+        (V1_0, Protocol::V1_0),
+        (V1_1, Protocol::V1_1),
+        (V1_2, Protocol::V1_2),
+        ("/meshsub/1.3.0", Protocol::V1_3),
+        ("/meshsub/1.4.0", Protocol::V1_3),
+        ("", Protocol::V1_2),
+        ("/meshsub/2.0.0", Protocol::Floodsub),
+        ("/randomsub/1.0.0", Protocol::Floodsub),
+    ];
+    for (name, protocol) in versions {
+        assert_eq!(Protocol::of(name), protocol, "{name:?}");
+    }
+}
+
+#[test]
+fn all_versions_of_gossipsub_share_a_mesh() {
+    let mut node = Node::new(plain());
+    let peers: Vec<_> = [V1_0, V1_1, V1_2, "/meshsub/1.3.0"].map(|name| node.connect_as(name, true)).into();
+    for peer in &peers {
+        node.rpc(*peer, subscriptions(true, &["t".to_owned()]));
+    }
+    node.subscribe("t");
+    assert_eq!(node.mesh("t"), peers);
+    node.sent();
+    node.rpc(peers[0], publish([message("t", 1, 2000)]));
+    let sent = node.sent();
+    assert_eq!(sent.receivers(), peers[1..]);
+    let told: Vec<_> = sent.idontwants().into_iter().map(|(peer, _)| peer).collect();
+    assert_eq!(told, peers[2..], "IDONTWANT since 1.2");
+    node.unsubscribe("t");
+    for (peer, prune) in node.sent().prunes("t") {
+        assert_eq!(prune.backoff.is_some(), peer != peers[0], "a backoff since 1.1");
+    }
+}
+
+#[test]
+fn a_prune_of_v1_0_without_backoff_is_honoured() {
+    let mut node = Node::new(plain());
+    let old = node.connect_as(V1_0, true);
+    node.rpc(old, subscriptions(true, &["t".to_owned()]));
+    node.subscribe("t");
+    node.rpc(old, prune("t", None));
+    node.sent();
+    node.advance(Duration::from_secs(30));
+    assert!(node.sent().grafts("t").is_empty());
+}
+
+#[test]
+fn idontwant_is_honoured_from_whomever_it_comes() {
+    let mut node = Node::new(plain());
+    let old = node.connect_as(V1_1, true);
+    let new = node.connect_as(V1_2, true);
+    for peer in [old, new] {
+        node.rpc(peer, subscriptions(true, &["t".to_owned()]));
+    }
+    node.subscribe("t");
+    node.sent();
+    let coming = message("t", 1, 2000);
+    node.rpc(old, idontwant(vec![id_of(&coming)]));
+    node.rpc(new, publish([coming]));
+    assert!(node.sent().receivers().is_empty());
+}

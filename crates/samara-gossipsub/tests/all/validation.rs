@@ -1,0 +1,196 @@
+//! Verdicts on messages: at once, and later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::*;
+use bytes::Bytes;
+use samara_engine::PeerId;
+use samara_gossipsub::config::{Authenticity, TopicConfig, ValidatorHook, Verdict};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_gossipsub::signature::Verifier;
+use samara_gossipsub::{Acceptance, Config, Event, Ignored};
+
+fn deferring(config: Config) -> Config {
+    Config { validator: Some(ValidatorHook::deferred()), ..config }
+}
+
+fn waiting(node: &Node) -> Vec<MessageId> {
+    let of = |event: &Event| match event {
+        Event::NeedsValidation { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    node.events.iter().filter_map(of).collect()
+}
+
+fn report(node: &mut Node, id: &MessageId, acceptance: Acceptance) -> bool {
+    node.with(|engine, cx| engine.report_validation(id, acceptance, cx))
+}
+
+#[test]
+fn a_deferred_message_is_delivered_and_forwarded_once_accepted() {
+    let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
+    let new = message("t", 1, 10);
+    node.rpc(peers[0], publish([new.clone()]));
+    assert_eq!(waiting(&node), [id_of(&new)]);
+    assert!(node.sent().messages().is_empty());
+    assert!(report(&mut node, &id_of(&new), Acceptance::Accept));
+    assert_eq!(node.sent().receivers(), peers[1..]);
+    assert_eq!(node.delivered().len(), 1);
+    assert!(!report(&mut node, &id_of(&new), Acceptance::Accept), "only once");
+}
+
+#[test]
+fn meanwhile_it_is_neither_asked_again_nor_answered_nor_gossiped() {
+    let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 20, 20);
+    let new = message("t", 1, 10);
+    node.rpc(peers[0], publish([new.clone()]));
+    node.rpc(peers[1], publish([new.clone()]));
+    assert_eq!(waiting(&node).len(), 1);
+    node.rpc(peers[2], iwant(vec![id_of(&new)]));
+    node.heartbeat();
+    let sent = node.sent();
+    assert!(sent.messages().is_empty() && sent.ihaves().is_empty());
+}
+
+#[test]
+fn those_who_sent_it_meanwhile_are_not_sent_it() {
+    let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
+    let new = message("t", 1, 10);
+    for peer in &peers[..3] {
+        node.rpc(*peer, publish([new.clone()]));
+    }
+    node.rpc(peers[3], idontwant(vec![id_of(&new)]));
+    report(&mut node, &id_of(&new), Acceptance::Accept);
+    assert_eq!(node.sent().receivers(), peers[4..]);
+}
+
+#[test]
+fn ignored_and_rejected_messages_go_nowhere_and_count() {
+    let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
+    for (number, acceptance) in [(1, Acceptance::Ignore), (2, Acceptance::Reject)] {
+        let new = message("t", number, 10);
+        node.rpc(peers[0], publish([new.clone()]));
+        assert!(report(&mut node, &id_of(&new), acceptance));
+        node.rpc(peers[1], publish([new]));
+    }
+    assert!(node.sent().messages().is_empty());
+    assert!(node.delivered().is_empty());
+    assert_eq!((node.ignored(Ignored::MessageIgnored), node.ignored(Ignored::MessageRejected)), (1, 1));
+    assert_eq!(node.engine.metrics().duplicates_received, 2, "they stay known");
+}
+
+#[test]
+fn without_an_answer_a_message_is_dropped_in_the_end() {
+    let config = Config { validation_timeout: Duration::from_secs(5), ..deferring(plain()) };
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
+    node.rpc(peers[0], publish([message("t", 1, 10)]));
+    node.advance(Duration::from_secs(3));
+    node.rpc(peers[0], publish([message("t", 2, 10)]));
+    node.advance(Duration::from_secs(3));
+    assert_eq!(node.ignored(Ignored::ValidationTimedOut), 1);
+    assert_eq!(node.engine.sizes().pending_validations, 1);
+    assert!(!report(&mut node, &id_of(&message("t", 1, 10)), Acceptance::Accept));
+    assert!(report(&mut node, &id_of(&message("t", 2, 10)), Acceptance::Accept));
+}
+
+#[test]
+fn beyond_the_limit_messages_are_left_for_later() {
+    let config = Config { pending_validations_max: 2, ..deferring(plain()) };
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
+    let new: Vec<_> = (0..3).map(|number| message("t", number, 10)).collect();
+    node.rpc(peers[0], publish(new.clone()));
+    assert_eq!(node.ignored(Ignored::ValidationThrottled), 1);
+    report(&mut node, &id_of(&new[0]), Acceptance::Accept);
+    // It was not taken as seen, so that it can come again.
+    node.rpc(peers[1], publish([new[2].clone()]));
+    assert_eq!(waiting(&node).len(), 3);
+}
+
+#[test]
+fn a_message_accepted_after_its_topic_was_left_is_dropped() {
+    let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
+    let new = message("t", 1, 10);
+    node.rpc(peers[0], publish([new.clone()]));
+    node.unsubscribe("t");
+    node.sent();
+    report(&mut node, &id_of(&new), Acceptance::Accept);
+    assert!(node.sent().messages().is_empty());
+    assert!(node.delivered().is_empty());
+}
+
+#[test]
+fn topics_can_have_validators_and_ids_of_their_own() {
+    let mut config = plain();
+    let reject = ValidatorHook::new(|_: PeerId, _: &Topic, _: &Message| Verdict::Reject);
+    let own = TopicConfig {
+        validator: Some(reject),
+        message_id: Some(MessageIdFn::Sha256Data { len: 20 }),
+        max_message_bytes: Some(50),
+        ..TopicConfig::default()
+    };
+    config.topics.insert(topic("own"), own);
+    let (mut node, peers) = Node::on_topic(config, "t", 2, 0);
+    node.subscribe("own");
+    node.sent();
+    node.rpc(peers[0], publish([message("t", 1, 60)]));
+    assert_eq!(node.delivered().len(), 1);
+    node.rpc(peers[0], publish([message("own", 1, 60)]));
+    assert_eq!(node.ignored(Ignored::MessageTooLong), 1);
+    node.rpc(peers[0], publish([message("own", 1, 50)]));
+    assert_eq!(node.ignored(Ignored::MessageRejected), 1);
+    // The same payload under another number is the same message there.
+    let data = Bytes::from(vec![1; 50]);
+    let same = Message::with_author(topic("own"), data, Bytes::from_static(b"author"), 2);
+    node.rpc(peers[1], publish([Arc::new(same)]));
+    assert_eq!(node.engine.metrics().duplicates_received, 1);
+}
+
+#[test]
+fn messages_that_claim_to_be_ones_own_are_dropped_unless_they_are() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    node.publish("t", 10);
+    let own = node.sent().messages()[0].1.clone();
+    node.rpc(peers[0], publish([own]));
+    assert_eq!(node.engine.metrics().duplicates_received, 1, "a boomerang");
+    let forged = Message::with_author(topic("t"), Bytes::from_static(b"x"), Bytes::from_static(b"me"), 3);
+    node.rpc(peers[0], publish([Arc::new(forged)]));
+    assert_eq!(node.ignored(Ignored::MessageFromSelf), 1);
+}
+
+#[test]
+fn the_author_is_not_sent_its_own_message() {
+    let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
+    let author = Bytes::copy_from_slice(identity(3).as_bytes());
+    let new = Message::with_author(topic("t"), Bytes::from_static(b"x"), author, 3);
+    node.rpc(peers[0], publish([Arc::new(new)]));
+    assert_eq!(node.sent().receivers(), [peers[1], peers[2], peers[4], peers[5]]);
+}
+
+#[test]
+fn a_forged_message_is_dropped_and_does_not_keep_the_true_one_out() {
+    struct Honest;
+    impl Verifier for Honest {
+        fn verify(&self, _: &[u8], _: Option<&[u8]>, _: &[u8], signature: &[u8]) -> bool {
+            signature == b"honest"
+        }
+    }
+    let config = Config { authenticity: Authenticity::strict(Honest), ..plain() };
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
+    let signed = |signature: Option<&'static [u8]>| {
+        let mut new =
+            Message::with_author(topic("t"), Bytes::from_static(b"x"), Bytes::from_static(b"author"), 3);
+        new.signature = signature.map(Bytes::from_static);
+        Arc::new(new)
+    };
+    node.rpc(peers[0], publish([signed(Some(b"forged"))]));
+    node.rpc(peers[0], publish([signed(None)]));
+    assert_eq!(node.ignored(Ignored::MessageSignature), 2);
+    assert!(node.sent().0.is_empty());
+    node.rpc(peers[1], publish([signed(Some(b"honest"))]));
+    assert_eq!(node.delivered().len(), 1);
+    // Without a signer this node cannot publish, and says so.
+    let error = node.with(|engine, cx| engine.publish(&topic("t"), Bytes::from_static(b"x"), cx));
+    assert!(error.unwrap_err().to_string().contains("no signer"));
+}
