@@ -1,10 +1,8 @@
 //! HTTP/2: times that can be computed by hand, and what grpc-go was measured to take.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{
     ConfigError, Connection, Control, DownlinkQueue, Framing, Http2Config, QuicConfig, SendBuffer,

@@ -1,11 +1,9 @@
 //! Several processes simulate one network: the result is that of one.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{

@@ -1,10 +1,8 @@
 //! QUIC: times that can be computed by hand, and what arrives under loss.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{Control, Partition, QuicConfig, QuicSendBuffer, SimConfig, StreamOrder, Transport};

@@ -1,10 +1,8 @@
 //! Loss: everything arrives, in order, and at the rate that theory says.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{Congestion, DownlinkQueue, SendBuffer, TcpConfig};
 

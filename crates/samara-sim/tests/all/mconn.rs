@@ -1,10 +1,8 @@
 //! Connections with channels: times and bytes that can be computed by hand.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{
     DownlinkQueue, Flush, MConnectionConfig, SEALED_FRAME, SEALED_PLAINTEXT, SendBuffer, TcpConfig,
@@ -37,7 +35,7 @@ fn on(lane: u8, id: u64, len: u32) -> Say {
 }
 
 fn pair(latency_ms: u64, bps: u64, tcp: Option<TcpConfig>, config: MConnectionConfig) -> Pair {
-    two_lanes(common::config(latency_ms, over(tcp, config)), hosts(2, bps), &[(0, 1)])
+    two_lanes(crate::common::config(latency_ms, over(tcp, config)), hosts(2, bps), &[(0, 1)])
 }
 
 type Pair = samara_sim::Simulation<Talker>;
@@ -96,7 +94,7 @@ fn messages_of_one_interval_share_sealed_frames() {
     let mut sim = pair(50, SLOW, None, channels(THROTTLE));
     sim.command(Time::from_millis(1030), 0, on(1, 1, 36));
     sim.command(Time::from_millis(1131), 0, on(1, 2, 36));
-    let heard = common::heard(&run(&mut sim, Time::from_secs(3)));
+    let heard = crate::common::heard(&run(&mut sim, Time::from_secs(3)));
     assert!(close_to(heard[0].0, after_start(130.0 + 50.0 + FRAME_MS)));
     assert!(close_to(heard[1].0, after_start(231.0 + 50.0 + FRAME_MS)));
 }
@@ -292,7 +290,7 @@ fn both_sides_ping_and_a_pong_that_stays_out_closes_the_link() {
     let config = MConnectionConfig { ping_interval: Duration::from_secs(60), ..channels(THROTTLE) };
     let mut transport = over(Some(TcpConfig::default()), config);
     transport.dead_peer_timeout = Duration::from_secs(3600);
-    let mut sim = two_lanes(common::config(50, transport), hosts(2, SLOW), &[(0, 1)]);
+    let mut sim = two_lanes(crate::common::config(50, transport), hosts(2, SLOW), &[(0, 1)]);
     run(&mut sim, Time::from_secs(200));
     for host in [0, 1] {
         let stats = sim.connection_stats(host).unwrap();
@@ -307,7 +305,7 @@ fn both_sides_ping_and_a_pong_that_stays_out_closes_the_link() {
 #[test]
 fn a_dial_takes_three_round_trips_and_its_bytes() {
     let transport = over(Some(TcpConfig::default()), channels(THROTTLE));
-    let mut sim = two_lanes(common::config(50, transport), hosts(2, FAST), &[]);
+    let mut sim = two_lanes(crate::common::config(50, transport), hosts(2, FAST), &[]);
     sim.dial(START, 0, 1);
     let records = run(&mut sim, Time::from_secs(3));
     assert!(close_to(records[0].at, after_start(300.0)), "{records:?}");

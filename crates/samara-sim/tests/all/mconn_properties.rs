@@ -1,11 +1,9 @@
 //! Connections with channels, whatever happens on the way; and set-ups that make no sense.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use samara_engine::Time;
 use samara_engine::outbox::{Dispatch, Lane};

@@ -174,7 +174,7 @@ fn a_queue_of_a_few_copies_loses_some_and_says_so() {
 fn faults_are_survived_or_counted() {
     let fault = |fault: &str| -> Vec<Outcome<ColumnsData>> {
         let text =
-            include_str!("../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
+            include_str!("../../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
         let path =
             std::env::temp_dir().join(format!("samara-fault-{}-{}.toml", std::process::id(), fault.len()));
         std::fs::write(&path, text).unwrap();

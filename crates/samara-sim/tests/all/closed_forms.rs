@@ -1,10 +1,8 @@
 //! Times that can be computed by hand.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{NicDiscipline, SendBuffer, TcpConfig};
 

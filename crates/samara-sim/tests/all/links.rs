@@ -1,10 +1,8 @@
 //! Links come up, go down, and hosts fail.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::Time;
 use samara_sim::Partition;
 

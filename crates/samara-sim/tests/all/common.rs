@@ -1,5 +1,4 @@
 //! A node that sends what it is told and forwards along a chain, and networks of such nodes.
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +13,14 @@ use samara_sim::{
     NicDiscipline, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
 };
 
-pub const MBIT: u64 = 1_000_000;
+pub(crate) const MBIT: u64 = 1_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blob {
-    pub id: u64,
-    pub len: u32,
+pub(crate) struct Blob {
+    pub(crate) id: u64,
+    pub(crate) len: u32,
     /// Whom the receiver passes it on to, the next one last.
-    pub route: Arc<Vec<u32>>,
+    pub(crate) route: Arc<Vec<u32>>,
 }
 
 impl Frame for Blob {
@@ -35,7 +34,7 @@ impl Frame for Blob {
 }
 
 #[derive(Clone, Debug)]
-pub enum Say {
+pub(crate) enum Say {
     /// Send one blob to each of these hosts.
     To {
         hosts: Vec<u32>,
@@ -68,7 +67,7 @@ pub enum Say {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub(crate) enum Heard {
     Blob { from: u32, id: u64 },
     Up { peer: u32, outbound: bool },
     Down { peer: u32 },
@@ -77,7 +76,7 @@ pub enum Heard {
 }
 
 #[derive(Default)]
-pub struct Talker {
+pub(crate) struct Talker {
     peers: FxHashMap<u32, PeerId>,
     hosts: FxHashMap<PeerId, u32>,
 }
@@ -161,7 +160,7 @@ impl Talker {
     }
 }
 
-pub fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
+pub(crate) fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
     outbox_of(dispatch, 1)
 }
 
@@ -170,7 +169,7 @@ fn outbox_of(dispatch: Dispatch, lanes: usize) -> Outbox<Blob> {
 }
 
 /// The channels of a transaction pool, one for each of two lanes: no pings, no limits.
-pub fn channels(flush: Flush) -> MConnectionConfig {
+pub(crate) fn channels(flush: Flush) -> MConnectionConfig {
     let channel = |id, priority, lane| ChannelConfig { id, priority, queue: 1, lanes: vec![Lane(lane)] };
     MConnectionConfig {
         flush,
@@ -182,12 +181,16 @@ pub fn channels(flush: Flush) -> MConnectionConfig {
 }
 
 /// Channels over TCP, or over the ideal transport.
-pub fn over(tcp: Option<TcpConfig>, config: MConnectionConfig) -> Transport {
+pub(crate) fn over(tcp: Option<TcpConfig>, config: MConnectionConfig) -> Transport {
     Transport { control: tcp.map_or(Control::Ideal, Control::Tcp), ..Transport::mconnection(config) }
 }
 
 /// Nodes whose outboxes have two lanes.
-pub fn two_lanes(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
+pub(crate) fn two_lanes(
+    config: SimConfig,
+    hosts: Vec<HostConfig>,
+    edges: &[(u32, u32)],
+) -> Simulation<Talker> {
     let node = |_| (Talker::default(), outbox_of(Dispatch::PerLink, 2));
     let mut sim = Simulation::new(config, hosts, Arc::new(node)).unwrap();
     for (a, b) in edges {
@@ -197,13 +200,13 @@ pub fn two_lanes(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]
 }
 
 /// No framing, no headers, no handshake cost worth the name: closed forms stay short.
-pub fn bare(tcp: Option<TcpConfig>) -> Transport {
+pub(crate) fn bare(tcp: Option<TcpConfig>) -> Transport {
     let control = tcp.map_or(Control::Ideal, Control::Tcp);
     Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::tcp() }
 }
 
 /// The same for QUIC.
-pub fn bare_quic(quic: QuicConfig) -> Transport {
+pub(crate) fn bare_quic(quic: QuicConfig) -> Transport {
     Transport {
         mss: 1000,
         header: 0,
@@ -213,7 +216,7 @@ pub fn bare_quic(quic: QuicConfig) -> Transport {
     }
 }
 
-pub fn config(latency_ms: u64, transport: Transport) -> SimConfig {
+pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
     SimConfig {
         seed: 1,
         threads: 1,
@@ -224,15 +227,15 @@ pub fn config(latency_ms: u64, transport: Transport) -> SimConfig {
     }
 }
 
-pub fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
+pub(crate) fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
     vec![HostConfig { uplink_bps: bps, downlink_bps: bps, region: 0 }; n]
 }
 
-pub fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
+pub(crate) fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
     network_with(config, hosts, edges, Dispatch::PerLink)
 }
 
-pub fn network_with(
+pub(crate) fn network_with(
     config: SimConfig,
     hosts: Vec<HostConfig>,
     edges: &[(u32, u32)],
@@ -246,14 +249,14 @@ pub fn network_with(
     sim
 }
 
-pub fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard>> {
+pub(crate) fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard>> {
     let mut records = Vec::new();
     sim.run_until(until, |record| records.push(record));
     records
 }
 
 /// When each blob was heard, in the order of hearing: (time, host, id).
-pub fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
+pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
     records
         .iter()
         .filter_map(|record| match record.event {
@@ -263,11 +266,11 @@ pub fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
         .collect()
 }
 
-pub fn identity(host: u32) -> PeerIdentity {
+pub(crate) fn identity(host: u32) -> PeerIdentity {
     samara_sim::identity_of(host)
 }
 
 /// The largest difference that rounding to nanoseconds per packet can make.
-pub fn close_to(found: Time, expected_ms: f64) -> bool {
+pub(crate) fn close_to(found: Time, expected_ms: f64) -> bool {
     (found.as_millis_f64() - expected_ms).abs() < 0.01
 }

@@ -1,10 +1,8 @@
 //! The same scenario and seed give the same run on any number of threads.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{

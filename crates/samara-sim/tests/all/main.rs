@@ -1,0 +1,14 @@
+//! The simulator: transports, links, queues, and runs in several threads and processes.
+#![allow(missing_docs, reason = "a test program")]
+
+mod closed_forms;
+mod common;
+mod determinism;
+mod gateways;
+mod http2;
+mod links;
+mod loss;
+mod mconn;
+mod mconn_properties;
+mod quic;
+mod together;
