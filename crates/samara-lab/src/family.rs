@@ -105,12 +105,15 @@ type RunTogether = fn(
     &mut dyn FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError>;
 
+/// Reads files into a scenario, whose given keys the function knows. The error is a key and a message.
+type Resolve = fn(&mut Scenario, &Inputs, &dyn Fn(&str) -> bool) -> Result<(), (String, String)>;
+
 /// What a family does with the files that its section names.
 pub(crate) struct Files {
     /// The files: key and name.
     pub(crate) named: fn(&Scenario) -> Vec<(&'static str, &str)>,
-    /// Reads them into the scenario; the function says which keys the scenario gives.
-    pub(crate) resolve: fn(&mut Scenario, &Inputs, &dyn Fn(&str) -> bool) -> Result<(), (String, String)>,
+    /// Reads them into the scenario.
+    pub(crate) resolve: Resolve,
     /// Keys of files, and the keys that each replaces.
     pub(crate) replaced: &'static [(&'static str, &'static [&'static str])],
     /// More keys that a scenario with files may leave out.

@@ -144,6 +144,9 @@ pub(crate) enum Event<L: LinkLayer> {
     Refused(SocketAddr, Closed),
 }
 
+/// The reports of links, each with the number of its link.
+type Reports<F> = (UnboundedSender<(u64, Report<F>)>, UnboundedReceiver<(u64, Report<F>)>);
+
 /// An engine with its links.
 pub(crate) struct Hub<L: LinkLayer> {
     pub(crate) driver: Driver<L::Engine>,
@@ -160,7 +163,7 @@ pub(crate) struct Hub<L: LinkLayer> {
     connections: u64,
     tasks: JoinSet<()>,
     attempts: (UnboundedSender<Attempt<L>>, UnboundedReceiver<Attempt<L>>),
-    reports: (UnboundedSender<(u64, Report<FrameOf<L>>)>, UnboundedReceiver<(u64, Report<FrameOf<L>>)>),
+    reports: Reports<FrameOf<L>>,
     events: Vec<Event<L>>,
     /// Links that may have room again.
     ready: Vec<PeerId>,

@@ -132,8 +132,14 @@ enum What<E: Engine, W> {
         link: u64,
     },
     Free((u32, u32)),
-    Call(Box<dyn FnOnce(&mut Network<E, W>)>),
+    Call(Call<E, W>),
 }
+
+/// What a test does at a time of its own.
+type Call<E, W> = Box<dyn FnOnce(&mut Network<E, W>)>;
+
+/// Steps by their times and in the order in which they were scheduled: from one host, to another.
+type Queue<E, W> = BTreeMap<(Time, u64), (u32, u32, What<E, W>)>;
 
 /// A pipe that frames leave through one after another.
 #[derive(Default)]
@@ -169,7 +175,7 @@ pub struct Network<E: Engine, W> {
     pub frames: u64,
     world: W,
     hosts: Vec<Host<E>>,
-    queue: BTreeMap<(Time, u64), (u32, u32, What<E, W>)>,
+    queue: Queue<E, W>,
     queued: u64,
     /// Counts how often a link was made or broken, so that frames of an old one do not arrive.
     links: BTreeMap<(u32, u32), u64>,
@@ -533,11 +539,12 @@ impl<E: Engine, W: World<E>> Network<E, W> {
             }
             leaves = *fires;
         }
-        if path.bps > 0 {
-            let bits = 8 * (frame.encoded_len() as u64 + HEADERS);
+        let bits = 8 * (frame.encoded_len() as u64 + HEADERS);
+        // Without a rate there is no pipe.
+        if let Some(nanos) = (bits * 1_000_000_000).checked_div(path.bps) {
             let pipe = self.pipes.entry(path.pipe).or_default();
             pipe.ahead = path.ahead;
-            pipe.until = pipe.until.max(leaves).plus_nanos(bits * 1_000_000_000 / path.bps);
+            pipe.until = pipe.until.max(leaves).plus_nanos(nanos);
             leaves = pipe.until;
         }
         let last = self.arrivals.entry((from, to)).or_default();

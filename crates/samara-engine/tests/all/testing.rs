@@ -206,7 +206,7 @@ impl World<Puppet> for Shared {
 
     fn frame(&mut self, from: u32, _: u32, sender: &Puppet, frame: Number) -> Option<Number> {
         assert!(!sender.peers.is_empty());
-        (frame.0 % 5 > 0 || from == 2).then(|| Number(frame.0 + 1_000 * u64::from(from)))
+        (!frame.0.is_multiple_of(5) || from == 2).then(|| Number(frame.0 + 1_000 * u64::from(from)))
     }
 
     fn handled(&mut self, _: u32, _: &Puppet) {

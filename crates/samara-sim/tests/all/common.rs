@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
-use samara_engine::{
-    Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, PeerIdentity, Time, TimerToken,
-};
+use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, Time, TimerToken};
 use samara_sim::{
     ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, MConnectionConfig, Network,
     NicDiscipline, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
@@ -264,10 +262,6 @@ pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
             _ => None,
         })
         .collect()
-}
-
-pub(crate) fn identity(host: u32) -> PeerIdentity {
-    samara_sim::identity_of(host)
 }
 
 /// The largest difference that rounding to nanoseconds per packet can make.
