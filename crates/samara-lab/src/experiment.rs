@@ -4,10 +4,11 @@
 //! scenarios from then on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::outbox::{Outbox, OutboxConfig};
 use samara_engine::{Engine, Time};
-use samara_sim::{HostStats, Record};
+use samara_sim::{HostStats, LATENCY_FLOOR, Record};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,9 @@ use crate::metric::Metric;
 use crate::network::{self, Hosts};
 use crate::results::tables::{Table, traffic};
 use crate::results::{Data, Measured, Outcome, value};
-use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
+use crate::run::{
+    Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, message_bounds_ms, simulate,
+};
 use crate::scenario::{Point, Scenario};
 use crate::topology::{self, Graph};
 
@@ -78,6 +81,15 @@ impl Plan<'_> {
     /// The hosts of the network.
     pub fn nodes(&self) -> u32 {
         self.scenario.network.nodes
+    }
+
+    /// For each node, the least time in which a frame of so many bytes can reach all others, in
+    /// milliseconds; empty while a scenario is loaded.
+    pub fn lower_bounds_ms(&self, frame_bytes: u32) -> Vec<f64> {
+        let Some((graph, hosts)) = self.network else { return Vec::new() };
+        let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(LATENCY_FLOOR);
+        let wire_bytes = network::transport(self.scenario).wire_bytes(frame_bytes);
+        message_bounds_ms(graph, hosts, wire_bytes, latency)
     }
 }
 

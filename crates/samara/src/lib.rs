@@ -21,6 +21,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Args, Verb};
+use samara_lab::experiment::Experiment;
+use samara_lab::family::{Family, register};
 use samara_sim::Ranks;
 
 /// Something is wrong with what was asked for.
@@ -32,6 +34,40 @@ pub type Allocator = mimalloc::MiMalloc;
 
 /// [`Allocator`]'s value.
 pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
+
+/// A command line with experiments of its own beside those of Samara.
+///
+/// ```no_run
+/// # use std::process::ExitCode;
+/// fn main() -> ExitCode {
+///     samara::Cli::new().run()
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct Cli(());
+
+impl Cli {
+    /// The command line of Samara.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(())
+    }
+
+    /// Lets scenarios select this experiment too.
+    ///
+    /// # Panics
+    /// If there is an experiment with this section.
+    #[must_use]
+    pub fn experiment<E: Experiment>(self) -> Self {
+        register(Family::of::<E>());
+        self
+    }
+
+    /// Does what the command line asks for.
+    pub fn run(self) -> ExitCode {
+        command_line(None)
+    }
+}
 
 /// Does what the command line asks for. With processes (of which each calls this) `run` simulates one network in all of them; other verbs
 /// are for one process.

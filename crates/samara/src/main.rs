@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: samara::Allocator = samara::ALLOCATOR;
 
 fn main() -> ExitCode {
-    samara::command_line(None)
+    samara::Cli::new().run()
 }

@@ -1,0 +1,152 @@
+//! A push-pull gossip with an experiment of its own: all verbs of `samara` know the section
+//! `[rumours]`, and nothing of Samara was changed.
+
+mod engine;
+
+use std::process::ExitCode;
+
+use engine::{Heard, PushPull};
+use samara_engine::Time;
+use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
+use samara_engine::units::{Size, Span};
+use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_lab::statistics::Statistics;
+use samara_sim::{HostStats, Record};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Rumours that start at nodes in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Rumours {
+    /// How many rumours start, one after another.
+    count: u32,
+    /// From one rumour to the next.
+    interval: Span,
+    /// The size of a rumour.
+    size: Size,
+}
+
+impl Default for Rumours {
+    fn default() -> Self {
+        Self { count: 20, interval: Span::from_millis(100), size: Size::from_bytes(1_000) }
+    }
+}
+
+/// The parameters of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Parameters {
+    /// From one round of a node to its next one.
+    round: Span,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { round: Span::from_millis(200) }
+    }
+}
+
+samara_lab::metrics! {
+    /// The metrics of a run.
+    pub struct RumourMetrics {
+        /// The share of deliveries that happened within 30 s of the last rumour.
+        pub delivery_ratio: f64 = "share", More, [""];
+        /// From the start of a rumour until a node has it.
+        pub latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
+        /// The least time in which a rumour can reach all nodes, mean over nodes.
+        pub lower_bound_ms: f64 = "ms", Neither, [""];
+        /// Copies of rumours that arrived, for each delivery.
+        pub copies_per_delivery: f64 = "", Less, [""];
+        /// Deliveries that did not happen.
+        pub incomplete: u64 = "deliveries", Less, [];
+    }
+}
+
+struct Spread {
+    spec: Rumours,
+    parameters: Parameters,
+    nodes: u32,
+    lower_bound_ms: f64,
+    latencies_ms: Vec<f64>,
+    copies: u64,
+}
+
+impl Spread {
+    fn start_of(&self, rumour: u32) -> Time {
+        Time::from_nanos(1_000_000_000 + u64::from(rumour) * self.spec.interval.nanos())
+    }
+
+    fn deliveries(&self) -> f64 {
+        f64::from(self.spec.count) * f64::from(self.nodes - 1)
+    }
+}
+
+impl Experiment for Spread {
+    const SECTION: &'static str = "rumours";
+    const PROTOCOL: &'static str = "push-pull";
+    const METRICS: &'static [samara_lab::metric::Metric] = RumourMetrics::METRICS;
+    type Spec = Rumours;
+    type Parameters = Parameters;
+    type App = PushPull;
+    type Metrics = RumourMetrics;
+
+    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
+        let (spec, parameters): (&Rumours, &Parameters) = (plan.scenario.part(), plan.scenario.part());
+        if parameters.round.nanos() == 0 {
+            return Err(("protocol.round".to_owned(), "is 0; rounds take time".to_owned()));
+        }
+        let bounds = plan.lower_bounds_ms(spec.size.bytes() as u32);
+        Ok(Self {
+            spec: spec.clone(),
+            parameters: parameters.clone(),
+            nodes: plan.nodes(),
+            lower_bound_ms: bounds.iter().sum::<f64>() / bounds.len().max(1) as f64,
+            latencies_ms: Vec::new(),
+            copies: 0,
+        })
+    }
+
+    fn hosts(&self) -> impl Fn(u32) -> (PushPull, OutboxConfig) + Send + Sync + 'static {
+        let (round, rumour_bytes) = (self.parameters.round.duration(), self.spec.size.bytes() as usize);
+        move |_| {
+            let node = PushPull { round, rumour_bytes, peers: Vec::new(), known: Default::default() };
+            let lanes = vec![LaneConfig::unbounded("gossip", 0)];
+            (node, OutboxConfig { dispatch: Dispatch::PerLink, lanes })
+        }
+    }
+
+    fn start(&mut self, commands: &mut Commands<PushPull>) {
+        for rumour in 0..self.spec.count {
+            commands.at(self.start_of(rumour), rumour % self.nodes, rumour);
+        }
+    }
+
+    fn observe(&mut self, record: Record<Heard>, _: &mut Commands<PushPull>) {
+        self.copies += 1;
+        if record.event.is_new {
+            let nanos = record.at.as_nanos() - self.start_of(record.event.number).as_nanos();
+            self.latencies_ms.push(nanos as f64 / 1e6);
+        }
+    }
+
+    fn share_done(&self, now: Time) -> f64 {
+        let is_late = now > self.start_of(self.spec.count).plus_nanos(30_000_000_000);
+        if is_late { 1.0 } else { self.latencies_ms.len() as f64 / self.deliveries() }
+    }
+
+    fn metrics(self, _: &[HostStats]) -> RumourMetrics {
+        let delivered = self.latencies_ms.len() as f64;
+        RumourMetrics {
+            delivery_ratio: delivered / self.deliveries(),
+            latency_ms: Statistics::of(&self.latencies_ms),
+            lower_bound_ms: self.lower_bound_ms,
+            copies_per_delivery: self.copies as f64 / delivered,
+            incomplete: (self.deliveries() - delivered) as u64,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    samara::Cli::new().experiment::<Spread>().run()
+}
