@@ -17,17 +17,21 @@ struct Kind {
     name: &'static str,
     example: &'static str,
     units: &'static [Unit],
+    /// The unit of nothing.
+    zero: &'static str,
 }
 
 const RATE: Kind = Kind {
     name: "a rate",
     example: "\"20 Mbit/s\"",
     units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+    zero: "bit/s",
 };
 const SPAN: Kind = Kind {
     name: "a time",
     example: "\"50 ms\"",
     units: &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)],
+    zero: "s",
 };
 const SIZE: Kind = Kind {
     name: "a size",
@@ -41,8 +45,9 @@ const SIZE: Kind = Kind {
         ("MiB", 1_048_576.0),
         ("GiB", 1_073_741_824.0),
     ],
+    zero: "B",
 };
-const SHARE: Kind = Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)] };
+const SHARE: Kind = Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)], zero: "%" };
 
 impl Kind {
     /// Reads a number and a unit; the value is in the unit whose factor is 1.
@@ -68,13 +73,19 @@ impl Kind {
         Ok(number * factor)
     }
 
-    /// Writes a value in the largest unit that keeps it short.
+    /// Writes a value as a person does: short, and not as a fraction of a unit where there is a smaller one.
     fn write(&self, value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if value == 0.0 {
+            return write!(f, "0 {}", self.zero);
+        }
         let mut best: Option<(usize, String)> = None;
         for (unit, factor) in self.units {
-            let text = format!("{} {unit}", value / factor);
+            let number = value / factor;
+            let is_fraction = number < 1.0 && *factor > self.units[0].1;
+            let text = format!("{number} {unit}");
             // Only exact renderings: what is written must read as the same value.
-            if self.parse(&text) == Ok(value)
+            if !is_fraction
+                && self.parse(&text) == Ok(value)
                 && best.as_ref().is_none_or(|(len, _)| text.chars().count() <= *len)
             {
                 best = Some((text.chars().count(), text));

@@ -130,6 +130,7 @@ pub(crate) fn text(
 ) -> Result<String, String> {
     let cat = cat(scenario, wanted, node, own);
     let is_pool = cat.is_some();
+    let gossipsub = scenario.find::<Parameters>().cloned().unwrap_or_default();
     let signed = scenario.find::<samara_lab::scenario::Messages>().is_some_and(|messages| messages.signed);
     let file = NodeFile {
         topics: &wanted.topics[node as usize],
@@ -145,7 +146,7 @@ pub(crate) fn text(
             max_connections: scenario.network.nodes.max(16) * 2,
             in_flight: if is_pool { POOL_IN_FLIGHT } else { IN_FLIGHT },
         },
-        gossipsub: toml::Value::try_from(scenario.part::<Parameters>()).map_err(|error| error.to_string())?,
+        gossipsub: toml::Value::try_from(gossipsub).map_err(|error| error.to_string())?,
         messages: Messages {
             authenticity: if signed { "signed" } else { "anonymous" },
             id: if signed { "from-seqno" } else { "ethereum" },

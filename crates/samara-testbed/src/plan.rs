@@ -153,6 +153,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     if scenario.find::<Group>().is_some() {
         return refuse("group", "groups run in the simulator only; use samara run");
     }
+    let protocols = ["gossipsub", "cat"];
+    if !protocols.contains(&scenario.selected.protocol()) {
+        return refuse("protocol.kind", "baselines run in the simulator only; use samara run");
+    }
     if !scenario.faults.is_empty() {
         return refuse("fault", "faults exist in the simulator only; remove them for the testbed");
     }

@@ -436,7 +436,7 @@ fn what_go_cannot_do_is_refused() {
     let Some((status, errors)) = testbed.end() else { return };
     assert!(!status.success());
     assert!(errors.contains("node 0 ended during start (exit status: 2)"), "{errors}");
-    assert!(errors.contains("node-0/node.toml: protocol.withdraw: found true, expected false"), "{errors}");
+    assert!(errors.contains("node-0/node.toml: gossipsub.withdraw: found true, expected false"), "{errors}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Checks<'_> {
         if cat.compact_blocks == Some(true) && consensus.nanos() == 0 {
             self.wrong(
                 "pool.consensus",
-                "is 0; compact blocks need time to spread before they are committed, for example \"1 s\""
+                "is 0, with protocol.compact_blocks; compact blocks need time to spread before their commit, for example \"1 s\""
                     .to_owned(),
             );
         }

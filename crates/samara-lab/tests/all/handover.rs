@@ -93,7 +93,7 @@ fn what_cannot_be_is_refused() {
         ("handover.batches", "1", "allowed is 2 to"),
         ("handover.size", "\"100 MB\"", "allowed are 10"),
         ("transport.http2_window", "\"3 GB\"", "allowed is 1 to 2147483647"),
-        ("messages.rate", "1", "keep one of them"),
+        ("messages.rate", "1", "a scenario has one experiment"),
     ] {
         let error = refused(key, value);
         assert!(error.contains(said), "{key}: {error}");

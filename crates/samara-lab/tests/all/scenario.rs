@@ -222,7 +222,7 @@ fn keys_of_another_transport_are_refused() {
     let stack = transport("kind = \"quic\"\nstack = \"shadow\"\n");
     assert!(stack.contains("transport.stack: is \"shadow\", an implementation of TCP; remove it"), "{stack}");
     let size = transport("kind = \"quic\"\nmax_udp_payload = 1000\n");
-    assert_eq!(size, "FILE:6: transport.max_udp_payload: is 1000; allowed is 1200 to 65527");
+    assert_eq!(size, "FILE:7: transport.max_udp_payload: is 1000; allowed is 1200 to 65527");
     let delay = transport("kind = \"quic\"\nmax_ack_delay = \"17 s\"\n");
     assert!(delay.contains("transport.max_ack_delay: is 17 s; allowed is at most 16.383 s"), "{delay}");
     let order = transport("kind = \"quic\"\nstreams = \"many\"\n");
@@ -437,7 +437,7 @@ fn what_is_shown_has_no_keys_without_effect() {
         ("cat", &["[gossipsub]", "topic_peers_min", "[columns]", "degree = "][..]),
         ("ring", &["[network.topology]", "[transport.links]", "[columns]", "validation_time"][..]),
         ("relay", &["[network.topology]", "[transport.links]", "[gossipsub]", "validation_time"][..]),
-        ("peerdas", &["dials", "attachments", "[pool]", "connection"][..]),
+        ("peerdas", &["dials", "attachments", "[pool]", "[transport.connection]"][..]),
     ] {
         let text = load(name, &[], &[], None).unwrap().text;
         for key in without {

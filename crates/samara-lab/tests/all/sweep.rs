@@ -126,7 +126,7 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
         ("text", json!("t"), json!("u")),
         ("list_0_x", json!(1.5), Value::Null),
         ("maybe", Value::Null, json!(2.5)),
-        ("gossipsub_degree", json!(6), json!(8)),
+        ("protocol_degree", json!(6), json!(8)),
         ("network_latency_ms", json!(5.0), json!(1000.0)),
         ("kind", json!("x"), json!("y")),
         ("lost", json!(0), json!(0)),

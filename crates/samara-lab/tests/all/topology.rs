@@ -31,7 +31,12 @@ proptest! {
 
 #[test]
 fn units_are_written_short() {
-    assert_eq!(Span::parse("0.05 s").unwrap().to_string(), "50 ms");
+    for (text, written) in
+        [("0.05 s", "50 ms"), ("0 ms", "0 s"), ("0.1 s", "100 ms"), ("1500 ms", "1.5 s"), ("90 s", "90 s")]
+    {
+        assert_eq!(Span::parse(text).unwrap().to_string(), written);
+    }
+    assert_eq!(Rate::parse("0 Mbit/s").unwrap().to_string(), "0 bit/s");
     assert_eq!(Rate::parse("20000 kbit/s").unwrap().to_string(), "20 Mbit/s");
     assert_eq!(Size::parse("131072 B").unwrap().to_string(), "128 KiB");
     assert_eq!(Share::parse("0.1 %").unwrap().to_string(), "0.1 %");
