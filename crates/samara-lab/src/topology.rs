@@ -192,7 +192,7 @@ pub fn ring(nodes: u32) -> Graph {
 /// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
 ///
 /// # Errors
-/// As [`build`], and if a file of columns does not fit.
+/// A file cannot be read or does not fit, or hosts cannot be reached.
 pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
     let (columns, custody) = custody(scenario, inputs, seed)?;
     Ok((build(scenario, (columns, &custody), inputs, seed)?, custody))

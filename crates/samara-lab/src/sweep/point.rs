@@ -112,7 +112,7 @@ fn what_counts(scenario: &Scenario) -> Scenario {
 /// The record of a finished point: its metrics, and how it came about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointRecord {
-    /// What identifies the point: see [`point_id`](super::point_id).
+    /// What identifies the point: see [`point_id`].
     pub id: String,
     /// The version of Samara that ran it.
     pub version: String,
