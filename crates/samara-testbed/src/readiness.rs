@@ -37,7 +37,8 @@ pub(crate) fn wait(
 ) -> Result<Duration, TestbedError> {
     let started = Instant::now();
     let links: Vec<usize> = wanted.graph.neighbours().iter().map(Vec::len).collect();
-    let least = scenario.part::<Parameters>().build(None).mesh.d_low;
+    let gossipsub = scenario.find::<Parameters>().cloned().unwrap_or_default();
+    let least = gossipsub.build(None).mesh.d_low;
     let (mut meshes, mut changed) = (Vec::new(), Instant::now());
     loop {
         stop.check()?;
