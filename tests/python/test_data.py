@@ -53,7 +53,7 @@ def test_gml_of_networkx_is_the_same_network(tmp_path: Path) -> None:
     graph = nx.relabel_nodes(graph, {node: f"é{node}" for node in graph})
     nx.set_edge_attributes(graph, {edge: 5.0 + at for at, edge in enumerate(graph.edges)}, "latency_ms")
     nx.write_gml(graph, tmp_path / "graph.gml")
-    network = data.read(tmp_path / "graph.gml")
+    network = data.read(tmp_path / "graph.gml", others="100 ms")
     assert network.labels == list(graph)
     assert {frozenset(line.split(",")) for line in network.files["edges.csv"].decode().split()[1:]} == set(map(frozenset, graph.edges))
     edges = small(network=network).load().edges.to_pandas()
@@ -67,8 +67,8 @@ def test_simblock_has_regions_and_p2psim_has_hosts(tmp_path: Path) -> None:
     network = read(tmp_path, KING)
     assert network.files == {"latency.csv": b"source,destination,latency\n1,2,72000\n"}
     assert network.keys["latency_file"]["unit"] == "us" and network.labels == ["1", "2"]
-    text = small(network=read(tmp_path, KING, topology={"kind": "full-mesh"}, kind="round-trip")).load().toml
-    assert 'latency = "36 ms"' in text and "nodes = 2" in text
+    network = read(tmp_path, KING, topology={"kind": "full-mesh"}, kind="round-trip")
+    assert len(small(network=network).load().edges.to_pandas()) == 1
 
 
 def test_json_is_a_matrix(tmp_path: Path) -> None:
@@ -121,6 +121,6 @@ def test_the_command_line_writes_files_and_prints_the_section(tmp_path: Path) ->
     assert done.stderr == "" and {file.name for file in (tmp_path / "out").iterdir()} == {"hosts.csv", "edges.csv", "latency.csv"}
     head = '[scenario]\nname = "gml"\ntitle = ""\n[messages]\nrate = 10\nsize = "1 kB"\n'
     loaded = samara.Scenario.from_toml(head + done.stdout, directory=tmp_path / "out").load()
-    assert "nodes = 2" in loaded.toml
+    assert len(loaded.edges.to_pandas()) == 1
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 1 and "File exists" in again.stderr

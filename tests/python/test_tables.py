@@ -93,7 +93,7 @@ def test_sweeps_have_columns_of_their_own() -> None:
         }
     )
     frame = samara.run(scenario, seed=[1, 2], progress=False).deliveries.to_pandas()
-    assert list(frame.columns[:5]) == ["run", "seed", "protocol.gossip_factor", "network.bandwidth", "columns.blobs"]
+    assert list(frame.columns[:5]) == ["run", "seed", "columns.blobs", "network.bandwidth", "protocol.gossip_factor"]
     assert set(frame["columns.blobs"]) == {1, 2} and set(frame["protocol.gossip_factor"]) == {0.25}
     assert set(frame["network.bandwidth"]) == {"10 Mbit/s", "20 Mbit/s"}
     assert frame.groupby(["seed", "columns.blobs", "network.bandwidth"], observed=True).ngroups == 8
