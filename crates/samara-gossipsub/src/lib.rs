@@ -41,21 +41,19 @@
 //! # Ok::<(), samara_gossipsub::config::ConfigError>(())
 //! ```
 
-pub mod backoff;
-pub mod cache;
+mod cache;
 pub mod config;
-pub mod engine;
-pub mod ids;
+mod engine;
+mod memory;
 pub mod message_id;
-pub mod promises;
 pub mod rpc;
 pub mod score;
 pub mod signature;
-mod turned_away;
 pub mod wire;
 
+pub use cache::SeenStrategy;
 pub use config::Config;
 pub use engine::{
-    Acceptance, BatchReceipt, Command, Event, GossipSub, Ignored, Metrics, PublishError, Receipt, Sizes,
-    Trace,
+    Acceptance, BatchReceipt, Command, Cx, Event, GossipSub, Ignored, Metrics, Protocol, PublishError,
+    Receipt, Sizes, Trace,
 };

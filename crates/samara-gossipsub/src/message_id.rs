@@ -29,20 +29,8 @@ pub enum MessageIdFn {
         /// Bytes of the hash that are kept.
         len: u8,
     },
-    /// That of Ethereum's consensus layer.
-    Ethereum(EthereumId),
-    /// One's own, made by [`MessageIdFn::custom`].
+    /// One's own, made by [`MessageIdFn::custom`], or that of [`MessageIdFn::ethereum`].
     Custom(CustomId),
-}
-
-/// The id of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a domain, with a topic since Altair the
-/// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0
-/// and altair p2p-interface, "message-id").
-#[derive(Clone)]
-pub struct EthereumId {
-    tag: u64,
-    with_topic: bool,
-    decompress: Option<Decompress>,
 }
 
 /// `MESSAGE_DOMAIN_VALID_SNAPPY` of consensus-specs.
@@ -74,10 +62,12 @@ impl MessageIdFn {
         Self::Custom(CustomId { tag: next_tag(), compute: Arc::new(compute) })
     }
 
-    /// Ethereum's, since Altair (`with_topic`) or before. Without `decompress` the payloads are taken as already
-    /// decompressed and valid.
+    /// The id of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a domain, with a topic since Altair the
+    /// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0
+    /// and altair p2p-interface, "message-id"). Without `decompress` the payloads are taken as already decompressed
+    /// and valid.
     pub fn ethereum(with_topic: bool, decompress: Option<Decompress>) -> Self {
-        Self::Ethereum(EthereumId { tag: next_tag(), with_topic, decompress })
+        Self::custom(move |message| ethereum_id(message, with_topic, decompress.as_ref()))
     }
 
     /// The id of a message; computed once per message and function, however many nodes share the message.
@@ -92,7 +82,7 @@ impl MessageIdFn {
             Self::FromSeqno => 1,
             Self::FromSeqnoBase58 => 2,
             Self::Sha256Data { len } => 256 + u64::from(*len),
-            Self::Ethereum(EthereumId { tag, .. }) | Self::Custom(CustomId { tag, .. }) => *tag,
+            Self::Custom(CustomId { tag, .. }) => *tag,
         }
     }
 
@@ -103,32 +93,29 @@ impl MessageIdFn {
             Self::Sha256Data { len } => {
                 MessageId::new(&Sha256::digest(&message.data)[..usize::from(*len).min(32)])
             }
-            Self::Ethereum(ethereum) => ethereum.compute(message),
             Self::Custom(custom) => (custom.compute)(message),
         }
     }
 }
 
-impl EthereumId {
-    fn compute(&self, message: &Message) -> MessageId {
-        let decompressed = match &self.decompress {
-            None => Some(message.data.clone()),
-            Some(decompress) => decompress(&message.data),
-        };
-        let (domain, data) = match &decompressed {
-            Some(data) => (DOMAIN_VALID_SNAPPY, data),
-            None => (DOMAIN_INVALID_SNAPPY, &message.data),
-        };
-        let mut hash = Sha256::new();
-        hash.update(domain);
-        if self.with_topic {
-            let topic = message.topic.as_ref().map_or("", |topic| topic.as_str());
-            hash.update((topic.len() as u64).to_le_bytes());
-            hash.update(topic);
-        }
-        hash.update(data);
-        MessageId::new(&hash.finalize()[..20])
+fn ethereum_id(message: &Message, with_topic: bool, decompress: Option<&Decompress>) -> MessageId {
+    let decompressed = match decompress {
+        None => Some(message.data.clone()),
+        Some(decompress) => decompress(&message.data),
+    };
+    let (domain, data) = match &decompressed {
+        Some(data) => (DOMAIN_VALID_SNAPPY, data),
+        None => (DOMAIN_INVALID_SNAPPY, &message.data),
+    };
+    let mut hash = Sha256::new();
+    hash.update(domain);
+    if with_topic {
+        let topic = message.topic.as_ref().map_or("", |topic| topic.as_str());
+        hash.update((topic.len() as u64).to_le_bytes());
+        hash.update(topic);
     }
+    hash.update(data);
+    MessageId::new(&hash.finalize()[..20])
 }
 
 fn from_seqno(message: &Message) -> MessageId {
@@ -174,7 +161,6 @@ impl fmt::Debug for MessageIdFn {
             Self::FromSeqno => f.write_str("FromSeqno"),
             Self::FromSeqnoBase58 => f.write_str("FromSeqnoBase58"),
             Self::Sha256Data { len } => write!(f, "Sha256Data {{ len: {len} }}"),
-            Self::Ethereum(id) => write!(f, "Ethereum {{ with_topic: {} }}", id.with_topic),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }

@@ -212,6 +212,16 @@ impl RpcFrame {
         Self(Arc::new(Sealed { rpc, encoded_len, payload_len }))
     }
 
+    /// Seals control messages.
+    pub fn control(control: Control) -> Self {
+        Self::new(Rpc { control: Some(Box::new(control)), ..Rpc::default() })
+    }
+
+    /// Seals one message.
+    pub fn message(message: &Arc<Message>) -> Self {
+        Self::new(Rpc { publish: [Arc::clone(message)].into_iter().collect(), ..Rpc::default() })
+    }
+
     /// What is said.
     pub fn rpc(&self) -> &Rpc {
         &self.0.rpc

@@ -1,4 +1,4 @@
-//! What an application can decide by code.
+//! What an application decides by code: signatures, validation, and the topics of peers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use samara_engine::PeerId;
 
 use crate::rpc::{Message, Topic};
+use crate::signature::{SignaturePolicy, Signer, Verifier};
 
 /// What a validator says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,15 @@ impl<F: Fn(PeerId, &Topic, &Message) -> Verdict + Send + Sync> Validator for F {
     }
 }
 
-/// A validator, shared.
-#[derive(Clone)]
-pub struct ValidatorHook(Arc<dyn Validator>);
+/// A part of an application that configurations share.
+pub struct Hook<T: ?Sized>(Arc<T>);
+
+/// A shared validator.
+pub type ValidatorHook = Hook<dyn Validator>;
+/// A shared signer.
+pub type SignerHook = Hook<dyn Signer>;
+/// A shared verifier.
+pub type VerifierHook = Hook<dyn Verifier>;
 
 impl ValidatorHook {
     /// Wraps a validator: a closure, for example.
@@ -51,17 +58,37 @@ impl ValidatorHook {
     }
 }
 
-impl Deref for ValidatorHook {
-    type Target = dyn Validator;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
+impl SignerHook {
+    /// Wraps a signer.
+    pub fn new(signer: impl Signer + 'static) -> Self {
+        Self(Arc::new(signer))
     }
 }
 
-impl fmt::Debug for ValidatorHook {
+impl VerifierHook {
+    /// Wraps a verifier.
+    pub fn new(verifier: impl Verifier + 'static) -> Self {
+        Self(Arc::new(verifier))
+    }
+}
+
+impl<T: ?Sized> Clone for Hook<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: ?Sized> Deref for Hook<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Hook<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Validator")
+        f.write_str(std::any::type_name::<T>())
     }
 }
 
@@ -95,5 +122,37 @@ impl fmt::Debug for SubscriptionFilter {
             Self::Only(topics) => f.debug_tuple("Only").field(topics).finish(),
             Self::Custom(_) => f.write_str("Custom"),
         }
+    }
+}
+
+/// What own messages carry of their author, and what is asked of those of others.
+#[derive(Clone, Debug)]
+pub struct Authenticity {
+    /// Which fields messages must have.
+    pub policy: SignaturePolicy,
+    /// Whether own messages carry author and sequence number. Needed where ids are computed from them.
+    pub author: bool,
+    /// Signs own messages, where the policy is to sign. What differs from node to node can also be given by
+    /// [`GossipSub::set_signer`](crate::GossipSub::set_signer).
+    pub signer: Option<SignerHook>,
+    /// Checks signatures. Without it only the presence of fields is checked: for simulations.
+    pub verifier: Option<VerifierHook>,
+}
+
+impl Authenticity {
+    /// Authors and sequence numbers, no signatures: for closed networks and simulations whose ids need an author.
+    pub fn unsigned() -> Self {
+        Self { policy: SignaturePolicy::LaxNoSign, author: true, signer: None, verifier: None }
+    }
+
+    /// Neither author nor signature: Ethereum's.
+    pub fn anonymous() -> Self {
+        Self { policy: SignaturePolicy::StrictNoSign, author: false, signer: None, verifier: None }
+    }
+
+    /// Everything signed and checked: the default of libp2p. A signer must be given to every node that publishes.
+    pub fn strict(verifier: impl Verifier + 'static) -> Self {
+        let verifier = Some(VerifierHook::new(verifier));
+        Self { policy: SignaturePolicy::StrictSign, author: true, signer: None, verifier }
     }
 }

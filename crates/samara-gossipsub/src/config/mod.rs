@@ -3,14 +3,11 @@
 //! One [`Config`] is shared by all nodes that are set up alike; what differs from node to node (direct peers, observers)
 //! can also be given to each [`GossipSub`](crate::GossipSub).
 
-mod authenticity;
 mod hooks;
-mod lanes;
-mod limits;
 #[cfg(feature = "config")]
 mod parameters;
 mod presets;
-mod topic;
+mod sending;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -24,13 +21,12 @@ use crate::message_id::MessageIdFn;
 use crate::rpc::Topic;
 use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
-pub use authenticity::{Authenticity, SignerHook, VerifierHook};
-pub use hooks::{SubscriptionFilter, Validator, ValidatorHook, Verdict};
-pub use lanes::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
-pub use limits::{GossipLimits, IDontWantConfig, SubscriptionLimits, Withdraw};
+pub use hooks::{
+    Authenticity, Hook, SignerHook, SubscriptionFilter, Validator, ValidatorHook, Verdict, VerifierHook,
+};
 #[cfg(feature = "config")]
 pub use parameters::{Parameters, Preset, Version, key_of};
-pub use topic::{MeshParams, MeshRules, TopicConfig};
+pub use sending::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
 pub use validate::ConfigError;
 
 /// How a GossipSub node behaves. Start from a preset: [`Config::spec`], [`Config::ethereum`] or
@@ -90,7 +86,7 @@ pub struct Config {
     pub history_gossip: usize,
     /// How long a message is known as seen.
     pub seen_ttl: Duration,
-    /// Most ids known as seen; beyond, the oldest are forgotten (and counted).
+    /// Most ids known as seen; beyond, the oldest are forgotten.
     pub seen_capacity: usize,
     /// From when that time counts.
     pub seen_strategy: SeenStrategy,
@@ -197,4 +193,121 @@ impl Config {
     pub fn topic_score_of(&self, topic: &Topic) -> Option<&TopicScoreParams> {
         self.topics.get(topic).and_then(|own| own.score.as_ref()).or(self.topic_score.as_ref())
     }
+}
+
+/// The size of a mesh and of gossip about it (specification v1.0 "Parameters", v1.1 "Outbound mesh quotas").
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeshParams {
+    /// D: the size that is aimed at.
+    pub d: usize,
+    /// D_low: below, peers are grafted.
+    pub d_low: usize,
+    /// D_high: at or above, peers are pruned.
+    pub d_high: usize,
+    /// D_score: so many of the best are kept when pruning.
+    pub d_score: usize,
+    /// D_out: so many that this node dialled are kept, against sybils that dial in.
+    pub d_out: usize,
+    /// D_lazy: gossip goes to at least so many peers outside of the mesh.
+    pub d_lazy: usize,
+    /// ... and to at least this share of them.
+    pub gossip_factor: f64,
+}
+
+/// Who may join a mesh, and how soon again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MeshRules {
+    /// Every GRAFT of a peer is accepted, and nobody waits after a PRUNE (specification v1.0). On sparse graphs nodes with few
+    /// links then always find a place; on the internet, attackers do.
+    Open,
+    /// A mesh at D_high takes only peers that this node has dialled, and both sides of a PRUNE wait (specification v1.1 and
+    /// go-libp2p-pubsub).
+    #[default]
+    Guarded,
+}
+
+/// What holds for one topic; what is `None` is as everywhere.
+#[derive(Clone, Debug, Default)]
+pub struct TopicConfig {
+    /// The size of the mesh.
+    pub mesh: Option<MeshParams>,
+    /// How ids are computed.
+    pub message_id: Option<MessageIdFn>,
+    /// Largest payload in bytes.
+    pub max_message_bytes: Option<usize>,
+    /// Who checks messages.
+    pub validator: Option<ValidatorHook>,
+    /// How peers are scored.
+    pub score: Option<TopicScoreParams>,
+}
+
+/// Limits of lazy gossip (specification v1.1, "Spam protection measures"). Per peer, and counted anew at each heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GossipLimits {
+    /// Most ids in an IHAVE, and most ids asked of a peer.
+    pub ihave_ids_max: usize,
+    /// Most RPCs with IHAVE that are looked at.
+    pub ihave_messages_max: u32,
+    /// Most ids in IWANT that are looked at.
+    pub iwant_ids_max: usize,
+    /// How often one message is sent to one peer in answer to IWANT.
+    pub retransmissions_max: u32,
+    /// How long a peer has for what it announced and was asked for.
+    pub iwant_follow_up: Duration,
+    /// Most promises that are followed up at a time.
+    pub promises_max: usize,
+}
+
+/// IDONTWANT (specification v1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IDontWantConfig {
+    /// Whether it is sent. What peers send is honoured in any case.
+    pub send: bool,
+    /// Sent for payloads of at least so many bytes.
+    pub threshold_bytes: usize,
+    /// Whether it is sent for own messages too, before their first copy: peers that are about to get it from others first
+    /// will not send it back.
+    pub on_publish: bool,
+    /// Whether the own messages of a batch share RPCs of as many ids as allowed; go-libp2p-pubsub sends one for each.
+    pub aggregate_own: bool,
+    /// Most ids of one RPC that are looked at, and most ids that are sent in one.
+    pub ids_per_rpc_max: usize,
+    /// Most RPCs with IDONTWANT that are looked at, per peer and heartbeat.
+    pub rpcs_per_heartbeat_max: u32,
+    /// How many heartbeats an id is remembered.
+    pub ttl_heartbeats: u64,
+    /// Most ids that are remembered per peer.
+    pub ids_per_peer_max: u32,
+}
+
+/// When copies that are owed, but have not left, are taken back. Nothing of it is in the specification; go-libp2p-pubsub does
+/// none of it, rust-libp2p the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withdraw {
+    /// The peer said IDONTWANT.
+    pub on_idontwant: bool,
+    /// The peer sent a copy itself.
+    pub on_copy: bool,
+    /// The peer announced the message by IHAVE.
+    pub on_ihave: bool,
+    /// The peer asked for the message by IWANT: the copy it is owed already keeps its place, and is not doubled.
+    pub on_iwant: bool,
+}
+
+impl Withdraw {
+    /// A copy that is owed leaves.
+    pub const NEVER: Self = Self { on_idontwant: false, on_copy: false, on_ihave: false, on_iwant: false };
+    /// Whatever the peer already has is not sent.
+    pub const ALWAYS: Self = Self { on_idontwant: true, on_copy: true, on_ihave: true, on_iwant: true };
+}
+
+/// Limits of what peers subscribe to.
+#[derive(Clone, Debug)]
+pub struct SubscriptionLimits {
+    /// An RPC with more changes is not looked at.
+    pub per_rpc_max: usize,
+    /// Most topics of one peer that are remembered.
+    pub per_peer_max: usize,
+    /// Which topics are remembered.
+    pub filter: SubscriptionFilter,
 }

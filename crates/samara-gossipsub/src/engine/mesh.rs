@@ -1,13 +1,13 @@
-//! Meshes: JOIN and LEAVE, GRAFT and PRUNE (specification v1.0 "Topic mesh", v1.1 "Prune backoff").
+//! Meshes: JOIN and LEAVE, GRAFT and PRUNE, maintenance at each heartbeat, fanout, and peer exchange (specification v1.0
+//! "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange", "Mesh maintenance", "Opportunistic grafting",
+//! "Outbound mesh quotas", "Explicit peering agreements").
 
-use samara_engine::{NodeRng, PeerId, Time};
+use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
 
-use super::peers::PeerTable;
-use super::topics::{PeerSet, TopicState};
-use super::{Cx, GossipSub, Ignored, Trace};
+use super::tables::{PeerSet, PeerTable, TopicIdx, TopicState};
+use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::config::{MeshParams, MeshRules};
-use crate::ids::TopicIdx;
-use crate::rpc::{Control, Prune, Topic};
+use crate::rpc::{Control, ExchangedPeer, Prune, Topic};
 
 impl GossipSub {
     /// The parameters of a topic's mesh.
@@ -252,4 +252,307 @@ pub(super) fn draw<T>(from: &mut Vec<T>, count: usize, rng: &mut NodeRng) {
 /// How many of these peers this node has dialled.
 pub(super) fn outbound(peers: &PeerTable, of: &PeerSet) -> usize {
     of.as_slice().iter().filter(|peer| peers.is_outbound(**peer)).count()
+}
+
+impl GossipSub {
+    /// Maintains one mesh.
+    pub(super) fn balance(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
+        let params = self.mesh_params(topic);
+        self.prune_negative(topic, cx);
+        let size = self.topics.get(topic).mesh.len();
+        if size < params.d_low {
+            self.graft_some(topic, params.d - size, cx, |_, _| true);
+        }
+        if self.topics.get(topic).mesh.len() >= params.d_high {
+            self.prune_surplus(topic, &params, cx);
+        }
+        if self.topics.get(topic).mesh.len() >= params.d_low {
+            let have = outbound(&self.peers, &self.topics.get(topic).mesh);
+            if have < params.d_out {
+                self.graft_some(topic, params.d_out - have, cx, |node, peer| node.peers.is_outbound(peer));
+            }
+        }
+        if self.ticks.is_multiple_of(self.config.opportunistic_graft_ticks) {
+            self.graft_opportunistically(topic, cx);
+        }
+    }
+
+    /// Members in disgrace go, and are not told of others.
+    fn prune_negative(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
+        if !self.scores.is_enabled() {
+            return;
+        }
+        let mesh = self.topics.get(topic).mesh.as_slice();
+        let negative: Vec<PeerId> =
+            mesh.iter().copied().filter(|peer| self.scores.score(*peer) < 0.0).collect();
+        for peer in negative {
+            self.prune_later(peer, topic, false, cx);
+        }
+    }
+
+    /// Grafts up to `count` peers of whom `fit` holds.
+    fn graft_some(
+        &mut self,
+        topic: TopicIdx,
+        count: usize,
+        cx: &mut Cx<'_>,
+        fit: impl Fn(&Self, PeerId) -> bool,
+    ) {
+        let now = cx.now();
+        let state = self.topics.get(topic);
+        let eligible = |peer| {
+            !state.mesh.contains(peer)
+                && !self.peers.is_direct(peer)
+                && !self.backoffs.is_pending(now, peer, topic)
+                && self.scores.score(peer) >= 0.0
+                && fit(self, peer)
+        };
+        let chosen = candidates(state, &self.peers, count, cx.rng(), eligible);
+        for peer in chosen {
+            self.graft_later(peer, topic, cx);
+        }
+    }
+
+    /// Prunes down to D: the best stay, the others are drawn at random, and enough that this node dialled stay in any case.
+    fn prune_surplus(&mut self, topic: TopicIdx, params: &MeshParams, cx: &mut Cx<'_>) {
+        let mut members = self.topics.get(topic).mesh.as_slice().to_vec();
+        if members.len() <= params.d {
+            return;
+        }
+        // Shuffled first, so that equal scores (all of them, without scoring) leave it to chance.
+        cx.rng().shuffle(&mut members);
+        members.sort_by(|a, b| self.scores.score(*b).total_cmp(&self.scores.score(*a)));
+        cx.rng().shuffle(&mut members[params.d_score..]);
+
+        let is_outbound = |peer: &PeerId| self.peers.is_outbound(*peer);
+        let have = members[..params.d].iter().filter(|peer| is_outbound(peer)).count();
+        let mut lacking = params.d_out.saturating_sub(have);
+        if lacking > 0 {
+            // Those within the selection come to the front, where no other displaces them, and then as many as are
+            // lacking from beyond it.
+            let (inside, beyond) = members.split_at(params.d);
+            let (mut chosen, rest): (Vec<PeerId>, Vec<PeerId>) =
+                inside.iter().copied().partition(|peer| is_outbound(peer));
+            let mut left = Vec::new();
+            for peer in beyond {
+                if lacking > 0 && is_outbound(peer) {
+                    lacking -= 1;
+                    chosen.push(*peer);
+                } else {
+                    left.push(*peer);
+                }
+            }
+            chosen.extend(rest);
+            chosen.extend(left);
+            members = chosen;
+        }
+        let exchange = self.config.peer_exchange;
+        for peer in &members[params.d..] {
+            self.prune_later(*peer, topic, exchange, cx);
+        }
+    }
+
+    /// A mesh whose median peer is not good enough gets some that are better.
+    fn graft_opportunistically(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
+        let mesh = self.topics.get(topic).mesh.as_slice();
+        if mesh.len() < 2 || !self.scores.is_enabled() {
+            return;
+        }
+        let mut scores: Vec<f64> = mesh.iter().map(|peer| self.scores.score(*peer)).collect();
+        scores.sort_by(f64::total_cmp);
+        let median = scores[scores.len() / 2];
+        if median < self.config.thresholds.opportunistic_graft {
+            let count = self.config.opportunistic_graft_peers;
+            self.graft_some(topic, count, cx, |node, peer| node.scores.score(peer) > median);
+        }
+    }
+
+    /// Puts a peer into a mesh and tells it at the end of the heartbeat.
+    fn graft_later(&mut self, peer: PeerId, topic: TopicIdx, cx: &mut Cx<'_>) {
+        self.add_to_mesh(peer, topic, false, cx);
+        let name = self.topics.get(topic).name.clone();
+        self.outgoing.entry(peer).or_default().graft.push(name);
+    }
+
+    /// Takes a peer out of a mesh and tells it at the end of the heartbeat.
+    fn prune_later(&mut self, peer: PeerId, topic: TopicIdx, exchange: bool, cx: &mut Cx<'_>) {
+        self.remove_from_mesh(peer, topic, false, cx);
+        self.backoffs.add(cx.now(), peer, topic, self.config.prune_backoff);
+        self.remember_turned_away(peer, topic, cx.now());
+        let prune = self.make_prune(peer, topic, exchange, false, cx);
+        self.outgoing.entry(peer).or_default().prune.push(prune);
+    }
+}
+
+impl GossipSub {
+    /// Fills the fanout of a topic if it is empty, and keeps it alive.
+    pub(super) fn use_fanout(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
+        if self.topics.get(topic).fanout.is_empty() {
+            self.fill_fanout(topic, cx);
+        }
+        self.topics.set_fanout(topic, Some(cx.now()));
+    }
+
+    fn fill_fanout(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
+        let d = self.mesh_params(topic).d;
+        let threshold = self.config.thresholds.publish;
+        let (state, peers, scores) = (self.topics.get(topic), &self.peers, &self.scores);
+        let fit = |peer: PeerId| {
+            !state.fanout.contains(peer) && !peers.is_direct(peer) && scores.score(peer) >= threshold
+        };
+        let wanted = d.saturating_sub(state.fanout.len());
+        let chosen = candidates(state, peers, wanted, cx.rng(), fit);
+        for peer in chosen {
+            self.topics.get_mut(topic).fanout.insert(peer);
+        }
+    }
+
+    /// Forgets fanouts that were not used lately, and completes the others.
+    pub(super) fn maintain_fanouts(&mut self, cx: &mut Cx<'_>) {
+        for topic in self.topics.fanouts().to_vec() {
+            let used = self.topics.get(topic).fanout_used;
+            if used.is_none_or(|used| used + self.config.fanout_ttl < cx.now()) {
+                self.topics.set_fanout(topic, None);
+                self.topics.get_mut(topic).fanout = Default::default();
+                continue;
+            }
+            let threshold = self.config.thresholds.publish;
+            let scores = &self.scores;
+            let state = self.topics.get_mut(topic);
+            state.fanout.retain(|peer| state.subscribers.contains(*peer) && scores.score(*peer) >= threshold);
+            self.fill_fanout(topic, cx);
+            self.emit_gossip(topic, cx);
+        }
+    }
+}
+
+impl GossipSub {
+    /// Peers to recommend to one that is pruned: subscribers that are not in disgrace.
+    pub(super) fn recommended(
+        &mut self,
+        pruned: PeerId,
+        topic: TopicIdx,
+        cx: &mut Cx<'_>,
+    ) -> Vec<ExchangedPeer> {
+        let (state, peers, scores) = (self.topics.get(topic), &self.peers, &self.scores);
+        let fit = |peer| peer != pruned && scores.score(peer) >= 0.0;
+        let chosen = candidates(state, peers, self.config.prune_peers, cx.rng(), fit);
+        let chosen = chosen.into_iter().filter_map(|peer| peers.get(peer));
+        let recommend = |peer: &super::tables::Peer| ExchangedPeer {
+            identity: peer.info.identity.as_bytes().to_vec().into(),
+            signed_record: peer.signed_record.clone().map(|record| *record),
+        };
+        chosen.map(recommend).collect()
+    }
+
+    /// Dials some of the peers that another recommends.
+    pub(super) fn receive_exchange(&mut self, from: PeerId, peers: &[ExchangedPeer], cx: &mut Cx<'_>) {
+        if self.config.prune_peers == 0 || self.scores.score(from) < self.config.thresholds.accept_px {
+            self.metrics.ignore(Ignored::ExchangeScore, peers.len() as u64);
+            return;
+        }
+        let mut chosen: Vec<&ExchangedPeer> = peers.iter().collect();
+        draw(&mut chosen, self.config.prune_peers, cx.rng());
+        self.metrics.ignore(Ignored::ExchangeOverLimit, (peers.len() - chosen.len()) as u64);
+        for peer in chosen {
+            let identity = PeerIdentity::new(&peer.identity);
+            let known = identity == self.identity
+                || self.peers.find(&identity).is_some()
+                || self.dialling.contains(&identity);
+            if known {
+                continue;
+            }
+            if self.dialling.len() >= self.config.pending_dials_max {
+                self.metrics.ignore(Ignored::ExchangeOverLimit, 1);
+                continue;
+            }
+            self.dialling.insert(identity.clone());
+            self.metrics.exchange_dials += 1;
+            let signed_record = peer.signed_record.clone();
+            cx.emit(Event::PeerExchanged { from, identity: identity.clone(), signed_record });
+            cx.dial(identity);
+        }
+    }
+
+    /// Keeps a link to a peer from now on and sends it everything. The peer must do the same.
+    pub fn add_direct_peer(&mut self, identity: PeerIdentity, cx: &mut Cx<'_>) {
+        if !self.direct.insert(identity.clone()) {
+            return;
+        }
+        match self.peers.find(&identity) {
+            None => cx.dial(identity),
+            Some(peer) => self.set_direct(peer, true, cx),
+        }
+    }
+
+    /// Treats a direct peer like others again. Its link is left as it is.
+    pub fn remove_direct_peer(&mut self, identity: &PeerIdentity, cx: &mut Cx<'_>) {
+        if self.direct.remove(identity)
+            && let Some(peer) = self.peers.find(identity)
+        {
+            self.set_direct(peer, false, cx);
+        }
+    }
+
+    /// Replaces [`Config::observers`](crate::Config::observers): peers that never get messages, but whose announcements count.
+    pub fn set_observers(&mut self, observers: impl IntoIterator<Item = PeerIdentity>, cx: &mut Cx<'_>) {
+        self.observers = observers.into_iter().collect();
+        for at in 0..self.peers.connected().len() {
+            let id = self.peers.connected()[at];
+            let Some(peer) = self.peers.get_mut(id) else { continue };
+            peer.observer = self.observers.contains(&peer.info.identity);
+            if peer.observer {
+                self.drop_from_meshes(id, cx);
+            }
+        }
+    }
+
+    /// Replaces [`Config::report_to`](crate::Config::report_to): peers that get an IDONTWANT for every message.
+    pub fn set_report_to(&mut self, report_to: impl IntoIterator<Item = PeerIdentity>) {
+        self.report_to = report_to.into_iter().collect();
+        let peers = &self.peers;
+        let named =
+            |id: &PeerId| peers.get(*id).is_some_and(|peer| self.report_to.contains(&peer.info.identity));
+        self.peers.reported_to = peers.connected().iter().copied().filter(named).collect();
+    }
+
+    fn set_direct(&mut self, id: PeerId, direct: bool, cx: &mut Cx<'_>) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        peer.direct = direct;
+        let always = direct || !peer.protocol.has_mesh();
+        for topic in peer.topics.clone() {
+            let state = self.topics.get_mut(topic);
+            if always {
+                state.always.insert(id);
+            } else {
+                state.always.remove(id);
+            }
+        }
+        if direct {
+            self.drop_from_meshes(id, cx);
+        }
+    }
+
+    /// Prunes a peer from all meshes and fanouts: its role has changed.
+    fn drop_from_meshes(&mut self, id: PeerId, cx: &mut Cx<'_>) {
+        for topic in self.topics.joined().to_vec() {
+            if self.topics.get(topic).mesh.contains(id) {
+                self.remove_from_mesh(id, topic, false, cx);
+                let prune = self.make_prune(id, topic, false, false, cx);
+                self.send_control(id, crate::rpc::Control { prune: vec![prune], ..Default::default() }, cx);
+            }
+        }
+        for topic in self.topics.fanouts().to_vec() {
+            self.topics.get_mut(topic).fanout.remove(id);
+        }
+    }
+
+    /// Dials direct peers that are not connected.
+    pub(super) fn connect_direct(&mut self, cx: &mut Cx<'_>) {
+        for identity in &self.direct {
+            if self.peers.find(identity).is_none() {
+                cx.dial(identity.clone());
+            }
+        }
+    }
 }

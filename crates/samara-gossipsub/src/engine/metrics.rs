@@ -104,7 +104,7 @@ causes! {
 }
 
 /// Counters of one node, all since its start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Frames that came.
     pub rpcs_received: u64,
@@ -155,46 +155,23 @@ pub struct Metrics {
     /// Heartbeats.
     pub heartbeats: u64,
     lost: [u64; 4],
-    ignored: [u64; Ignored::ALL.len()],
+    ignored: ByCause,
 }
 
-impl Default for Metrics {
+/// Counts by cause. Arrays of more than 32 elements have no default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ByCause([u64; Ignored::ALL.len()]);
+
+impl Default for ByCause {
     fn default() -> Self {
-        Self {
-            rpcs_received: 0,
-            messages_received: 0,
-            duplicates_received: 0,
-            messages_delivered: 0,
-            messages_published: 0,
-            messages_published_to_nobody: 0,
-            copies_published: 0,
-            copies_forwarded: 0,
-            copies_answered: 0,
-            copies_suppressed: 0,
-            copies_withdrawn: 0,
-            ihave_ids_sent: 0,
-            ihave_ids_received: 0,
-            iwant_ids_sent: 0,
-            iwant_ids_received: 0,
-            idontwant_ids_sent: 0,
-            idontwant_ids_received: 0,
-            grafts_sent: 0,
-            grafts_received: 0,
-            prunes_sent: 0,
-            prunes_received: 0,
-            promises_broken: 0,
-            exchange_dials: 0,
-            heartbeats: 0,
-            lost: [0; 4],
-            ignored: [0; Ignored::ALL.len()],
-        }
+        Self([0; Ignored::ALL.len()])
     }
 }
 
 impl Metrics {
     /// How often something was ignored for this cause (ids, messages or frames, whatever the cause is about).
     pub fn ignored(&self, cause: Ignored) -> u64 {
-        self.ignored[cause as usize]
+        self.ignored.0[cause as usize]
     }
 
     /// All causes with their counts.
@@ -204,23 +181,14 @@ impl Metrics {
 
     /// Frames that the outbox did not take, or dropped for newer ones.
     pub fn lost(&self, cause: LossCause) -> u64 {
-        self.lost[loss_index(cause)]
+        self.lost[cause as usize]
     }
 
     pub(super) fn ignore(&mut self, cause: Ignored, count: u64) {
-        self.ignored[cause as usize] += count;
+        self.ignored.0[cause as usize] += count;
     }
 
     pub(super) fn lose(&mut self, cause: LossCause) {
-        self.lost[loss_index(cause)] += 1;
-    }
-}
-
-fn loss_index(cause: LossCause) -> usize {
-    match cause {
-        LossCause::NotConnected => 0,
-        LossCause::DroppedNewest => 1,
-        LossCause::DroppedOldest => 2,
-        LossCause::Refused => 3,
+        self.lost[cause as usize] += 1;
     }
 }

@@ -1,42 +1,22 @@
 //! The router: who is owed which message, and how meshes are kept.
 //!
-//! One file per concern:
-//!
 //! | file | concern |
 //! |---|---|
-//! | `publish` | own messages, alone and in batches |
-//! | `receive` | RPCs, and the way of a message from its arrival to its delivery |
-//! | `recipients` | who gets a message |
-//! | `validation` | verdicts, at once or later |
-//! | `subscriptions` | topics of this node and of its peers |
-//! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE |
-//! | `exchange` | peer exchange, direct peers and dialling |
-//! | `fanout` | publishing to topics that are not joined |
-//! | `gossip` | IHAVE and IWANT |
-//! | `idontwant` | IDONTWANT, both ways |
-//! | `extensions` | extensions of v1.3, none of which there is |
-//! | `heartbeat`, `balance` | what happens at each heartbeat |
-//! | `sending` | lanes, losses, retries |
-//! | `topics`, `peers`, `metrics`, `event` | tables and types |
+//! | `publish` | own messages, alone and in batches; the recipients of every message |
+//! | `receive` | RPCs, and the way of a message from its arrival through validation to its delivery |
+//! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE; maintenance, fanout, peer exchange |
+//! | `gossip` | IHAVE, IWANT and IDONTWANT |
+//! | `links` | peers that come and go, announcements, lanes, losses, retries |
+//! | `tables`, `metrics`, `event` | tables and types |
 
-mod balance;
 mod event;
-mod exchange;
-mod extensions;
-mod fanout;
 mod gossip;
-mod heartbeat;
-mod idontwant;
+mod links;
 mod mesh;
 mod metrics;
-mod peers;
 mod publish;
 mod receive;
-mod recipients;
-mod sending;
-mod subscriptions;
-mod topics;
-mod validation;
+pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,22 +25,19 @@ use bytes::Bytes;
 use samara_engine::outbox::Lost;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
-use crate::backoff::Backoffs;
 use crate::cache::{MessageCache, SeenCache};
 use crate::config::{Config, ConfigError, Lanes, MeshRules, SignerHook};
-use crate::promises::Promises;
+use crate::memory::{Backoffs, Promises, TurnedAway};
 use crate::rpc::{Control, RpcFrame, Topic};
 use crate::score::{PeerScores, ScoreBreakdown};
-use crate::turned_away::TurnedAway;
+
+use gossip::Unwanted;
+use receive::PendingValidations;
+use tables::{PeerTable, TopicTable};
 
 pub use event::{Acceptance, BatchReceipt, Command, Event, PublishError, Receipt, Trace};
 pub use metrics::{Ignored, Metrics};
-pub use peers::Protocol;
-
-use idontwant::Unwanted;
-use peers::PeerTable;
-use topics::TopicTable;
-use validation::PendingValidations;
+pub use tables::Protocol;
 
 /// The context of a [`GossipSub`].
 pub type Cx<'a> = Context<'a, RpcFrame, Event>;
@@ -126,11 +103,6 @@ impl GossipSub {
     pub fn new(config: impl Into<Arc<Config>>, identity: PeerIdentity) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        let scores = PeerScores::new(config.peer_score.clone()).map_err(|error| ConfigError {
-            field: format!("peer_score.{}", error.field),
-            found: error.value.to_string(),
-            expected: error.rule.to_owned(),
-        })?;
         // `start` replaces this one: random numbers come with the first input.
         let hasher = PeerKeyed::unset();
         Ok(Self {
@@ -148,7 +120,7 @@ impl GossipSub {
                 config.backoff_slack,
                 config.remote_backoff_max,
             ),
-            scores,
+            scores: PeerScores::new(config.peer_score.clone()),
             unwanted: Unwanted::new(hasher),
             pending: PendingValidations::new(hasher),
             outgoing: BTreeMap::new(),
@@ -393,4 +365,38 @@ pub struct Sizes {
 /// The moment after which a copy is not sent any more.
 fn deadline(now: Time, span: Option<std::time::Duration>) -> Option<Time> {
     span.map(|span| now + span)
+}
+
+impl GossipSub {
+    pub(super) fn heartbeat(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.ticks += 1;
+        self.metrics.heartbeats += 1;
+        self.backoffs.prune_expired(now);
+        self.seen.expire(now);
+        self.expire_idontwants();
+        self.expire_validations(cx);
+        for (peer, count) in self.promises.broken(now) {
+            self.metrics.promises_broken += u64::from(count);
+            self.scores.add_penalty(peer, f64::from(count));
+        }
+        if self.ticks.is_multiple_of(self.config.direct_connect_ticks) {
+            self.connect_direct(cx);
+        }
+        for at in 0..self.topics.joined().len() {
+            let topic = self.topics.joined()[at];
+            self.balance(topic, cx);
+            self.emit_gossip(topic, cx);
+        }
+        self.maintain_fanouts(cx);
+        for at in 0..self.peers.connected().len() {
+            let id = self.peers.connected()[at];
+            if let Some(peer) = self.peers.get_mut(id) {
+                peer.counts = Default::default();
+            }
+            self.retry(id, cx);
+        }
+        self.flush(cx);
+        self.mcache.shift();
+    }
 }

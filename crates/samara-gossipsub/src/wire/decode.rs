@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use samara_engine::protobuf::{Head, Reader, WireError, WireErrorKind};
 
+use super::Limits;
 use super::field;
-use super::limits::Limits;
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
 /// Reads an RPC (without length prefix). Payloads and other byte fields are slices of `frame`; only ids and topics

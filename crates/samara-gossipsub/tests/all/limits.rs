@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
+use samara_gossipsub::Sizes;
 use samara_gossipsub::config::SubscriptionFilter;
-use samara_gossipsub::engine::Sizes;
 use samara_gossipsub::rpc::Rpc;
 use samara_gossipsub::{Config, Event, Ignored};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::*;
-use samara_gossipsub::engine::Protocol;
+use samara_gossipsub::Protocol;
 
 #[test]
 fn names_are_understood() {

@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
-use samara_gossipsub::engine::Sizes;
+use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 use samara_net::relay::Status as RelaySnapshot;
 

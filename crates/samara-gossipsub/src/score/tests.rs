@@ -3,12 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use super::{PeerScoreParams, PeerScoreThresholds, PeerScores, TopicScoreParams, score_parameter_decay};
+use crate::engine::tables::TopicIdx;
 use proptest::prelude::*;
 use samara_engine::{MessageKey, PeerId, Time};
-use samara_gossipsub::ids::TopicIdx;
-use samara_gossipsub::score::{
-    PeerScoreParams, PeerScoreThresholds, PeerScores, RejectReason, TopicScoreParams, score_parameter_decay,
-};
 
 const A: PeerId = PeerId(0);
 const B: PeerId = PeerId(1);
@@ -16,10 +14,10 @@ const C: PeerId = PeerId(2);
 const TOPIC: TopicIdx = TopicIdx(3);
 
 fn scores(params: PeerScoreParams, topic: TopicScoreParams) -> PeerScores {
-    let mut scores = PeerScores::new(Some(params)).unwrap();
-    scores.set_topic_params(TOPIC, topic).unwrap();
+    let mut scores = PeerScores::new(Some(params));
+    scores.set_topic_params(TOPIC, topic);
     for peer in [A, B, C] {
-        scores.add_peer(Time::ZERO, peer, None);
+        scores.add_peer(peer, None);
     }
     scores
 }
@@ -93,7 +91,7 @@ fn first_deliveries_are_capped_and_decay_to_zero() {
     let mut capped = scores(PeerScoreParams::neutral(), first_deliveries(0.9, 50.0));
     deliver(&mut capped, secs(0), A, 0..100);
     assert_close(capped.score(A), 75.0);
-    capped.set_topic_params(TOPIC, first_deliveries(0.9, 10.0)).unwrap();
+    capped.set_topic_params(TOPIC, first_deliveries(0.9, 10.0));
     assert_close(capped.score(A), 15.0);
 }
 
@@ -210,7 +208,7 @@ fn invalid_deliveries() -> TopicScoreParams {
 fn invalid_messages_are_squared_and_decay() {
     let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
     for key in (0..100).map(MessageKey) {
-        scores.reject_message(Time::ZERO, A, TOPIC, key, RejectReason::Invalid);
+        scores.reject_message(Time::ZERO, A, TOPIC, key, true);
     }
     assert_close(scores.score(A), -10_000.0);
     for _ in 0..10 {
@@ -221,27 +219,33 @@ fn invalid_messages_are_squared_and_decay() {
 
 #[test]
 fn the_verdict_decides_who_is_blamed() {
-    let blamed = |reason: RejectReason| {
+    let blamed = |is_invalid: bool| {
         let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
         let key = MessageKey(1);
         scores.validate_message(Time::ZERO, key);
         scores.duplicate_message(Time::ZERO, B, TOPIC, key);
-        scores.reject_message(Time::ZERO, A, TOPIC, key, reason);
+        scores.reject_message(Time::ZERO, A, TOPIC, key, is_invalid);
         scores.duplicate_message(Time::ZERO, C, TOPIC, key);
         [A, B, C].map(|peer| scores.score(peer))
     };
-    assert_eq!(blamed(RejectReason::Invalid), [-1.0, -1.0, -1.0]);
-    assert_eq!(blamed(RejectReason::Ignored), [0.0, 0.0, 0.0]);
-    assert_eq!(blamed(RejectReason::Throttled), [0.0, 0.0, 0.0]);
-    assert_eq!(blamed(RejectReason::NotConsidered), [0.0, 0.0, 0.0]);
-    assert_eq!(blamed(RejectReason::Malformed), [-1.0, 0.0, 0.0], "others may have sent a genuine copy");
+    assert_eq!(blamed(true), [-1.0, -1.0, -1.0]);
+    assert_eq!(blamed(false), [0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn only_the_sender_answers_for_a_malformed_message() {
+    let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
+    scores.duplicate_message(Time::ZERO, B, TOPIC, MessageKey(1));
+    scores.reject_malformed(A, TOPIC);
+    scores.duplicate_message(Time::ZERO, C, TOPIC, MessageKey(1));
+    assert_eq!([A, B, C].map(|peer| scores.score(peer)), [-1.0, 0.0, 0.0]);
 }
 
 #[test]
 fn a_verdict_is_final() {
     let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
     deliver(&mut scores, Time::ZERO, A, 0..1);
-    scores.reject_message(Time::ZERO, B, TOPIC, MessageKey(0), RejectReason::Invalid);
+    scores.reject_message(Time::ZERO, B, TOPIC, MessageKey(0), true);
     assert_eq!(scores.score(B), 0.0);
 }
 
@@ -251,7 +255,7 @@ fn topics_are_weighed_and_capped_together() {
     let topic = TopicScoreParams { topic_weight: 0.5, ..first_deliveries(0.9, 1000.0) };
     let mut scores = scores(params, topic.clone());
     let other = TopicIdx(0);
-    scores.set_topic_params(other, TopicScoreParams { topic_weight: 2.0, ..topic }).unwrap();
+    scores.set_topic_params(other, TopicScoreParams { topic_weight: 2.0, ..topic });
     scores.deliver_message(Time::ZERO, A, TOPIC, MessageKey(0));
     scores.deliver_message(Time::ZERO, A, other, MessageKey(1));
     assert_close(scores.score(A), 1.5 * 0.5 + 1.5 * 2.0);
@@ -282,14 +286,14 @@ fn peers_that_share_an_address_pay() {
     let listed = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
     let mut params = colocation();
     params.ip_colocation_whitelist.insert(listed);
-    let mut scores = PeerScores::new(Some(params)).unwrap();
-    scores.add_peer(Time::ZERO, A, address(1));
+    let mut scores = PeerScores::new(Some(params));
+    scores.add_peer(A, address(1));
     assert_eq!(scores.score(A), 0.0);
     for peer in 1..4 {
-        scores.add_peer(Time::ZERO, PeerId(peer), address(2));
+        scores.add_peer(PeerId(peer), address(2));
     }
     for peer in 10..20 {
-        scores.add_peer(Time::ZERO, PeerId(peer), Some(listed));
+        scores.add_peer(PeerId(peer), Some(listed));
     }
     assert_eq!(scores.score(A), 0.0);
     for peer in 1..4 {
@@ -303,7 +307,7 @@ fn peers_that_share_an_address_pay() {
     scores.refresh(secs(3601));
     assert_close(scores.score(PeerId(1)), -1.0);
     // ... and coming from elsewhere counts there.
-    scores.add_peer(secs(3602), PeerId(2), address(1));
+    scores.add_peer(PeerId(2), address(1));
     assert_close(scores.score(A), -1.0);
     assert_close(scores.score(PeerId(2)), -1.0);
     assert_eq!(scores.score(PeerId(1)), 0.0);
@@ -312,12 +316,12 @@ fn peers_that_share_an_address_pay() {
 #[test]
 fn an_ipv6_network_counts_as_one_address() {
     let address = |host| Some(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host)));
-    let mut scores = PeerScores::new(Some(colocation())).unwrap();
+    let mut scores = PeerScores::new(Some(colocation()));
     for peer in 0..3 {
-        scores.add_peer(Time::ZERO, PeerId(peer), address(peer as u16));
+        scores.add_peer(PeerId(peer), address(peer as u16));
     }
     assert_close(scores.score(A), -4.0);
-    scores.add_peer(Time::ZERO, PeerId(3), address(0));
+    scores.add_peer(PeerId(3), address(0));
     assert_close(scores.score(A), -9.0 - 1.0);
     assert_close(scores.score(B), -9.0);
 }
@@ -379,7 +383,7 @@ fn bad_scores_are_retained_without_decay_and_good_ones_forgotten() {
         scores.refresh(secs(second));
         assert_close(scores.score(B), -16.0);
     }
-    scores.add_peer(secs(10), B, None);
+    scores.add_peer(B, None);
     assert_close(scores.score(B), -16.0);
     scores.refresh(secs(11));
     assert_close(scores.score(B), -4.0);
@@ -399,23 +403,23 @@ fn tracking_of_deliveries_is_bounded() {
     for key in 0..25 {
         scores.validate_message(secs(1), MessageKey(key));
     }
-    assert_eq!((scores.tracked_messages(), scores.evicted_records()), (10, 15));
+    assert_eq!(scores.records.queue.len(), 10);
     scores.refresh(secs(121));
-    assert_eq!(scores.tracked_messages(), 0);
+    assert_eq!(scores.records.queue.len(), 0);
 }
 
 #[test]
 fn disabled_scores_keep_nothing() {
-    let mut scores = PeerScores::new(None).unwrap();
-    scores.set_topic_params(TOPIC, TopicScoreParams::default()).unwrap();
-    scores.add_peer(Time::ZERO, A, None);
+    let mut scores = PeerScores::new(None);
+    scores.set_topic_params(TOPIC, TopicScoreParams::default());
+    scores.add_peer(A, None);
     scores.graft(Time::ZERO, A, TOPIC);
     deliver(&mut scores, Time::ZERO, A, 0..10);
     scores.add_penalty(A, 10.0);
     scores.duplicate_message(Time::ZERO, A, TOPIC, MessageKey(0));
-    scores.reject_message(Time::ZERO, A, TOPIC, MessageKey(99), RejectReason::Invalid);
+    scores.reject_message(Time::ZERO, A, TOPIC, MessageKey(99), true);
     scores.refresh(secs(1));
-    assert_eq!((scores.score(A), scores.tracked_messages()), (0.0, 0));
+    assert_eq!((scores.score(A), scores.records.queue.len()), (0.0, 0));
     assert!(scores.breakdown(A).is_none());
 }
 
@@ -501,23 +505,23 @@ proptest! {
     ) {
         let mut params = PeerScoreParams { ip_colocation_threshold: 1.0, ..PeerScoreParams::default() };
         params.retain_score = Duration::from_secs(20);
-        let mut scores = PeerScores::new(Some(params)).unwrap();
+        let mut scores = PeerScores::new(Some(params));
         for topic in 0..2 {
-            scores.set_topic_params(TopicIdx(topic), TopicScoreParams::default()).unwrap();
+            scores.set_topic_params(TopicIdx(topic), TopicScoreParams::default());
         }
         let address = |number: u64| Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8 / 4)));
         for (at, (event, peer, topic, number)) in events.into_iter().enumerate() {
             let now = Time::from_millis(at as u64 * 300);
             let (peer, topic, key) = (PeerId(peer), TopicIdx(topic), MessageKey(number));
             match event {
-                0 | 1 => scores.add_peer(now, peer, address(number)),
+                0 | 1 => scores.add_peer(peer, address(number)),
                 2 => scores.remove_peer(now, peer),
                 3 | 4 => scores.graft(now, peer, topic),
                 5 => scores.prune(peer, topic),
                 6 => scores.validate_message(now, key),
                 7 => scores.deliver_message(now, peer, topic, key),
                 8 => scores.duplicate_message(now, peer, topic, key),
-                9 => scores.reject_message(now, peer, topic, key, RejectReason::Invalid),
+                9 => scores.reject_message(now, peer, topic, key, true),
                 10 => scores.add_penalty(peer, number as f64 / 4.0),
                 11 => scores.slow_peer(peer),
                 12 => scores.set_app_score(peer, number as f64 - 5.0),

@@ -1,14 +1,17 @@
-//! The counters of one peer, and the score that they make.
+//! What the score is computed from: the counters of each peer, and who delivered which message.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use samara_engine::Time;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use samara_engine::{MessageKey, PeerId, Time};
 use smallvec::SmallVec;
 
 use super::params::{PeerScoreParams, TopicScoreParams};
-use crate::ids::TopicIdx;
+use crate::engine::tables::TopicIdx;
 
 /// What peers are counted by for P6: an IPv4 address; an IPv6 address, and the /64 it belongs to, since a household
 /// or a virtual machine has a whole /64 to itself.
@@ -173,13 +176,11 @@ impl PeerStats {
 
     /// The counters on a topic, made if there are none.
     pub(super) fn topic_mut(&mut self, topic: TopicIdx) -> &mut TopicStats {
-        let at = match self.topics.binary_search_by_key(&topic, |(known, _)| *known) {
-            Ok(at) => at,
-            Err(at) => {
-                self.topics.insert(at, (topic, TopicStats::default()));
-                at
-            }
-        };
+        let place = self.topics.binary_search_by_key(&topic, |(known, _)| *known);
+        let at = place.unwrap_or_else(|at| {
+            self.topics.insert(at, (topic, TopicStats::default()));
+            at
+        });
         &mut self.topics[at].1
     }
 
@@ -192,5 +193,79 @@ impl PeerStats {
     /// The slow-peer penalty, weighed: linear, unlike the others (rust-libp2p).
     pub(super) fn slow(&self, params: &PeerScoreParams) -> f64 {
         (self.slow_penalty - params.slow_peer_threshold).max(0.0) * params.slow_peer_weight
+    }
+}
+
+/// What is known of a message (go-libp2p-pubsub `deliveryStatus`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Being validated.
+    Unknown,
+    /// Accepted at this time.
+    Valid(Time),
+    /// Rejected: whoever sends it is penalised.
+    Invalid,
+    /// Ignored by the application, or validation was throttled: nobody is to blame.
+    Unjudged,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) status: Status,
+    /// Who sent a copy while that mattered, sorted.
+    pub(super) peers: SmallVec<[PeerId; 4]>,
+}
+
+impl Record {
+    /// Notes a copy from `peer`: `false` if it sent one before, or if there is no room to remember it.
+    pub(super) fn note(&mut self, peer: PeerId, peers_max: usize) -> bool {
+        match self.peers.binary_search(&peer) {
+            Err(at) if self.peers.len() < peers_max => {
+                self.peers.insert(at, peer);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The records of the messages of the last time to live, bounded in number.
+#[derive(Debug)]
+pub(super) struct Records {
+    ttl: Duration,
+    capacity: usize,
+    by_key: HashMap<MessageKey, Record, FxBuildHasher>,
+    /// In the order of expiry.
+    pub(super) queue: VecDeque<(Time, MessageKey)>,
+}
+
+impl Records {
+    pub(super) fn new(ttl: Duration, capacity: usize) -> Self {
+        Self { ttl, capacity, by_key: HashMap::default(), queue: VecDeque::new() }
+    }
+
+    /// The record of a message, made if there is none.
+    pub(super) fn get_or_make(&mut self, now: Time, key: MessageKey) -> &mut Record {
+        self.expire(now);
+        if !self.by_key.contains_key(&key) {
+            if self.queue.len() >= self.capacity
+                && let Some((_, oldest)) = self.queue.pop_front()
+            {
+                self.by_key.remove(&oldest);
+            }
+            self.queue.push_back((now + self.ttl, key));
+        }
+        let fresh = || Record { status: Status::Unknown, peers: SmallVec::new() };
+        self.by_key.entry(key).or_insert_with(fresh)
+    }
+
+    /// Forgets what is over.
+    pub(super) fn expire(&mut self, now: Time) {
+        while self.queue.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, key)) = self.queue.pop_front() {
+                self.by_key.remove(&key);
+            }
+        }
     }
 }

@@ -1,0 +1,237 @@
+//! What a node remembers of messages: the ids that it has seen, and the recent messages in full.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use samara_engine::{MessageKey, PeerId, PeerKeyed, Time};
+use smallvec::SmallVec;
+
+use crate::engine::tables::TopicIdx;
+use crate::rpc::{Message, MessageId};
+
+/// From when the time to live of an id counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SeenStrategy {
+    /// From its first arrival (the default of go-libp2p-pubsub, and rust-libp2p's only one).
+    #[default]
+    FirstSeen,
+    /// From its latest arrival, so that a message that keeps circulating is never taken for new.
+    LastSeen,
+}
+
+/// The answer of [`SeenCache::observe`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Not seen before (or forgotten since); from now on it has this number.
+    New(MessageKey),
+    /// Seen before under this number.
+    Before(MessageKey),
+}
+
+impl Seen {
+    /// The number, new or known.
+    pub(crate) fn key(self) -> MessageKey {
+        match self {
+            Self::New(key) | Self::Before(key) => key,
+        }
+    }
+}
+
+/// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
+///
+/// Peers can choose ids where these are no hashes of messages: the table needs a [`PeerKeyed`] hasher.
+#[derive(Debug)]
+pub(crate) struct SeenCache {
+    ttl: Duration,
+    capacity: usize,
+    strategy: SeenStrategy,
+    entries: HashMap<MessageId, Entry, PeerKeyed>,
+    /// When to look at an entry next, oldest first. With [`SeenStrategy::LastSeen`] an entry that was seen again goes
+    /// to the end for one more time to live: it may stay in memory longer than it counts as seen, and the queue stays
+    /// sorted without being searched.
+    queue: VecDeque<(Time, MessageKey, MessageId)>,
+    next_key: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: MessageKey,
+    until: Time,
+}
+
+impl SeenCache {
+    /// An empty cache.
+    ///
+    /// # Panics
+    /// If `capacity` is zero.
+    pub(crate) fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy, hasher: PeerKeyed) -> Self {
+        assert!(capacity > 0, "a seen cache needs a capacity");
+        Self {
+            ttl,
+            capacity,
+            strategy,
+            entries: HashMap::with_hasher(hasher),
+            queue: VecDeque::new(),
+            next_key: 0,
+        }
+    }
+
+    /// A message with this id arrived, or is being published.
+    pub(crate) fn observe(&mut self, now: Time, id: &MessageId) -> Seen {
+        self.expire(now);
+        let until = now + self.ttl;
+        if let Some(entry) = self.entries.get_mut(id)
+            && entry.until > now
+        {
+            if self.strategy == SeenStrategy::LastSeen {
+                entry.until = until;
+            }
+            return Seen::Before(entry.key);
+        }
+        if self.entries.len() >= self.capacity {
+            self.evict();
+        }
+        let key = MessageKey(self.next_key);
+        self.next_key += 1;
+        self.entries.insert(id.clone(), Entry { key, until });
+        self.queue.push_back((until, key, id.clone()));
+        Seen::New(key)
+    }
+
+    /// The number of an id that was seen, without counting as an arrival.
+    pub(crate) fn get(&self, now: Time, id: &MessageId) -> Option<MessageKey> {
+        self.entries.get(id).filter(|entry| entry.until > now).map(|entry| entry.key)
+    }
+
+    /// Forgets what is over. Every [`observe`](Self::observe) does it too; a heartbeat calls it so that a silent
+    /// node gives its memory back.
+    pub(crate) fn expire(&mut self, now: Time) {
+        while self.queue.front().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, key, id)) = self.queue.pop_front() else { break };
+            match self.entries.get(&id) {
+                Some(entry) if entry.key == key && entry.until > now => {
+                    self.queue.push_back((now + self.ttl, key, id));
+                }
+                Some(entry) if entry.key == key => {
+                    self.entries.remove(&id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes room by forgetting the entry that has been in the queue for longest.
+    fn evict(&mut self) {
+        while let Some((_, key, id)) = self.queue.pop_front() {
+            if self.entries.get(&id).is_some_and(|entry| entry.key == key) {
+                self.entries.remove(&id);
+                return;
+            }
+        }
+    }
+
+    /// How many ids are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// The messages of the last `history_length` heartbeats; those of the last `history_gossip` are gossiped about.
+///
+/// Keyed by the node's own [`MessageKey`]s, which no peer chooses.
+#[derive(Debug)]
+pub(crate) struct MessageCache {
+    history_length: u64,
+    history_gossip: u64,
+    /// Heartbeats so far.
+    tick: u64,
+    entries: HashMap<MessageKey, Cached, FxBuildHasher>,
+    /// All entries with the heartbeat that they came in, oldest first.
+    order: VecDeque<(u64, MessageKey, TopicIdx)>,
+    /// The same by topic, so that gossip about one topic does not look at the others.
+    by_topic: Vec<VecDeque<(u64, MessageKey)>>,
+}
+
+#[derive(Debug)]
+struct Cached {
+    id: MessageId,
+    message: Arc<Message>,
+    /// How often a peer was sent this message in answer to IWANT.
+    transmissions: SmallVec<[(PeerId, u32); 2]>,
+}
+
+impl MessageCache {
+    /// An empty cache. Where `history_gossip` is more than `history_length`, all that is kept is gossiped about.
+    pub(crate) fn new(history_length: usize, history_gossip: usize) -> Self {
+        Self {
+            history_length: history_length as u64,
+            history_gossip: history_gossip.min(history_length) as u64,
+            tick: 0,
+            entries: HashMap::default(),
+            order: VecDeque::new(),
+            by_topic: Vec::new(),
+        }
+    }
+
+    /// Keeps a message, unless it is there already.
+    pub(crate) fn put(&mut self, key: MessageKey, topic: TopicIdx, id: MessageId, message: Arc<Message>) {
+        if self.history_length == 0 || self.entries.contains_key(&key) {
+            return;
+        }
+        self.entries.insert(key, Cached { id, message, transmissions: SmallVec::new() });
+        self.order.push_back((self.tick, key, topic));
+        if self.by_topic.len() <= topic.index() {
+            self.by_topic.resize_with(topic.index() + 1, VecDeque::new);
+        }
+        self.by_topic[topic.index()].push_back((self.tick, key));
+    }
+
+    /// The message, if it is still kept.
+    pub(crate) fn get(&self, key: MessageKey) -> Option<&Arc<Message>> {
+        self.entries.get(&key).map(|entry| &entry.message)
+    }
+
+    /// The message for an answer to IWANT, and the how-manieth answer to this peer it is (from 1). The caller
+    /// compares with the limit of retransmissions.
+    pub(crate) fn get_for_peer(&mut self, key: MessageKey, peer: PeerId) -> Option<(&Arc<Message>, u32)> {
+        let entry = self.entries.get_mut(&key)?;
+        let place = entry.transmissions.binary_search_by_key(&peer, |(known, _)| *known);
+        let at = place.unwrap_or_else(|at| {
+            entry.transmissions.insert(at, (peer, 0));
+            at
+        });
+        let count = &mut entry.transmissions[at].1;
+        *count = count.saturating_add(1);
+        Some((&entry.message, *count))
+    }
+
+    /// The ids to gossip about on a topic: those of the last `history_gossip` heartbeats, oldest first.
+    pub(crate) fn gossip_ids(&self, topic: TopicIdx) -> impl Iterator<Item = (MessageKey, &MessageId)> {
+        let window = self.by_topic.get(topic.index());
+        let oldest = (self.tick + 1).saturating_sub(self.history_gossip);
+        let start = window.map_or(0, |window| window.partition_point(|(tick, _)| *tick < oldest));
+        let keys = window.into_iter().flat_map(move |window| window.range(start..));
+        keys.filter_map(|(_, key)| self.entries.get(key).map(|entry| (*key, &entry.id)))
+    }
+
+    /// Ends a heartbeat: forgets what came in `history_length` heartbeats ago.
+    pub(crate) fn shift(&mut self) {
+        self.tick += 1;
+        while let Some(&(tick, key, topic)) = self.order.front() {
+            if tick + self.history_length > self.tick {
+                break;
+            }
+            self.order.pop_front();
+            self.entries.remove(&key);
+            self.by_topic[topic.index()].pop_front();
+        }
+    }
+
+    /// How many messages are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,519 @@
+//! Links: peers that come and go, the topics that both sides announce, and how frames get into the outbox.
+
+use bytes::Bytes;
+use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
+use samara_engine::{Frame, MessageKey, PeerId, PeerInfo, Time};
+use thin_vec::ThinVec;
+
+use super::tables::{Counts, Peer, Protocol, TopicIdx};
+use super::{Cx, Event, GossipSub, Ignored, Trace};
+use crate::config::LaneLayout;
+use crate::rpc::{Control, IHave, Rpc, RpcFrame, SubOpts, Topic};
+
+impl GossipSub {
+    /// Joins a topic: tells all peers, and forms a mesh. `false` if it was joined already.
+    pub fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_>) -> bool {
+        self.subscribe_all(std::slice::from_ref(topic), cx) > 0
+    }
+
+    /// Joins several topics at once, with one announcement and one GRAFT to each peer. Returns how many were not joined
+    /// before.
+    pub fn subscribe_all(&mut self, topics: &[Topic], cx: &mut Cx<'_>) -> usize {
+        let mut fresh = Vec::new();
+        for name in topics {
+            let topic = self.use_topic(name);
+            if !self.topics.get(topic).joined {
+                self.set_joined(topic, true);
+                fresh.push(topic);
+            }
+        }
+        if fresh.is_empty() {
+            return 0;
+        }
+        self.announce_to_all(&fresh, cx);
+        for topic in &fresh {
+            self.join(*topic, cx);
+        }
+        self.flush(cx);
+        fresh.len()
+    }
+
+    /// Leaves a topic: tells all peers, and dissolves the mesh. `false` if it was not joined.
+    pub fn unsubscribe(&mut self, topic: &Topic, cx: &mut Cx<'_>) -> bool {
+        let Some(topic) = self.topics.find(topic) else { return false };
+        if !self.topics.get(topic).joined {
+            return false;
+        }
+        self.set_joined(topic, false);
+        self.announce_to_all(&[topic], cx);
+        self.leave(topic, cx);
+        true
+    }
+
+    /// The number of a topic that this node uses itself.
+    pub(super) fn use_topic(&mut self, name: &Topic) -> TopicIdx {
+        let topic = self.intern(name);
+        let state = self.topics.get_mut(topic);
+        if !state.local {
+            state.local = true;
+            if let Some(params) = self.config.topic_score_of(name) {
+                self.scores.set_topic_params(topic, params.clone());
+            }
+        }
+        topic
+    }
+
+    fn set_joined(&mut self, topic: TopicIdx, joined: bool) {
+        self.topics.set_joined(topic, joined);
+        self.greeting = None;
+    }
+
+    fn intern(&mut self, name: &Topic) -> TopicIdx {
+        let config = &self.config;
+        self.topics.intern(name, || config.topics.contains_key(name))
+    }
+
+    fn announce_to_all(&mut self, topics: &[TopicIdx], cx: &mut Cx<'_>) {
+        let frames = self.announcement(topics);
+        for at in 0..self.peers.connected().len() {
+            let peer = self.peers.connected()[at];
+            self.announce(peer, topics, &frames, cx);
+        }
+    }
+
+    pub(super) fn link_up(&mut self, id: PeerId, info: PeerInfo, cx: &mut Cx<'_>) {
+        self.dialling.remove(&info.identity);
+        if self.peers.get(id).is_some() {
+            // A driver that reports a link twice must not double what hangs on it.
+            self.link_down(id, cx);
+        }
+        let peer = Peer {
+            protocol: Protocol::of(&info.protocol),
+            direct: self.direct.contains(&info.identity),
+            observer: self.observers.contains(&info.identity),
+            topics: Vec::new(),
+            extensions: None,
+            signed_record: None,
+            retry: None,
+            unannounced: ThinVec::new(),
+            unwanted: 0,
+            counts: Counts::default(),
+            info,
+        };
+        let extended = peer.protocol.has_extensions();
+        let reported_to = self.report_to.contains(&peer.info.identity);
+        self.scores.add_peer(id, peer.info.address);
+        self.peers.insert(id, peer);
+        if reported_to {
+            self.peers.reported_to.insert(id);
+        }
+        if extended {
+            let joined = self.topics.joined().to_vec();
+            self.announce_extensions(id, &joined, cx);
+        } else if !self.topics.joined().is_empty() {
+            let joined = self.topics.joined().to_vec();
+            // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
+            let frames = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
+            self.announce(id, &joined, &frames, cx);
+            self.greeting = Some(frames);
+        }
+    }
+
+    pub(super) fn link_down(&mut self, id: PeerId, cx: &mut Cx<'_>) {
+        self.turned_away.forget_peer(id);
+        let Some(peer) = self.peers.remove(id) else { return };
+        for topic in &peer.topics {
+            let state = self.topics.get_mut(*topic);
+            state.subscribers.remove(id);
+            state.always.remove(id);
+            self.topics.release(*topic);
+        }
+        // A peer can be in a mesh without having subscribed.
+        for at in 0..self.topics.joined().len() {
+            let topic = self.topics.joined()[at];
+            if self.topics.get_mut(topic).mesh.remove(id) {
+                let name = self.topics.get(topic).name.clone();
+                self.trace(cx, || Trace::Pruned { peer: id, topic: name, by_peer: true });
+            }
+        }
+        for at in 0..self.topics.fanouts().len() {
+            let topic = self.topics.fanouts()[at];
+            self.topics.get_mut(topic).fanout.remove(id);
+        }
+        if peer.unwanted > 0 {
+            self.unwanted.forget_peer(id);
+        }
+        self.outgoing.remove(&id);
+        self.scores.remove_peer(cx.now(), id);
+    }
+
+    /// Forgets what outlives a link: score, backoffs, promises. For drivers that give the number of a peer that is gone to
+    /// another, which must not answer for it. Nothing happens as long as there is a link.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        if self.peers.get(peer).is_none() {
+            self.scores.forget_peer(peer);
+            self.backoffs.forget_peer(peer);
+            self.promises.forgive(peer);
+        }
+    }
+
+    /// Takes note of what a peer joins and leaves.
+    pub(super) fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts], cx: &mut Cx<'_>) {
+        let limits = &self.config.subscriptions;
+        if changes.len() > limits.per_rpc_max {
+            self.metrics.ignore(Ignored::SubscriptionsOverLimit, changes.len() as u64);
+            return;
+        }
+        for change in changes {
+            if change.subscribe {
+                self.peer_subscribed(from, &change.topic, cx);
+            } else {
+                self.peer_unsubscribed(from, &change.topic, cx);
+            }
+        }
+    }
+
+    fn peer_subscribed(&mut self, from: PeerId, name: &Topic, cx: &mut Cx<'_>) {
+        let limits = &self.config.subscriptions;
+        if !limits.filter.allows(name) {
+            self.metrics.ignore(Ignored::SubscriptionFiltered, 1);
+            return;
+        }
+        let Some(peer) = self.peers.get(from) else { return };
+        let known = self.topics.find(name);
+        if known.is_some_and(|topic| peer.topics.binary_search(&topic).is_ok()) {
+            return;
+        }
+        if peer.topics.len() >= limits.per_peer_max {
+            self.metrics.ignore(Ignored::SubscriptionPeerFull, 1);
+            return;
+        }
+        let always = peer.direct || !peer.protocol.has_mesh();
+        let topic = known.unwrap_or_else(|| self.intern(name));
+        let state = self.topics.get_mut(topic);
+        state.subscribers.insert(from);
+        if always {
+            state.always.insert(from);
+        }
+        if let Some(peer) = self.peers.get_mut(from)
+            && let Err(at) = peer.topics.binary_search(&topic)
+        {
+            peer.topics.insert(at, topic);
+        }
+        if self.config.report_subscriptions {
+            cx.emit(Event::PeerSubscribed { peer: from, topic: name.clone() });
+        }
+        if self.config.graft_on_subscribe {
+            self.graft_newcomer(from, topic, cx);
+        }
+    }
+
+    fn peer_unsubscribed(&mut self, from: PeerId, name: &Topic, cx: &mut Cx<'_>) {
+        let Some(topic) = self.topics.find(name) else { return };
+        let Some(peer) = self.peers.get_mut(from) else { return };
+        let Ok(at) = peer.topics.binary_search(&topic) else { return };
+        peer.topics.remove(at);
+        let state = self.topics.get_mut(topic);
+        state.subscribers.remove(from);
+        state.always.remove(from);
+        state.fanout.remove(from);
+        if state.mesh.contains(from) {
+            self.remove_from_mesh(from, topic, true, cx);
+        }
+        self.topics.release(topic);
+        if self.config.report_subscriptions {
+            cx.emit(Event::PeerUnsubscribed { peer: from, topic: name.clone() });
+        }
+    }
+}
+
+/// What a second announcement costs (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p, 10)` on misbehaviour).
+const AGAIN_PENALTY: f64 = 10.0;
+
+impl GossipSub {
+    /// The extensions that a peer has announced: the fields of its `ControlExtensions`. `None` before it has.
+    pub fn extensions_of(&self, peer: PeerId) -> Option<&Bytes> {
+        self.peers.get(peer)?.extensions.as_deref()
+    }
+
+    /// The first frame to a peer that speaks v1.3: extensions must not come later. It leaves ahead of everything else, since an
+    /// IDONTWANT could overtake it otherwise.
+    pub(super) fn announce_extensions(&mut self, peer: PeerId, joined: &[TopicIdx], cx: &mut Cx<'_>) {
+        let frames = self.announcement(joined);
+        let (first, others) =
+            frames.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
+        let subscriptions = first.map(|frame| frame.rpc().subscriptions.clone()).unwrap_or_default();
+        let control = Control { extensions: Some(Bytes::new()), ..Control::default() };
+        let frame = RpcFrame::new(Rpc { subscriptions, control: Some(Box::new(control)), ..Rpc::default() });
+        if !self.owe(peer, self.lanes.urgent, frame, None, None, cx)
+            && let Some(peer) = self.peers.get_mut(peer)
+        {
+            // Without extensions, which can only come first; as after any announcement that did not fit.
+            peer.unannounced = joined.into();
+            return;
+        }
+        self.announce(peer, joined, others, cx);
+    }
+
+    /// Takes note of what a peer supports. Only the first word counts.
+    pub(super) fn receive_extensions(&mut self, from: PeerId, extensions: &Bytes) {
+        let Some(peer) = self.peers.get_mut(from) else { return };
+        if !peer.protocol.has_extensions() {
+            // Field 6 has had other meanings in drafts.
+            self.metrics.ignore(Ignored::ExtensionsVersion, 1);
+        } else if peer.extensions.is_some() {
+            self.metrics.ignore(Ignored::ExtensionsAgain, 1);
+            self.scores.add_penalty(from, AGAIN_PENALTY);
+        } else {
+            // A copy: a slice would keep the whole frame.
+            peer.extensions = Some(Box::new(Bytes::copy_from_slice(extensions)));
+        }
+    }
+}
+
+/// What the announcement of extensions adds to the first frame of a link: an empty field inside of control, and lengths that may
+/// take a byte more.
+const EXTENSIONS_BYTES: usize = 6;
+
+impl GossipSub {
+    /// Owes control messages to a peer. GRAFT and PRUNE that do not fit are tried again at the next heartbeat; gossip is not, since
+    /// the next gossip repeats it.
+    pub(super) fn send_control(&mut self, peer: PeerId, control: Control, cx: &mut Cx<'_>) {
+        self.metrics.grafts_sent += control.graft.len() as u64;
+        self.metrics.prunes_sent += control.prune.len() as u64;
+        self.metrics.iwant_ids_sent += control.iwant.len() as u64;
+        self.metrics.ihave_ids_sent += control.ihave.iter().map(|ihave| ihave.ids.len() as u64).sum::<u64>();
+        for frame in frames(control, self.config.max_control_bytes) {
+            if !self.owe(peer, self.lanes.control, frame.clone(), None, None, cx)
+                && let Some(control) = &frame.rpc().control
+            {
+                self.keep_for_retry(peer, control);
+            }
+        }
+    }
+
+    /// Which of these topics are joined, for [`announce`](Self::announce): one frame, or several if one were too long.
+    pub(super) fn announcement(&self, topics: &[TopicIdx]) -> Vec<RpcFrame> {
+        let change = |topic: &TopicIdx| {
+            let state = self.topics.get(*topic);
+            SubOpts { subscribe: state.joined, topic: state.name.clone(), unknown: Default::default() }
+        };
+        let subscriptions = topics.iter().map(change).collect();
+        let frame = RpcFrame::new(Rpc { subscriptions, ..Rpc::default() });
+        if frame.encoded_len() + EXTENSIONS_BYTES <= self.config.max_control_bytes || topics.len() < 2 {
+            return vec![frame];
+        }
+        let (left, right) = topics.split_at(topics.len() / 2);
+        [self.announcement(left), self.announcement(right)].concat()
+    }
+
+    /// Tells a peer about joined and left topics. If a frame does not fit, all is tried again at the next heartbeat.
+    pub(super) fn announce(
+        &mut self,
+        peer: PeerId,
+        topics: &[TopicIdx],
+        frames: &[RpcFrame],
+        cx: &mut Cx<'_>,
+    ) {
+        let mut taken = true;
+        for frame in frames {
+            taken &= self.owe(peer, self.lanes.control, frame.clone(), None, None, cx);
+        }
+        if !taken && let Some(peer) = self.peers.get_mut(peer) {
+            peer.unannounced.extend_from_slice(topics);
+            peer.unannounced.sort_unstable();
+            peer.unannounced.dedup();
+        }
+    }
+
+    /// Owes an IDONTWANT ahead of everything else.
+    pub(super) fn send_urgent(&mut self, peer: PeerId, frame: RpcFrame, cx: &mut Cx<'_>) {
+        let room = self.config.sending.control.copies;
+        // In go-libp2p-pubsub urgent frames overtake others, but need room in the same queue.
+        if self.config.sending.layout == LaneLayout::Shared && cx.outbox().pending_to(peer) >= room {
+            let lost = Lost { peer, message: None, cause: LossCause::DroppedNewest };
+            self.note_lost(lost, Some(&frame), cx);
+            return;
+        }
+        self.owe(peer, self.lanes.urgent, frame, None, None, cx);
+    }
+
+    /// Owes one frame, and takes note of what was lost. Whether it was taken.
+    pub(super) fn owe(
+        &mut self,
+        peer: PeerId,
+        lane: Lane,
+        frame: RpcFrame,
+        message: Option<MessageKey>,
+        deadline: Option<Time>,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let now = cx.now();
+        let traced = self.config.trace.then(|| frame.clone());
+        let taken = cx.outbox().owe_into(now, peer, lane, frame, message, deadline, &mut self.lost);
+        // What was lost is this frame, or else older ones.
+        self.note_all_lost(traced.as_ref().filter(|_| !taken), cx);
+        taken
+    }
+
+    /// Counts a loss, tells the application, and holds it against a peer that is too slow for its messages. `frame` is
+    /// what was lost, where the caller has it.
+    fn note_lost(&mut self, lost: Lost, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
+        self.metrics.lose(lost.cause);
+        if lost.message.is_some() && lost.cause != LossCause::NotConnected {
+            self.scores.slow_peer(lost.peer);
+        }
+        cx.emit(Event::Lost(lost));
+        self.trace(cx, || {
+            let cached = || lost.message.and_then(|key| self.mcache.get(key)).map(RpcFrame::message);
+            Trace::Lost { peer: lost.peer, cause: lost.cause, frame: frame.cloned().or_else(cached) }
+        });
+    }
+
+    /// The same for all that a call of the outbox lost.
+    pub(super) fn note_all_lost(&mut self, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
+        let mut lost = std::mem::take(&mut self.lost);
+        for lost in lost.drain(..) {
+            self.note_lost(lost, frame, cx);
+        }
+        self.lost = lost;
+    }
+
+    /// Brings the weights up to date that a schedule draws peers by.
+    pub(super) fn weigh(&self, peers: &[PeerId], schedule: &Schedule, cx: &mut Cx<'_>) {
+        let by_score = match schedule {
+            Schedule::Interleaved { peers, .. } | Schedule::Feedback { peers, .. } => {
+                *peers == PeerOrder::Weighted(Weight::Score)
+            }
+            Schedule::Sequential | Schedule::Staggered { .. } | Schedule::Custom(_) => false,
+        };
+        if by_score {
+            for peer in peers {
+                cx.outbox().set_weight(*peer, Weight::Score, self.scores.score(*peer));
+            }
+        }
+    }
+
+    /// Takes back what is owed of a message to a peer.
+    pub(super) fn withdraw(&mut self, peer: PeerId, message: MessageKey, cx: &mut Cx<'_>) -> usize {
+        let copies = cx.outbox().withdraw(peer, message);
+        self.metrics.copies_withdrawn += copies as u64;
+        copies
+    }
+
+    fn keep_for_retry(&mut self, peer: PeerId, control: &Control) {
+        if control.graft.is_empty() && control.prune.is_empty() {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        let retry = peer.retry.get_or_insert_default();
+        for graft in &control.graft {
+            if !retry.graft.contains(graft) {
+                retry.graft.push(graft.clone());
+            }
+        }
+        for prune in &control.prune {
+            if retry.prune.iter().all(|known| known.topic != prune.topic) {
+                retry.prune.push(prune.clone());
+            }
+        }
+    }
+
+    /// The stream to a peer broke, the link goes on: what was sent may never have been read. What is joined and who is in a mesh
+    /// is said again at the next heartbeat; it does no harm to hear it twice.
+    pub fn stream_broke(&mut self, peer: PeerId) {
+        let joined = self.topics.joined();
+        let meshes = joined.iter().map(|topic| self.topics.get(*topic));
+        let graft =
+            meshes.filter(|state| state.mesh.contains(peer)).map(|state| state.name.clone()).collect();
+        let control = Control { graft, ..Control::default() };
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.unannounced = joined.into();
+        }
+        self.keep_for_retry(peer, &control);
+    }
+
+    /// Puts what did not fit earlier to what leaves now, unless it has become wrong meanwhile.
+    pub(super) fn retry(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        if state.retry.is_none() && state.unannounced.is_empty() {
+            return;
+        }
+        let unannounced = std::mem::take(&mut state.unannounced);
+        let retry = state.retry.take();
+        if !unannounced.is_empty() {
+            let frames = self.announcement(&unannounced);
+            self.announce(peer, &unannounced, &frames, cx);
+        }
+        let Some(mut retry) = retry else { return };
+        let topics = &self.topics;
+        let in_mesh =
+            |name: &Topic| topics.find(name).is_some_and(|topic| topics.get(topic).mesh.contains(peer));
+        retry.graft.retain(&in_mesh);
+        retry.prune.retain(|prune| !in_mesh(&prune.topic));
+        let outgoing = self.outgoing.entry(peer).or_default();
+        let known = |topic: &Topic, control: &Control| {
+            control.graft.contains(topic) || control.prune.iter().any(|prune| prune.topic == *topic)
+        };
+        for graft in retry.graft {
+            if !known(&graft, outgoing) {
+                outgoing.graft.push(graft);
+            }
+        }
+        for prune in retry.prune {
+            if !known(&prune.topic, outgoing) {
+                outgoing.prune.push(prune);
+            }
+        }
+    }
+
+    /// Sends what a heartbeat collected, one RPC to each peer.
+    pub(super) fn flush(&mut self, cx: &mut Cx<'_>) {
+        for (peer, control) in std::mem::take(&mut self.outgoing) {
+            if control != Control::default() {
+                self.send_control(peer, control, cx);
+            }
+        }
+    }
+}
+
+/// One frame, or several if one were too long.
+fn frames(control: Control, bytes_max: usize) -> Vec<RpcFrame> {
+    let frame = RpcFrame::control(control);
+    if frame.encoded_len() <= bytes_max {
+        return vec![frame];
+    }
+    match halve(frame.rpc().control.as_deref().cloned().unwrap_or_default()) {
+        // A single entry that is too long cannot be split: it is for the transport to refuse.
+        None => vec![frame],
+        Some((left, right)) => [frames(left, bytes_max), frames(right, bytes_max)].concat(),
+    }
+}
+
+/// Splits control messages in two: kind by kind, then list by list, then the ids of a list.
+fn halve(mut control: Control) -> Option<(Control, Control)> {
+    let mesh = !control.graft.is_empty() || !control.prune.is_empty();
+    let gossip = !control.ihave.is_empty() || !control.iwant.is_empty() || !control.idontwant.is_empty();
+    if mesh && gossip {
+        let graft = std::mem::take(&mut control.graft);
+        let prune = std::mem::take(&mut control.prune);
+        return Some((Control { graft, prune, ..Control::default() }, control));
+    }
+    let rest = if let Some(prune) = upper_half(&mut control.prune) {
+        Control { prune, ..Control::default() }
+    } else if let Some(ihave) = upper_half(&mut control.ihave) {
+        Control { ihave, ..Control::default() }
+    } else if let Some(iwant) = upper_half(&mut control.iwant) {
+        Control { iwant, ..Control::default() }
+    } else {
+        let IHave { topic, ids } = control.ihave.first_mut()?;
+        let ihave = vec![IHave { topic: topic.clone(), ids: upper_half(ids)? }];
+        Control { ihave, ..Control::default() }
+    };
+    Some((control, rest))
+}
+
+/// Takes the second half of a list that has more than one entry.
+fn upper_half<T>(list: &mut Vec<T>) -> Option<Vec<T>> {
+    (list.len() > 1).then(|| list.split_off(list.len() / 2))
+}

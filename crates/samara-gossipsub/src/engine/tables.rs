@@ -1,0 +1,408 @@
+//! The topics and the peers that a node knows, by number.
+
+use std::hash::BuildHasher;
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, Time};
+use thin_vec::ThinVec;
+
+use crate::rpc::{Control, Topic};
+
+/// A topic as one engine names it: a small dense number that it gives out on first use, so that tables are indexed
+/// instead of hashed by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TopicIdx(pub(crate) u32);
+
+impl TopicIdx {
+    /// The number as an array index.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Peers in the order of their numbers. Small, so that a sorted vector beats any set, and thin: a node has four for each topic that it knows, nearly all of
+/// them empty.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PeerSet(ThinVec<PeerId>);
+
+impl PeerSet {
+    pub(super) fn contains(&self, peer: PeerId) -> bool {
+        self.0.binary_search(&peer).is_ok()
+    }
+
+    /// `false` if it was there.
+    pub(super) fn insert(&mut self, peer: PeerId) -> bool {
+        let Err(at) = self.0.binary_search(&peer) else { return false };
+        self.0.insert(at, peer);
+        true
+    }
+
+    /// `false` if it was not there.
+    pub(super) fn remove(&mut self, peer: PeerId) -> bool {
+        let Ok(at) = self.0.binary_search(&peer) else { return false };
+        self.0.remove(at);
+        true
+    }
+
+    pub(super) fn retain(&mut self, keep: impl FnMut(&PeerId) -> bool) {
+        self.0.retain(keep);
+    }
+
+    pub(super) fn as_slice(&self) -> &[PeerId] {
+        &self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<PeerId> for PeerSet {
+    fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
+        let mut peers: ThinVec<PeerId> = peers.into_iter().collect();
+        peers.sort_unstable();
+        peers.dedup();
+        Self(peers)
+    }
+}
+
+/// What a node knows of a topic.
+#[derive(Debug)]
+pub(super) struct TopicState {
+    pub(super) name: Topic,
+    /// Whether this node ever used the topic itself. Others exist only as long as a peer subscribes to them.
+    pub(super) local: bool,
+    /// Whether this node has joined.
+    pub(super) joined: bool,
+    /// Whether the configuration has something of its own for this topic.
+    pub(super) special: bool,
+    /// Peers that have joined.
+    pub(super) subscribers: PeerSet,
+    /// Of these, those that get all messages and are in no mesh: direct peers, and those that speak floodsub.
+    pub(super) always: PeerSet,
+    /// The mesh; empty unless joined.
+    pub(super) mesh: PeerSet,
+    /// The fanout; empty if joined.
+    pub(super) fanout: PeerSet,
+    /// When a message was last published without having joined.
+    pub(super) fanout_used: Option<Time>,
+}
+
+/// All topics that a node knows.
+///
+/// Peers bring topics in by subscribing. A number is taken back when the last of them leaves, unless this node has used
+/// the topic itself, so that no peer can make the table grow beyond what it may subscribe to at a time.
+#[derive(Debug)]
+pub(super) struct TopicTable {
+    /// By the hashes of their names, which `states` has.
+    by_name: HashTable<TopicIdx>,
+    hasher: PeerKeyed,
+    states: Vec<TopicState>,
+    free: Vec<TopicIdx>,
+    /// Joined topics, sorted.
+    joined: Vec<TopicIdx>,
+    /// Topics with a fanout, sorted.
+    fanouts: Vec<TopicIdx>,
+}
+
+impl TopicTable {
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self {
+            by_name: HashTable::new(),
+            hasher,
+            states: Vec::new(),
+            free: Vec::new(),
+            joined: Vec::new(),
+            fanouts: Vec::new(),
+        }
+    }
+
+    pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.by_name.is_empty() {
+            return None;
+        }
+        let is_it = |topic: &TopicIdx| self.states[topic.index()].name == *name;
+        self.by_name.find(self.hasher.hash_one(name), is_it).copied()
+    }
+
+    /// The number of a topic, made if there is none. `special`: see [`TopicState::special`].
+    pub(super) fn intern(&mut self, name: &Topic, special: impl FnOnce() -> bool) -> TopicIdx {
+        if let Some(known) = self.find(name) {
+            return known;
+        }
+        let state = TopicState {
+            name: name.clone(),
+            local: false,
+            joined: false,
+            special: special(),
+            subscribers: PeerSet::default(),
+            always: PeerSet::default(),
+            mesh: PeerSet::default(),
+            fanout: PeerSet::default(),
+            fanout_used: None,
+        };
+        let topic = match self.free.pop() {
+            Some(topic) => {
+                self.states[topic.index()] = state;
+                topic
+            }
+            None => {
+                self.states.push(state);
+                TopicIdx(self.states.len() as u32 - 1)
+            }
+        };
+        let (states, hasher) = (&self.states, &self.hasher);
+        let hash = |topic: &TopicIdx| hasher.hash_one(&states[topic.index()].name);
+        self.by_name.insert_unique(hash(&topic), topic, hash);
+        topic
+    }
+
+    /// Takes the number back if nobody needs the topic.
+    pub(super) fn release(&mut self, topic: TopicIdx) {
+        let state = &self.states[topic.index()];
+        if state.local || !state.subscribers.is_empty() {
+            return;
+        }
+        let hash = self.hasher.hash_one(&state.name);
+        if let Ok(entry) = self.by_name.find_entry(hash, |known| *known == topic) {
+            entry.remove();
+            self.free.push(topic);
+        }
+    }
+
+    pub(super) fn get(&self, topic: TopicIdx) -> &TopicState {
+        &self.states[topic.index()]
+    }
+
+    pub(super) fn get_mut(&mut self, topic: TopicIdx) -> &mut TopicState {
+        &mut self.states[topic.index()]
+    }
+
+    pub(super) fn joined(&self) -> &[TopicIdx] {
+        &self.joined
+    }
+
+    pub(super) fn fanouts(&self) -> &[TopicIdx] {
+        &self.fanouts
+    }
+
+    pub(super) fn set_joined(&mut self, topic: TopicIdx, joined: bool) {
+        self.states[topic.index()].joined = joined;
+        set(&mut self.joined, topic, joined);
+    }
+
+    pub(super) fn set_fanout(&mut self, topic: TopicIdx, used: Option<Time>) {
+        self.states[topic.index()].fanout_used = used;
+        set(&mut self.fanouts, topic, used.is_some());
+    }
+
+    /// Topics that are known now.
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+}
+
+fn set(sorted: &mut Vec<TopicIdx>, topic: TopicIdx, present: bool) {
+    match (sorted.binary_search(&topic), present) {
+        (Err(at), true) => sorted.insert(at, topic),
+        (Ok(at), false) => {
+            sorted.remove(at);
+        }
+        _ => {}
+    }
+}
+
+/// What a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// `/floodsub/1.0.0`: gets every message of its topics, knows no control messages.
+    Floodsub,
+    /// `/meshsub/1.0.0`.
+    V1_0,
+    /// `/meshsub/1.1.0`: PRUNE carries a backoff and peers.
+    V1_1,
+    /// `/meshsub/1.2.0`: IDONTWANT.
+    V1_2,
+    /// `/meshsub/1.3.0`: extensions.
+    V1_3,
+}
+
+impl Protocol {
+    /// The version of a protocol name. Unknown versions after 1.3 count as 1.3, and what is not GossipSub as floodsub.
+    /// An empty name (a driver that does not negotiate) counts as 1.2, the version that this engine speaks.
+    pub fn of(name: &str) -> Self {
+        if name.is_empty() {
+            return Self::V1_2;
+        }
+        let Some(version) = name.strip_prefix("/meshsub/") else { return Self::Floodsub };
+        let mut parts = version.split('.');
+        let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
+        match (number(), number()) {
+            (Some(1), Some(0)) => Self::V1_0,
+            (Some(1), Some(1)) => Self::V1_1,
+            (Some(1), Some(2)) => Self::V1_2,
+            (Some(1), Some(_)) => Self::V1_3,
+            _ => Self::Floodsub,
+        }
+    }
+
+    /// Whether it knows meshes and gossip.
+    pub fn has_mesh(self) -> bool {
+        self >= Self::V1_0
+    }
+
+    /// Whether its PRUNE carries backoff and peers.
+    pub fn has_exchange(self) -> bool {
+        self >= Self::V1_1
+    }
+
+    /// Whether it knows IDONTWANT.
+    pub fn has_idontwant(self) -> bool {
+        self >= Self::V1_2
+    }
+
+    /// Whether it announces extensions.
+    pub fn has_extensions(self) -> bool {
+        self >= Self::V1_3
+    }
+}
+
+/// A peer with a link.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) info: PeerInfo,
+    pub(super) protocol: Protocol,
+    /// Gets everything, in no mesh.
+    pub(super) direct: bool,
+    /// Never gets messages.
+    pub(super) observer: bool,
+    /// Topics it has joined (and that are remembered), sorted.
+    pub(super) topics: Vec<TopicIdx>,
+    /// The extensions that it has announced (v1.3).
+    pub(super) extensions: Option<Box<Bytes>>,
+    /// Its signed record, for peer exchange.
+    pub(super) signed_record: Option<Box<Bytes>>,
+    /// GRAFT and PRUNE that did not fit into its queue.
+    pub(super) retry: Option<Box<Control>>,
+    /// Own topics whose announcement did not fit into its queue.
+    pub(super) unannounced: ThinVec<TopicIdx>,
+    /// Ids that it does not want and that are remembered.
+    pub(super) unwanted: u32,
+    /// Since the last heartbeat:
+    pub(super) counts: Counts,
+}
+
+/// What a peer did since the last heartbeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// RPCs with IHAVE.
+    pub(super) ihaves: u32,
+    /// Ids that it was asked for.
+    pub(super) asked: usize,
+    /// Ids that it asked for.
+    pub(super) iwanted: usize,
+    /// RPCs with IDONTWANT.
+    pub(super) idontwants: u32,
+}
+
+/// All peers with a link, by number.
+#[derive(Debug)]
+pub(super) struct PeerTable {
+    slots: Vec<Option<Box<Peer>>>,
+    connected: PeerSet,
+    /// By the hashes of their identities, which `slots` have.
+    by_identity: HashTable<PeerId>,
+    hasher: PeerKeyed,
+    /// Peers with a link that get an IDONTWANT for every message.
+    pub(super) reported_to: PeerSet,
+}
+
+impl PeerTable {
+    pub(super) fn new(hasher: PeerKeyed) -> Self {
+        Self {
+            slots: Vec::new(),
+            connected: PeerSet::default(),
+            by_identity: HashTable::new(),
+            hasher,
+            reported_to: PeerSet::default(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, id: PeerId, peer: Peer) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+        }
+        self.forget(&peer.info.identity);
+        self.connected.insert(id);
+        self.slots[id.index()] = Some(Box::new(peer));
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let hash =
+            |id: &PeerId| slots[id.index()].as_ref().map_or(0, |peer| hasher.hash_one(&peer.info.identity));
+        self.by_identity.insert_unique(hash(&id), id, hash);
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {
+        let identity = self.get(id)?.info.identity.clone();
+        if self.find(&identity) == Some(id) {
+            self.forget(&identity);
+        }
+        let peer = self.slots.get_mut(id.index())?.take()?;
+        self.connected.remove(id);
+        self.reported_to.remove(id);
+        Some(peer)
+    }
+
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.slots.get(id.index())?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.slots.get_mut(id.index())?.as_deref_mut()
+    }
+
+    pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        // Also asked by getters before the start, when there is no key to hash with.
+        if self.by_identity.is_empty() {
+            return None;
+        }
+        let is_it = |id: &PeerId| self.get(*id).is_some_and(|peer| peer.info.identity == *identity);
+        self.by_identity.find(self.hasher.hash_one(identity), is_it).copied()
+    }
+
+    /// Finds it by its identity no more.
+    fn forget(&mut self, identity: &PeerIdentity) {
+        let slots = &self.slots;
+        let is_it =
+            |id: &PeerId| slots[id.index()].as_ref().is_some_and(|peer| peer.info.identity == *identity);
+        if let Ok(entry) = self.by_identity.find_entry(self.hasher.hash_one(identity), is_it) {
+            entry.remove();
+        }
+    }
+
+    /// Peers with a link, sorted.
+    pub(super) fn connected(&self) -> &[PeerId] {
+        self.connected.as_slice()
+    }
+
+    pub(super) fn is_direct(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.direct)
+    }
+
+    pub(super) fn has_mesh(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.protocol.has_mesh() && !peer.observer)
+    }
+
+    pub(super) fn has_idontwant(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.protocol.has_idontwant())
+    }
+
+    pub(super) fn is_outbound(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.info.outbound)
+    }
+}
