@@ -1,4 +1,4 @@
-//! What the swarm's owner is told.
+//! What the owner of a swarm sets, is told, and can look at.
 
 use std::sync::Arc;
 
@@ -6,8 +6,46 @@ use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::outbox::Lost;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
-use samara_gossipsub::wire::WireError;
+use samara_gossipsub::wire::{Limits, WireError};
 use samara_gossipsub::{BatchReceipt, Trace};
+
+/// The protocols that are offered, the preferred one first.
+pub const PROTOCOLS: [StreamProtocol; 5] = [
+    StreamProtocol::new("/meshsub/1.3.0"),
+    StreamProtocol::new("/meshsub/1.2.0"),
+    StreamProtocol::new("/meshsub/1.1.0"),
+    StreamProtocol::new("/meshsub/1.0.0"),
+    StreamProtocol::new("/floodsub/1.0.0"),
+];
+
+/// Options of a [`Behaviour`](crate::Behaviour) that no simulation has.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which protocols are offered and accepted, the preferred one first.
+    pub protocols: Arc<[StreamProtocol]>,
+    /// Bytes that may be on their way from the outbox into a stream, for each link: beyond, copies stay in the outbox, where they can
+    /// be withdrawn and their order follows what happens. A link with nothing on the way takes any one frame.
+    pub in_flight_bytes: usize,
+    /// Hard bounds of the frames that are read.
+    pub limits: Limits,
+    /// Whether [`Event::Sent`](crate::Event::Sent) tells of every copy of a message that was written.
+    pub report_sent: bool,
+    /// Whether every frame that is read or written is an event: for traces.
+    pub report_frames: bool,
+}
+
+impl Default for Options {
+    /// All protocols, 64 KiB in flight on each link: some milliseconds at a gigabit, and four columns of 16 KiB.
+    fn default() -> Self {
+        Self {
+            protocols: PROTOCOLS.into(),
+            in_flight_bytes: 64 << 10,
+            limits: Limits::default(),
+            report_sent: false,
+            report_frames: false,
+        }
+    }
+}
 
 /// Something that [`Behaviour`](crate::Behaviour) tells.
 #[derive(Clone, Debug)]
@@ -137,4 +175,22 @@ pub struct Traffic {
     pub payload_down: u64,
     /// Everything else, read.
     pub control_down: u64,
+}
+
+/// How much a [`Behaviour`](crate::Behaviour) keeps, in entries: for tests of bounds and for gauges. What the engine keeps is
+/// told by [`GossipSub::sizes`](samara_gossipsub::GossipSub::sizes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Peers with a connection, whether or not they speak a protocol.
+    pub peers: usize,
+    /// Their connections.
+    pub connections: usize,
+    /// Numbers of links: those that are up, and some that are gone and might come back.
+    pub handles: usize,
+    /// Recommended peers whose addresses are kept until they are dialled.
+    pub recommended: usize,
+    /// Bytes of frames that are on their way into streams.
+    pub in_flight_bytes: usize,
+    /// Events and requests that the swarm has not taken yet.
+    pub actions: usize,
 }

@@ -1,6 +1,8 @@
-//! One connection: a stream out, a stream in, frames in between.
+//! One connection: its negotiation, a stream out, a stream in, frames in between.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
@@ -11,15 +13,15 @@ use bytes::{Buf, BytesMut};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{AsyncRead, AsyncWrite, StreamExt};
 use libp2p::StreamProtocol;
+use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade, UpgradeInfo};
 use libp2p::swarm::handler::{ConnectionEvent, FullyNegotiatedInbound, FullyNegotiatedOutbound};
 use libp2p::swarm::{
     ConnectionHandler, ConnectionHandlerEvent, Stream, StreamUpgradeError, SubstreamProtocol,
 };
 use samara_engine::Frame;
 use samara_gossipsub::rpc::RpcFrame;
-use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
-
-use crate::upgrade::Offer;
+use samara_gossipsub::wire::{self};
+use samara_gossipsub::wire::{FrameDecoder, Limits, WireError};
 
 /// So often at most a stream is opened or accepted on one connection: peers that keep closing theirs are left alone.
 const ATTEMPTS_MAX: u32 = 5;
@@ -353,5 +355,38 @@ impl Reader {
                 }
             }
         }
+    }
+}
+
+/// Offers protocols; the output is the stream and which of them it speaks.
+#[derive(Clone, Debug)]
+pub struct Offer(pub(crate) Arc<[StreamProtocol]>);
+
+impl UpgradeInfo for Offer {
+    type Info = StreamProtocol;
+    type InfoIter = Vec<StreamProtocol>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        self.0.to_vec()
+    }
+}
+
+impl InboundUpgrade<Stream> for Offer {
+    type Output = (Stream, StreamProtocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
+        ready(Ok((stream, protocol)))
+    }
+}
+
+impl OutboundUpgrade<Stream> for Offer {
+    type Output = (Stream, StreamProtocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_outbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
+        ready(Ok((stream, protocol)))
     }
 }

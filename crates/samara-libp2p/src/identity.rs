@@ -1,5 +1,8 @@
 //! Identities, keys and signatures of libp2p for the engine.
 
+#[cfg(test)]
+mod tests;
+
 use libp2p::PeerId;
 use libp2p::identity::{Keypair, PublicKey};
 use samara_engine::PeerIdentity;
@@ -58,31 +61,4 @@ impl Verifier for KeyVerifier {
 fn key_within(peer: &PeerId) -> Option<PublicKey> {
     let hash = peer.as_ref();
     (hash.code() == 0).then(|| PublicKey::try_decode_protobuf(hash.digest()).ok()).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_author_s_signature_is_right() {
-        let (key, other) = (Keypair::generate_ed25519(), Keypair::generate_ed25519());
-        let signer = KeySigner::new(&key);
-        let signature = signer.sign(b"payload");
-        let author = key.public().to_peer_id().to_bytes();
-        assert_eq!(signer.attached_key(), None, "an Ed25519 key is within the identity");
-        assert!(KeyVerifier.verify(&author, None, b"payload", &signature));
-        assert!(!KeyVerifier.verify(&author, None, b"other", &signature));
-        assert!(!KeyVerifier.verify(&author, None, b"payload", &signature[1..]));
-        let foreign = other.public().encode_protobuf();
-        assert!(!KeyVerifier.verify(&author, Some(&foreign), b"payload", &other.sign(b"payload").unwrap()));
-        assert!(!KeyVerifier.verify(b"nobody", None, b"payload", &signature));
-    }
-
-    #[test]
-    fn identities_come_back() {
-        let peer = PeerId::random();
-        assert_eq!(peer_id_of(&identity_of(&peer)), Some(peer));
-        assert_eq!(peer_id_of(&PeerIdentity::new(b"x")), None);
-    }
 }

@@ -33,13 +33,8 @@ mod behaviour;
 mod event;
 mod handler;
 mod identity;
-mod options;
-mod peer;
-mod upgrade;
 
 pub use behaviour::Behaviour;
-pub use event::{Event, Traffic};
+pub use event::{Event, Options, PROTOCOLS, Sizes, Traffic};
 pub use handler::Handler;
 pub use identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
-pub use options::{Options, PROTOCOLS};
-pub use peer::Sizes;

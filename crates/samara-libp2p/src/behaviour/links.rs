@@ -4,19 +4,66 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use futures::channel::mpsc::unbounded;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{ConnectionId, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
-use samara_engine::{Frame, Input, PeerId as Handle, PeerInfo};
+use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo};
 use samara_gossipsub::rpc::RpcFrame;
 
 use super::{Behaviour, DEPARTED_MAX};
 use crate::event::Event;
 use crate::handler::Handler;
 use crate::identity::identity_of;
-use crate::peer::{Connection, InFlight, Peer};
+
+/// A connection of a peer.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    pub(super) frames: UnboundedSender<RpcFrame>,
+    pub(super) outbound: bool,
+    pub(super) address: Option<IpAddr>,
+    pub(super) writable: bool,
+    /// Frames on their way, in order.
+    pub(super) in_flight: VecDeque<InFlight>,
+    pub(super) in_flight_bytes: usize,
+}
+
+/// A frame on its way into a stream.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) len: usize,
+    pub(super) payload: usize,
+    /// The message and the rank, if it is a copy of one.
+    pub(super) copy: Option<(MessageKey, u32)>,
+    /// The frame, if it is to be reported.
+    pub(super) frame: Option<RpcFrame>,
+}
+
+/// A peer with at least one connection.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// Its number in the engine, once it speaks a protocol.
+    pub(super) handle: Option<Handle>,
+    pub(super) connections: Vec<Connection>,
+}
+
+impl Peer {
+    /// The connection that frames are written to.
+    pub(super) fn active(&mut self) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|connection| connection.writable)
+    }
+
+    /// What the link can take: what is left of the budget, and any one frame if nothing is on its way.
+    pub(super) fn room(&self, budget: usize) -> Room {
+        match self.connections.iter().find(|connection| connection.writable) {
+            None => Room::NONE,
+            Some(connection) if connection.in_flight.is_empty() => Room(budget.max(1) as u64),
+            Some(connection) => Room(budget.saturating_sub(connection.in_flight_bytes) as u64),
+        }
+    }
+}
 
 impl Behaviour {
     /// Hands copies to links with room, in the order of the outbox.
@@ -93,12 +140,8 @@ impl Behaviour {
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
         };
-        self.peers
-            .entry(peer)
-            .or_insert_with(|| Peer { handle: None, connections: Vec::new() })
-            .connections
-            .push(connection);
-        Handler::new(Arc::clone(&self.protocols), Arc::clone(&self.limits), receiver)
+        self.peers.entry(peer).or_default().connections.push(connection);
+        Handler::new(Arc::clone(&self.options.protocols), Arc::clone(&self.limits), receiver)
     }
 
     pub(super) fn closed(&mut self, peer_id: PeerId, id: ConnectionId) {
@@ -119,18 +162,18 @@ impl Behaviour {
             let owed = self.driver.outbox().link_down(handle);
             self.driver.input(Input::LinkDown { peer: handle });
             // As long as it is known whose number that was.
-            self.tell_events();
+            self.emit_events();
             self.handles[handle.index()] = None;
             self.departed.insert(peer_id, handle);
             let lost_copies = owed + on_the_way;
-            self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkDown { peer: peer_id, lost_copies }));
+            self.emit(Event::LinkDown { peer: peer_id, lost_copies });
         }
         self.after_call();
     }
 
     fn tell_cut(&mut self, peer: PeerId, copies: usize) {
         if copies > 0 {
-            self.actions.push_back(ToSwarm::GenerateEvent(Event::Cut { peer, copies }));
+            self.emit(Event::Cut { peer, copies });
         }
     }
 
@@ -150,7 +193,7 @@ impl Behaviour {
         }
         self.driver.outbox().link_up(handle);
         self.driver.input(Input::LinkUp { peer: handle, info });
-        self.actions.push_back(ToSwarm::GenerateEvent(Event::LinkUp { peer: peer_id, protocol }));
+        self.emit(Event::LinkUp { peer: peer_id, protocol });
     }
 
     /// The number of a peer whose link comes up: its own, if it was here before; else one that is new, or that of
@@ -167,6 +210,10 @@ impl Behaviour {
         }
         self.handles.push(None);
         Handle(self.handles.len() as u32 - 1)
+    }
+
+    pub(super) fn connection(&mut self, peer: &PeerId, id: ConnectionId) -> Option<&mut Connection> {
+        self.peers.get_mut(peer)?.connections.iter_mut().find(|connection| connection.id == id)
     }
 
     pub(super) fn written(&mut self, peer_id: PeerId, id: ConnectionId, count: usize, arrived: bool) {

@@ -1,34 +1,39 @@
 //! GossipSub for a libp2p swarm.
 
-mod insight;
 mod links;
-mod swarm;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures_timer::Delay;
 use indexmap::IndexMap;
-use libp2p::core::{PeerRecord, SignedEnvelope};
+use libp2p::core::transport::PortUse;
+use libp2p::core::{Endpoint, PeerRecord, SignedEnvelope};
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
-use libp2p::swarm::{CloseConnection, ToSwarm};
-use libp2p::{Multiaddr, PeerId, StreamProtocol};
-use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Input, LinkRequest, Outbox, PeerId as Handle};
+use libp2p::swarm::{
+    CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm,
+};
+use libp2p::{Multiaddr, PeerId};
+use samara_engine::outbox::{Counters, Dispatch, Lane, Schedule};
+use samara_engine::{Frame, Input, LinkRequest, MessageKey, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
+use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
-
-use crate::event::{Event, Traffic};
-use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
-use crate::options::Options;
-use crate::peer::Peer;
 use samara_net::Driver;
+
+use crate::event::{Event, Options, Sizes, Traffic};
+use crate::handler::{FromHandler, Handler};
+use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
+
+use links::Peer;
 
 /// A [`NetworkBehaviour`](libp2p::swarm::NetworkBehaviour) around the GossipSub engine.
 ///
@@ -37,8 +42,7 @@ use samara_net::Driver;
 pub struct Behaviour {
     driver: Driver<GossipSub>,
     options: Options,
-    protocols: Arc<[StreamProtocol]>,
-    limits: Arc<samara_gossipsub::wire::Limits>,
+    limits: Arc<Limits>,
     dispatch: Dispatch,
     peers: HashMap<PeerId, Peer>,
     /// Who has which number.
@@ -82,7 +86,6 @@ impl Behaviour {
         let driver = Driver::new(engine, outbox).expect("the operating system has random numbers");
         Ok(Self {
             driver,
-            protocols: Arc::clone(&options.protocols),
             limits: Arc::new(options.limits.clone()),
             options,
             dispatch,
@@ -128,15 +131,12 @@ impl Behaviour {
 
     /// Answers [`Event::NeedsValidation`].
     pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance) {
-        let id = id.clone();
-        self.driver.input(Input::Command(samara_gossipsub::Command::ReportValidation { id, acceptance }));
-        self.after_call();
+        self.call(|engine, cx| engine.report_validation(id, acceptance, cx));
     }
 
     /// Keeps a link to a peer, and sends it everything. Its address must be known to the swarm.
     pub fn add_direct_peer(&mut self, peer: &PeerId) {
-        self.driver.input(Input::Command(samara_gossipsub::Command::AddDirectPeer(identity_of(peer))));
-        self.after_call();
+        self.call(|engine, cx| engine.add_direct_peer(identity_of(peer), cx));
     }
 
     /// The signed record of a peer with a link, which identify brings
@@ -162,7 +162,7 @@ impl Behaviour {
 
     /// Takes what a call has left: events, links, copies.
     fn after_call(&mut self) {
-        self.tell_events();
+        self.emit_events();
         for request in self.driver.take_links() {
             match request {
                 LinkRequest::Dial(identity) => match peer_id_of(&identity) {
@@ -188,12 +188,16 @@ impl Behaviour {
         self.drain();
     }
 
-    fn tell_events(&mut self) {
+    fn emit_events(&mut self) {
         for event in self.driver.take_events() {
             if let Some(event) = self.translate(event) {
-                self.actions.push_back(ToSwarm::GenerateEvent(event));
+                self.emit(event);
             }
         }
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.actions.push_back(ToSwarm::GenerateEvent(event));
     }
 
     fn translate(&mut self, event: samara_gossipsub::Event) -> Option<Event> {
@@ -238,6 +242,196 @@ impl Behaviour {
             }
             _ => tracing::debug!(%peer, "the record of a recommended peer is not its own"),
         }
+    }
+
+    /// How much is kept here.
+    pub fn sizes(&self) -> Sizes {
+        let connections = || self.peers.values().flat_map(|peer| &peer.connections);
+        Sizes {
+            peers: self.peers.len(),
+            connections: connections().count(),
+            handles: self.handles.len(),
+            recommended: self.recommended.len(),
+            in_flight_bytes: connections().map(|connection| connection.in_flight_bytes).sum(),
+            actions: self.actions.len(),
+        }
+    }
+
+    /// The engine: topics, meshes, scores, metrics.
+    pub fn engine(&self) -> &GossipSub {
+        self.driver.engine()
+    }
+
+    /// Copies that are owed, over all links.
+    pub fn pending(&mut self) -> usize {
+        self.driver.outbox().pending()
+    }
+
+    /// Who is owed a copy of a message still, and for whom one is on its way into a stream: once for each copy.
+    pub fn owed_to(&mut self, message: MessageKey) -> Vec<PeerId> {
+        let mut owed = Vec::new();
+        let pending = self.driver.outbox().progress(message).is_some();
+        for (at, peer) in self.handles.iter().enumerate() {
+            let Some(peer) = *peer else { continue };
+            if pending && self.driver.outbox().owes(Handle(at as u32), message) {
+                owed.push(peer);
+            }
+            let connections = self.peers.get(&peer).into_iter().flat_map(|peer| &peer.connections);
+            let on_their_way = connections.flat_map(|connection| &connection.in_flight);
+            let copies = on_their_way.filter(|frame| frame.copy.is_some_and(|(key, _)| key == message));
+            owed.extend(copies.map(|_| peer));
+        }
+        owed
+    }
+
+    /// How many copies of messages each peer is owed, or are on their way into its stream. Peers without any are left out.
+    pub fn owed_by_peer(&mut self) -> BTreeMap<PeerId, usize> {
+        let mut owed = BTreeMap::new();
+        for (handle, copies) in self.driver.outbox().pending_messages() {
+            owed.extend(self.peer_id(handle).map(|peer| (peer, copies)));
+        }
+        for (peer, state) in &self.peers {
+            let on_the_way = state.connections.iter().flat_map(|connection| &connection.in_flight);
+            let copies = on_the_way.filter(|frame| frame.copy.is_some()).count();
+            if copies > 0 {
+                *owed.entry(*peer).or_default() += copies;
+            }
+        }
+        owed
+    }
+
+    /// What became of the copies of each lane, by its name.
+    pub fn counters(&mut self) -> Vec<(&'static str, Counters)> {
+        let outbox = self.driver.outbox();
+        let lanes = outbox.config().lanes.iter().zip(0..);
+        lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
+    }
+
+    /// What went over the streams.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Who has a number in the engine.
+    pub fn peer_id(&self, handle: Handle) -> Option<PeerId> {
+        self.handles.get(handle.index()).copied().flatten()
+    }
+
+    /// The engine's number of a peer whose link is up.
+    pub fn handle(&self, peer: &PeerId) -> Option<Handle> {
+        self.peers.get(peer)?.handle
+    }
+
+    /// The members of a topic's mesh.
+    pub fn mesh_peers(&self, topic: &Topic) -> Vec<PeerId> {
+        self.engine().mesh_peers(topic).iter().filter_map(|handle| self.peer_id(*handle)).collect()
+    }
+}
+
+impl NetworkBehaviour for Behaviour {
+    type ConnectionHandler = Handler;
+    type ToSwarm = Event;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        _local: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.connected(peer, id, remote, false))
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        remote: &Multiaddr,
+        _role: Endpoint,
+        _port: PortUse,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.connected(peer, id, remote, true))
+    }
+
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        match event {
+            FromSwarm::ConnectionClosed(closed) => self.closed(closed.peer_id, closed.connection_id),
+            // Another behaviour may have refused a connection that this one was asked for before.
+            FromSwarm::ListenFailure(failure) => {
+                if let Some(peer) = failure.peer_id {
+                    self.closed(peer, failure.connection_id);
+                }
+            }
+            FromSwarm::DialFailure(failure) => {
+                let Some(peer) = failure.peer_id else { return };
+                self.closed(peer, failure.connection_id);
+                if !self.peers.contains_key(&peer) {
+                    self.driver.input(Input::DialFailed { identity: identity_of(&peer) });
+                    self.after_call();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_connection_handler_event(&mut self, peer: PeerId, id: ConnectionId, event: FromHandler) {
+        match event {
+            FromHandler::Protocol(protocol) => self.speaks(peer, id, protocol),
+            FromHandler::NotSupported => self.emit(Event::NotSupported { peer }),
+            FromHandler::Writable => {
+                if let Some(connection) = self.connection(&peer, id) {
+                    connection.writable = true;
+                }
+                self.ready.extend(self.handle(&peer));
+            }
+            FromHandler::Broken(count) => {
+                if let Some(connection) = self.connection(&peer, id) {
+                    connection.writable = false;
+                }
+                self.written(peer, id, count, false);
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.with(|engine, _| engine.stream_broke(handle));
+                }
+            }
+            FromHandler::GaveUp => {
+                let connection = CloseConnection::One(id);
+                self.actions.push_back(ToSwarm::CloseConnection { peer_id: peer, connection });
+            }
+            FromHandler::Written(count) => self.written(peer, id, count, true),
+            FromHandler::Frame(frame) => {
+                self.traffic.payload_down += frame.payload_len() as u64;
+                self.traffic.control_down += (frame.encoded_len() - frame.payload_len()) as u64;
+                if self.options.report_frames {
+                    self.emit(Event::FrameReceived { peer, frame: frame.clone() });
+                }
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.input(Input::Frame { peer: handle, frame });
+                }
+            }
+            FromHandler::Malformed(error) => self.emit(Event::Malformed { peer, error }),
+        }
+        self.after_call();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<Event, THandlerInEvent<Self>>> {
+        self.driver.fire_timers();
+        self.after_call();
+        if let Some(action) = self.actions.pop_front() {
+            return Poll::Ready(action);
+        }
+        let at = self.driver.next_deadline();
+        if at != self.timer_at {
+            self.timer_at = at;
+            if let Some(at) = at {
+                self.timer.reset(at.saturating_duration_since(Instant::now()));
+            }
+        }
+        if at.is_some() && self.timer.poll_unpin(cx).is_ready() {
+            // It fires when this is polled again.
+            self.timer_at = None;
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }
 
