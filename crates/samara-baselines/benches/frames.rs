@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use samara_baselines::{
-    Baseline, Command, Event, FloodSub, IHave, Message, Plumtree, PlumtreeConfig, PlumtreeFrame,
-    PubSubConfig, RandomSub, RpcFrame, SubOpts, Topic,
+    Baseline, Command, Event, IHave, Message, Plumtree, PlumtreeConfig, PlumtreeFrame, PubSub, PubSubConfig,
+    RpcFrame, SubOpts, Topic,
 };
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{
@@ -117,10 +117,11 @@ fn pubsub(criterion: &mut Criterion) {
     let joined = || Some(RpcFrame::Subscriptions([SubOpts { subscribe: true, topic: topic() }].into()));
     let config = Arc::new(PubSubConfig::default());
     let identity = || PeerIdentity::new(b"me");
-    let flood = || FloodSub::new(Arc::clone(&config), identity()).expect("the defaults are possible");
+    let flood = || PubSub::floodsub(Arc::clone(&config), identity()).expect("the defaults are possible");
     let node = || Node::new(flood(), config.outbox_config(), joined());
     measure(criterion, "floodsub", node, RpcFrame::Publish);
-    let random = || RandomSub::new(Arc::clone(&config), identity(), 95).expect("the defaults are possible");
+    let random =
+        || PubSub::randomsub(Arc::clone(&config), identity(), 95).expect("the defaults are possible");
     let node = || Node::new(random(), config.outbox_config(), joined());
     measure(criterion, "randomsub", node, RpcFrame::Publish);
 }

@@ -1,22 +1,26 @@
-//! What every engine of this crate does alike: numbering messages, owing copies, counting losses.
+//! What every engine of this crate does alike: numbering messages, knowing peers, owing copies, counting losses.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use hashbrown::HashTable;
 use samara_engine::outbox::{Lane, Lost, Owe};
-use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed};
+use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, Time};
 
-use crate::app::{Cx, Event, Receipt, RequestError};
-use crate::common::{Common, Lanes};
-use crate::message::{Message, Topic};
-use crate::metrics::{Ignored, Metrics};
-use crate::seen::SeenCache;
+use crate::app::{Cx, Event, Ignored, Metrics, Receipt, RequestError};
+use crate::config::{Common, FORWARDED, OWN};
+use crate::message::{Message, MessageId, Topic};
 
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) common: Common,
     pub(crate) identity: PeerIdentity,
-    pub(crate) lanes: Lanes,
     pub(crate) seen: SeenCache,
     pub(crate) metrics: Metrics,
     next_seqno: u64,
@@ -26,7 +30,6 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(common: &Common, identity: PeerIdentity) -> Self {
         Self {
-            lanes: common.sending.lanes(),
             seen: SeenCache::new(common.seen_ttl, common.seen_capacity, PeerKeyed::unset()),
             common: common.clone(),
             identity,
@@ -120,11 +123,8 @@ impl Core {
             return 0;
         }
         let now = cx.now();
-        let (lane, schedule) = if own {
-            (self.lanes.own, &self.common.schedule_own)
-        } else {
-            (self.lanes.forwarded, &self.common.schedule_forwarded)
-        };
+        let (lane, schedule) =
+            if own { (OWN, &self.common.schedule_own) } else { (FORWARDED, &self.common.schedule_forwarded) };
         let owe = Owe { message: key, frame, peers, deadline: None };
         let (outbox, rng) = cx.outbox_and_rng();
         let taken = outbox.owe_batch(now, lane, [owe], schedule, rng, &mut self.lost);
@@ -158,9 +158,6 @@ impl Core {
     pub(crate) fn duplicate<F: Frame>(&mut self, from: PeerId, key: MessageKey, cx: &mut Cx<'_, F>) {
         self.metrics.duplicates_received += 1;
         self.peer_has(from, key, cx);
-        if self.common.report_duplicates {
-            cx.emit(Event::Duplicate { key, from });
-        }
     }
 
     /// Takes note that a peer has a message: whatever it is owed of it is useless.
@@ -172,17 +169,171 @@ impl Core {
             self.metrics.copies_withdrawn += outbox.withdraw(peer, key) as u64;
         }
     }
+}
 
-    /// Tells the application of an own message.
-    pub(crate) fn deliver_own<F: Frame>(
-        &self,
-        key: MessageKey,
-        message: Arc<Message>,
-        hops: Option<u32>,
-        cx: &mut Cx<'_, F>,
-    ) {
-        if self.common.deliver_own {
-            cx.emit(Event::Message { key, message, from: None, hops });
+/// Peers in the order of their numbers. Small, so that a sorted vector beats any set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeerSet(Vec<PeerId>);
+
+impl PeerSet {
+    pub(crate) fn contains(&self, peer: PeerId) -> bool {
+        self.0.binary_search(&peer).is_ok()
+    }
+
+    /// `false` if it was there.
+    pub(crate) fn insert(&mut self, peer: PeerId) -> bool {
+        let Err(at) = self.0.binary_search(&peer) else { return false };
+        self.0.insert(at, peer);
+        true
+    }
+
+    /// `false` if it was not there.
+    pub(crate) fn remove(&mut self, peer: PeerId) -> bool {
+        let Ok(at) = self.0.binary_search(&peer) else { return false };
+        self.0.remove(at);
+        true
+    }
+
+    pub(crate) fn as_slice(&self) -> &[PeerId] {
+        &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What is known of each peer with a link.
+#[derive(Debug)]
+pub(crate) struct PeerTable<T> {
+    slots: Vec<Option<Box<T>>>,
+    connected: PeerSet,
+}
+
+impl<T> PeerTable<T> {
+    pub(crate) fn new() -> Self {
+        Self { slots: Vec::new(), connected: PeerSet::default() }
+    }
+
+    pub(crate) fn insert(&mut self, id: PeerId, peer: T) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+        }
+        self.slots[id.index()] = Some(Box::new(peer));
+        self.connected.insert(id);
+    }
+
+    pub(crate) fn remove(&mut self, id: PeerId) -> Option<Box<T>> {
+        let peer = self.slots.get_mut(id.index())?.take()?;
+        self.connected.remove(id);
+        Some(peer)
+    }
+
+    pub(crate) fn contains(&self, id: PeerId) -> bool {
+        self.get(id).is_some()
+    }
+
+    pub(crate) fn get(&self, id: PeerId) -> Option<&T> {
+        self.slots.get(id.index())?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut T> {
+        self.slots.get_mut(id.index())?.as_deref_mut()
+    }
+
+    /// Peers with a link, sorted.
+    pub(crate) fn connected(&self) -> &[PeerId] {
+        self.connected.as_slice()
+    }
+}
+
+/// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
+///
+/// The time to live counts from the first arrival (`Strategy_FirstSeen` of go-libp2p-pubsub's `timecache`, its default),
+/// so that ids are forgotten in the order in which they came and numbers are places in a queue: about 32 bytes an id, which
+/// matters with 10,000 nodes in a process.
+///
+/// Frames carry ids, which peers can invent: the table needs a [`PeerKeyed`] hasher.
+#[derive(Debug)]
+pub(crate) struct SeenCache {
+    ttl: Duration,
+    capacity: usize,
+    hasher: PeerKeyed,
+    /// Oldest first. The first one has the number `first`.
+    queue: VecDeque<Entry>,
+    first: u64,
+    /// The low 32 bits of the numbers, by id. At most `u32::MAX` ids are kept, so that these tell them apart.
+    table: HashTable<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: MessageId,
+    until: Time,
+}
+
+impl SeenCache {
+    /// The most ids that a cache can hold.
+    pub(crate) const CAPACITY_MAX: usize = u32::MAX as usize;
+
+    /// An empty cache.
+    ///
+    /// # Panics
+    /// If `capacity` is zero or more than [`CAPACITY_MAX`](Self::CAPACITY_MAX).
+    pub(crate) fn new(ttl: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
+        assert!((1..=Self::CAPACITY_MAX).contains(&capacity), "a seen cache holds 1 to {} ids", u32::MAX);
+        Self { ttl, capacity, hasher, queue: VecDeque::new(), first: 0, table: HashTable::new() }
+    }
+
+    /// The number of an id that was seen.
+    pub(crate) fn get(&mut self, now: Time, id: MessageId) -> Option<MessageKey> {
+        self.expire(now);
+        let (queue, first) = (&self.queue, self.first);
+        let low = self.table.find(self.hasher.hash_one(id), |low| id_at(queue, first, *low) == id)?;
+        Some(MessageKey(first + place(first, *low) as u64))
+    }
+
+    /// Takes an id as seen that [`get`](Self::get) has just not found, and gives it a number.
+    pub(crate) fn insert(&mut self, now: Time, id: MessageId) -> MessageKey {
+        debug_assert!(self.get(now, id).is_none(), "an id is inserted twice");
+        if self.queue.len() >= self.capacity {
+            self.forget_oldest();
+        }
+        let key = self.first + self.queue.len() as u64;
+        self.queue.push_back(Entry { id, until: now + self.ttl });
+        let (queue, first, hasher) = (&self.queue, self.first, &self.hasher);
+        let rehash = |low: &u32| hasher.hash_one(id_at(queue, first, *low));
+        self.table.insert_unique(hasher.hash_one(id), key as u32, rehash);
+        MessageKey(key)
+    }
+
+    fn expire(&mut self, now: Time) {
+        while self.queue.front().is_some_and(|oldest| oldest.until <= now) {
+            self.forget_oldest();
         }
     }
+
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.queue.front() else { return };
+        let low = self.first as u32;
+        if let Ok(entry) = self.table.find_entry(self.hasher.hash_one(oldest.id), |known| *known == low) {
+            entry.remove();
+        }
+        self.queue.pop_front();
+        self.first += 1;
+    }
+
+    /// How many ids are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// The place in the queue of a number of which the low bits are known.
+fn place(first: u64, low: u32) -> usize {
+    low.wrapping_sub(first as u32) as usize
+}
+
+fn id_at(queue: &VecDeque<Entry>, first: u64, low: u32) -> MessageId {
+    queue[place(first, low)].id
 }

@@ -1,19 +1,19 @@
-//! Baselines beside GossipSub for studies of dissemination, as state machines without input and output: [`FloodSub`],
-//! [`RandomSub`] and [`Plumtree`].
+//! Baselines beside GossipSub for studies of dissemination, as state machines without input and output: FloodSub and
+//! RandomSub ([`PubSub`]), and [`Plumtree`].
 //!
 //! All three keep the contract of [`samara_engine::Engine`], take the same [`Command`]s and tell the same [`Event`]s, and
 //! have the methods of [`Baseline`], so that one wrapper serves them all.
 //!
 //! ```
 //! use bytes::Bytes;
-//! use samara_baselines::{Baseline, FloodSub, PubSubConfig, RpcFrame, SubOpts, Topic};
+//! use samara_baselines::{Baseline, PubSub, PubSubConfig, RpcFrame, SubOpts, Topic};
 //! use samara_engine::{
 //!     Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, Purpose, Time,
 //! };
 //!
 //! let config = PubSubConfig::default();
 //! let mut outbox = Outbox::new(config.outbox_config());
-//! let mut node = FloodSub::new(config, PeerIdentity::new(b"me"))?;
+//! let mut node = PubSub::floodsub(config, PeerIdentity::new(b"me"))?;
 //! let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
 //! let mut cx = Context::new(Time::ZERO, &mut rng, &mut outbox, &mut effects);
 //!
@@ -35,21 +35,14 @@
 //! ```
 
 mod app;
-mod common;
+mod config;
 mod core;
 mod message;
-mod metrics;
-mod peers;
 mod plumtree;
 mod pubsub;
-mod seen;
-mod wire;
 
-pub use app::{Baseline, Command, Cx, Event, Receipt, RequestError};
-pub use common::{Common, ConfigError, LaneCapacity, Sending};
-pub use message::{Message, MessageId, Topic};
-pub use metrics::{Ignored, Metrics};
-pub use plumtree::{Graft, IHave, Plumtree, PlumtreeConfig, PlumtreeFrame, Sizes};
-pub use pubsub::{AtRandom, Everybody, FloodSub, PubSub, PubSubConfig, RandomSub, Route, RpcFrame, SubOpts};
-pub use samara_engine::protobuf::{WireError, WireErrorKind};
-pub use seen::SeenCache;
+pub use app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError};
+pub use config::{Common, ConfigError, LaneCapacity, PlumtreeConfig, PubSubConfig, Sending};
+pub use message::{Graft, IHave, Message, MessageId, PlumtreeFrame, RpcFrame, SubOpts, Topic};
+pub use plumtree::{Plumtree, Sizes};
+pub use pubsub::PubSub;

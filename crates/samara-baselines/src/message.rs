@@ -1,10 +1,12 @@
-//! Messages and their names.
+//! Messages, and the frames that they travel in. The simulator moves frames as they are; their lengths are those of the
+//! protobuf that is documented at each type, with its length as a varint in front.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::PeerIdentity;
+use samara_engine::protobuf::varint_len;
+use samara_engine::{Frame, PeerIdentity};
 use sha2::{Digest, Sha256};
 
 /// The name of a topic. Cheap to clone.
@@ -116,4 +118,172 @@ impl Message {
     pub fn data(&self) -> &Bytes {
         &self.data
     }
+}
+
+/// What FloodSub and RandomSub nodes say to each other: the RPC of libp2p's pubsub (specs `pubsub/README.md`, "The RPC"),
+/// with a message or with changes of subscriptions. Unsigned only.
+///
+/// ```text
+/// message RPC     { repeated SubOpts subscriptions = 1; repeated Message publish = 2; }
+/// message SubOpts { optional bool subscribe = 1; optional string topicid = 2; }
+/// message Message { optional bytes from = 1; optional bytes data = 2; optional bytes seqno = 3; optional string topic = 4; }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RpcFrame {
+    /// A published message.
+    Publish(Arc<Message>),
+    /// Topics joined and left.
+    Subscriptions(Arc<[SubOpts]>),
+}
+
+/// A change of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubOpts {
+    /// Joined or left.
+    pub subscribe: bool,
+    /// Which topic.
+    pub topic: Topic,
+}
+
+impl Frame for RpcFrame {
+    fn encoded_len(&self) -> usize {
+        with_prefix(match self {
+            Self::Publish(message) => {
+                // A sequence number takes 8 bytes (specs `pubsub/README.md`, "The Message").
+                let (author, topic) = (message.author().as_bytes(), message.topic().as_str());
+                nested(
+                    nested(author.len())
+                        + unless_empty(message.data().len())
+                        + nested(8)
+                        + nested(topic.len()),
+                )
+            }
+            Self::Subscriptions(changes) => {
+                let len = |change: &SubOpts| nested(uint_len(1) + nested(change.topic.as_str().len()));
+                changes.iter().map(len).sum()
+            }
+        })
+    }
+
+    fn payload_len(&self) -> usize {
+        match self {
+            Self::Publish(message) => message.data().len(),
+            Self::Subscriptions(_) => 0,
+        }
+    }
+}
+
+/// What Plumtree nodes say to each other. The paper leaves the encoding open; this one is proto3:
+///
+/// ```text
+/// message Frame  { string topic = 1; oneof kind { Gossip gossip = 2; IHave ihave = 3; Graft graft = 4; Prune prune = 5; } }
+/// message Gossip { bytes author = 1; fixed64 seqno = 2; bytes data = 3; optional uint32 round = 4; }
+/// message IHave  { bytes ids = 1; repeated uint32 rounds = 2; }   // 16 bytes an id, one after another; as many rounds
+/// message Graft  { bytes id = 1; optional uint32 round = 2; }     // without id: a change of the tree only
+/// message Prune  { }
+/// ```
+///
+/// The topic is in every frame, as in other protocols of this kind (32 bytes in iroh-gossip), so that trees of several
+/// topics could share a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlumtreeFrame {
+    /// A message in full (GOSSIP).
+    Gossip {
+        /// The message.
+        message: Arc<Message>,
+        /// How many links it had travelled before this one.
+        round: u32,
+    },
+    /// Messages that the sender has (IHAVE).
+    IHave(Arc<IHave>),
+    /// The sender wants to get messages in full (GRAFT).
+    Graft(Arc<Graft>),
+    /// The sender wants to get announcements only (PRUNE).
+    Prune(Topic),
+}
+
+/// Announced messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IHave {
+    /// The topic.
+    pub topic: Topic,
+    /// Each with the round that a copy of it would have.
+    pub messages: Vec<(MessageId, u32)>,
+}
+
+/// A change of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graft {
+    /// The topic.
+    pub topic: Topic,
+    /// The message that is missing, if any.
+    pub id: Option<MessageId>,
+    /// The round that it was announced with.
+    pub round: u32,
+}
+
+impl PlumtreeFrame {
+    /// The topic that it is about.
+    pub fn topic(&self) -> &Topic {
+        match self {
+            Self::Gossip { message, .. } => message.topic(),
+            Self::IHave(ihave) => &ihave.topic,
+            Self::Graft(graft) => &graft.topic,
+            Self::Prune(topic) => topic,
+        }
+    }
+}
+
+impl Frame for PlumtreeFrame {
+    fn encoded_len(&self) -> usize {
+        let kind = match self {
+            Self::Gossip { message, round } => {
+                // Tag and value of a `fixed64`, which is left out if it is 0.
+                let seqno = if message.seqno() == 0 { 0 } else { 9 };
+                nested(message.author().as_bytes().len())
+                    + seqno
+                    + unless_empty(message.data().len())
+                    + uint_len(u64::from(*round))
+            }
+            Self::IHave(ihave) => {
+                let rounds = ihave.messages.iter().map(|(_, round)| varint_len(u64::from(*round))).sum();
+                unless_empty(ihave.messages.len() * MessageId::LEN) + unless_empty(rounds)
+            }
+            Self::Graft(graft) => {
+                graft.id.map_or(0, |_| nested(MessageId::LEN)) + uint_len(u64::from(graft.round))
+            }
+            Self::Prune(_) => 0,
+        };
+        with_prefix(nested(self.topic().as_str().len()) + nested(kind))
+    }
+
+    fn payload_len(&self) -> usize {
+        match self {
+            Self::Gossip { message, .. } => message.data().len(),
+            _ => 0,
+        }
+    }
+}
+
+/// The length of a tag: all field numbers are below 16.
+const TAG: usize = 1;
+
+/// The length of a field that holds `len` bytes.
+const fn nested(len: usize) -> usize {
+    TAG + varint_len(len as u64) + len
+}
+
+/// The same of a field that is left out if it is empty.
+const fn unless_empty(len: usize) -> usize {
+    if len == 0 { 0 } else { nested(len) }
+}
+
+/// The length of a field with a varint.
+const fn uint_len(value: u64) -> usize {
+    TAG + varint_len(value)
+}
+
+/// The length of a frame with a body of `len` bytes.
+const fn with_prefix(len: usize) -> usize {
+    varint_len(len as u64) + len
 }

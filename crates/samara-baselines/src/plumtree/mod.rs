@@ -1,35 +1,18 @@
 //! Plumtree: messages travel in full along a tree, and are announced on all other links.
-//!
-//! | file | concern |
-//! |---|---|
-//! | `gossip` | the way of a message, and the tree |
-//! | `lazy` | announcements: sending them, and asking for what they announce |
-//! | `missing`, `cache` | messages that have been announced, messages that can be asked for |
-//! | `config`, `frame` | types |
 
-mod cache;
-mod config;
-mod frame;
-mod gossip;
-mod lazy;
-mod missing;
+mod tables;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
+use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
-use crate::app::{Baseline, Command, Cx, Event, Receipt, RequestError, handle_command};
-use crate::common::ConfigError;
-use crate::core::Core;
-use crate::message::{Message, MessageId, Topic};
-use crate::metrics::{Ignored, Metrics};
-use crate::peers::{PeerSet, PeerTable};
-use cache::Cache;
-use missing::Missing;
+use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
+use crate::config::{CONTROL, ConfigError, FORWARDED, PlumtreeConfig};
+use crate::core::{Core, PeerSet, PeerTable};
+use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame, Topic};
 
-pub use config::PlumtreeConfig;
-pub use frame::{Graft, IHave, PlumtreeFrame};
+use tables::{Announcers, Cache, Missing};
 
 /// The time of a message that has not come may be over.
 const GRAFT: TimerToken = TimerToken(0);
@@ -111,16 +94,6 @@ impl Plumtree {
             config.missing_per_peer_max,
             hasher,
         )
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &Arc<PlumtreeConfig> {
-        &self.config
-    }
-
-    /// The name of this node.
-    pub fn identity(&self) -> &PeerIdentity {
-        &self.core.identity
     }
 
     /// Neighbours that get messages in full, sorted.
@@ -224,13 +197,24 @@ impl Baseline for Plumtree {
         self.core.compose(topic, data)
     }
 
+    /// `Broadcast`.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, PlumtreeFrame>,
     ) -> Result<Receipt, RequestError> {
         self.check_topic(message.topic())?;
-        self.broadcast(message, cx)
+        let frame = PlumtreeFrame::Gossip { message: Arc::clone(&message), round: 0 };
+        let key = self.core.take_own(&message, frame.encoded_len(), cx)?;
+        // Neighbours may have announced it, if it was made elsewhere.
+        self.missing.remove(message.id());
+        self.cache.put(cx.now(), key, Arc::clone(&message), 0);
+        let receipt = self.core.owe_own(&message, key, frame, self.eager_peers().to_vec(), cx);
+        self.lazy_push(message.id(), 0, None, cx);
+        if self.joined {
+            cx.emit(Event::Message { key, message, from: None, hops: Some(0) });
+        }
+        Ok(receipt)
     }
 
     fn metrics(&self) -> &Metrics {
@@ -249,4 +233,215 @@ pub struct Sizes {
     pub missing: usize,
     /// Deadlines for them, also such that do not hold any more.
     pub deadlines: usize,
+}
+
+impl Plumtree {
+    /// `Receive(GOSSIP)`. `round` counts the links before the one that it came over.
+    fn receive_gossip(
+        &mut self,
+        from: PeerId,
+        message: Arc<Message>,
+        round: u32,
+        cx: &mut Cx<'_, PlumtreeFrame>,
+    ) {
+        let now = cx.now();
+        let id = message.id();
+        self.core.metrics.messages_received += 1;
+        if let Some(key) = self.core.seen.get(now, id) {
+            self.core.duplicate(from, key, cx);
+            self.prune(from, cx);
+            return;
+        }
+        let key = self.core.seen.insert(now, id);
+        self.core.metrics.messages_delivered += 1;
+        let announcers = self.missing.remove(id);
+        let hops = round.saturating_add(1);
+        self.cache.put(now, key, Arc::clone(&message), hops);
+
+        let eager = self.eager_peers();
+        let mut peers = Vec::with_capacity(eager.len());
+        peers.extend(eager.iter().filter(|peer| **peer != from));
+        let frame = PlumtreeFrame::Gossip { message: Arc::clone(&message), round: hops };
+        self.core.owe_forwarded(key, frame, peers, cx);
+        self.lazy_push(id, hops, Some(from), cx);
+
+        self.make_eager(from);
+        if !announcers.is_empty() {
+            self.optimize(from, round, &announcers, cx);
+        }
+        if self.joined {
+            cx.emit(Event::Message { key, message, from: Some(from), hops: Some(hops) });
+        }
+    }
+
+    /// Replaces the link that a message came over by one on which it was announced with far fewer hops (`Optimize`).
+    fn optimize(
+        &mut self,
+        from: PeerId,
+        round: u32,
+        announcers: &Announcers,
+        cx: &mut Cx<'_, PlumtreeFrame>,
+    ) {
+        let Some(threshold) = self.config.optimization_threshold else { return };
+        let better = |best: u32| best < round && round - best >= threshold;
+        let best = announcers.iter().filter(|(peer, _)| *peer != from).min_by_key(|(_, round)| *round);
+        let Some((peer, best)) = best.copied().filter(|(_, best)| better(*best)) else { return };
+        self.core.metrics.optimizations += 1;
+        if !self.eager.contains(peer) {
+            self.graft(peer, None, best, cx);
+        }
+        self.prune(from, cx);
+    }
+
+    /// `Receive(GRAFT)`.
+    fn receive_graft(&mut self, from: PeerId, id: Option<MessageId>, cx: &mut Cx<'_, PlumtreeFrame>) {
+        self.core.metrics.grafts_received += 1;
+        self.make_eager(from);
+        if let Some(id) = id
+            && let Err(cause) = self.answer(from, id, cx)
+        {
+            self.core.metrics.ignore(cause, 1);
+        }
+    }
+
+    /// Sends a message that a neighbour has asked for.
+    fn answer(&mut self, to: PeerId, id: MessageId, cx: &mut Cx<'_, PlumtreeFrame>) -> Result<(), Ignored> {
+        let now = cx.now();
+        let key = self.core.seen.get(now, id).ok_or(Ignored::GraftUnknown)?;
+        let (message, round) = self.cache.get(now, key).ok_or(Ignored::GraftUnknown)?;
+        let message = Arc::clone(message);
+        if cx.outbox().owes(to, key) {
+            return Err(Ignored::GraftOwed);
+        }
+        // A GRAFT is a fraction of what it asks for: nobody may have this node send without end.
+        let second = now.as_nanos() / 1_000_000_000;
+        let Some(peer) = self.peers.get_mut(to) else { return Err(Ignored::FrameUnknownPeer) };
+        if peer.grafts.0 != second {
+            peer.grafts = (second, 0);
+        }
+        if peer.grafts.1 >= self.config.grafts_per_second_max {
+            return Err(Ignored::GraftOverLimit);
+        }
+        peer.grafts.1 += 1;
+        self.core.metrics.copies_answered += 1;
+        let frame = PlumtreeFrame::Gossip { message, round };
+        self.core.owe(to, FORWARDED, frame, Some(key), cx);
+        Ok(())
+    }
+
+    /// Asks for messages in full from now on, and for one that is missing. Whether there was room to say so.
+    fn graft(
+        &mut self,
+        peer: PeerId,
+        id: Option<MessageId>,
+        round: u32,
+        cx: &mut Cx<'_, PlumtreeFrame>,
+    ) -> bool {
+        self.make_eager(peer);
+        self.core.metrics.grafts_sent += 1;
+        let frame = PlumtreeFrame::Graft(Arc::new(Graft { topic: self.topic.clone(), id, round }));
+        self.core.owe(peer, CONTROL, frame, None, cx)
+    }
+
+    /// Asks for announcements only, from now on. Said for every duplicate, as in the paper: the peer may have made this node
+    /// eager again since it was last told, or there was no room to tell it.
+    fn prune(&mut self, peer: PeerId, cx: &mut Cx<'_, PlumtreeFrame>) {
+        self.make_lazy(peer);
+        self.core.metrics.prunes_sent += 1;
+        let frame = PlumtreeFrame::Prune(self.topic.clone());
+        self.core.owe(peer, CONTROL, frame, None, cx);
+    }
+
+    fn make_eager(&mut self, peer: PeerId) {
+        if self.peers.contains(peer) && self.eager.insert(peer) {
+            self.lazy.remove(peer);
+        }
+    }
+
+    fn make_lazy(&mut self, peer: PeerId) {
+        if self.peers.contains(peer) && self.lazy.insert(peer) {
+            self.eager.remove(peer);
+        }
+    }
+
+    /// Announces a message to all lazy neighbours at the next dispatch (`LazyPush`).
+    fn lazy_push(&mut self, id: MessageId, round: u32, from: Option<PeerId>, cx: &mut Cx<'_, PlumtreeFrame>) {
+        let mut waiting = false;
+        for peer in self.lazy.as_slice() {
+            let Some(neighbour) = self.peers.get_mut(*peer).filter(|_| Some(*peer) != from) else { continue };
+            if neighbour.announcements.len() >= self.config.ihave_queue_max {
+                self.core.metrics.ihave_ids_dropped += 1;
+                continue;
+            }
+            neighbour.announcements.push((id, round));
+            waiting = true;
+        }
+        if waiting && !self.dispatching {
+            self.dispatching = true;
+            let at = cx.now() + self.config.dispatch_interval;
+            cx.set_timer(at, DISPATCH);
+        }
+    }
+
+    /// Sends the collected announcements (`dispatch`).
+    fn dispatch(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
+        self.dispatching = false;
+        for at in 0..self.peers.connected().len() {
+            let peer = self.peers.connected()[at];
+            let Some(neighbour) = self.peers.get_mut(peer) else { continue };
+            let mut messages = std::mem::take(&mut neighbour.announcements);
+            while !messages.is_empty() {
+                let rest = messages.split_off(messages.len().min(self.config.ihave_ids_max));
+                self.core.metrics.ihave_ids_sent += messages.len() as u64;
+                let ihave = IHave { topic: self.topic.clone(), messages };
+                let frame = PlumtreeFrame::IHave(Arc::new(ihave));
+                self.core.owe(peer, CONTROL, frame, None, cx);
+                messages = rest;
+            }
+        }
+    }
+
+    /// `Receive(IHAVE)`.
+    fn receive_ihave(&mut self, from: PeerId, messages: &[(MessageId, u32)], cx: &mut Cx<'_, PlumtreeFrame>) {
+        let now = cx.now();
+        let looked_at = messages.len().min(self.config.ihave_ids_max);
+        self.core.metrics.ihave_ids_received += messages.len() as u64;
+        self.core.metrics.ignore(Ignored::IHaveIdsOverLimit, (messages.len() - looked_at) as u64);
+        for (id, round) in &messages[..looked_at] {
+            if let Some(key) = self.core.seen.get(now, *id) {
+                self.core.peer_has(from, key, cx);
+            } else if let Err(cause) = self.missing.announce(now, *id, from, *round) {
+                self.core.metrics.ignore(cause, 1);
+            }
+        }
+        self.set_graft_timer(cx);
+    }
+
+    /// Asks for the messages whose time is over, each from the neighbour that announced it first and was not asked yet
+    /// (`Timer`).
+    fn graft_missing(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
+        let now = cx.now();
+        self.graft_timer = self.graft_timer.filter(|at| *at > now);
+        while let Some(id) = self.missing.next_due(now) {
+            let Some((peer, round)) = self.missing.take_announcer(id) else {
+                // Nobody is left to ask. Whoever announces it from now on is asked after the first timeout again.
+                self.missing.remove(id);
+                self.core.metrics.missing_given_up += 1;
+                continue;
+            };
+            if !self.graft(peer, Some(id), round, cx) {
+                self.missing.put_back(id, peer, round);
+            }
+            self.missing.wait_for_retry(now, id);
+        }
+        self.set_graft_timer(cx);
+    }
+
+    fn set_graft_timer(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
+        let Some(at) = self.missing.wake_at() else { return };
+        if self.graft_timer.is_none_or(|set| at < set) {
+            self.graft_timer = Some(at);
+            cx.set_timer(at, GRAFT);
+        }
+    }
 }

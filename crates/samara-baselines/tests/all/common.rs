@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_baselines::{
-    Baseline, Command, Event, FloodSub, Ignored, Message, MessageId, Plumtree, PlumtreeConfig, PlumtreeFrame,
-    PubSubConfig, RandomSub, RpcFrame, SubOpts, Topic,
+    Baseline, Command, Event, Ignored, Message, MessageId, Plumtree, PlumtreeConfig, PlumtreeFrame, PubSub,
+    PubSubConfig, RpcFrame, SubOpts, Topic,
 };
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::testing::Single;
@@ -59,14 +59,14 @@ impl<B: Baseline> DerefMut for Node<B> {
     }
 }
 
-pub(crate) fn floodsub(config: PubSubConfig) -> Node<FloodSub> {
+pub(crate) fn floodsub(config: PubSubConfig) -> Node<PubSub> {
     let outbox = config.outbox_config();
-    Node::new(FloodSub::new(config, PeerIdentity::new(b"me")).unwrap(), outbox)
+    Node::new(PubSub::floodsub(config, PeerIdentity::new(b"me")).unwrap(), outbox)
 }
 
-pub(crate) fn randomsub(config: PubSubConfig, network_size: usize) -> Node<RandomSub> {
+pub(crate) fn randomsub(config: PubSubConfig, network_size: usize) -> Node<PubSub> {
     let outbox = config.outbox_config();
-    Node::new(RandomSub::new(config, PeerIdentity::new(b"me"), network_size).unwrap(), outbox)
+    Node::new(PubSub::randomsub(config, PeerIdentity::new(b"me"), network_size).unwrap(), outbox)
 }
 
 /// With `neighbours` links, on its topic.

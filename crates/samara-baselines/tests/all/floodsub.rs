@@ -3,14 +3,14 @@
 use crate::common::*;
 use bytes::Bytes;
 use samara_baselines::{
-    Baseline, Command, Common, Event, FloodSub, Ignored, LaneCapacity, PubSubConfig, RequestError, RpcFrame,
+    Baseline, Command, Common, Event, Ignored, LaneCapacity, PubSub, PubSubConfig, RequestError, RpcFrame,
     Sending, Topic,
 };
 use samara_engine::outbox::LossCause;
 use samara_engine::{Input, PeerId};
 
 /// On the topic, with so many peers on it, and nothing owed.
-fn on_topic(config: PubSubConfig, peers: u32) -> Node<FloodSub> {
+fn on_topic(config: PubSubConfig, peers: u32) -> Node<PubSub> {
     let mut node = floodsub(config);
     node.command(Command::Subscribe(topic()));
     for _ in 0..peers {
@@ -73,7 +73,7 @@ fn topics_are_announced_to_peers_there_and_to_come() {
 #[test]
 fn announcements_without_room_are_tried_again_as_what_is_true_then() {
     let queue = LaneCapacity::copies(1);
-    let sending = Sending { control: queue, ..Sending::split() };
+    let sending = Sending { control: queue, ..Sending::default() };
     let config = PubSubConfig { common: Common { sending, ..Common::default() }, ..PubSubConfig::default() };
     let mut node = floodsub(config);
     node.connect("");
@@ -112,7 +112,7 @@ fn peers_that_leave_or_vanish_get_nothing() {
 fn what_is_not_wanted_is_ignored_and_counted() {
     let common = Common { max_frame_bytes: 200, ..Common::default() };
     let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 2);
-    let me = node.engine.identity().clone();
+    let me = samara_engine::PeerIdentity::new(b"me");
     node.frame(PeerId(0), RpcFrame::Publish(message_of(&me, 1)));
     assert_eq!(node.ignored(Ignored::MessageFromSelf), 1);
     node.frame(PeerId(9), RpcFrame::Publish(message(1)));
@@ -143,30 +143,15 @@ fn ids_are_forgotten_after_two_minutes() {
 #[test]
 fn a_copy_that_became_useless_is_taken_back_if_wanted() {
     for withdraw in [true, false] {
-        let common = Common { withdraw, report_duplicates: true, ..Common::default() };
+        let common = Common { withdraw, ..Common::default() };
         let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 3);
         node.frame(PeerId(0), RpcFrame::Publish(message(1)));
-        node.events.clear();
         node.frame(PeerId(1), RpcFrame::Publish(message(1)));
-        assert!(matches!(node.events[..], [Event::Duplicate { from: PeerId(1), .. }]));
         let left = receivers(&node.sent());
         let expected: &[_] = if withdraw { &[(PeerId(2), 1)] } else { &[(PeerId(1), 1), (PeerId(2), 1)] };
         assert_eq!(left, expected);
         assert_eq!(node.engine.metrics().copies_withdrawn, u64::from(withdraw));
     }
-}
-
-#[test]
-fn the_queue_of_go_loses_what_it_has_no_room_for() {
-    let common = Common { sending: Sending::go_libp2p_pubsub(), ..Common::default() };
-    let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 2);
-    for number in 0..40 {
-        node.frame(PeerId(0), RpcFrame::Publish(message(number)));
-    }
-    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 8);
-    assert_eq!(receivers(&node.sent()).len(), 32);
-    let lost = |event: &&Event| matches!(event, Event::Lost(lost) if lost.peer == PeerId(1));
-    assert_eq!(node.events.iter().filter(lost).count(), 8);
 }
 
 #[test]
@@ -236,11 +221,11 @@ fn a_link_that_is_reported_twice_counts_once() {
 #[test]
 fn impossible_parameters_are_named() {
     let zero = PubSubConfig { topics_per_peer_max: 0, ..PubSubConfig::default() };
-    let error = FloodSub::new(zero, identity(0)).unwrap_err();
+    let error = PubSub::floodsub(zero, identity(0)).unwrap_err();
     assert_eq!(error.to_string(), "topics_per_peer_max: found 0, expected at least 1");
     let common = Common { seen_capacity: 0, ..Common::default() };
     let config = PubSubConfig { common, ..PubSubConfig::default() };
-    assert_eq!(FloodSub::new(config, identity(0)).unwrap_err().field, "seen_capacity");
+    assert_eq!(PubSub::floodsub(config, identity(0)).unwrap_err().field, "seen_capacity");
 }
 
 #[test]

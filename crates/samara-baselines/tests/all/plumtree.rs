@@ -271,7 +271,7 @@ fn without_joining_a_node_passes_on_and_says_nothing() {
 
 #[test]
 fn a_graft_that_found_no_room_is_sent_again() {
-    let sending = Sending { control: LaneCapacity::copies(1), ..Sending::split() };
+    let sending = Sending { control: LaneCapacity::copies(1), ..Sending::default() };
     let common = Common { sending, ..PlumtreeConfig::default().common };
     let mut node = with_lazy(PlumtreeConfig { common, ..PlumtreeConfig::default() }, 2, &[P[1]]);
     node.frame(P[1], ihave(&[(id(1), 0), (id(2), 0)]));
@@ -359,7 +359,7 @@ fn a_flood_of_grafts_gets_a_bounded_number_of_copies() {
 
 #[test]
 fn duplicates_and_prunes_that_are_never_read_fill_no_queue() {
-    let sending = Sending { control: LaneCapacity::copies(100), ..Sending::split() };
+    let sending = Sending { control: LaneCapacity::copies(100), ..Sending::default() };
     let common = Common { sending, ..PlumtreeConfig::default().common };
     let mut node = plumtree(PlumtreeConfig { common, ..PlumtreeConfig::default() }, 2);
     node.frame(P[0], gossip(1, 0));

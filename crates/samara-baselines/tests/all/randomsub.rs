@@ -1,10 +1,10 @@
 //! RandomSub, one node by hand.
 
 use crate::common::*;
-use samara_baselines::{AtRandom, Command, PubSubConfig, RandomSub, RpcFrame};
+use samara_baselines::{Command, PubSub, PubSubConfig, RpcFrame};
 use samara_engine::PeerId;
 
-fn on_topic(network_size: usize, peers: u32, flooding: u32) -> Node<RandomSub> {
+fn on_topic(network_size: usize, peers: u32, flooding: u32) -> Node<PubSub> {
     let mut node = randomsub(PubSubConfig::default(), network_size);
     node.command(Command::Subscribe(topic()));
     for number in 0..peers {
@@ -32,12 +32,13 @@ fn the_fanout_is_the_root_of_the_size_rounded_up_and_at_least_six() {
         (1000, 32),
         (10_000, 100),
     ];
-    for (size, fanout) in expected {
-        assert_eq!(AtRandom::new(size).fanout(), fanout, "size {size}");
+    let fanout = |size| PubSub::randomsub(PubSubConfig::default(), identity(0), size).unwrap().fanout();
+    for (size, expected) in expected {
+        assert_eq!(fanout(size), Some(expected), "size {size}");
     }
     for size in 0..5000_usize {
         let root = (size as f64).sqrt().ceil() as usize;
-        assert_eq!(AtRandom::new(size).fanout(), root.max(6));
+        assert_eq!(fanout(size), Some(root.max(6)));
     }
 }
 

@@ -6,9 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_baselines::{
-    Baseline, ConfigError, FloodSub, Plumtree, PlumtreeConfig, PubSubConfig, RandomSub, Topic,
-};
+use samara_baselines::{Baseline, ConfigError, Plumtree, PlumtreeConfig, PubSub, PubSubConfig, Topic};
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::GossipSub;
 use samara_gossipsub::config::{Authenticity, ValidatorHook};
@@ -150,10 +148,10 @@ pub(crate) fn run(
     if scenario.selected.protocol() == RANDOMSUB {
         let size = scenario.network.nodes as usize;
         return baseline(world, progress, move |host, _| {
-            RandomSub::new(Arc::clone(&config), identity_of(host), size)
+            PubSub::randomsub(Arc::clone(&config), identity_of(host), size)
         });
     }
-    baseline(world, progress, move |host, _| FloodSub::new(Arc::clone(&config), identity_of(host)))
+    baseline(world, progress, move |host, _| PubSub::floodsub(Arc::clone(&config), identity_of(host)))
 }
 
 fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use samara_baselines::{Common, FloodSub, MessageId, PubSubConfig};
+use samara_baselines::{Common, MessageId, PubSub, PubSubConfig};
 use samara_sim::{Latency, identity_of};
 
 use super::harness::{Edges, Net, Setup, full_mesh, millis, random_graph, random_tree, ring};
 
-fn flooding(setup: &Setup) -> Net<FloodSub> {
+fn flooding(setup: &Setup) -> Net<PubSub> {
     // Copies that are taken back have no closed form.
     let common = Common { withdraw: false, ..Common::default() };
     let config = Arc::new(PubSubConfig { common, ..PubSubConfig::default() });
     let outbox = config.outbox_config();
-    setup.build(outbox, move |host| FloodSub::new(Arc::clone(&config), identity_of(host)).unwrap())
+    setup.build(outbox, move |host| PubSub::floodsub(Arc::clone(&config), identity_of(host)).unwrap())
 }
 
 fn neighbours(edges: &Edges, host: u32) -> BTreeSet<u32> {
@@ -28,7 +28,7 @@ fn neighbours(edges: &Edges, host: u32) -> BTreeSet<u32> {
 }
 
 /// The copies that a message costs: each node sends one to each neighbour but the one it got it from and the author.
-fn copies(net: &Net<FloodSub>, edges: &Edges, id: &MessageId, author: u32) -> u64 {
+fn copies(net: &Net<PubSub>, edges: &Edges, id: &MessageId, author: u32) -> u64 {
     let of = |host: u32| {
         let mut peers = neighbours(edges, host);
         peers.remove(&author);
@@ -38,7 +38,7 @@ fn copies(net: &Net<FloodSub>, edges: &Edges, id: &MessageId, author: u32) -> u6
     (0..net.nodes).map(of).sum()
 }
 
-fn run(setup: &Setup, messages: u64) -> (Net<FloodSub>, Vec<(MessageId, u32)>) {
+fn run(setup: &Setup, messages: u64) -> (Net<PubSub>, Vec<(MessageId, u32)>) {
     let mut net = flooding(setup);
     let author = |number: u64| (number * 7 % u64::from(setup.nodes)) as u32;
     let ids: Vec<_> = (0..messages)

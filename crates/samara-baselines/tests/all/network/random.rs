@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use samara_baselines::{PubSubConfig, RandomSub};
+use samara_baselines::{PubSub, PubSubConfig};
 use samara_sim::identity_of;
 
 use super::harness::{Net, Setup, full_mesh, millis, random_graph};
 
-fn build(setup: &Setup, network_size: usize) -> Net<RandomSub> {
+fn build(setup: &Setup, network_size: usize) -> Net<PubSub> {
     let config = Arc::new(PubSubConfig::default());
     let outbox = config.outbox_config();
-    let make = move |host| RandomSub::new(Arc::clone(&config), identity_of(host), network_size).unwrap();
+    let make = move |host| PubSub::randomsub(Arc::clone(&config), identity_of(host), network_size).unwrap();
     setup.build(outbox, make)
 }
 
@@ -20,7 +20,7 @@ fn in_a_full_mesh_each_node_sends_exactly_the_fanout_and_nearly_all_are_reached(
     let mut reached = 0;
     for seed in 0..4 {
         let mut net = build(&Setup::new(nodes, full_mesh(nodes), seed), nodes as usize);
-        assert_eq!(net.engine(0).fanout(), 10);
+        assert_eq!(net.engine(0).fanout(), Some(10));
         for number in 0..messages {
             net.publish(millis(1000.0 + number as f64 * 5.0), number as u32 * 2, number);
         }

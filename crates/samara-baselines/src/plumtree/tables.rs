@@ -1,14 +1,18 @@
-//! Messages that neighbours have announced and that have not come.
+//! Messages that neighbours have announced and that have not come, and messages that neighbours can ask for.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use samara_engine::{PeerId, PeerKeyed, Time};
+use samara_engine::{MessageKey, PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
-use crate::message::MessageId;
-use crate::metrics::Ignored;
+use crate::app::Ignored;
+use crate::message::{Message, MessageId};
 
 /// Who announced a message, the first one first, and with which round.
 pub(super) type Announcers = SmallVec<[(PeerId, u32); 4]>;
@@ -196,79 +200,66 @@ impl Missing {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The messages of the last while, by number. Since a node numbers messages in the order in which they come, this is a
+/// queue without an index.
+#[derive(Debug)]
+pub(super) struct Cache {
+    ttl: Duration,
+    messages_max: usize,
+    bytes_max: usize,
+    bytes: usize,
+    /// The number of the oldest.
+    first: u64,
+    queue: VecDeque<Kept>,
+}
 
-    fn id(number: u64) -> MessageId {
-        MessageId::from_bytes(u128::from(number).to_be_bytes())
+#[derive(Debug)]
+struct Kept {
+    until: Time,
+    message: Arc<Message>,
+    round: u32,
+}
+
+impl Cache {
+    pub(super) fn new(ttl: Duration, messages_max: usize, bytes_max: usize) -> Self {
+        Self { ttl, messages_max, bytes_max, bytes: 0, first: 0, queue: VecDeque::new() }
     }
 
-    fn table() -> Missing {
-        Missing::new(
-            Duration::from_millis(80),
-            Duration::from_millis(40),
-            100,
-            10,
-            PeerKeyed::from_key([0, 1]),
-        )
-    }
-
-    #[test]
-    fn deadlines_come_in_the_order_of_time() {
-        let mut missing = table();
-        let ms = Time::from_millis;
-        missing.announce(ms(0), id(1), PeerId(0), 1).unwrap();
-        missing.announce(ms(10), id(2), PeerId(0), 1).unwrap();
-        assert_eq!(missing.wake_at(), Some(ms(80)));
-        assert_eq!(missing.next_due(ms(79)), None);
-        assert_eq!(missing.next_due(ms(80)), Some(id(1)));
-        missing.wait_for_retry(ms(80), id(1));
-        missing.announce(ms(85), id(3), PeerId(0), 1).unwrap();
-        let due = |missing: &mut Missing| missing.next_due(ms(200));
-        assert_eq!([due(&mut missing), due(&mut missing), due(&mut missing)], [2, 1, 3].map(id).map(Some));
-        assert_eq!(due(&mut missing), None);
-    }
-
-    #[test]
-    fn a_message_that_came_has_no_deadline() {
-        let mut missing = table();
-        missing.announce(Time::ZERO, id(1), PeerId(0), 3).unwrap();
-        missing.announce(Time::ZERO, id(1), PeerId(1), 4).unwrap();
-        assert_eq!(missing.remove(id(1)).as_slice(), [(PeerId(0), 3), (PeerId(1), 4)]);
-        // Announced once more: only the new deadline holds.
-        missing.announce(Time::from_millis(50), id(1), PeerId(0), 3).unwrap();
-        assert_eq!(missing.next_due(Time::from_millis(80)), None);
-        assert_eq!(missing.next_due(Time::from_millis(130)), Some(id(1)));
-    }
-
-    #[test]
-    fn the_table_is_bounded_by_peer_and_in_all() {
-        let mut missing = table();
-        for number in 0..10 {
-            missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();
+    /// Keeps a message, with the round that copies of it have. Numbers must come one after another.
+    pub(super) fn put(&mut self, now: Time, key: MessageKey, message: Arc<Message>, round: u32) {
+        self.expire(now);
+        if self.queue.is_empty() {
+            self.first = key.0;
         }
-        assert_eq!(missing.announce(Time::ZERO, id(10), PeerId(0), 0), Err(Ignored::IHavePeerFull));
-        assert_eq!(missing.announce(Time::ZERO, id(0), PeerId(1), 0), Ok(()));
-        assert_eq!(missing.announce(Time::ZERO, id(0), PeerId(1), 0), Err(Ignored::IHaveRepeated));
-        for number in 10..100 {
-            missing.announce(Time::ZERO, id(number), PeerId(number as u32), 0).unwrap();
+        debug_assert_eq!(key.0, self.first + self.queue.len() as u64, "a number was left out");
+        self.bytes += message.data().len();
+        self.queue.push_back(Kept { until: now + self.ttl, message, round });
+        while self.queue.len() > self.messages_max || self.bytes > self.bytes_max {
+            self.forget_oldest();
         }
-        assert_eq!(missing.announce(Time::ZERO, id(100), PeerId(200), 0), Err(Ignored::IHaveTableFull));
-        missing.forget_peer(PeerId(0));
-        assert_eq!(missing.take_announcer(id(0)), Some((PeerId(1), 0)));
-        assert_eq!(missing.take_announcer(id(1)), None);
-        missing.remove(id(50));
-        assert_eq!(missing.announce(Time::ZERO, id(100), PeerId(0), 0), Ok(()));
     }
 
-    #[test]
-    fn deadlines_of_messages_that_came_do_not_pile_up() {
-        let mut missing = table();
-        for number in 0..100_000 {
-            missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();
-            missing.remove(id(number));
-            assert!(missing.deadlines() <= 70);
+    /// A message and its round, if it is still kept.
+    pub(super) fn get(&mut self, now: Time, key: MessageKey) -> Option<(&Arc<Message>, u32)> {
+        self.expire(now);
+        let place = key.0.checked_sub(self.first)?;
+        self.queue.get(usize::try_from(place).ok()?).map(|kept| (&kept.message, kept.round))
+    }
+
+    fn expire(&mut self, now: Time) {
+        while self.queue.front().is_some_and(|oldest| oldest.until <= now) {
+            self.forget_oldest();
         }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.queue.pop_front() {
+            self.first += 1;
+            self.bytes -= oldest.message.data().len();
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
     }
 }

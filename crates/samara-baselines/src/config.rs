@@ -1,0 +1,284 @@
+//! Parameters of the engines.
+
+use std::fmt::{Debug, Display};
+use std::time::Duration;
+
+use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Schedule};
+use thiserror::Error;
+
+use crate::core::SeenCache;
+
+/// A value that is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: found {found}, expected {expected}")]
+pub struct ConfigError {
+    /// Which one.
+    pub field: &'static str,
+    /// What it is.
+    pub found: String,
+    /// What it can be.
+    pub expected: String,
+}
+
+pub(crate) fn check(
+    holds: bool,
+    field: &'static str,
+    found: impl Debug,
+    expected: impl Display,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError { field, found: format!("{found:?}"), expected: expected.to_string() })
+}
+
+/// How much a lane of the outbox holds for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneCapacity {
+    /// Copies.
+    pub copies: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What happens beyond.
+    pub overflow: Overflow,
+}
+
+impl LaneCapacity {
+    /// Room for so many copies of any length; what comes beyond is dropped (and counted).
+    pub const fn copies(copies: usize) -> Self {
+        Self { copies, bytes: u64::MAX, overflow: Overflow::DropNewest }
+    }
+}
+
+/// Room for frames, per peer. Control frames go first, then own and forwarded messages in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sending {
+    /// Room for control frames.
+    pub control: LaneCapacity,
+    /// Room for own messages.
+    pub own: LaneCapacity,
+    /// Room for messages of others.
+    pub forwarded: LaneCapacity,
+}
+
+impl Default for Sending {
+    /// The default of `samara-gossipsub`, so that protocols can be compared.
+    fn default() -> Self {
+        let messages = LaneCapacity::copies(5000);
+        Self { control: LaneCapacity::copies(20_000), own: messages, forwarded: messages }
+    }
+}
+
+/// The lane of control frames.
+pub(crate) const CONTROL: Lane = Lane(0);
+/// The lane of own messages.
+pub(crate) const OWN: Lane = Lane(1);
+/// The lane of forwarded messages.
+pub(crate) const FORWARDED: Lane = Lane(2);
+
+/// What all engines of this crate have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Common {
+    /// The longest frame that is sent or accepted, in bytes with its length prefix.
+    pub max_frame_bytes: usize,
+    /// How long a message is known as seen.
+    pub seen_ttl: Duration,
+    /// Most ids known as seen; beyond, the oldest are forgotten (and counted).
+    pub seen_capacity: usize,
+    /// Whether a copy that is owed to a peer is taken back when the peer sends or announces the message itself. No
+    /// implementation of these protocols does it, but then they choose the order of copies when they queue them.
+    pub withdraw: bool,
+    /// Queues and who drains them.
+    pub sending: Sending,
+    /// The order of copies of own messages.
+    pub schedule_own: Schedule,
+    /// The order of copies of forwarded messages.
+    pub schedule_forwarded: Schedule,
+}
+
+impl Default for Common {
+    /// Frames of at most 1 MiB (`DefaultMaxMessageSize` in go-libp2p-pubsub's `pubsub.go`) and the prefix of 3 bytes; seen
+    /// for 120 s (`TimeCacheDuration` in the same file); 2^20 ids, as in `samara-gossipsub`.
+    fn default() -> Self {
+        Self {
+            max_frame_bytes: (1 << 20) + 3,
+            seen_ttl: Duration::from_secs(120),
+            seen_capacity: 1 << 20,
+            withdraw: true,
+            sending: Sending::default(),
+            schedule_own: Schedule::Sequential,
+            schedule_forwarded: Schedule::Sequential,
+        }
+    }
+}
+
+impl Common {
+    /// The outbox that a node with this configuration needs.
+    pub fn outbox_config(&self) -> OutboxConfig {
+        let lane = |name, priority, room: LaneCapacity| LaneConfig {
+            capacity_copies: room.copies,
+            capacity_bytes: room.bytes,
+            overflow: room.overflow,
+            // How long schedules that prefer first copies can hold any copy back, as in `samara-gossipsub`.
+            patience: Duration::from_secs(4),
+            ..LaneConfig::unbounded(name, priority)
+        };
+        let Sending { control, own, forwarded } = self.sending;
+        let lanes = vec![lane("control", 0, control), lane("own", 1, own), lane("forwarded", 1, forwarded)];
+        OutboxConfig { dispatch: Dispatch::PerLink, lanes }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        check(self.max_frame_bytes >= 1, "max_frame_bytes", self.max_frame_bytes, "at least 1")?;
+        check(!self.seen_ttl.is_zero(), "seen_ttl", self.seen_ttl, "more than 0")?;
+        let expected = format!("1 to {}", SeenCache::CAPACITY_MAX);
+        let holds = (1..=SeenCache::CAPACITY_MAX).contains(&self.seen_capacity);
+        check(holds, "seen_capacity", self.seen_capacity, expected)?;
+        let Sending { control, own, forwarded } = &self.sending;
+        for (field, room) in
+            [("sending.control", control), ("sending.own", own), ("sending.forwarded", forwarded)]
+        {
+            check(
+                room.copies >= 1 && room.bytes >= 1,
+                field,
+                room,
+                "room for at least one copy of one byte",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How a [`FloodSub`](crate::FloodSub) or [`RandomSub`](crate::RandomSub) node behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PubSubConfig {
+    /// What all engines have in common.
+    pub common: Common,
+    /// An RPC with more changes of subscriptions is not looked at.
+    pub subscriptions_per_rpc_max: usize,
+    /// Most topics of one peer that are remembered.
+    pub topics_per_peer_max: usize,
+    /// The longest name of a topic, in bytes.
+    pub topic_bytes_max: usize,
+}
+
+impl Default for PubSubConfig {
+    /// No implementation limits subscriptions by default; these are the limits of `samara-gossipsub`.
+    fn default() -> Self {
+        Self {
+            common: Common::default(),
+            subscriptions_per_rpc_max: 4096,
+            topics_per_peer_max: 4096,
+            topic_bytes_max: 1024,
+        }
+    }
+}
+
+impl PubSubConfig {
+    /// The outbox that a node with this configuration needs.
+    pub fn outbox_config(&self) -> OutboxConfig {
+        self.common.outbox_config()
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.common.validate()?;
+        for (field, found) in [
+            ("subscriptions_per_rpc_max", self.subscriptions_per_rpc_max),
+            ("topics_per_peer_max", self.topics_per_peer_max),
+            ("topic_bytes_max", self.topic_bytes_max),
+        ] {
+            check(found >= 1, field, found, "at least 1")?;
+        }
+        Ok(())
+    }
+}
+
+/// How a [`Plumtree`](crate::Plumtree) node behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlumtreeConfig {
+    /// What all engines have in common.
+    pub common: Common,
+    /// From the first announcement of a message that has not come to the first GRAFT (`timeout1` of the paper). It should
+    /// cover the time by which the tree can be slower than a single announcement: with less, nodes ask for messages that
+    /// are on their way, and the tree never settles.
+    pub graft_timeout: Duration,
+    /// From one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an average round trip time to a
+    /// neighbor").
+    pub graft_retry: Duration,
+    /// How long announcements are collected before they leave. 0 sends them at once.
+    pub dispatch_interval: Duration,
+    /// By how many hops an announcement must be better than the copy that came for the tree to change; `None` never
+    /// changes it. A tree is optimised for one sender: with many of them each pulls it its own way, which at high rates
+    /// keeps it from ever settling. `None` is for those.
+    pub optimization_threshold: Option<u32>,
+    /// How long a message is kept for GRAFT.
+    pub cache_ttl: Duration,
+    /// Most messages kept; beyond, the oldest go.
+    pub cache_messages_max: usize,
+    /// Most bytes of payload kept; likewise.
+    pub cache_bytes_max: usize,
+    /// Most messages that are known to be missing at a time.
+    pub missing_max: usize,
+    /// Most announcements of one peer among them that it was not asked for yet.
+    pub missing_per_peer_max: usize,
+    /// Most ids in an IHAVE: sent, and looked at.
+    pub ihave_ids_max: usize,
+    /// Most ids that wait for the next dispatch to one peer.
+    pub ihave_queue_max: usize,
+    /// Most messages that a peer gets by GRAFT in a second.
+    pub grafts_per_second_max: u32,
+}
+
+impl Default for PlumtreeConfig {
+    /// The paper names the timeouts without values. These are the defaults of iroh-gossip (`Config` in
+    /// `src/proto/plumtree.rs`): 80 ms, 40 ms, 5 ms, a threshold of 7 hops (from the paper's experiments), messages kept for
+    /// 30 s and ids for 90 s. The limits are our own: several times what a study of 200 messages per second needs.
+    fn default() -> Self {
+        Self {
+            common: Common { seen_ttl: Duration::from_secs(90), ..Common::default() },
+            graft_timeout: Duration::from_millis(80),
+            graft_retry: Duration::from_millis(40),
+            dispatch_interval: Duration::from_millis(5),
+            optimization_threshold: Some(7),
+            cache_ttl: Duration::from_secs(30),
+            cache_messages_max: 1 << 16,
+            cache_bytes_max: 256 << 20,
+            missing_max: 1 << 14,
+            missing_per_peer_max: 1 << 12,
+            ihave_ids_max: 5000,
+            ihave_queue_max: 1 << 14,
+            grafts_per_second_max: 2000,
+        }
+    }
+}
+
+impl PlumtreeConfig {
+    /// The outbox that a node with this configuration needs.
+    pub fn outbox_config(&self) -> OutboxConfig {
+        self.common.outbox_config()
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.common.validate()?;
+        // With 0 a GRAFT would be followed by all others at the same moment.
+        check(!self.graft_retry.is_zero(), "graft_retry", self.graft_retry, "more than 0")?;
+        let (ttl, seen_ttl) = (self.cache_ttl, self.common.seen_ttl);
+        check(ttl <= seen_ttl, "cache_ttl", ttl, format!("at most common.seen_ttl = {seen_ttl:?}"))?;
+        for (field, found) in [
+            ("cache_messages_max", self.cache_messages_max),
+            ("cache_bytes_max", self.cache_bytes_max),
+            ("missing_max", self.missing_max),
+            ("missing_per_peer_max", self.missing_per_peer_max),
+            ("ihave_ids_max", self.ihave_ids_max),
+            ("ihave_queue_max", self.ihave_queue_max),
+        ] {
+            check(found >= 1, field, found, "at least 1")?;
+        }
+        // An IHAVE must fit into a frame; 21 bytes an id (16, and a varint of up to 5), and room for a topic.
+        let needed = self.ihave_ids_max.saturating_mul(21).saturating_add(1100);
+        let allowed = self.common.max_frame_bytes;
+        let expected =
+            format!("at most {} with common.max_frame_bytes = {allowed}", allowed.saturating_sub(1100) / 21);
+        check(needed <= allowed, "ihave_ids_max", self.ihave_ids_max, expected)
+    }
+}

@@ -1,0 +1,497 @@
+//! FloodSub and RandomSub: messages go to peers that have subscribed, to all of them or to some.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use samara_engine::{Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, TimerToken};
+
+use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
+use crate::config::{CONTROL, ConfigError, PubSubConfig};
+use crate::core::{Core, PeerSet, PeerTable};
+use crate::message::{Message, RpcFrame, SubOpts, Topic};
+
+/// Announcements that found no room are tried again.
+const RETRY: TimerToken = TimerToken(0);
+
+/// The least number of peers that RandomSub sends a message to: `RandomSubD` in go-libp2p-pubsub's `randomsub.go`.
+const FANOUT_MIN: usize = 6;
+
+/// A FloodSub or RandomSub node as a state machine.
+///
+/// - FloodSub: every new message goes to all peers that have joined its topic, but not to the one it came from and not to
+///   its author ([libp2p specs, `pubsub/README.md`], `floodsub.go` in go-libp2p-pubsub).
+/// - RandomSub: of these peers, every new message goes to those that speak FloodSub, and to `max(6, ceil(sqrt(network
+///   size)))` others, drawn anew for each message (`RandomSubRouter.Publish` in go-libp2p-pubsub's `randomsub.go`).
+///
+/// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be
+/// made from [`PubSubConfig::outbox_config`].
+///
+/// [libp2p specs, `pubsub/README.md`]: https://github.com/libp2p/specs/tree/master/pubsub
+#[derive(Debug)]
+pub struct PubSub {
+    core: Core,
+    config: Arc<PubSubConfig>,
+    /// How many peers RandomSub sends a message to; FloodSub has no limit.
+    fanout: Option<usize>,
+    topics: TopicTable,
+    peers: PeerTable<Peer>,
+    by_identity: HashMap<PeerIdentity, PeerId, PeerKeyed>,
+    /// All joined topics in one frame, for the links to come; `None` if what is joined has changed since.
+    greeting: Option<RpcFrame>,
+    retrying: bool,
+}
+
+/// A peer with a link.
+#[derive(Debug)]
+struct Peer {
+    identity: PeerIdentity,
+    /// Speaks FloodSub, and so gets every message.
+    floods: bool,
+    /// Topics that it has joined (and that are remembered), sorted.
+    topics: Vec<TopicIdx>,
+    /// Own topics whose announcement found no room.
+    unannounced: Vec<Topic>,
+}
+
+impl PubSub {
+    /// A FloodSub node with this name. It does nothing before [`Input::Start`].
+    ///
+    /// # Errors
+    /// The first impossible value of the configuration.
+    pub fn floodsub(
+        config: impl Into<Arc<PubSubConfig>>,
+        identity: PeerIdentity,
+    ) -> Result<Self, ConfigError> {
+        Self::new(config.into(), identity, None)
+    }
+
+    /// A RandomSub node with this name in a network of about so many nodes, which is a parameter of the protocol: nobody
+    /// counts them. It does nothing before [`Input::Start`].
+    ///
+    /// # Errors
+    /// The first impossible value of the configuration.
+    pub fn randomsub(
+        config: impl Into<Arc<PubSubConfig>>,
+        identity: PeerIdentity,
+        network_size: usize,
+    ) -> Result<Self, ConfigError> {
+        let floor = network_size.isqrt();
+        let root = floor + usize::from(floor * floor < network_size);
+        Self::new(config.into(), identity, Some(root.max(FANOUT_MIN)))
+    }
+
+    fn new(
+        config: Arc<PubSubConfig>,
+        identity: PeerIdentity,
+        fanout: Option<usize>,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            core: Core::new(&config.common, identity),
+            config,
+            fanout,
+            topics: TopicTable::new(PeerKeyed::unset()),
+            peers: PeerTable::new(),
+            by_identity: HashMap::with_hasher(PeerKeyed::unset()),
+            greeting: None,
+            retrying: false,
+        })
+    }
+
+    /// How many peers a message goes to, if there are so many; `None` for all.
+    pub fn fanout(&self) -> Option<usize> {
+        self.fanout
+    }
+
+    /// The peers that have joined a topic, sorted.
+    pub fn topic_peers(&mut self, topic: &Topic) -> &[PeerId] {
+        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).subscribers.as_slice())
+    }
+
+    /// How much is remembered, in entries: topics, and ids that were seen.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.topics.len(), self.core.seen.len())
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_, RpcFrame>) {
+        self.core.start(cx);
+        // Peers choose the keys of these tables.
+        self.topics = TopicTable::new(cx.rng().table_hasher());
+        self.by_identity = HashMap::with_hasher(cx.rng().table_hasher());
+    }
+}
+
+impl Engine for PubSub {
+    type Frame = RpcFrame;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: Input<RpcFrame, Command>, cx: &mut Cx<'_, RpcFrame>) {
+        match input {
+            Input::Start => self.start(cx),
+            Input::LinkUp { peer, info } => self.link_up(peer, &info, cx),
+            Input::LinkDown { peer } => self.link_down(peer),
+            Input::Frame { peer, frame } => {
+                if !self.core.lets_in(self.peers.contains(peer), &frame) {
+                    return;
+                }
+                match frame {
+                    RpcFrame::Publish(message) => self.receive_message(peer, message, cx),
+                    RpcFrame::Subscriptions(changes) => self.receive_subscriptions(peer, &changes),
+                }
+            }
+            Input::Timer(RETRY) => self.retry(cx),
+            Input::Command(command) => handle_command(self, command, cx),
+            Input::Timer(_) | Input::DialFailed { .. } => {}
+        }
+    }
+}
+
+impl Baseline for PubSub {
+    fn subscribe(&mut self, name: &Topic, cx: &mut Cx<'_, RpcFrame>) -> Result<bool, RequestError> {
+        let (found, allowed) = (name.as_str().len(), self.config.topic_bytes_max);
+        if found > allowed {
+            return Err(RequestError::TopicTooLong { found, allowed });
+        }
+        let topic = self.topics.intern(name);
+        let state = self.topics.get_mut(topic);
+        if state.joined {
+            return Ok(false);
+        }
+        state.joined = true;
+        self.announce_to_all(name, true, cx);
+        Ok(true)
+    }
+
+    fn unsubscribe(&mut self, name: &Topic, cx: &mut Cx<'_, RpcFrame>) -> Result<bool, RequestError> {
+        let Some(topic) = self.topics.find(name) else { return Ok(false) };
+        let state = self.topics.get_mut(topic);
+        if !state.joined {
+            return Ok(false);
+        }
+        state.joined = false;
+        self.topics.release(topic);
+        self.announce_to_all(name, false, cx);
+        Ok(true)
+    }
+
+    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
+        self.core.compose(topic, data)
+    }
+
+    fn publish_message(
+        &mut self,
+        message: Arc<Message>,
+        cx: &mut Cx<'_, RpcFrame>,
+    ) -> Result<Receipt, RequestError> {
+        let (found, allowed) = (message.topic().as_str().len(), self.config.topic_bytes_max);
+        if found > allowed {
+            return Err(RequestError::TopicTooLong { found, allowed });
+        }
+        let frame = RpcFrame::Publish(Arc::clone(&message));
+        let key = self.core.take_own(&message, frame.encoded_len(), cx)?;
+        let topic = self.topics.find(message.topic());
+        let peers = topic.map_or_else(Vec::new, |topic| self.recipients(topic, &message, None, cx));
+        let receipt = self.core.owe_own(&message, key, frame, peers, cx);
+        if topic.is_some_and(|topic| self.topics.get(topic).joined) {
+            cx.emit(Event::Message { key, message, from: None, hops: None });
+        }
+        Ok(receipt)
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.core.metrics
+    }
+}
+
+impl PubSub {
+    fn receive_message(&mut self, from: PeerId, message: Arc<Message>, cx: &mut Cx<'_, RpcFrame>) {
+        let now = cx.now();
+        self.core.metrics.messages_received += 1;
+        // First, since most copies are duplicates; the topic of a message that was seen was joined when it was.
+        if let Some(key) = self.core.seen.get(now, message.id()) {
+            self.core.duplicate(from, key, cx);
+            return;
+        }
+        let topic = self.topics.find(message.topic()).filter(|topic| self.topics.get(*topic).joined);
+        let Some(topic) = topic else {
+            self.core.metrics.ignore(Ignored::MessageNotSubscribed, 1);
+            return;
+        };
+        // As `shouldPush` in go-libp2p-pubsub's `pubsub.go`: somebody else claims to be this node.
+        if *message.author() == self.core.identity {
+            self.core.metrics.ignore(Ignored::MessageFromSelf, 1);
+            return;
+        }
+        let key = self.core.seen.insert(now, message.id());
+        self.core.metrics.messages_delivered += 1;
+        let peers = self.recipients(topic, &message, Some(from), cx);
+        self.core.owe_forwarded(key, RpcFrame::Publish(Arc::clone(&message)), peers, cx);
+        cx.emit(Event::Message { key, message, from: Some(from), hops: None });
+    }
+
+    fn recipients(
+        &self,
+        topic: TopicIdx,
+        message: &Message,
+        from: Option<PeerId>,
+        cx: &mut Cx<'_, RpcFrame>,
+    ) -> Vec<PeerId> {
+        let author = self.by_identity.get(message.author()).copied();
+        let subscribers = self.topics.get(topic).subscribers.as_slice();
+        let mut peers: Vec<PeerId> = Vec::with_capacity(subscribers.len());
+        peers.extend(subscribers.iter().filter(|peer| Some(**peer) != from && Some(**peer) != author));
+        if let Some(fanout) = self.fanout {
+            self.draw(&mut peers, fanout, cx.rng());
+        }
+        // In random order, as iterating over a map gives it in go-libp2p-pubsub.
+        cx.rng().shuffle(&mut peers);
+        peers
+    }
+
+    /// Keeps the peers that speak FloodSub, and `fanout` others.
+    fn draw(&self, peers: &mut Vec<PeerId>, fanout: usize, rng: &mut NodeRng) {
+        let mut flooding = 0;
+        for at in 0..peers.len() {
+            if self.peers.get(peers[at]).is_some_and(|peer| peer.floods) {
+                peers.swap(at, flooding);
+                flooding += 1;
+            }
+        }
+        // The first steps of a shuffle (Fisher and Yates) draw without looking at the rest.
+        let others = &mut peers[flooding..];
+        let chosen = fanout.min(others.len());
+        for at in 0..chosen {
+            let drawn = at + rng.index(others.len() - at);
+            others.swap(at, drawn);
+        }
+        peers.truncate(flooding + chosen);
+    }
+}
+
+/// The longest wait before an announcement that found no room is tried again: 1 to 1,000 ms, drawn at random, in
+/// `announceRetry` of go-libp2p-pubsub's `pubsub.go`.
+const RETRY_AFTER_MAX_MS: u64 = 1000;
+
+/// What a peer speaks that gets every message (`FloodSubID` in go-libp2p-pubsub's `floodsub.go`).
+const FLOODSUB: &str = "/floodsub/1.0.0";
+
+impl PubSub {
+    fn announce_to_all(&mut self, name: &Topic, subscribe: bool, cx: &mut Cx<'_, RpcFrame>) {
+        self.greeting = None;
+        let frame = RpcFrame::Subscriptions([SubOpts { subscribe, topic: name.clone() }].into());
+        for at in 0..self.peers.connected().len() {
+            let peer = self.peers.connected()[at];
+            self.announce(peer, frame.clone(), cx);
+        }
+    }
+
+    /// Tells a peer about joined and left topics; again later if there is no room.
+    fn announce(&mut self, id: PeerId, frame: RpcFrame, cx: &mut Cx<'_, RpcFrame>) {
+        if self.core.owe(id, CONTROL, frame.clone(), None, cx) {
+            return;
+        }
+        let (RpcFrame::Subscriptions(changes), Some(peer)) = (&frame, self.peers.get_mut(id)) else { return };
+        for change in &changes[..] {
+            if !peer.unannounced.contains(&change.topic) {
+                peer.unannounced.push(change.topic.clone());
+            }
+        }
+        if !self.retrying {
+            self.retrying = true;
+            let wait = Duration::from_millis(1 + cx.rng().below(RETRY_AFTER_MAX_MS));
+            let at = cx.now() + wait;
+            cx.set_timer(at, RETRY);
+        }
+    }
+
+    fn retry(&mut self, cx: &mut Cx<'_, RpcFrame>) {
+        self.retrying = false;
+        for at in 0..self.peers.connected().len() {
+            let id = self.peers.connected()[at];
+            let Some(peer) = self.peers.get_mut(id) else { continue };
+            if peer.unannounced.is_empty() {
+                continue;
+            }
+            let unannounced = std::mem::take(&mut peer.unannounced);
+            let topics = &mut self.topics;
+            // What is true now, not what was to be said then.
+            let change = |topic: Topic| {
+                let subscribe = topics.find(&topic).is_some_and(|topic| topics.get(topic).joined);
+                SubOpts { subscribe, topic }
+            };
+            let changes = unannounced.into_iter().map(change).collect();
+            self.announce(id, RpcFrame::Subscriptions(changes), cx);
+        }
+    }
+
+    fn link_up(&mut self, id: PeerId, info: &PeerInfo, cx: &mut Cx<'_, RpcFrame>) {
+        // A driver that reports a link twice must not double what hangs on it.
+        self.link_down(id);
+        self.by_identity.insert(info.identity.clone(), id);
+        let peer = Peer {
+            identity: info.identity.clone(),
+            floods: *info.protocol == *FLOODSUB,
+            topics: Vec::new(),
+            unannounced: Vec::new(),
+        };
+        self.peers.insert(id, peer);
+        let greeting = self.greeting.take().unwrap_or_else(|| {
+            let of = |topic| SubOpts { subscribe: true, topic: self.topics.get(topic).name.clone() };
+            RpcFrame::Subscriptions(self.topics.joined().map(of).collect())
+        });
+        self.greeting = Some(greeting.clone());
+        if !matches!(&greeting, RpcFrame::Subscriptions(changes) if changes.is_empty()) {
+            self.announce(id, greeting, cx);
+        }
+    }
+
+    fn link_down(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.remove(id) else { return };
+        self.by_identity.remove(&peer.identity);
+        for topic in peer.topics {
+            self.topics.get_mut(topic).subscribers.remove(id);
+            self.topics.release(topic);
+        }
+    }
+
+    /// Takes note of what a peer joins and leaves.
+    fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts]) {
+        if changes.len() > self.config.subscriptions_per_rpc_max {
+            self.core.metrics.ignore(Ignored::SubscriptionsOverLimit, changes.len() as u64);
+            return;
+        }
+        for change in changes {
+            if change.subscribe {
+                if let Err(cause) = self.peer_joined(from, &change.topic) {
+                    self.core.metrics.ignore(cause, 1);
+                }
+            } else {
+                self.peer_left(from, &change.topic);
+            }
+        }
+    }
+
+    fn peer_joined(&mut self, from: PeerId, name: &Topic) -> Result<(), Ignored> {
+        if name.as_str().len() > self.config.topic_bytes_max {
+            return Err(Ignored::SubscriptionTopicTooLong);
+        }
+        let known = self.topics.find(name);
+        let Some(peer) = self.peers.get_mut(from) else { return Err(Ignored::FrameUnknownPeer) };
+        if known.is_some_and(|topic| peer.topics.binary_search(&topic).is_ok()) {
+            return Ok(());
+        }
+        if peer.topics.len() >= self.config.topics_per_peer_max {
+            return Err(Ignored::SubscriptionPeerFull);
+        }
+        let topic = known.unwrap_or_else(|| self.topics.intern(name));
+        if let Err(at) = peer.topics.binary_search(&topic) {
+            peer.topics.insert(at, topic);
+        }
+        self.topics.get_mut(topic).subscribers.insert(from);
+        Ok(())
+    }
+
+    fn peer_left(&mut self, from: PeerId, name: &Topic) {
+        let Some(topic) = self.topics.find(name) else { return };
+        let Some(peer) = self.peers.get_mut(from) else { return };
+        let Ok(at) = peer.topics.binary_search(&topic) else { return };
+        peer.topics.remove(at);
+        self.topics.get_mut(topic).subscribers.remove(from);
+        self.topics.release(topic);
+    }
+}
+
+/// A topic as one node names it, so that peers' topics are numbers.
+type TopicIdx = u32;
+
+#[derive(Debug)]
+struct TopicState {
+    name: Topic,
+    joined: bool,
+    /// Peers that have joined.
+    subscribers: PeerSet,
+}
+
+/// All topics that this node or a peer of it has joined; others are forgotten, so that no peer can make the table grow
+/// beyond what it may subscribe to at a time.
+#[derive(Debug)]
+struct TopicTable {
+    by_name: HashMap<Topic, TopicIdx, PeerKeyed>,
+    states: Vec<TopicState>,
+    free: Vec<TopicIdx>,
+    /// The topic that was found last: most traffic is on one, and its name is then not even hashed.
+    last: TopicIdx,
+}
+
+impl TopicTable {
+    fn new(hasher: PeerKeyed) -> Self {
+        let by_name = HashMap::with_hasher(hasher);
+        Self { by_name, states: Vec::new(), free: Vec::new(), last: 0 }
+    }
+
+    fn find(&mut self, name: &Topic) -> Option<TopicIdx> {
+        // A number that was taken back keeps its name until it is used again: it must not be found.
+        if let Some(last) = self.states.get(self.last as usize)
+            && last.is_used()
+            && last.name.is(name)
+        {
+            return Some(self.last);
+        }
+        let found = self.by_name.get(name).copied()?;
+        self.last = found;
+        Some(found)
+    }
+
+    fn intern(&mut self, name: &Topic) -> TopicIdx {
+        if let Some(known) = self.find(name) {
+            return known;
+        }
+        let state = TopicState { name: name.clone(), joined: false, subscribers: PeerSet::default() };
+        let topic = match self.free.pop() {
+            Some(topic) => {
+                self.states[topic as usize] = state;
+                topic
+            }
+            None => {
+                self.states.push(state);
+                self.states.len() as TopicIdx - 1
+            }
+        };
+        self.by_name.insert(name.clone(), topic);
+        topic
+    }
+
+    /// Takes the number back if nobody has joined.
+    fn release(&mut self, topic: TopicIdx) {
+        let state = &self.states[topic as usize];
+        if !state.is_used() && self.by_name.remove(&state.name).is_some() {
+            self.free.push(topic);
+        }
+    }
+
+    fn get(&self, topic: TopicIdx) -> &TopicState {
+        &self.states[topic as usize]
+    }
+
+    fn get_mut(&mut self, topic: TopicIdx) -> &mut TopicState {
+        &mut self.states[topic as usize]
+    }
+
+    /// Joined topics, by number.
+    fn joined(&self) -> impl Iterator<Item = TopicIdx> + '_ {
+        self.states.iter().zip(0..).filter(|(state, _)| state.joined).map(|(_, topic)| topic)
+    }
+
+    fn len(&self) -> usize {
+        self.by_name.len()
+    }
+}
+
+impl TopicState {
+    fn is_used(&self) -> bool {
+        self.joined || !self.subscribers.is_empty()
+    }
+}
