@@ -23,7 +23,7 @@ use crate::run::{
     Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, message_bounds_ms, simulate,
 };
 use crate::scenario::{Point, Scenario};
-use crate::topology::{self, Graph};
+use samara_scenario::topology::Graph;
 
 /// A kind of experiment: a workload, the application on every host, and what is measured of it.
 pub trait Experiment: Sized + Send + 'static {
@@ -131,7 +131,7 @@ fn run<E: Experiment>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let plan = Plan { scenario, seed: point.seed, network: Some((&graph, &setup.hosts)) };
     let mut experiment =

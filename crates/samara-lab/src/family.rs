@@ -7,14 +7,13 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
-use samara_scenario::from_value;
+use samara_scenario::{Inputs, from_value};
 use samara_sim::{Ranks, Transport};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::ser::SerializeMap;
+use serde::ser::{SerializeMap, Serializer};
 
-use crate::data::Inputs;
 use crate::metric::Metric;
 use crate::mix::measure::Collector;
 use crate::report::Body;
@@ -362,9 +361,11 @@ impl Selected {
             parameters: read(self.protocol.parameters, &*self.parameters),
         }
     }
+}
 
-    /// Writes `[protocol]` and the section of the family.
-    pub(crate) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+impl Serialize for Selected {
+    /// `[protocol]` and the section of the family.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         /// The parameters of a protocol below its kind.
         #[derive(Serialize)]
         struct Protocol<'a> {
@@ -373,8 +374,10 @@ impl Selected {
             parameters: &'a dyn Part,
         }
         let protocol = Protocol { kind: self.protocol.name, parameters: &*self.parameters };
+        let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("protocol", &protocol)?;
-        map.serialize_entry(self.family.section, &self.content)
+        map.serialize_entry(self.family.section, &self.content)?;
+        map.end()
     }
 }
 

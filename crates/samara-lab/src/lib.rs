@@ -3,7 +3,6 @@
 pub mod bounds;
 pub mod columns;
 pub mod compare;
-pub mod data;
 pub mod experiment;
 pub mod family;
 mod files;
@@ -21,5 +20,4 @@ pub mod run;
 pub mod scenario;
 pub mod statistics;
 pub mod sweep;
-pub mod topology;
 pub mod usage;

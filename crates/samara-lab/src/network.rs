@@ -1,4 +1,4 @@
-//! From a scenario's network and transport to those of the simulator.
+//! From a scenario's network and transport to those of the simulator: graph, hosts, latencies, faults, transport.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +6,17 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
     Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network, NicDiscipline,
-    Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    PairLatencies, Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
-use crate::data::hosts::HostTable;
-use crate::data::latency::LatencyTable;
-use crate::data::{Inputs, Names};
-use crate::scenario::{
-    Congestion, FaultKind, Interface, LatencyOf, Placed, Queue, Regions, Scenario, Stack, Streams,
-    TopologyKind, TransportKind,
-};
-use crate::topology;
 use samara_engine::units::Span;
+use samara_scenario::topology::{self, Graph};
+use samara_scenario::{
+    HostTable, Inputs, Interface, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind,
+    host_names, listed_regions,
+};
+
+use crate::scenario::{Congestion, FaultKind, Scenario, Stack, Streams, TransportKind};
 
 /// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]
@@ -56,7 +55,7 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
     let listed = table.as_deref();
     let placed = listed.and_then(|table| table.region.as_ref().map(|region| (table, region)));
     let regions = match placed {
-        Some((table, placed)) => listed_regions(scenario, table, placed, count)?,
+        Some((table, placed)) => listed_regions(network, table, placed, count)?,
         None => regions(scenario, count, &mut rng),
     };
     let configs = regions
@@ -81,7 +80,7 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
         configs,
         validation,
         class,
-        names: names(scenario, inputs)?,
+        names: host_names(network, inputs)?,
         regions: match (&network.regions, placed) {
             (Some(regions), _) => regions.names.clone(),
             (None, Some((table, _))) => table.regions.clone(),
@@ -89,56 +88,6 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
         },
         latency: latency(scenario, inputs, count)?,
     })
-}
-
-/// What files call the hosts: the file of hosts decides, then that of the graph, then that of the latencies between hosts.
-///
-/// # Errors
-/// A file cannot be read.
-pub fn names(scenario: &Scenario, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
-    let network = &scenario.network;
-    if let Some(file) = &network.hosts_file {
-        return Ok(HostTable::read(file, inputs)?.names.clone());
-    }
-    if network.topology.kind == TopologyKind::File
-        && let Some(names) = topology::file_names(scenario, inputs)?
-    {
-        return Ok(Some(names));
-    }
-    let Some(spec) = network.latencies_of(LatencyOf::Hosts) else { return Ok(None) };
-    let table = LatencyTable::read(spec, inputs)?;
-    let all = table.names().filter(|names| names.len() == network.nodes as usize);
-    Ok(all.filter(|names| names.as_numbers(network.nodes).is_none()).cloned())
-}
-
-/// Where the file of hosts says that they are; others (observers) are where the first is.
-pub(crate) fn listed_regions(
-    scenario: &Scenario,
-    table: &HostTable,
-    placed: &[u16],
-    count: u32,
-) -> Result<Vec<u16>, String> {
-    let numbers: Vec<u16> = match &scenario.network.regions {
-        None => (0..table.regions.len() as u16).collect(),
-        Some(regions) => table
-            .regions
-            .iter()
-            .map(|name| {
-                let number = regions.names.iter().position(|own| own == name);
-                number.map(|number| number as u16).ok_or_else(|| {
-                    let file = scenario.network.hosts_file.as_deref().unwrap_or_default();
-                    format!(
-                        "{file}: hosts are in the region {name}; network.regions has {}",
-                        regions.names.join(", ")
-                    )
-                })
-            })
-            .collect::<Result<_, _>>()?,
-    };
-    let mut all: Vec<u16> = placed.iter().map(|region| numbers[usize::from(*region)]).collect();
-    let first = all.first().copied().unwrap_or(0);
-    all.resize(count as usize, first);
-    Ok(all)
 }
 
 pub(crate) fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
@@ -149,8 +98,9 @@ pub(crate) fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Resul
         let key = format!("between {spec:?} {:?} {file:?} {count}", network.hosts_file);
         let pairs = inputs.made(&key, || {
             let table = LatencyTable::read(spec, inputs)?;
-            let names = names(scenario, inputs)?;
-            table.between_hosts(&table.rows_of_hosts(count, names.as_deref())?, spec)
+            let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;
+            let pairs = PairLatencies::new(rows.len(), table.between_hosts(&rows, spec)?);
+            pairs.ok_or_else(|| format!("{}: has less than two rows", spec.file))
         })?;
         return Ok(Latency::Pairs((*pairs).clone()));
     }
@@ -190,6 +140,23 @@ fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
             found.unwrap_or(last) as u16
         })
         .collect()
+}
+
+/// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
+///
+/// # Errors
+/// A file cannot be read or does not fit, or hosts cannot be reached.
+pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
+    let (columns, custody) = custody(scenario, inputs, seed)?;
+    Ok((topology::build(&scenario.network, (columns, &custody), inputs, seed)?, custody))
+}
+
+/// The number of columns, and the columns that each node keeps; without columns 0 and nothing.
+///
+/// # Errors
+/// A file of columns cannot be read or does not fit.
+pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(u32, Vec<Vec<u32>>), String> {
+    scenario.family().custody.map_or(Ok((0, Vec::new())), |custody| custody(scenario, inputs, seed))
 }
 
 /// Latency, jitter, loss and partitions.

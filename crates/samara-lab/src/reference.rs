@@ -1,10 +1,13 @@
 //! Our figures beside measurements of real networks.
 
+use std::collections::BTreeMap;
+
+use samara_scenario::Inputs;
+use samara_scenario::keys::plain;
 use serde::Serialize;
 
-use crate::data;
 use crate::results::{ColumnsData, Outcome, Run};
-use crate::scenario::{KnownFigure, Loaded, figure_of, plain};
+use crate::scenario::{Loaded, PublishedFigure, figure_of};
 use crate::statistics::Statistics;
 
 /// A run beside its reference; all runs of either side are put together.
@@ -48,7 +51,7 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
         let ours: Vec<Outcome<ColumnsData>> = of_run.filter_map(Outcome::typed).collect();
         let mut theirs = Vec::new();
         for file in files {
-            theirs.extend(data::reference_runs(file, &loaded.inputs)?);
+            theirs.extend(reference_runs(file, &loaded.inputs)?);
         }
         let ours_statistics: Vec<Statistics> = ours
             .iter()
@@ -77,7 +80,7 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
 
 /// One of our figures beside one that others have published or measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KnownComparison {
+pub struct PublishedComparison {
     /// The run of the scenario, with the values of the sweep that the figure belongs to.
     pub run: String,
     /// The path of the metric.
@@ -85,21 +88,21 @@ pub struct KnownComparison {
     /// Who has published or measured it.
     pub source: String,
     /// Their figure.
-    pub known: f64,
+    pub theirs: f64,
     /// Ours, the mean over seeds.
     pub ours: f64,
 }
 
-impl KnownComparison {
+impl PublishedComparison {
     /// By how much ours differs, as a share of theirs.
     pub fn deviation(&self) -> f64 {
-        self.ours / self.known - 1.0
+        self.ours / self.theirs - 1.0
     }
 }
 
 /// The figures of others that a scenario lists, with ours beside them; those of runs that were not done are left out.
-pub fn known(loaded: &Loaded, results: &[Outcome]) -> Vec<KnownComparison> {
-    let compare = |figure: &KnownFigure| {
+pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedComparison> {
+    let compare = |figure: &PublishedFigure| {
         let is_there = |run: &Run| {
             figure.at.iter().all(|(key, value)| {
                 serde_json::to_value(value).is_ok_and(|value| run.parameters.get(key) == Some(&value))
@@ -109,15 +112,15 @@ pub fn known(loaded: &Loaded, results: &[Outcome]) -> Vec<KnownComparison> {
             results.iter().map(|outcome| &outcome.run).filter(|run| run.name == figure.run && is_there(run));
         let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics, &figure.metric)).collect();
         let at: Vec<String> = figure.at.values().map(plain).collect();
-        (!values.is_empty()).then(|| KnownComparison {
+        (!values.is_empty()).then(|| PublishedComparison {
             run: [vec![figure.run.clone()], at].concat().join(", "),
             metric: figure.metric.clone(),
             source: figure.source.clone(),
-            known: figure.value,
+            theirs: figure.value,
             ours: values.iter().sum::<f64>() / values.len() as f64,
         })
     };
-    loaded.scenario.known.iter().filter_map(compare).collect()
+    loaded.scenario.published.iter().filter_map(compare).collect()
 }
 
 fn mean(all: &[Statistics]) -> Option<Statistics> {
@@ -129,4 +132,50 @@ fn mean(all: &[Statistics]) -> Option<Statistics> {
         p99: over(|s| s.p99),
         max: over(|s| s.max),
     })
+}
+
+/// One reference run: when each node of a real network had its last column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReferenceRun {
+    /// The name in the file.
+    pub name: String,
+    /// Milliseconds from the publication until a node had all its columns, by node.
+    pub custody_ms: Vec<f64>,
+    /// Copies received per node and column.
+    pub copies: f64,
+}
+
+/// Reads the arrivals of reference runs.
+///
+/// # Errors
+/// As for [`Inputs::read`].
+pub fn reference_runs(name: &str, inputs: &Inputs) -> Result<Vec<ReferenceRun>, String> {
+    let text = inputs.read(name)?;
+    let mut runs: Vec<(String, BTreeMap<u32, f64>, f64, f64)> = Vec::new();
+    for (number, line) in text.lines().enumerate().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let parsed = (|| {
+            let [run, node, _, arrival, copies, _] = fields.as_slice() else { return None };
+            Some((*run, node.parse::<u32>().ok()?, arrival.parse::<f64>().ok()?, copies.parse::<f64>().ok()?))
+        })();
+        let (run, node, arrival, copies) =
+            parsed.ok_or_else(|| format!("{name}:{}: \"{line}\" is not an arrival", number + 1))?;
+        if runs.last().is_none_or(|last| last.0 != run) {
+            runs.push((run.to_owned(), BTreeMap::new(), 0.0, 0.0));
+        }
+        if let Some((_, custody, total, rows)) = runs.last_mut() {
+            let last = custody.entry(node).or_insert(0.0);
+            *last = last.max(arrival);
+            *total += copies;
+            *rows += 1.0;
+        }
+    }
+    Ok(runs
+        .into_iter()
+        .map(|(name, custody, total, rows)| ReferenceRun {
+            name,
+            custody_ms: custody.into_values().collect(),
+            copies: total / rows,
+        })
+        .collect())
 }

@@ -8,7 +8,7 @@ use samara_report::{
 };
 use serde_json::{Map, Value as Json};
 
-use crate::reference::{Comparison, KnownComparison};
+use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::scenario::{ExpectationResult, Loaded};
 use crate::statistics::Statistics;
@@ -41,9 +41,9 @@ impl Body {
 
 /// The page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
-    let Findings { summary, results, comparisons, known, checked, .. } = findings;
+    let Findings { summary, results, comparisons, published, checked, .. } = findings;
     let mut body = (loaded.scenario.family().report)(loaded, findings);
-    let (measured, others) = (beside_measured(comparisons), beside_others(known));
+    let (measured, others) = (beside_measured(comparisons), beside_others(published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Beside what was measured", "", table));
     let others = others.map(|table| Section::new("Beside figures of others", "", table));
@@ -119,9 +119,9 @@ fn beside_measured(comparisons: &[Comparison]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new(headings, 2, rows))
 }
 
-fn beside_others(known: &[KnownComparison]) -> Option<Table> {
-    let row = |known: &KnownComparison| {
-        let [theirs, ours] = [known.known, known.ours].map(number);
+fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
+    let row = |known: &PublishedComparison| {
+        let [theirs, ours] = [known.theirs, known.ours].map(number);
         let difference = signed_percent(known.deviation());
         Row::new(
             known.run.clone(),
@@ -129,8 +129,8 @@ fn beside_others(known: &[KnownComparison]) -> Option<Table> {
         )
     };
     let headings = ["run", "metric", "source", "theirs", "ours", "difference"];
-    let table = Table { fold: None, ..Table::new(headings, 3, known.iter().map(row).collect()) };
-    (!known.is_empty()).then_some(table)
+    let table = Table { fold: None, ..Table::new(headings, 3, published.iter().map(row).collect()) };
+    (!published.is_empty()).then_some(table)
 }
 
 /// What real nodes used, how exactly they did what they were to do, and every reason to distrust them.
@@ -424,11 +424,11 @@ impl<'a, D: Measures> Results<'a, D> {
     }
 
     /// What others have published or measured of a run.
-    pub(crate) fn known(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
-        let known = self.findings.known.iter();
-        known
+    pub(crate) fn published(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
+        let published = self.findings.published.iter();
+        published
             .filter(|known| known.run == run.run && known.metric == metric)
-            .map(|known| known.known)
+            .map(|known| known.theirs)
             .collect()
     }
 

@@ -8,11 +8,11 @@ use std::time::Instant;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use pyo3::prelude::*;
 use samara_engine::outbox::Policies;
-use samara_lab::data::Inputs;
+use samara_lab::network;
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Used};
 use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
-use samara_lab::topology;
+use samara_scenario::Inputs;
 
 use crate::errors::{DirectoryError, Error, RunError, TableError};
 use crate::frame::Labels;
@@ -181,7 +181,7 @@ fn edges(loaded: &Scenario) -> PyResult<Table> {
         if !scenario.family().has_topology() {
             return Err("groups, relays and handovers make their own links; there is no graph".to_owned());
         }
-        topology::graph(scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
+        network::graph(scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
     })
 }
 
@@ -191,7 +191,7 @@ fn custody(loaded: &Scenario) -> PyResult<Table> {
         if !scenario.family().has_custody() {
             return Err("only blocks of columns have custody".to_owned());
         }
-        let (_, kept) = topology::custody(scenario, &loaded.inputs, point.seed)?;
+        let (_, kept) = network::custody(scenario, &loaded.inputs, point.seed)?;
         let rows = (0..).zip(kept).flat_map(|(node, columns)| columns.into_iter().map(move |c| (node, c)));
         Ok(rows.collect())
     })

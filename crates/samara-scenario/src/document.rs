@@ -25,6 +25,58 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem with a key of a document; the empty key stands for all of it.
+    pub fn at(text: &str, key: &str, message: impl Into<String>) -> Self {
+        let key = Some(key).filter(|key| !key.is_empty());
+        let line = key.and_then(|key| line_of(text, key));
+        Self { key: key.map(str::to_owned), line, message: message.into() }
+    }
+}
+
+/// Everything that is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, or the name of the built-in scenario.
+    pub source: String,
+    /// The problems, at least one.
+    pub problems: Vec<Problem>,
+}
+
+impl ScenarioError {
+    /// One problem with a scenario.
+    pub fn of(source: &str, problem: Problem) -> Self {
+        Self { source: source.to_owned(), problems: vec![problem] }
+    }
+
+    /// A problem with no key.
+    pub fn one(source: &str, message: impl Into<String>) -> Self {
+        Self::of(source, Problem { key: None, line: None, message: message.into() })
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&self.source)?;
+            if let Some(line) = problem.line {
+                write!(f, ":{line}")?;
+            }
+            f.write_str(": ")?;
+            if let Some(key) = &problem.key {
+                write!(f, "{key}: ")?;
+            }
+            f.write_str(problem.message.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
 /// Reads a document into a type.
 ///
 /// # Errors
@@ -35,10 +87,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
         line: error.span().map(|span| line_at(text, span.start)),
         message: error.message().to_owned(),
     })?;
-    from_table(&table).map_err(|(key, message)| {
-        let line = line_of(text, &key);
-        Problem { key: Some(key).filter(|key| !key.is_empty()), line, message }
-    })
+    from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
 }
 
 /// Reads a table into a type.
@@ -309,42 +358,5 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map identifier ignored_any
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_of_a_key_is_that_of_its_value_or_of_the_table_around_it() {
-        let text = "title = \"x\"\n[network]\nnodes = 5\nlisten = [\n  \"a\",\n  \"b\",\n]\n[network.topology]\nkind = 1\n\
-                    [[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset.\"network.nodes\" = 5\nlabel = { de = 1 }\n";
-        for (key, line) in [
-            ("title", Some(1)),
-            ("network", Some(2)),
-            ("network.nodes", Some(3)),
-            ("network.loss", Some(2)),
-            ("network.listen", Some(4)),
-            ("network.listen.1", Some(6)),
-            ("network.topology.kind", Some(9)),
-            ("network.topology.degree", Some(8)),
-            ("run.0.name", Some(11)),
-            ("run.1.label.de", Some(15)),
-            ("run.1.label.en", Some(15)),
-            ("run.1.set.network.nodes", Some(14)),
-            ("run.1.series", Some(12)),
-            ("net", None),
-            ("workload.custody", None),
-        ] {
-            assert_eq!(line_of(text, key), line, "{key}");
-        }
-        assert_eq!(line_of("[", "network"), None, "no document");
-    }
-
-    #[test]
-    fn a_document_that_is_no_toml_is_reported_with_its_line() {
-        let problem = parse::<toml::Table>("a = 1\nb = = 2\n").unwrap_err();
-        assert_eq!((problem.key, problem.line), (None, Some(2)));
     }
 }

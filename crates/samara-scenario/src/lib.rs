@@ -1,10 +1,38 @@
-//! Scenario files and configuration files: TOML documents that are read with errors a user can act on.
+//! Scenario files, configuration files and the files that they name, read with errors a user can act on.
 //!
-//! This crate knows no family of experiments and no protocol.
+//! This crate knows no family of experiments, no protocol and no simulator. What networks are described by (hosts, graphs,
+//! latencies) is behind the feature `network`, since the configuration of a node needs none of it.
 
 mod document;
+#[cfg(feature = "network")]
+mod graph;
+#[cfg(feature = "network")]
+mod hosts;
+#[cfg(feature = "network")]
+mod inputs;
+pub mod keys;
+#[cfg(feature = "network")]
+mod latency;
+#[cfg(feature = "network")]
+mod network;
+#[cfg(feature = "network")]
+pub mod table;
+#[cfg(feature = "network")]
+pub mod topology;
 
-pub use document::{Problem, from_table, from_value, line_of, parse, unknown_key};
+pub use document::{Problem, ScenarioError, from_table, from_value, line_of, parse, unknown_key};
+#[cfg(feature = "network")]
+pub use {
+    graph::GraphFile,
+    hosts::{HostTable, RegionWeights, host_names, listed_regions},
+    inputs::{Inputs, PREFIX},
+    latency::LatencyTable,
+    network::{
+        HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit, Network,
+        Placed, Queue, Regions, Topology, TopologyKind,
+    },
+    table::Names,
+};
 
 /// The candidate that is most like a word, if one is alike at all.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

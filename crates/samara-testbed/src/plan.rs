@@ -1,7 +1,6 @@
 //! What nodes join and publish, and when: that of the simulation with the same seed.
 
 use samara_lab::columns::app::Columns;
-use samara_lab::data::Inputs;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
@@ -11,7 +10,8 @@ use samara_lab::scenario::Messages;
 use samara_lab::scenario::Transactions;
 use samara_lab::scenario::Workload;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
-use samara_lab::topology::{self, Graph};
+use samara_scenario::Inputs;
+use samara_scenario::topology::Graph;
 
 use crate::client::{Payload, Publication};
 use crate::pools;
@@ -41,7 +41,7 @@ impl Wanted {
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
         possible(scenario, &hosts)?;
-        let (graph, custody) = topology::graph(scenario, inputs, point.seed)?;
+        let (graph, custody) = network::graph(scenario, inputs, point.seed)?;
         if scenario.find::<Transactions>().is_some() {
             let job = Job::Transactions { roles: roles(scenario, point.seed) };
             return Ok(Self { hosts, graph, topics: vec![Vec::new(); nodes as usize], job });

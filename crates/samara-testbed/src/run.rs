@@ -12,7 +12,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
 use samara_lab::columns::measure::Collector;
-use samara_lab::data::Inputs;
 use samara_lab::messages::app::Counts;
 use samara_lab::messages::measure::MessageCollector;
 use samara_lab::network;
@@ -20,6 +19,7 @@ use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms};
 use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
+use samara_scenario::Inputs;
 use samara_sim::HostStats;
 use samara_trace::live::LiveWriter;
 

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use samara_lab::data::Inputs;
 use samara_lab::run::{RunOptions, run as run_point};
 use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
+use samara_scenario::Inputs;
 
 use crate::signals::INTERRUPTED;
 use crate::sweep::PointOptions;

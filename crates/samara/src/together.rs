@@ -219,8 +219,8 @@ fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> 
 
 #[cfg(test)]
 mod tests {
-    use samara_lab::data::Inputs;
     use samara_lab::scenario::{Overrides, load_source};
+    use samara_scenario::Inputs;
     use samara_sim::Threads;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::path::Path;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Ground.
     ("samara-engine", &[]),
-    ("samara-scenario", &[]),
+    ("samara-scenario", &["samara-engine"]),
     // Engines: never each other.
     ("samara-gossipsub", &["samara-engine"]),
     ("samara-baselines", &["samara-engine"]),

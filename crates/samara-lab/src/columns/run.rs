@@ -10,6 +10,7 @@ use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{HostStats, NodeFactory, Ranks, Record, identity_of, part_of};
 
 use super::codec::Codec;
+use crate::bounds;
 use crate::columns::app::{Columns, ColumnsNode, Command, Told};
 use crate::columns::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
@@ -17,7 +18,6 @@ use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
 use crate::scenario::{Point, Scenario};
-use crate::{bounds, topology};
 
 /// What a run measured.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn run(
 ) -> Result<Option<ColumnsMeasured>, RunError> {
     let scenario = &point.scenario;
     let (graph, custody) =
-        topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let nodes = Nodes::new(point, custody, &graph.edges, options)?;
     let own = ranks.as_ref().map(|ranks| part_of(nodes.count(), ranks.rank(), ranks.count()));
     let others = ranks.take().map(|ranks| -> (_, Box<dyn crate::run::Codec<ColumnsNode>>) {

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{self, Inputs};
 use crate::scenario::{Checks, Scenario};
 use samara_engine::units::{Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
+use samara_scenario::Inputs;
+use samara_scenario::table::read_pairs;
 
 /// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +73,7 @@ impl Workload {
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {
             for (line, (node, column)) in
-                data::read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
+                read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
             {
                 if node >= nodes || column >= self.count {
                     return Err(format!(

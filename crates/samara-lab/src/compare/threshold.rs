@@ -1,7 +1,7 @@
 //! How much worse a metric may become.
 
 use crate::metric::{Better, better};
-use crate::scenario::closest;
+use samara_scenario::closest;
 
 use super::{Change, Compared};
 

@@ -244,7 +244,7 @@ fn throughput(report: &Report<'_>) -> Bars {
             name: row.label.clone(),
             parts: vec![(0.0, ours, 1)],
             bounds: vec![row.mean(|m| m.upper_bound_mb_per_s)],
-            rings: report.known(row, "throughput_mb_per_s"),
+            rings: report.published(row, "throughput_mb_per_s"),
             text: fixed(ours, 1),
             ..Bar::default()
         }

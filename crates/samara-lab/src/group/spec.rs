@@ -7,7 +7,9 @@ use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Network, Scenario};
+use samara_scenario::Network;
+
+use crate::scenario::Scenario;
 use samara_engine::units::{Size, Span};
 
 /// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has

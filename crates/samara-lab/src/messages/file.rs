@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::data::Inputs;
-use crate::data::table::{Quantity, Shape, scan};
 use samara_engine::units::{Size, Span};
+use samara_scenario::Inputs;
+use samara_scenario::table::{Quantity, Shape, scan};
 
 /// Messages of a run: what is known of each and of its deliveries is kept in memory.
 pub const MESSAGES_MAX: usize = 10_000_000;

@@ -16,7 +16,6 @@ use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
 use super::RANDOMSUB;
-use crate::data::Inputs;
 use crate::messages::app::{Counts, GossipMember, Member, Publish, Stream, Told};
 use crate::messages::baselines::{BaselineMember, BaselineStream};
 use crate::messages::measure::MessageCollector;
@@ -25,7 +24,8 @@ use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
 use crate::scenario::{Arrivals, Messages, PlumtreeParameters, Point, Scenario};
-use crate::topology::{self, Graph};
+use samara_scenario::Inputs;
+use samara_scenario::topology::{self, Graph};
 
 /// What a stream of messages measured.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let world = World { setup, graph, plan, messages: scenario.part::<Messages>().clone() };

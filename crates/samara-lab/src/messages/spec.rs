@@ -5,14 +5,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
+use samara_scenario::{Inputs, closest, host_names};
 
-use crate::data::Inputs;
 use crate::messages::app::PAYLOAD_MIN;
 use crate::messages::file::MessageTable;
-use crate::network;
-use crate::scenario::{Checks, Scenario, closest};
-use samara_engine::units::{Size, Span};
+use crate::scenario::{Checks, Scenario};
 
 /// Messages on one topic that all nodes join, each published by a node drawn at random. Takes the place of the blocks of
 /// `workload`.
@@ -68,7 +67,7 @@ impl Messages {
     pub(crate) fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
         let file = self.file.as_deref().ok_or("there is no file of messages")?;
         let nodes = scenario.network.nodes;
-        let names = network::names(scenario, inputs)?;
+        let names = host_names(&scenario.network, inputs)?;
         let find = |name: &str| match &names {
             Some(names) => names.find(name).ok_or_else(|| {
                 let meant = closest(name, names.all().iter().map(String::as_str));

@@ -1,7 +1,9 @@
 //! What a scenario wants measured on the machine before it is run.
 
 use crate::mix::app::measure;
-use crate::scenario::{CostsKind, Loaded, Mix, PhaseCosts, ScenarioError};
+use samara_scenario::ScenarioError;
+
+use crate::scenario::{CostsKind, Loaded, Mix, PhaseCosts};
 
 impl Loaded {
     /// Whether [`measure_costs`](Self::measure_costs) has something to do.

@@ -5,7 +5,9 @@ use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Network, Scenario};
+use samara_scenario::Network;
+
+use crate::scenario::Scenario;
 use samara_engine::units::{Share, Span};
 
 /// Batches of payloads that teams of nodes mix, round after round. The nodes of the network are the pool that teams are drawn

@@ -277,7 +277,7 @@ impl Report<'_> {
             Bar {
                 name: row.label.clone(),
                 bounds: vec![row.mean(|m| m.flood_least), row.mean(|m| m.flood_most)],
-                rings: self.results.known(row, "duplication_factor"),
+                rings: self.results.published(row, "duplication_factor"),
                 dot: Some(copies),
                 text: fixed(copies, 2),
                 ..Bar::default()

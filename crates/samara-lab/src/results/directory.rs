@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use samara_scenario::keys;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -283,25 +284,9 @@ fn configuration(point: &Point) -> Vec<(String, String)> {
     let text = toml::to_string(&point.scenario).unwrap_or_default();
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
     if let Ok(table) = text.parse::<toml::Table>() {
-        flatten_toml("", &toml::Value::Table(table), &mut rows);
+        keys::flatten("", &toml::Value::Table(table), &mut rows);
     }
     rows
-}
-
-/// The values of a document by their dotted keys.
-pub(crate) fn flatten_toml(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
-    let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
-    match value {
-        toml::Value::Table(table) => {
-            table.iter().for_each(|(key, value)| flatten_toml(&below(key), value, rows))
-        }
-        toml::Value::Array(array) if array.iter().any(toml::Value::is_table) => {
-            for (i, value) in array.iter().enumerate() {
-                flatten_toml(&below(&i.to_string()), value, rows);
-            }
-        }
-        other => rows.push((prefix.to_owned(), crate::scenario::plain(other))),
-    }
 }
 
 #[cfg(test)]

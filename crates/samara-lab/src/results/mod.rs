@@ -20,7 +20,6 @@ pub use crate::mix::metrics::{RelayMetrics, relay_metrics};
 pub use crate::mix::outcome::MixData;
 pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use crate::pool::outcome::PoolData;
-pub(crate) use directory::flatten_toml;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio, value};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Outcome, relate};
-use crate::reference::{self, Comparison, KnownComparison};
+use crate::reference::{self, Comparison, PublishedComparison};
 use crate::scenario::{Expectation, ExpectationResult, Loaded, Point};
 use crate::statistics::Statistics;
 use crate::usage;
@@ -174,7 +174,7 @@ pub struct Findings {
     /// Comparisons with measurements of real networks.
     pub comparisons: Vec<Comparison>,
     /// Comparisons with published figures.
-    pub known: Vec<KnownComparison>,
+    pub published: Vec<PublishedComparison>,
     /// The results of the scenario's expectations.
     pub checked: Vec<ExpectationResult>,
     /// Whether no run was interrupted.
@@ -198,7 +198,7 @@ impl Findings {
         Ok(Self {
             checked: checked.collect(),
             comparisons: reference::compare(loaded, &results)?,
-            known: reference::known(loaded, &results),
+            published: reference::published(loaded, &results),
             summary: summary(loaded, &results, used),
             is_complete: results.len() == loaded.points.len(),
             results,

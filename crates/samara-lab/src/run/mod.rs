@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicBool;
 use samara_sim::Ranks;
 use thiserror::Error;
 
-use crate::data::Inputs;
 use crate::family::Watching;
 use crate::mix::measure::Collector as Rounds;
 use crate::results::Measured;
 use crate::scenario::{Point, Scenario};
+use samara_scenario::Inputs;
 
 pub(crate) use experiment::{Setup, Step, Stepped, simulate};
 pub(crate) use net::{Codec, Net};

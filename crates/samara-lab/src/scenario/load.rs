@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use samara_engine::outbox::Policies;
-use serde::Deserialize;
+use samara_gossipsub::config::Parameters;
+use samara_scenario::keys::{GridAxis, parse_value, plain, set_key};
+use samara_scenario::{Inputs, Problem, ScenarioError, closest};
 
-use super::error::{Problem, ScenarioError, closest, line_of};
 use super::resolve::{clear_superseded, resolve, written};
 use super::{RunSpec, Scenario, builtin, builtins, check};
-use crate::data::Inputs;
-use samara_gossipsub::config::Parameters;
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,11 +39,6 @@ impl Point {
     }
 }
 
-/// A value as one would write it on the command line.
-pub(crate) fn plain(value: &toml::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// A scenario that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
@@ -61,9 +55,6 @@ pub struct Loaded {
     /// What was done with its files that whoever wrote them may not expect; for the user to see.
     pub notes: Vec<String>,
 }
-
-/// The key of an axis and its values.
-pub type GridAxis = (String, Vec<toml::Value>);
 
 /// What is to be different from what a scenario says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,12 +112,11 @@ pub fn load_source(
     inputs: Inputs,
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
-    let (source, text) = (source.to_owned(), text.to_owned());
     let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
     // First the file as it is, so that its mistakes are reported with their lines.
-    let mut table = parse(&source, &text)?;
+    let mut table = parse(source, text)?;
     for (key, value) in set {
-        set_text(&mut table, key, value).map_err(|message| flag(&source, key, value, &message))?;
+        set_text(&mut table, key, value).map_err(|message| flag(source, key, value, &message))?;
     }
     if !seeds.is_empty() {
         let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
@@ -135,29 +125,30 @@ pub fn load_source(
     for (key, values) in axes {
         set_axis(&mut table, key, values);
     }
-    add_runs(&source, &mut table, added)?;
-    let scenario =
-        from_table(&table).map_err(|(key, message)| problem(&source, &text, &key, message))?.normalised();
-    let runs = chosen(&source, &scenario, only)?;
-    let mut points = Vec::new();
-    let (mut problems, mut notes) = (Vec::new(), hidden(&source, &scenario, &runs, set)?);
+    add_runs(source, &mut table, added)?;
+    let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
+    let scenario = scenario.normalised();
+    let runs = chosen(source, &scenario, only)?;
+    let (mut points, mut problems): (_, Vec<Problem>) = (Vec::new(), Vec::new());
+    let mut notes = hidden(source, &scenario, &runs, set)?;
     for values in combinations(&scenario) {
         for run in &runs {
-            let (mut built, given) = build((&source, &text), &table, &values, run)?;
+            let (mut built, given) = build((source, text), &table, &values, run)?;
             if let Some(parameters) = built.find_mut::<Parameters>() {
                 parameters.policies = policies.clone();
             }
-            let built = match resolve(built, &given, &text, &inputs) {
-                Ok(resolved) => {
-                    notes.extend(resolved.notes);
-                    resolved.scenario
+            let found = match resolve(&mut built, &given, text, &inputs) {
+                Ok(found) => {
+                    notes.extend(found);
+                    check::problems(&built, &given, text)
                 }
-                Err(found) => {
-                    problems.extend(found);
-                    continue;
-                }
+                Err(found) => found,
             };
-            problems.extend(check::problems(&built, &given, &text));
+            for problem in found {
+                if !problems.contains(&problem) {
+                    problems.push(problem);
+                }
+            }
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
                     run: run.name.clone(),
@@ -171,19 +162,12 @@ pub fn load_source(
             }
         }
     }
-    let mut seen: Vec<Problem> = Vec::new();
-    problems.retain(|problem| {
-        let is_new = !seen.contains(problem);
-        if is_new {
-            seen.push(problem.clone());
-        }
-        is_new
-    });
+    let source = source.to_owned();
     if !problems.is_empty() {
         return Err(ScenarioError { source, problems });
     }
-    let mut loaded =
-        Loaded { source, scenario, text: String::new(), inputs, points, notes: notes.into_iter().collect() };
+    let notes = notes.into_iter().collect();
+    let mut loaded = Loaded { source, scenario, text: String::new(), inputs, points, notes };
     loaded.write()?;
     Ok(loaded)
 }
@@ -203,11 +187,6 @@ impl Loaded {
         let all = self.points.iter().flat_map(|point| point.scenario.files());
         all.map(|(key, file)| (key, file.to_owned())).collect()
     }
-}
-
-/// The JSON Schema of scenario files.
-pub fn schema() -> serde_json::Value {
-    Scenario::schema()
 }
 
 fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
@@ -233,109 +212,53 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
 
 /// The table of a file whose values have the right types.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
-    let table = samara_scenario::parse::<toml::Table>(text);
-    let checked = table.and_then(|table| match from_table(&table) {
+    let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
         Ok(_) => Ok(table),
-        Err((key, message)) => {
-            let line = line_of(text, &key);
-            Err(Problem { key: Some(key).filter(|key| !key.is_empty()), line, message })
-        }
+        Err((key, message)) => Err(Problem::at(text, &key, message)),
     });
     checked.map_err(|mut problem| {
         if let Some((line, quoted)) = problem.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)))
         {
             problem.message += &format!("\n  {line} | {}", quoted.trim_end());
         }
-        ScenarioError { source: source.to_owned(), problems: vec![problem] }
+        ScenarioError::of(source, problem)
     })
 }
 
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
-    Scenario::from_table(table).map_err(|(key, message)| {
-        let hint = expectation_hint(&key);
-        (key, message + hint)
+    Scenario::from_table(table).map_err(|(key, mut message)| {
+        if key.starts_with("expect.") {
+            message += "; the name of a metric is in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\"";
+        }
+        (key, message)
     })
 }
 
-/// How to write the key of an expectation, whose metric has dots of its own.
-fn expectation_hint(key: &str) -> &'static str {
-    if key.starts_with("expect.") {
-        "; the name of a metric is in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""
-    } else {
-        ""
-    }
-}
-
 fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
-    let problem = Problem { key: Some(key.to_owned()), line: line_of(text, key), message };
-    ScenarioError { source: source.to_owned(), problems: vec![problem] }
+    ScenarioError::of(source, Problem { key: Some(key.to_owned()), ..Problem::at(text, key, message) })
 }
 
 fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
     ScenarioError::one(source, format!("--set {key}={value}: {message}"))
 }
 
-fn at_other(path: &str, key: &str) -> String {
-    if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") }
-}
-
-/// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
-/// brackets do not separate values.
-///
-/// # Errors
-/// A text that says what is wrong.
-pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
-    let wrong =
-        || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");
-    let (key, list) = text.split_once('=').ok_or_else(wrong)?;
-    parts(key.trim()).map_err(|_| wrong())?;
-    let values: Vec<&str> = split_values(list).into_iter().map(str::trim).collect();
-    if values.iter().any(|value| value.is_empty()) {
-        return Err(wrong());
-    }
-    let values: Vec<toml::Value> = values.into_iter().map(parse_value).collect();
-    match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
-        Some((_, twice)) => Err(format!("{}: {} is there twice", key.trim(), plain(twice))),
-        None => Ok((key.trim().to_owned(), values)),
-    }
-}
-
-/// The parts of a list between commas that are in no quotes and brackets.
-fn split_values(list: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut from, mut parts) = (0_u32, None, 0, Vec::new());
-    for (at, c) in list.char_indices() {
-        match (quote, c) {
-            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '[' | '{') => depth += 1,
-            (None, ']' | '}') => depth = depth.saturating_sub(1),
-            (None, ',') if depth == 0 => {
-                parts.push(&list[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&list[from..]);
-    parts
-}
-
 /// Gives an axis of the sweep its values; adds it if there is none with this key.
 fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
-    let sweep = table.entry("sweep").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    let sweep = table.entry("sweep").or_insert_with(|| toml::Table::new().into());
     let Some(sweep) = sweep.as_table_mut() else { return };
-    let axes = sweep.entry("axis").or_insert_with(|| toml::Value::Array(Vec::new()));
-    let Some(axes) = axes.as_array_mut() else { return };
-    let values = toml::Value::Array(values.to_vec());
-    let has_key = |axis: &&mut toml::Value| axis.get("key").and_then(toml::Value::as_str) == Some(key);
-    if let Some(axis) = axes.iter_mut().find(has_key).and_then(toml::Value::as_table_mut) {
-        axis.insert("values".to_owned(), values);
+    let Some(axes) = sweep.entry("axis").or_insert_with(|| toml::Value::Array(Vec::new())).as_array_mut()
+    else {
         return;
+    };
+    let has_key = |axis: &&mut toml::Value| axis.get("key").and_then(toml::Value::as_str) == Some(key);
+    let values = toml::Value::from(values.to_vec());
+    match axes.iter_mut().find(has_key).and_then(toml::Value::as_table_mut) {
+        Some(axis) => drop(axis.insert("values".to_owned(), values)),
+        None => {
+            let axis = [("key".to_owned(), key.into()), ("values".to_owned(), values)];
+            axes.push(toml::Value::Table(axis.into_iter().collect()));
+        }
     }
-    let mut axis = toml::Table::new();
-    axis.insert("key".to_owned(), toml::Value::String(key.to_owned()));
-    axis.insert("values".to_owned(), values);
-    axes.push(toml::Value::Table(axis));
 }
 
 /// Adds variants.
@@ -351,10 +274,8 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
     }
     for run in added {
         if runs.iter().any(|other| other.get("name").and_then(toml::Value::as_str) == Some(&run.name)) {
-            return Err(ScenarioError::one(
-                source,
-                format!("a run \"{}\" is to be added, but there is one of this name", run.name),
-            ));
+            let message = format!("duplicate run \"{}\": the scenario has one of this name", run.name);
+            return Err(ScenarioError::one(source, message));
         }
         let run = toml::Value::try_from(run)
             .map_err(|error| ScenarioError::one(source, format!("run \"{}\": {error}", run.name)))?;
@@ -371,7 +292,8 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     let is_plain = !value.is_table() && !value.is_array();
     set_key(table, key, value)?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
-    let message = message + &at_other(&path, key);
+    let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
+    let message = message + &at;
     if !is_plain {
         return Err(message);
     }
@@ -379,81 +301,10 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     from_table(table).map(drop).map_err(|_| message)
 }
 
-/// A value from the command line: TOML where it reads as such, a string otherwise.
-fn parse_value(text: &str) -> toml::Value {
-    #[derive(Deserialize)]
-    struct Holder {
-        value: toml::Value,
-    }
-    toml::from_str::<Holder>(&format!("value = {text}"))
-        .map_or_else(|_| toml::Value::String(text.to_owned()), |holder| holder.value)
-}
-
-/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."protocol.withdraw"`).
-fn parts(key: &str) -> Result<Vec<String>, String> {
-    // Metrics have dots, and colons after the name of a run: all of it is one key, in quotes or not.
-    if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {
-        return Ok(vec!["expect".to_owned(), metric.trim_matches('"').to_owned()]);
-    }
-    let table: toml::Table = toml::from_str(&format!("{key} = true"))
-        .map_err(|_| format!("{key} is not a key; expected section.key, for example network.nodes"))?;
-    let mut parts = Vec::new();
-    let mut inner = Some(&table);
-    while let Some((part, value)) = inner.and_then(|table| table.iter().next()) {
-        parts.push(part.clone());
-        inner = value.as_table();
-    }
-    Ok(parts)
-}
-
-/// Sets a dotted key; numbers index arrays.
-fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
-    let parts = parts(key)?;
-    let [first, rest @ .., last] = parts.as_slice() else {
-        return Err("expected section.key, for example network.nodes".to_owned());
-    };
-    let mut current = table.entry(first).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-    for part in rest {
-        current = step(current, part)?;
-    }
-    match current {
-        toml::Value::Table(table) => {
-            table.insert(last.clone(), value);
-            Ok(())
-        }
-        other => {
-            *step(other, last)? = value;
-            Ok(())
-        }
-    }
-}
-
-fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Value, String> {
-    match value {
-        toml::Value::Table(table) => {
-            Ok(table.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new())))
-        }
-        toml::Value::Array(array) => {
-            let len = array.len();
-            part.parse::<usize>()
-                .ok()
-                .and_then(|index| array.get_mut(index))
-                .ok_or_else(|| format!("\"{part}\" is not an index of an array of {len}"))
-        }
-        _ => Err(format!("\"{part}\" is below a value that has no keys")),
-    }
-}
-
 fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunSpec>, ScenarioError> {
     let mut runs = scenario.runs.clone();
     if runs.is_empty() {
-        runs.push(RunSpec {
-            name: scenario.scenario.name.clone(),
-            label: String::new(),
-            description: String::new(),
-            series: String::new(),
-            set: toml::Table::new(),
-        });
+        runs.push(RunSpec { name: scenario.scenario.name.clone(), ..RunSpec::default() });
     }
     for name in only {
         if !runs.iter().any(|run| run.name == *name) {
@@ -529,20 +380,15 @@ fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
 
 /// All combinations of the values of a sweep.
 fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
-    let mut all = vec![Vec::new()];
-    for axis in scenario.sweep.iter().flat_map(|sweep| &sweep.axis) {
-        all = all
-            .into_iter()
-            .flat_map(|values: Vec<(String, toml::Value)>| {
-                axis.values.iter().map(move |value| {
-                    let mut values = values.clone();
-                    values.push((axis.key.clone(), value.clone()));
-                    values
-                })
-            })
-            .collect();
-    }
-    all
+    let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+    axes.fold(vec![Vec::new()], |all, axis| {
+        let with = |values: &Vec<_>| {
+            let with =
+                |value: &toml::Value| [values.clone(), vec![(axis.key.clone(), value.clone())]].concat();
+            axis.values.iter().map(with).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(with).collect()
+    })
 }
 
 fn build(
@@ -561,10 +407,7 @@ fn build(
             .map_err(|message| {
                 let line = text.lines().position(|line| line.contains(key.as_str())).map(|line| line + 1);
                 let message = format!("in {place}, = {}: {message}", value);
-                ScenarioError {
-                    source: source.to_owned(),
-                    problems: vec![Problem { key: Some(key.clone()), line, message }],
-                }
+                ScenarioError::of(source, Problem { key: Some(key.clone()), line, message })
             })?;
     }
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use samara_engine::units::Span;
+use samara_scenario::keys::{get, remove};
+use samara_scenario::{
+    HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, Queue, RegionWeights,
+    Regions, TopologyKind, listed_regions, topology,
+};
 use samara_sim::Latency;
 
-use super::error::{Problem, line_of};
-use super::{LatencyOf, Placed, Regions, Scenario, TopologyKind};
-use crate::data::hosts::{HostTable, RegionWeights};
-use crate::data::latency::LatencyTable;
-use crate::data::{Inputs, PREFIX};
+use super::Scenario;
 use crate::family::{self, Family};
-use crate::{network, topology};
-use samara_engine::units::Span;
+use crate::network;
 
 /// Keys of files, and the keys that each replaces. Where a run, a sweep or the command line sets the file, these are removed;
 /// where one table has both, it is a mistake.
@@ -73,7 +74,7 @@ pub(super) fn written(scenario: &Scenario, has_files: bool) -> Result<String, St
     let unused = family.unused.iter().map(|(key, _)| *key).chain(idle);
     unused.for_each(|key| remove(&mut written, key));
     if has_files {
-        let (network, selected) = (super::Network::default(), scenario.selected.defaults());
+        let (network, selected) = (Network::default(), scenario.selected.defaults());
         let defaults = table(&Scenario { network, selected, ..scenario.clone() })?;
         let files = replaced(std::iter::once(family)).flat_map(|(_, keys)| keys);
         for key in files.chain(&["network.nodes"]).chain(family.files.left_out) {
@@ -98,24 +99,6 @@ fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
         ("network.topology.attachments", kind != TopologyKind::BarabasiAlbert),
     ];
     keys.into_iter().filter(|(_, is_idle)| *is_idle && !is_varied).map(|(key, _)| key).collect()
-}
-
-/// The value of a dotted key.
-pub(super) fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
-    let mut parts = key.split('.');
-    let first = table.get(parts.next()?)?;
-    parts.try_fold(first, |value, part| value.get(part))
-}
-
-fn remove(table: &mut toml::Table, key: &str) {
-    let Some((parents, last)) = key.rsplit_once('.') else { return };
-    let mut current = Some(table);
-    for part in parents.split('.') {
-        current = current.and_then(|table| table.get_mut(part)?.as_table_mut());
-    }
-    if let Some(table) = current {
-        table.remove(last);
-    }
 }
 
 impl Scenario {
@@ -149,36 +132,25 @@ impl Scenario {
     }
 }
 
-/// A scenario whose files have been read.
-pub(super) struct Resolved {
-    pub(super) scenario: Scenario,
-    /// What was done with files that whoever wrote them may not expect.
-    pub(super) notes: Vec<String>,
-}
-
 /// Reads the files of a scenario: counts hosts, fills in regions, and checks that everything fits. `given` is the table that it was made of.
+/// Returns what was done with files that whoever wrote them may not expect.
 pub(super) fn resolve(
-    scenario: Scenario,
+    scenario: &mut Scenario,
     given: &toml::Table,
     text: &str,
     inputs: &Inputs,
-) -> Result<Resolved, Vec<Problem>> {
+) -> Result<Vec<String>, Vec<Problem>> {
     let mut work = Work { scenario, given, text, inputs, notes: Vec::new(), problems: Vec::new() };
     // Each step needs what those before have found.
     let _ = work.conflicts().and_then(|()| work.all());
-    if work.problems.is_empty() {
-        work.notes.dedup();
-        Ok(Resolved { scenario: work.scenario, notes: work.notes })
-    } else {
-        Err(work.problems)
-    }
+    if work.problems.is_empty() { Ok(work.notes) } else { Err(work.problems) }
 }
 
 /// Problems have been noted.
 struct Wrong;
 
 struct Work<'a> {
-    scenario: Scenario,
+    scenario: &'a mut Scenario,
     given: &'a toml::Table,
     text: &'a str,
     inputs: &'a Inputs,
@@ -188,8 +160,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn wrong(&mut self, key: &str, message: impl Into<String>) {
-        let (line, message) = (line_of(self.text, key), message.into());
-        self.problems.push(Problem { key: Some(key.to_owned()), line, message });
+        self.problems.push(Problem::at(self.text, key, message));
     }
 
     /// The value, unless something is wrong with a key.
@@ -203,7 +174,7 @@ impl Work<'_> {
 
     /// Whether there are hosts besides those that are counted by `network.nodes`.
     fn has_other_hosts(&self) -> bool {
-        (self.scenario.family().extra_hosts)(&self.scenario) > 0
+        (self.scenario.family().extra_hosts)(self.scenario) > 0
     }
 
     fn conflicts(&mut self) -> Result<(), Wrong> {
@@ -299,7 +270,7 @@ impl Work<'_> {
             let nodes = topology::nodes_of(&file, self.inputs);
             self.scenario.network.nodes = self.at(key, nodes)?;
         }
-        let read = topology::read_file(&self.scenario, self.inputs);
+        let read = topology::read_file(&self.scenario.network, self.inputs);
         let (_, notes) = self.at(key, read)?;
         self.notes.extend(notes);
         Ok(())
@@ -334,7 +305,7 @@ impl Work<'_> {
             placed: Placed::Drawn,
             latency: Vec::new(),
             gateway: None,
-            gateway_queue: super::Queue::default(),
+            gateway_queue: Queue::default(),
         });
         self.weights(&mut regions, hosts)?;
         if let Some(spec) = &spec {
@@ -428,7 +399,7 @@ impl Work<'_> {
         if table.size() > nodes as usize {
             self.notes.push(format!("{}: {nodes} of its {} rows are used", spec.file, table.size()));
         }
-        let latency = network::latency(&self.scenario, self.inputs, nodes);
+        let latency = network::latency(self.scenario, self.inputs, nodes);
         if let Latency::Pairs(pairs) = self.at(key, latency)? {
             self.scenario.network.latency = Span::from_nanos(pairs.mean().as_nanos() as u64);
         }
@@ -440,7 +411,7 @@ impl Work<'_> {
         let Some((table, region)) = hosts.and_then(|table| Some((table, table.region.as_deref()?))) else {
             return Ok(());
         };
-        let fit = network::listed_regions(&self.scenario, table, region, table.count);
+        let fit = listed_regions(&self.scenario.network, table, region, table.count);
         self.at("network.hosts_file", fit).map(drop)
     }
 
@@ -448,7 +419,7 @@ impl Work<'_> {
     fn family(&mut self) -> Result<(), Wrong> {
         let resolve = self.scenario.family().files.resolve;
         let given = self.given;
-        let read = resolve(&mut self.scenario, self.inputs, &|key| get(given, key).is_some());
+        let read = resolve(self.scenario, self.inputs, &|key| get(given, key).is_some());
         read.map_err(|(key, message)| self.wrong(&key, message)).map_err(|()| Wrong)
     }
 }

@@ -14,12 +14,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use samara_scenario::keys;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, write_points};
 use crate::files::{self, LOCK, Lock};
-use crate::results::{TableError, flatten_toml};
+use crate::results::TableError;
 use crate::scenario::Loaded;
 
 const ABOUT: &str = "sweep.json";
@@ -269,7 +270,7 @@ fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
     let keys = |text: &str| -> BTreeMap<String, String> {
         let mut rows = Vec::new();
         if let Ok(table) = text.parse::<toml::Table>() {
-            flatten_toml("", &toml::Value::Table(table), &mut rows);
+            keys::flatten("", &toml::Value::Table(table), &mut rows);
         }
         rows.into_iter().collect()
     };

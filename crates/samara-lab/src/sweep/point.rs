@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::VERSION;
-use crate::data::Inputs;
 use crate::results::Run;
 use crate::scenario::{Loaded, Point, Scenario};
+use samara_scenario::Inputs;
 
 /// A sweep of more points is taken for a mistake.
 pub const SWEEP_POINTS_MAX: usize = 100_000;
@@ -57,7 +57,7 @@ pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
     for point in &loaded.points {
         let id = point_id(point, &loaded.inputs)?;
         if !seen.insert(id.clone()) {
-            return Err(format!("{}: seed {} of {} is there twice", loaded.source, point.seed, point.name()));
+            return Err(format!("{}: seed {} of {} is a duplicate", loaded.source, point.seed, point.name()));
         }
         planned.push(Planned { id, point: point.clone() });
     }
@@ -104,7 +104,7 @@ fn what_counts(scenario: &Scenario) -> Scenario {
     counts.scenario.description.clear();
     counts.scenario.seeds.clear();
     counts.reference.clear();
-    counts.known.clear();
+    counts.published.clear();
     counts.expect.clear();
     counts
 }

@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::data::Inputs;
 use samara_lab::network;
 use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{Plan, RunOptions, run};
 use samara_lab::scenario::{Loaded, Overrides, load_source};
 use samara_lab::sweep::plan;
-use samara_lab::topology;
+use samara_scenario::{Inputs, host_names};
 
 const NODES: u32 = 16;
 
@@ -173,7 +172,7 @@ fn sizes_of_messages_count_in_results() {
 fn graphs_in_all_formats_are_as_if_they_were_drawn() {
     let network = "latency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
     let drawn = load(&scenario(&format!("nodes = 16\n{network}"), MESSAGES, ""), Inputs::default());
-    let graph = topology::graph(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap().0;
+    let graph = network::graph(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap().0;
     let lines = |between: &str, offset: u32| -> String {
         graph.edges.iter().fold(String::new(), |mut text, (a, b)| {
             let _ = writeln!(text, "{}{between}{}", a + offset, b + offset);
@@ -198,18 +197,18 @@ fn graphs_in_all_formats_are_as_if_they_were_drawn() {
         let scenario = &loaded.points[0].scenario;
         assert_eq!(scenario.network.nodes, NODES, "{file}");
         assert_eq!(
-            topology::graph(scenario, &loaded.inputs, 1).map(|(graph, _)| graph),
+            network::graph(scenario, &loaded.inputs, 1).map(|(graph, _)| graph),
             Ok(graph.clone()),
             "{file}"
         );
         assert_eq!(digests(&loaded, 1), [plain()], "{file}");
-        let names = network::names(scenario, &loaded.inputs).unwrap();
+        let names = host_names(&scenario.network, &loaded.inputs).unwrap();
         assert_eq!(names.is_some(), file.contains("h15"), "numbers are no names");
     }
     // Counted from 1 they are names: numbers go by appearance.
     let text = scenario(network, MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
     let loaded = load(&text, Inputs::default().with("graph", lines(" ", 1)));
-    let names = network::names(&loaded.points[0].scenario, &loaded.inputs).unwrap().expect("names");
+    let names = host_names(&loaded.points[0].scenario.network, &loaded.inputs).unwrap().expect("names");
     assert_eq!((names.len(), names.find(&(graph.edges[0].0 + 1).to_string())), (16, Some(0)));
 }
 
@@ -231,7 +230,7 @@ fn names_lead_from_one_file_to_the_others() {
     let ms = |from, to| pairs.get(from, to).as_millis();
     assert_eq!([ms(0, 1), ms(1, 0), ms(2, 0), ms(0, 2)], [6, 5, 7, 9]);
     assert_eq!(network::least_latency_nanos(&hosts), 4_000_000);
-    let graph = topology::graph(scenario, &loaded.inputs, 1).unwrap().0;
+    let graph = network::graph(scenario, &loaded.inputs, 1).unwrap().0;
     assert_eq!(graph.edges, [(2, 1), (1, 0)]);
     assert_eq!(Plan::of(scenario, &loaded.inputs, 1).unwrap().publishers, [2, 0]);
     assert_eq!(scenario.network.latency.nanos(), 6_500_000, "the mean, for whatever needs one figure");
@@ -322,8 +321,7 @@ fn what_does_not_fit_is_told_with_key_and_line() {
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
-        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different hosts it must be positive (the \
-         simulator's least is 50µs)"
+        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different hosts it must be positive"
     );
     let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
     assert!(

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::data::Inputs;
 use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
+use samara_scenario::Inputs;
 
 fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<MessagesData>> {
     let small = [

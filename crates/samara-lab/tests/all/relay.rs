@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::data::Inputs;
 use samara_lab::results::{MixData, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, load};
 use samara_mix::{Cause, Phase};
+use samara_scenario::Inputs;
 
 fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::data::Inputs;
 use samara_lab::results::{ColumnsData, Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_together};
 use samara_lab::scenario::load;
+use samara_scenario::Inputs;
 use samara_sim::Threads;
 
 fn results(
@@ -208,7 +208,7 @@ fn validation_takes_time_one_message_at_a_time() {
 
 #[test]
 fn reference_runs_are_there_and_are_what_was_published() {
-    use samara_lab::data::reference_runs;
+    use samara_lab::reference::reference_runs;
     use samara_lab::statistics::Statistics;
     let mean = |name: &str| {
         let runs = reference_runs(name, &Inputs::default()).unwrap();

@@ -2,8 +2,9 @@
 
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::config::Version;
-use samara_lab::data::Inputs;
-use samara_lab::scenario::{Expectation, Overrides, builtins, load, load_source, parse_axis, schema};
+use samara_lab::scenario::{Expectation, Overrides, builtins, load, load_source, schema};
+use samara_scenario::Inputs;
+use samara_scenario::keys::parse_axis;
 
 fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let path =

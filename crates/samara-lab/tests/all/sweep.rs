@@ -8,11 +8,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use samara_lab::data::Inputs;
 use samara_lab::results::{Outcome, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::{Loaded, Overrides, load_with, parse_axis};
+use samara_lab::scenario::{Loaded, Overrides, load_with};
 use samara_lab::sweep::{PointRecord, plan, point_id, relate_points, write_points};
+use samara_scenario::Inputs;
+use samara_scenario::keys::parse_axis;
 use serde_json::{Value, json};
 
 fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> Loaded {

@@ -1,26 +1,12 @@
 //! Graphs and custody sets have the properties that they promise.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 use samara_engine::units::{Rate, Share, Size, Span};
-use samara_engine::{NodeRng, Purpose};
-use samara_lab::data::Inputs;
-use samara_lab::scenario::{Overrides, Scenario, ScenarioError, load, load_source};
-use samara_lab::topology::{barabasi_albert, custody, full_mesh, graph, random_regular, ring};
+use samara_lab::network::{custody, graph};
+use samara_lab::scenario::{Overrides, Scenario, load, load_source};
+use samara_scenario::{Inputs, ScenarioError};
 
 proptest! {
-    #[test]
-    fn regular_graphs_are_regular_and_simple(nodes in 4u32..120, degree in 1u32..12, seed in any::<u64>()) {
-        prop_assume!(degree < nodes && nodes * degree % 2 == 0);
-        let graph = random_regular(nodes, degree, &mut NodeRng::new(seed, 0, Purpose::Topology));
-        prop_assert_eq!(graph.edges.len() as u32, nodes * degree / 2);
-        let pairs: BTreeSet<(u32, u32)> = graph.edges.iter().map(|(a, b)| (*a.min(b), *a.max(b))).collect();
-        prop_assert_eq!(pairs.len(), graph.edges.len(), "no edge twice");
-        prop_assert!(graph.edges.iter().all(|(a, b)| a != b), "no loops");
-        prop_assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() as u32 == degree));
-    }
-
     #[test]
     fn units_read_what_they_write(value in 0u64..10_000_000_000_000) {
         prop_assert_eq!(Span::parse(&Span::parse(&format!("{value} ns")).unwrap().to_string()).unwrap().nanos(), value);
@@ -42,38 +28,6 @@ fn units_are_written_short() {
     assert_eq!(Share::parse("0.1 %").unwrap().to_string(), "0.1 %");
     assert!((Share::parse("0.1 %").unwrap().fraction() - 0.001).abs() < 1e-12);
     assert!(Span::parse("-5 ms").is_err() && Size::parse("5").is_err() && Rate::parse("fast").is_err());
-}
-
-/// The share of nodes with k links is 2 m (m + 1) / (k (k + 1) (k + 2)) in the limit of large graphs (Bollobás, Riordan,
-/// Spencer and Tusnády 2001); in 20,000 nodes, sampling moves it by a few standard deviations at most.
-#[test]
-fn degrees_follow_the_power_law() {
-    let (nodes, m) = (20_000, 3_u32);
-    let graph = barabasi_albert(nodes, m, &mut NodeRng::new(7, 0, Purpose::Topology));
-    let degrees: Vec<u32> = graph.neighbours().iter().map(|neighbours| neighbours.len() as u32).collect();
-    assert_eq!(degrees.iter().sum::<u32>(), 2 * m * (nodes - m));
-    let (n, m) = (f64::from(nodes), f64::from(m));
-    for k in 3..=20 {
-        let found = degrees.iter().filter(|degree| **degree == k).count() as f64;
-        let k = f64::from(k);
-        let expected = n * 2.0 * m * (m + 1.0) / (k * (k + 1.0) * (k + 2.0));
-        assert!(
-            (found - expected).abs() < 5.0 * expected.sqrt() + 0.01 * expected,
-            "k {k}: {found} of {expected}"
-        );
-    }
-    // The tail: P(degree >= k) = m (m + 1) / (k (k + 1)).
-    let hubs = degrees.iter().filter(|degree| **degree >= 100).count() as f64;
-    let expected = n * m * (m + 1.0) / (100.0 * 101.0);
-    assert!((hubs - expected).abs() < 5.0 * expected.sqrt(), "{hubs} hubs of {expected}");
-}
-
-#[test]
-fn meshes_and_rings() {
-    assert_eq!(full_mesh(10).edges.len(), 45);
-    assert_eq!(ring(10).edges.len(), 10);
-    assert_eq!(ring(2).edges.len(), 1);
-    assert!(ring(7).unreachable().is_empty());
 }
 
 fn scenario(set: &[(&str, &str)]) -> Scenario {

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::data::Inputs;
 use samara_lab::results::{Outcome, PoolData, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::load;
+use samara_scenario::Inputs;
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<PoolData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

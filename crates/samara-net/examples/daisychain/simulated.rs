@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::data::Inputs;
 use samara_lab::results::GroupData;
 use samara_lab::run::{self, RunOptions};
 use samara_lab::scenario::load;
+use samara_scenario::Inputs;
 
 use crate::Anyhow;
 use crate::measure::BYTES;

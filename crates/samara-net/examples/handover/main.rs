@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use samara_emulation::{DownlinkQueue, EmulationConfig, Relay, RelayConfig};
-use samara_lab::data::Inputs;
 use samara_lab::results::HandoverData;
 use samara_lab::run::{self, RunOptions};
 use samara_lab::scenario::{Congestion, Point, load};
+use samara_scenario::Inputs;
 
 type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 

@@ -108,8 +108,8 @@ pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
 #[cfg(test)]
 mod tests {
     use samara_engine::units::{Rate, Share};
-    use samara_lab::data::Inputs;
     use samara_lab::scenario::{Adversary, CatGroup, Overrides, load_source};
+    use samara_scenario::Inputs;
 
     use super::*;
 

@@ -9,8 +9,8 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use samara_lab::data::Inputs;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
+use samara_scenario::Inputs;
 
 use super::config::{
     Config, Experimental, FinalState, General, Graph, GraphFile, Host, Network, Process, bits, qdisc, seconds,

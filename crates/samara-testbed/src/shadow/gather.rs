@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use samara_lab::data::Inputs;
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
+use samara_scenario::Inputs;
 
 use super::export::run_file;
 use super::{DATA, METRICS_FILES, RUN_FILE, RunFile, TRACE_FILE, of_host};

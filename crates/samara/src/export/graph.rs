@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
-use samara_lab::topology::Graph;
+use samara_scenario::topology::Graph;
 
 use super::network::{Built, OneRun, latency, millis};
 

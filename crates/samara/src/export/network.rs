@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{
-    GridAxis, Loaded, Network, Overrides, Point, Scenario, Workload, load_with, parse_axis,
-};
-use samara_lab::topology::{self, Graph};
+use samara_lab::scenario::{Loaded, Overrides, Point, Scenario, Workload, load_with};
+use samara_scenario::Network;
+use samara_scenario::keys::{GridAxis, parse_axis};
+use samara_scenario::topology::Graph;
 
 use crate::args::{SEEDS, key_value, whole};
 
@@ -73,7 +73,7 @@ impl Built {
             ));
         }
         let fail = |error| format!("{}: run {}: {error}", self.loaded.source, point.name());
-        topology::graph(scenario, inputs, point.seed).map(|(graph, _)| graph).map_err(fail)
+        network::graph(scenario, inputs, point.seed).map(|(graph, _)| graph).map_err(fail)
     }
 }
 

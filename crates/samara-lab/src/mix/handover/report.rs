@@ -158,7 +158,7 @@ fn figure(report: &Report<'_>, size: u32, which: Which) -> Figure {
         };
         Bar {
             name: row.named(),
-            rings: report.known(row, metric).into_iter().map(|known| known + computation).collect(),
+            rings: report.published(row, metric).into_iter().map(|known| known + computation).collect(),
             text: short_ms(parts.iter().map(|(_, ms)| ms).sum()),
             parts: parts.iter().enumerate().map(part).collect(),
             ..Bar::default()
@@ -193,7 +193,7 @@ fn figure(report: &Report<'_>, size: u32, which: Which) -> Figure {
 /// The key sentences: how near the figures of others are, and what the runs that are most different say.
 fn findings(report: &Report<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
-    let known = &report.findings.known;
+    let known = &report.findings.published;
     let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();
     if !known.is_empty() {
         sentences

@@ -11,13 +11,13 @@ use samara_cat::Misbehaviour;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Record};
 
-use crate::network::Hosts;
+use crate::network::{self, Hosts};
 use crate::pool::app::{Act, Block, Header, Node, Told, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{Point, Transactions};
 use crate::statistics::Durations;
-use crate::topology::{self, Graph};
+use samara_scenario::topology::Graph;
 
 pub use clients::{Clients, Submission};
 pub use totals::Totals;
@@ -90,7 +90,7 @@ pub(crate) fn run(
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.part::<Transactions>().clone();
-    let (graph, _) = topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let uptime = world::uptime(scenario, point.seed);
     let mut net = world::network(&setup, &workload)?;

@@ -4,15 +4,13 @@ mod read;
 
 use std::sync::Arc;
 
-use samara_sim::{LATENCY_FLOOR, PairLatencies};
-
-use super::graph::GraphFile;
-use super::table::{delimiter, each_line};
-use super::{Inputs, Names};
-use crate::scenario::{LatencyFile, LatencyFormat};
-use read::Cells;
-pub(super) use read::unit_of;
 use samara_engine::units::Span;
+
+use crate::graph::GraphFile;
+use crate::table::{Names, delimiter, each_line};
+use crate::{Inputs, LatencyFile, LatencyFormat};
+use read::Cells;
+pub(crate) use read::unit_of;
 
 /// Rows of a table: as a matrix that is 400 MB.
 const ROWS_MAX: usize = 10_000;
@@ -138,29 +136,28 @@ impl LatencyTable {
         self.names.as_ref().map_or_else(|| row.to_string(), |names| names.all()[row].clone())
     }
 
-    /// The latencies between hosts, each of which has a row (see [`rows_of_hosts`](Self::rows_of_hosts)).
+    /// Nanoseconds from each host to each, of which each has a row (see [`rows_of_hosts`](Self::rows_of_hosts)).
     ///
     /// # Errors
     /// A latency is 0, or missing and `others` is not given; the message names the pair.
-    pub fn between_hosts(&self, rows: &[usize], spec: &LatencyFile) -> Result<PairLatencies, String> {
-        let few = || format!("{}: has less than two rows", self.file);
+    pub fn between_hosts(&self, rows: &[usize], spec: &LatencyFile) -> Result<Arc<[u32]>, String> {
         if rows.iter().copied().eq(0..self.size) && self.is_complete() {
-            return PairLatencies::new(self.size, Arc::clone(&self.nanos)).ok_or_else(few);
+            return Ok(Arc::clone(&self.nanos));
         }
-        let mut nanos = Vec::with_capacity(rows.len() * rows.len());
-        for from in rows {
-            for to in rows {
-                nanos.push(if from == to { 0 } else { self.latency(*from, *to, spec.others)? });
-            }
-        }
-        PairLatencies::new(rows.len(), nanos).ok_or_else(few)
+        let pairs = rows.iter().flat_map(|from| rows.iter().map(move |to| (*from, *to)));
+        let nanos = |(from, to)| if from == to { Ok(0) } else { self.latency(from, to, spec.others) };
+        pairs.map(nanos).collect()
+    }
+
+    /// The latencies of all pairs of different rows.
+    fn pairs(&self) -> impl Iterator<Item = u32> {
+        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
+        rows.flat_map(|(row, all)| all[..row].iter().chain(&all[row + 1..]).copied())
     }
 
     /// Whether all pairs of different rows have a latency.
     fn is_complete(&self) -> bool {
-        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
-        let is_one = |nanos: &u32| *nanos != 0 && *nanos != MISSING;
-        rows.into_iter().all(|(row, all)| all[..row].iter().chain(&all[row + 1..]).all(is_one))
+        self.pairs().all(|nanos| nanos != 0 && nanos != MISSING)
     }
 
     /// The latencies between regions, each of which has a row.
@@ -188,7 +185,7 @@ impl LatencyTable {
         let pair = || format!("from {} to {}", self.name(from), self.name(to));
         match (self.get(from, to), others) {
             (Some(0), _) => Err(format!(
-                "{}: the latency {} is 0; between different hosts it must be positive (the simulator's least is {LATENCY_FLOOR:?})",
+                "{}: the latency {} is 0; between different hosts it must be positive",
                 self.file,
                 pair()
             )),
@@ -200,20 +197,10 @@ impl LatencyTable {
                 "{}: has no latency {} ({} of {} pairs are missing); give them one with others = \"100 ms\" in network.latency_file",
                 self.file,
                 pair(),
-                self.missing(),
+                self.pairs().filter(|nanos| *nanos == MISSING).count(),
                 self.size * self.size.saturating_sub(1)
             )),
         }
-    }
-
-    /// Pairs of different rows without a latency.
-    fn missing(&self) -> usize {
-        let rows = self.nanos.chunks_exact(self.size.max(1)).enumerate();
-        let is_missing = |row: usize, column: usize, nanos: u32| row != column && nanos == MISSING;
-        rows.map(|(row, all)| {
-            all.iter().enumerate().filter(|(column, nanos)| is_missing(row, *column, **nanos)).count()
-        })
-        .sum()
     }
 
     /// The row of each host. Hosts with names are looked for by these; others have the rows that are called by their numbers, or simply
@@ -259,7 +246,7 @@ impl LatencyTable {
 
     fn row(&self, own: &Names, what: &str, name: &str) -> Result<usize, String> {
         own.find(name).map(|row| row as usize).ok_or_else(|| {
-            let meant = crate::scenario::closest(name, own.all().iter().map(String::as_str));
+            let meant = crate::closest(name, own.all().iter().map(String::as_str));
             let hint = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
             format!("{}: has no row for the {what} {name}{hint}", self.file)
         })

@@ -1,72 +1,119 @@
-//! Tables as text: columns with names and units, and plain lines of values.
+//! Tables as text: columns with names and units, plain lines of values, and names that have numbers.
 
 use std::str::FromStr;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
-
-use crate::scenario::closest;
+use rustc_hash::FxHashMap;
 use samara_engine::units::{Rate, Size, Span};
 
+use crate::{Inputs, closest};
+
+/// The names of hosts by their numbers, each different.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    names: Vec<String>,
+    numbers: FxHashMap<String, u32>,
+}
+
+impl Names {
+    /// The number of a name; a new name gets the next number.
+    pub fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// The number of a name that is there.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    /// By number.
+    pub fn all(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number of names.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The hosts that these names are if they are numbers themselves: all of them whole numbers below `hosts`, as `5` (not `05`).
+    pub fn as_numbers(&self, hosts: u32) -> Option<Vec<u32>> {
+        let number = |name: &String| {
+            let number = name.parse::<u32>().ok()?;
+            (number < hosts && number.to_string() == *name).then_some(number)
+        };
+        self.names.iter().map(number).collect()
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Names {
+    /// Repeated names count once.
+    fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
+        let mut all = Self::default();
+        for name in names {
+            all.number(name.as_ref());
+        }
+        all
+    }
+}
+
 /// A quantity that a column can have.
-pub(crate) trait Quantity: Sized {
+pub trait Quantity: Sized {
     /// Units that may end the name of a column whose cells are plain numbers, with their factors.
     const UNITS: &'static [(&'static str, f64)];
 
     /// From a number with its unit.
+    ///
+    /// # Errors
+    /// A text that says what is expected.
     fn from_text(text: &str) -> Result<Self, String>;
 
     /// From a number in the unit whose factor is 1.
     fn from_number(value: f64) -> Self;
 }
 
-impl Quantity for Rate {
-    const UNITS: &'static [(&'static str, f64)] =
-        &[("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
+macro_rules! quantities {
+    ($($Quantity:ident: $from:ident, $units:expr;)*) => {$(
+        impl Quantity for $Quantity {
+            const UNITS: &'static [(&'static str, f64)] = &$units;
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        Self::parse(text)
-    }
+            fn from_text(text: &str) -> Result<Self, String> {
+                Self::parse(text)
+            }
 
-    fn from_number(value: f64) -> Self {
-        Self::from_bps(value.round() as u64)
-    }
+            fn from_number(value: f64) -> Self {
+                Self::$from(value.round() as u64)
+            }
+        }
+    )*};
 }
-
-impl Quantity for Span {
-    const UNITS: &'static [(&'static str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-
-    fn from_text(text: &str) -> Result<Self, String> {
-        Self::parse(text)
-    }
-
-    fn from_number(value: f64) -> Self {
-        Self::from_nanos(value.round() as u64)
-    }
-}
-
-impl Quantity for Size {
-    const UNITS: &'static [(&'static str, f64)] =
-        &[("bytes", 1.0), ("kb", 1e3), ("mb", 1e6), ("kib", 1024.0), ("mib", 1_048_576.0)];
-
-    fn from_text(text: &str) -> Result<Self, String> {
-        Self::parse(text)
-    }
-
-    fn from_number(value: f64) -> Self {
-        Self::from_bytes(value.round() as u64)
-    }
+quantities! {
+    Rate: from_bps, [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
+    Span: from_nanos, [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    Size: from_bytes, [("bytes", 1.0), ("kb", 1e3), ("mb", 1e6), ("kib", 1024.0), ("mib", 1_048_576.0)];
 }
 
 /// What a kind of table looks like.
-pub(crate) struct Shape {
+pub struct Shape {
     /// Columns that have to be there.
-    pub(crate) needed: &'static [&'static str],
+    pub needed: &'static [&'static str],
     /// Columns that may be there.
-    pub(crate) allowed: &'static [&'static str],
+    pub allowed: &'static [&'static str],
     /// Columns that may have a unit at the end of their names, with these units.
-    pub(crate) units: &'static [(&'static str, &'static [(&'static str, f64)])],
+    pub units: &'static [(&'static str, &'static [(&'static str, f64)])],
     /// The most rows.
-    pub(crate) rows_max: usize,
+    pub rows_max: usize,
 }
 
 /// A column of a table.
@@ -78,7 +125,10 @@ struct Column {
 }
 
 /// Reads a table with a header row by row; lines that start with `#` are comments.
-pub(crate) fn scan(
+///
+/// # Errors
+/// The table has another shape, or `each` fails; the message names file and line.
+pub fn scan(
     file: &str,
     text: &str,
     shape: &Shape,
@@ -108,7 +158,7 @@ pub(crate) fn scan(
 }
 
 /// The rows of a table below its header, whatever they are read from.
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     file: &'a str,
     columns: Vec<Column>,
     count: usize,
@@ -117,7 +167,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Checks the header.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         file: &'a str,
         line: u64,
         header: &StringRecord,
@@ -128,7 +178,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Checks that a row has as many values as the header.
-    pub(super) fn next<'r>(&'r mut self, line: u64, record: &'r StringRecord) -> Result<Row<'r>, String> {
+    pub(crate) fn next<'r>(&'r mut self, line: u64, record: &'r StringRecord) -> Result<Row<'r>, String> {
         let (file, expected) = (self.file, self.columns.len());
         if record.len() != expected {
             return Err(format!(
@@ -146,7 +196,7 @@ impl<'a> Rows<'a> {
 
 /// A row of a table.
 #[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub struct Row<'a> {
     file: &'a str,
     columns: &'a [Column],
     line: u64,
@@ -155,7 +205,7 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Something is wrong in this row.
-    pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> String {
+    pub fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
@@ -165,7 +215,10 @@ impl<'a> Row<'a> {
     }
 
     /// The text of a cell, `None` without such a column.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, String> {
+    ///
+    /// # Errors
+    /// The cell is empty.
+    pub fn text(&self, name: &str) -> Result<Option<&'a str>, String> {
         match self.cell(name) {
             None => Ok(None),
             Some((_, "")) => Err(self.wrong(format_args!("{name} is empty; expected a value"))),
@@ -174,7 +227,10 @@ impl<'a> Row<'a> {
     }
 
     /// The quantity in a cell, `None` without such a column.
-    pub(crate) fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
+    ///
+    /// # Errors
+    /// The cell is empty or no such quantity.
+    pub fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let factor = self.cell(name).and_then(|(column, _)| column.factor);
         let Some(factor) = factor else {
@@ -225,7 +281,7 @@ impl Shape {
     }
 
     /// Returns true if a column can have this name.
-    pub(super) fn has(&self, cell: &str) -> bool {
+    pub(crate) fn has(&self, cell: &str) -> bool {
         self.column(cell).is_some()
     }
 
@@ -243,7 +299,7 @@ impl Shape {
 }
 
 /// The delimiter of a table: the one that its first line has most of.
-pub(super) fn delimiter(text: &str) -> u8 {
+pub(crate) fn delimiter(text: &str) -> u8 {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or("");
     let count = |delimiter: u8| first.bytes().filter(|byte| *byte == delimiter).count();
     // The last of equals: a comma where there is none of them.
@@ -252,7 +308,7 @@ pub(super) fn delimiter(text: &str) -> u8 {
 
 /// Passes on each line that is not empty: its number and its values. `delimiter` is `None` for blanks. Lines that start with
 /// `#` or `//` are comments. Errors name the file.
-pub(super) fn each_line(
+pub(crate) fn each_line(
     file: &str,
     text: &str,
     delimiter: Option<u8>,
@@ -294,7 +350,7 @@ fn line_of(text: &str, record: &StringRecord, has_comments: bool) -> u64 {
 }
 
 /// The delimiter of the first lines, or `None` for blanks.
-pub(super) fn delimiter_or_blank(text: &str) -> Option<u8> {
+pub(crate) fn delimiter_or_blank(text: &str) -> Option<u8> {
     let data = text.lines().filter(|line| {
         let line = line.trim_start();
         !line.is_empty() && !line.starts_with('#') && !line.starts_with("//")
@@ -305,67 +361,24 @@ pub(super) fn delimiter_or_blank(text: &str) -> Option<u8> {
     [b',', b';', b'\t'].into_iter().find(|delimiter| first.bytes().any(|byte| byte == *delimiter))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SHAPE: Shape = Shape {
-        needed: &["host"],
-        allowed: &["uplink", "delay"],
-        units: &[("uplink", Rate::UNITS), ("delay", Span::UNITS)],
-        rows_max: 3,
-    };
-
-    fn first(text: &str) -> Result<(Option<Rate>, Option<Span>), String> {
-        let mut read = None;
-        scan("t.csv", text, &SHAPE, |row| {
-            let found = (row.quantity("uplink")?, row.quantity("delay")?);
-            read.get_or_insert(found);
-            Ok(())
-        })?;
-        read.ok_or_else(|| "no row".to_owned())
+/// Reads a CSV file of pairs of numbers with a header of two given names.
+///
+/// # Errors
+/// The file cannot be read, or a line is not a pair; the message names file and line.
+pub fn read_pairs(name: &str, inputs: &Inputs, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
+    let text = inputs.read(name)?;
+    let mut lines = text.lines().enumerate();
+    let found = lines.next().map_or("", |(_, line)| line.trim());
+    if found != header.join(",") {
+        return Err(format!("{name}:1: found \"{found}\", expected the header \"{}\"", header.join(",")));
     }
-
-    #[test]
-    fn quantities_have_units_in_cells_or_in_the_header() {
-        let expected = Ok((Some(Rate::from_bps(20_000_000)), Some(Span::from_nanos(1_500_000))));
-        assert_eq!(first("host,uplink,delay\na,20 Mbit/s,1.5 ms\n"), expected);
-        assert_eq!(first("# a comment\nhost;delay_us;uplink_mbps\r\na;1500;20\r\n"), expected);
-        assert_eq!(first("\u{feff}host\tuplink_bps\tdelay_s\n\"a\tb\"\t2e7\t0.0015\n"), expected);
-        assert_eq!(first("host\na\n"), Ok((None, None)));
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        let error = |text: &str| first(text).expect_err("something is wrong");
-        assert_eq!(
-            error("host,upink\na,1\n"),
-            "t.csv:1: found the column \"upink\" (did you mean uplink?); expected a header with host, uplink (optional), delay (optional)"
-        );
-        assert_eq!(
-            error("uplink,delay\n"),
-            "t.csv:1: the column host is missing; expected a header with host, uplink (optional), delay (optional)"
-        );
-        assert_eq!(error("host,uplink,uplink_bps\n"), "t.csv:1: duplicate column `uplink`");
-        assert_eq!(
-            error("host,uplink\n\na,20\n"),
-            "t.csv:3: uplink: \"20\" has no unit; expected a rate such as \"20 Mbit/s\", in bit/s, kbit/s, Mbit/s, Gbit/s; or plain \
-             numbers in a column uplink_bps"
-        );
-        assert_eq!(
-            error("host,uplink_bps\na,-1\n"),
-            "t.csv:2: uplink is \"-1\"; expected a number, since its column has a unit"
-        );
-        assert_eq!(error("host,uplink\na,\n"), "t.csv:2: uplink is empty; expected a value");
-        assert_eq!(
-            error("host,uplink\na\n"),
-            "t.csv:2: found 1 values, expected 2, as many as the header has columns"
-        );
-        assert_eq!(
-            error(""),
-            "t.csv: is empty; expected a header with host, uplink (optional), delay (optional)"
-        );
-        assert_eq!(error("host\n"), "t.csv: has no rows below its header");
-        assert_eq!(error("host\na\nb\nc\nd\n"), "t.csv:5: more than 3 rows");
-    }
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            let pair = line
+                .split_once(',')
+                .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+            pair.ok_or_else(|| format!("{name}:{}: \"{line}\" is not a pair of numbers", number + 1))
+        })
+        .collect()
 }

@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 use samara_engine::units::Span;
 
 use super::{LatencyTable, MISSING, Names, ROWS_MAX};
-use crate::data::graph::GraphFile;
-use crate::data::table::{delimiter_or_blank, each_line};
-use crate::scenario::{LatencyFile, LatencyKind};
+use crate::graph::GraphFile;
+use crate::table::{delimiter_or_blank, each_line};
+use crate::{LatencyFile, LatencyKind};
 
 /// How values are written and what they mean.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +256,7 @@ fn ends(values: &[&str]) -> Option<(usize, usize)> {
 }
 
 /// A name without its unit, and the nanoseconds of that unit.
-pub(in crate::data) fn unit_of(name: &str) -> (&str, Option<f64>) {
+pub(crate) fn unit_of(name: &str) -> (&str, Option<f64>) {
     let units = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
     let found = units.into_iter().find_map(|(end, nanos)| Some((name.strip_suffix(end)?, Some(nanos))));
     found.unwrap_or((name, None))

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use roxmltree::{Document, Node};
 use rustc_hash::FxHashMap;
 
-use super::latency::unit_of;
-use super::table::{delimiter_or_blank, each_line};
-use super::{Inputs, Names};
+use crate::Inputs;
+use crate::latency::unit_of;
+use crate::table::{Names, delimiter_or_blank, each_line};
 
 /// Nodes of a graph: as many as a simulation can have.
 const NODES_MAX: usize = 1 << 20;
@@ -40,16 +40,16 @@ pub struct GraphFile {
     /// What the reader left out or merged.
     pub notes: Vec<String>,
     /// By node; empty for edge lists.
-    pub(super) nodes: Vec<Attributes>,
+    pub(crate) nodes: Vec<Attributes>,
     /// By edge, those left out of `edges` included; empty for edge lists.
-    pub(super) links: Vec<(u32, u32, Attributes)>,
+    pub(crate) links: Vec<(u32, u32, Attributes)>,
 }
 
 /// The attributes of a node or an edge that count here, by their names in lower case.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Attributes {
-    pub(super) line: u32,
-    pub(super) values: BTreeMap<String, String>,
+pub(crate) struct Attributes {
+    pub(crate) line: u32,
+    pub(crate) values: BTreeMap<String, String>,
 }
 
 impl GraphFile {
@@ -70,7 +70,7 @@ impl GraphFile {
     }
 
     /// The attribute that has the latencies of edges.
-    pub(super) fn latency_attribute(&self) -> Option<&str> {
+    pub(crate) fn latency_attribute(&self) -> Option<&str> {
         let attributes: BTreeSet<&str> =
             self.links.iter().flat_map(|(.., edge)| edge.values.keys().map(String::as_str)).collect();
         LATENCIES.iter().find_map(|wanted| attributes.iter().copied().find(|name| unit_of(name).0 == *wanted))
@@ -356,6 +356,3 @@ fn attributes(node: Node<'_, '_>, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> A
 fn named<'a, 'd>(parent: Node<'a, 'd>, name: &'static str) -> impl Iterator<Item = Node<'a, 'd>> {
     parent.children().filter(move |node| node.is_element() && node.tag_name().name() == name)
 }
-
-#[cfg(test)]
-mod tests;

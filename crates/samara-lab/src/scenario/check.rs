@@ -1,14 +1,16 @@
 //! Values that cannot be, each told with its key, what was found, and what is allowed.
 
-mod regions;
+use std::fmt::Display;
+use std::time::Duration;
 
 use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
-
-use super::error::{Problem, line_of};
-use super::resolve::get;
-use super::{FaultKind, Scenario, Stack, TopologyKind, TransportKind, Workload};
 use samara_engine::units::{Share, Span};
 use samara_gossipsub::config::Parameters;
+use samara_scenario::keys::get;
+use samara_scenario::{Problem, Regions, TopologyKind};
+use samara_sim::LATENCY_FLOOR;
+
+use super::{FaultKind, Scenario, Stack, TransportKind, Workload};
 
 /// Everything that is wrong with the values of a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
@@ -25,7 +27,7 @@ pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> 
     }
     (family.check)(&mut checks, scenario);
     checks.faults(scenario);
-    checks.known(scenario);
+    checks.published(scenario);
     checks.problems
 }
 
@@ -35,24 +37,19 @@ pub(crate) struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    pub(crate) fn wrong(&mut self, key: &str, message: String) {
-        self.problems.push(Problem { key: Some(key.to_owned()), line: line_of(self.text, key), message });
+    /// Something is wrong with a key.
+    pub(crate) fn wrong(&mut self, key: &str, message: impl Into<String>) {
+        self.problems.push(Problem::at(self.text, key, message));
     }
 
     /// `key` is `found`, which must be in `least..=most`.
-    pub(crate) fn range<T: PartialOrd + std::fmt::Display>(
-        &mut self,
-        key: &str,
-        found: T,
-        least: T,
-        most: T,
-    ) {
+    pub(crate) fn range<T: PartialOrd + Display>(&mut self, key: &str, found: T, least: T, most: T) {
         if found < least || found > most {
             self.wrong(key, format!("is {found}; allowed is {least} to {most}"));
         }
     }
 
-    pub(crate) fn about(&mut self, scenario: &Scenario) {
+    fn about(&mut self, scenario: &Scenario) {
         let name = &scenario.scenario.name;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || !name.chars().all(plain) {
@@ -62,16 +59,16 @@ impl Checks<'_> {
             );
         }
         if scenario.scenario.seeds.is_empty() {
-            self.wrong("scenario.seeds", "is empty; give at least one seed, for example [1]".to_owned());
+            self.wrong("scenario.seeds", "is empty; give at least one seed, for example [1]");
         }
     }
 
-    pub(crate) fn network(&mut self, scenario: &Scenario) {
+    fn network(&mut self, scenario: &Scenario) {
         let network = &scenario.network;
         self.range("network.nodes", network.nodes, 2, 1 << 20);
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
-                self.wrong(key, "is 0 bit/s; a host needs a positive rate".to_owned());
+                self.wrong(key, "is 0 bit/s; a host needs a positive rate");
             }
         }
         if network.loss.fraction() >= 1.0 {
@@ -80,8 +77,7 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss"
-                    .to_owned(),
+                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss",
             );
         }
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
@@ -93,10 +89,7 @@ impl Checks<'_> {
         }
         for (i, class) in network.classes.iter().enumerate() {
             if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
-                self.wrong(
-                    &format!("network.class.{i}"),
-                    "has a rate of 0 bit/s; it must be positive".to_owned(),
-                );
+                self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive");
             }
         }
         if let Some(regions) = &network.regions {
@@ -104,8 +97,55 @@ impl Checks<'_> {
         }
     }
 
+    fn regions(&mut self, regions: &Regions) {
+        let count = regions.names.len();
+        let square = regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
+        if count == 0 || regions.weights.len() != count || !square {
+            let rows = regions.latency.len();
+            self.wrong(
+                "network.regions",
+                format!(
+                    "{count} names, {} weights and {rows} rows of latency; each region needs a name, a weight, and a \
+                     row with a latency to every region (or weights_file, and network.latency_file)",
+                    regions.weights.len()
+                ),
+            );
+            return;
+        }
+        if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
+            || regions.weights.iter().sum::<f64>() <= 0.0
+        {
+            self.wrong("network.regions.weights", "weights are positive numbers, and one is not zero");
+        }
+        self.gateways(regions);
+    }
+
+    /// The simulator splits the way between regions in three parts, none of which is shorter than the shortest way.
+    fn gateways(&mut self, regions: &Regions) {
+        let Some(rate) = regions.gateway else { return };
+        if rate.bps() == 0 {
+            self.wrong("network.regions.gateway", "is 0 bit/s; it must be positive");
+        }
+        let all = regions.latency.iter().flatten().map(|latency| latency.duration());
+        let least = all.min().unwrap_or_default().max(LATENCY_FLOOR);
+        for (from, row) in regions.latency.iter().enumerate() {
+            let near = |(to, latency): &(usize, Duration)| *to != from && *latency < 3 * least;
+            if let Some((to, latency)) = row.iter().map(|latency| latency.duration()).enumerate().find(near) {
+                let (from, to) = (&regions.names[from], &regions.names[to]);
+                self.wrong(
+                    "network.regions.latency",
+                    format!(
+                        "is {latency:?} from {from} to {to}; where regions have gateways, at least three times the least latency of all, \
+                         {least:?}"
+                    ),
+                );
+                return;
+            }
+        }
+    }
+
     /// Keys that belong to another kind of transport, which would be silently ignored.
-    pub(crate) fn transport(&mut self, scenario: &Scenario) {
+    fn transport(&mut self, scenario: &Scenario) {
         let spec = &scenario.transport;
         if let Some(bytes) = spec.max_udp_payload {
             // RFC 9000 sections 14.1 and 18.2.
@@ -118,14 +158,14 @@ impl Checks<'_> {
         if let Some(unsent) = spec.unsent {
             self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
             if spec.kind != TransportKind::Tcp {
-                self.wrong("transport.unsent", "is of kind = \"tcp\"; remove it".to_owned());
+                self.wrong("transport.unsent", "is of kind = \"tcp\"; remove it");
             }
         }
         if let Some(window) = spec.http2_window {
             // RFC 9113 section 6.9.1.
             self.range("transport.http2_window", window.bytes(), 1, (1 << 31) - 1);
             if spec.kind != TransportKind::Grpc {
-                self.wrong("transport.http2_window", "is of kind = \"grpc\"; remove it".to_owned());
+                self.wrong("transport.http2_window", "is of kind = \"grpc\"; remove it");
             }
         }
         if let Some(packets) = spec.ack_every {
@@ -136,11 +176,6 @@ impl Checks<'_> {
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
             self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
         }
-        let of_quic = [
-            ("streams", spec.streams.is_some()),
-            ("max_ack_delay", spec.max_ack_delay.is_some()),
-            ("max_udp_payload", spec.max_udp_payload.is_some()),
-        ];
         let of_tcp = [
             ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
             ("congestion", spec.congestion.is_some(), "is TCP's; QUIC has NewReno here"),
@@ -149,38 +184,37 @@ impl Checks<'_> {
             ("ack_every", spec.ack_every.is_some(), "is TCP's; QUIC has max_ack_delay"),
             ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
         ];
-        if spec.kind == TransportKind::Quic && spec.max_segment.is_some() {
-            self.wrong("transport.max_segment", "is TCP's; with QUIC use max_udp_payload".to_owned());
-        }
-        if spec.kind == TransportKind::Ideal {
-            let windows = [
-                ("initial_window", spec.initial_window.is_some()),
-                ("receive_window", spec.receive_window.is_some()),
-            ];
-            let given = of_tcp.iter().map(|(key, given, _)| (*key, *given)).chain(windows);
-            for (key, _) in given.filter(|(_, given)| *given) {
-                let message = "has no meaning with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
-                self.wrong(&format!("transport.{key}"), message.to_owned());
-            }
-        }
         if spec.kind == TransportKind::Quic {
+            if spec.max_segment.is_some() {
+                self.wrong("transport.max_segment", "is TCP's; with QUIC use max_udp_payload");
+            }
             for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
-                self.wrong(
-                    &format!("transport.{key}"),
-                    format!("{message}; remove it, or use kind = \"tcp\""),
-                );
+                let message = format!("{message}; remove it, or use kind = \"tcp\"");
+                self.wrong(&format!("transport.{key}"), message);
             }
-        } else {
-            for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {
-                self.wrong(
-                    &format!("transport.{key}"),
-                    "belongs to kind = \"quic\"; remove it, or set that kind".to_owned(),
-                );
-            }
+            return;
+        }
+        let of_windows = [
+            ("initial_window", spec.initial_window.is_some()),
+            ("receive_window", spec.receive_window.is_some()),
+        ];
+        let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
+        for (key, _) in of_any.filter(|(_, given)| *given && spec.kind == TransportKind::Ideal) {
+            let message = "has no meaning with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
+            self.wrong(&format!("transport.{key}"), message);
+        }
+        let of_quic = [
+            ("streams", spec.streams.is_some()),
+            ("max_ack_delay", spec.max_ack_delay.is_some()),
+            ("max_udp_payload", spec.max_udp_payload.is_some()),
+        ];
+        for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {
+            let message = "belongs to kind = \"quic\"; remove it, or set that kind";
+            self.wrong(&format!("transport.{key}"), message);
         }
     }
 
-    pub(crate) fn topology(&mut self, scenario: &Scenario) {
+    fn topology(&mut self, scenario: &Scenario) {
         let (nodes, topology) = (scenario.network.nodes, &scenario.network.topology);
         match topology.kind {
             TopologyKind::RandomRegular => {
@@ -207,7 +241,7 @@ impl Checks<'_> {
                 if topology.file.is_none() {
                     self.wrong(
                         "network.topology.file",
-                        "is missing; kind = \"file\" needs the path of an edge list".to_owned(),
+                        "is missing; kind = \"file\" needs the path of an edge list",
                     );
                 }
             }
@@ -220,10 +254,10 @@ impl Checks<'_> {
             TopologyKind::FullMesh | TopologyKind::Ring => {}
         }
         if topology.seed.is_some() && topology.kind != TopologyKind::BarabasiAlbert {
-            self.wrong("network.topology.seed", "is only used with kind = \"barabasi-albert\"".to_owned());
+            self.wrong("network.topology.seed", "is only used with kind = \"barabasi-albert\"");
         }
         if topology.file.is_some() && topology.kind != TopologyKind::File {
-            self.wrong("network.topology.file", "is only read with kind = \"file\"".to_owned());
+            self.wrong("network.topology.file", "is only read with kind = \"file\"");
         }
     }
 
@@ -251,18 +285,18 @@ impl Checks<'_> {
             let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
             let plain = kinds.contains(&spec.kind);
             if plain && (spec.shuffle || spec.peers.is_some()) {
-                self.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback".to_owned());
+                self.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback");
             }
             if spec.timeout.is_some() && spec.kind != ScheduleKind::Staggered {
-                self.wrong(key, "timeout belongs to the kind staggered".to_owned());
+                self.wrong(key, "timeout belongs to the kind staggered");
             }
             if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
-                self.wrong(key, "source and cap belong to the kind feedback".to_owned());
+                self.wrong(key, "source and cap belong to the kind feedback");
             }
             self.policy(key, spec, &gossipsub.policies);
             let has_observer = scenario.find::<Workload>().is_some_and(|columns| columns.observer);
             if spec.source == Some(SourceKind::Observer) && !has_observer {
-                self.wrong(key, "source = \"observer\" needs columns.observer = true".to_owned());
+                self.wrong(key, "source = \"observer\" needs columns.observer = true");
             }
         }
         if let Err(error) = gossipsub.build(None).validate() {
@@ -276,7 +310,7 @@ impl Checks<'_> {
     }
 
     /// A policy has to be there, since a scenario cannot hold one.
-    pub(crate) fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
+    fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
         let names: Vec<&str> = policies.names().collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let key = &format!("{key}.policy");
@@ -292,13 +326,13 @@ impl Checks<'_> {
                 );
             }
             (Some(_), kind) if kind != ScheduleKind::Custom => {
-                self.wrong(key, "belongs to the kind custom".to_owned());
+                self.wrong(key, "belongs to the kind custom");
             }
             _ => {}
         }
     }
 
-    pub(crate) fn faults(&mut self, scenario: &Scenario) {
+    fn faults(&mut self, scenario: &Scenario) {
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = format!("fault.{i}");
             if fault.share.fraction() > 1.0 {
@@ -306,16 +340,13 @@ impl Checks<'_> {
             }
             match &fault.hosts {
                 None if fault.share == Share::default() => {
-                    self.wrong(
-                        &key,
-                        "hits nobody; give it a share, for example \"5 %\", or hosts".to_owned(),
-                    );
+                    self.wrong(&key, "hits nobody; give it a share, for example \"5 %\", or hosts");
                 }
                 Some(_) if fault.share != Share::default() => {
-                    self.wrong(&key, "has a share and hosts; keep one of them".to_owned());
+                    self.wrong(&key, "has a share and hosts; keep one of them");
                 }
                 Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key, "hits nobody; give it hosts, for example [1]".to_owned());
+                    self.wrong(&key, "hits nobody; give it hosts, for example [1]");
                 }
                 Some(hosts) => {
                     let nodes = scenario.network.nodes;
@@ -330,28 +361,31 @@ impl Checks<'_> {
             }
             match (fault.kind, fault.factor) {
                 (FaultKind::Slow, None) => {
-                    self.wrong(&key, "a slow host needs a factor, for example 0.1".to_owned());
+                    self.wrong(&key, "a slow host needs a factor, for example 0.1");
                 }
                 (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
                     self.wrong(&key, format!("factor is {factor}; it must be above 0 and at most 1"));
                 }
                 (FaultKind::Slow, _) | (_, None) => {}
-                (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow".to_owned()),
+                (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow"),
             }
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
                 let message = format!("nodes of [{}] cannot leave; use crash", scenario.family().section);
                 self.wrong(&key, message);
             }
             if fault.kind == FaultKind::Partition && fault.until.is_none() {
-                self.wrong(&key, "a partition needs an end (until)".to_owned());
+                self.wrong(&key, "a partition needs an end (until)");
             }
         }
     }
 
-    pub(crate) fn known(&mut self, scenario: &Scenario) {
-        for (i, figure) in scenario.known.iter().enumerate() {
+    fn published(&mut self, scenario: &Scenario) {
+        for (i, figure) in scenario.published.iter().enumerate() {
             if !figure.value.is_finite() {
-                self.wrong(&format!("known.{i}"), format!("value is {}; it must be a number", figure.value));
+                self.wrong(
+                    &format!("published.{i}"),
+                    format!("value is {}; it must be a number", figure.value),
+                );
             }
         }
     }

@@ -1,14 +1,11 @@
-//! Who has links with whom, and who keeps which columns.
+//! Graphs: who has links with whom.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use samara_engine::{NodeRng, Purpose};
 
-use crate::data::graph::GraphFile;
-use crate::data::hosts::HostTable;
-use crate::data::{Inputs, Names};
-use crate::scenario::{Scenario, Topology, TopologyKind};
+use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind};
 
 /// An undirected graph whose edges remember who dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,36 +186,19 @@ pub fn ring(nodes: u32) -> Graph {
     Graph { nodes, edges }
 }
 
-/// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
+/// The graph of a network. The columns that each host keeps, and their number, count where subscribers look for others.
 ///
 /// # Errors
 /// A file cannot be read or does not fit, or hosts cannot be reached.
-pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
-    let (columns, custody) = custody(scenario, inputs, seed)?;
-    Ok((build(scenario, (columns, &custody), inputs, seed)?, custody))
-}
-
-/// The number of columns, and the columns that each node keeps; without columns 0 and nothing.
-///
-/// # Errors
-/// A file of columns cannot be read or does not fit.
-pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(u32, Vec<Vec<u32>>), String> {
-    scenario.family().custody.map_or(Ok((0, Vec::new())), |custody| custody(scenario, inputs, seed))
-}
-
-/// The graph of a scenario.
-///
-/// # Errors
-/// A file cannot be read or does not fit, or hosts cannot be reached.
-fn build(
-    scenario: &Scenario,
+pub fn build(
+    network: &Network,
     (columns, custody): (u32, &[Vec<u32>]),
     inputs: &Inputs,
     seed: u64,
 ) -> Result<Graph, String> {
-    let nodes = scenario.network.nodes;
+    let nodes = network.nodes;
     let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file: _ } =
-        &scenario.network.topology;
+        &network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut graph = match kind {
         TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),
@@ -229,7 +209,7 @@ fn build(
             let mut own = own_seed.map(|seed| NodeRng::new(seed, 0, Purpose::Topology));
             barabasi_albert(nodes, *attachments, own.as_mut().unwrap_or(&mut rng))
         }
-        TopologyKind::File => read_file(scenario, inputs)?.0,
+        TopologyKind::File => read_file(network, inputs)?.0,
     };
     if *topic_peers_min > 0 {
         find_topic_peers(&mut graph, custody, columns, *topic_peers_min as usize, &mut rng);
@@ -281,12 +261,14 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
     }
 }
 
-/// The graph of a scenario's file, and notes on how it was read.
+/// The graph of a network's file, and notes on how it was read.
 ///
 /// The nodes are the hosts of these names in `network.hosts_file`. Without it, names that are all numbers of hosts are these; other
 /// names get numbers in the order of their first appearance. Of a table of numbers, the first `network.nodes` hosts are used.
-pub(crate) fn read_file(scenario: &Scenario, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
-    let network = &scenario.network;
+///
+/// # Errors
+/// The file cannot be read, or its nodes are not the hosts.
+pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
     let file = network.topology.file.as_deref().ok_or("there is no file of a graph")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
     let mut notes = graph.notes.clone();
@@ -311,21 +293,18 @@ pub(crate) fn read_file(scenario: &Scenario, inputs: &Inputs) -> Result<(Graph, 
     if let Some(last) = host_of.iter().max().filter(|last| **last >= nodes) {
         notes.push(format!("{file}: the first {nodes} of its {} hosts are used", last + 1));
     }
-    if graph.has_latencies() && !is_used(network.latency_file.as_ref().map(|spec| spec.file.as_str()), file) {
-        notes.push(format!(
-            "{file}: its edges have latencies, which are not used; network.latency_file would"
-        ));
-    }
-    if graph.has_rates() && !is_used(network.hosts_file.as_deref(), file) {
-        notes.push(format!("{file}: its nodes have rates, which are not used; network.hosts_file would"));
+    let of_latencies = network.latency_file.as_ref().map(|spec| spec.file.as_str());
+    for (is_there, what, key, other) in [
+        (graph.has_latencies(), "edges have latencies", "latency_file", of_latencies),
+        (graph.has_rates(), "nodes have rates", "hosts_file", network.hosts_file.as_deref()),
+    ] {
+        if is_there && other != Some(file) {
+            notes.push(format!("{file}: its {what}, which are not used; network.{key} would"));
+        }
     }
     let edges = graph.edges.iter().map(|(a, b)| (host_of[*a as usize], host_of[*b as usize]));
     let edges = edges.filter(|(a, b)| *a.max(b) < nodes).collect();
     Ok((Graph { nodes, edges }, notes))
-}
-
-fn is_used(other: Option<&str>, file: &str) -> bool {
-    other.is_some_and(|other| other == file)
 }
 
 /// The hosts that the names of a graph are, if they are numbers: of any size in a table of hosts, else below `nodes`.
@@ -334,15 +313,18 @@ fn host_numbers(graph: &GraphFile, nodes: u32) -> Option<Vec<u32>> {
 }
 
 /// The names of hosts in the file of a graph; `None` if they are numbers.
-pub(crate) fn file_names(scenario: &Scenario, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
-    let Some(file) = &scenario.network.topology.file else { return Ok(None) };
+pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
+    let Some(file) = &network.topology.file else { return Ok(None) };
     let graph = GraphFile::read(file, inputs)?;
-    let is_named = host_numbers(&graph, scenario.network.nodes).is_none();
+    let is_named = host_numbers(&graph, network.nodes).is_none();
     Ok(is_named.then(|| Arc::clone(&graph.names)))
 }
 
 /// How many hosts the graph of a file has.
-pub(crate) fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
     let graph = GraphFile::read(file, inputs)?;
     // A table of numbers may lack hosts that have no links.
     let numbers = host_numbers(&graph, 0);

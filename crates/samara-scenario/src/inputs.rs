@@ -10,7 +10,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
-use super::{PREFIX, unpacked};
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_bytes!(concat!("../data/", $name, ".zst")).as_slice())),*]
+    };
+}
+
+/// Names and compressed contents.
+const FILES: &[(&str, &[u8])] = files!(
+    "graphs/barabasi_albert_95_m2_seed42.csv",
+    "graphs/barabasi_albert_95_m6_seed42.csv",
+    "graphs/barabasi_albert_95_m12_seed42.csv",
+    "graphs/barabasi_albert_95_m16_seed42.csv",
+    "graphs/barabasi_albert_10000_m6_seed42.csv",
+    "reference/edges_n100.csv",
+    "reference/custody_n100.csv",
+    "reference/mesh_n100_s1.csv",
+    "reference/arrivals_n100_bw20_seq_s1.csv",
+    "reference/arrivals_n100_bw20_seq_s2.csv",
+    "reference/arrivals_n100_bw20_seq_s3.csv",
+    "reference/arrivals_n100_bw20_seq_rr.csv",
+    "reference/arrivals_n100_bw20_batch_s1.csv",
+    "reference/arrivals_n100_bw20_batch_s2.csv",
+    "reference/arrivals_n100_bw20_batch_s3.csv",
+    "reference/arrivals_n100_bw20_batch_rr.csv",
+);
+
+/// What a path in a scenario starts with that names a data file of Samara.
+pub const PREFIX: &str = "builtin:";
+
+/// A data file of Samara, unpacked; `name` is without the prefix.
+fn unpacked(name: &str) -> Result<Vec<u8>, String> {
+    let (_, packed) = FILES.iter().find(|(own, _)| *own == name).ok_or_else(|| {
+        format!(
+            "{PREFIX}{name}: there is no such data file; there are {}",
+            FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        )
+    })?;
+    zstd::decode_all(*packed).map_err(|error| format!("{PREFIX}{name}: {error}"))
+}
 
 /// A file of more bytes (after decompression) is taken for a mistake.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -20,7 +58,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// error, never half of a result. Clones are cheap, and share what was read.
 ///
 /// ```
-/// use samara_lab::data::Inputs;
+/// use samara_scenario::Inputs;
 ///
 /// let inputs = Inputs::directory("").with("hosts.csv", "host,uplink\n0,20 Mbit/s\n");
 /// assert!(inputs.read("hosts.csv").is_ok_and(|text| text.starts_with("host,uplink")));
@@ -89,7 +127,7 @@ impl Inputs {
     ///
     /// # Errors
     /// As of [`read`](Self::read); or it has a format that the Python package converts.
-    pub(super) fn table(&self, name: &str) -> Result<String, String> {
+    pub(crate) fn table(&self, name: &str) -> Result<String, String> {
         let text = self.read(name)?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         let words: Vec<&str> = text.split_whitespace().take(16).collect();
@@ -151,7 +189,7 @@ impl Inputs {
     }
 
     /// What was made with this key before, or what is made now and kept.
-    pub(crate) fn made<T: Any + Send + Sync>(
+    pub fn made<T: Any + Send + Sync>(
         &self,
         key: &str,
         make: impl FnOnce() -> Result<T, String>,
@@ -191,51 +229,4 @@ fn within_bounds(name: &str, bytes: u64) -> Result<(), String> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind it is never half written.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_in_memory_come_first() {
-        let inputs = Inputs::directory("nowhere").with("a.csv", "x").with("a.csv", "y").with("b.csv", "z");
-        assert_eq!(inputs.read("a.csv"), Ok("y".to_owned()));
-        let error = inputs.read("c.csv").expect_err("there is none");
-        assert!(error.starts_with("c.csv: ") && error.contains("nowhere/c.csv"), "{error}");
-        assert_eq!(inputs.in_memory().collect::<Vec<_>>(), ["a.csv", "b.csv"]);
-        assert_eq!(inputs.with("a.csv", "new").read("a.csv"), Ok("new".to_owned()));
-    }
-
-    #[test]
-    fn compressed_files_are_unpacked_and_what_is_no_text_is_refused() {
-        let packed = zstd::encode_all(b"text".as_slice(), 0).expect("packs");
-        let inputs = Inputs::default().with("a.csv.zst", packed.clone()).with("b.csv", b"a\nb\xff".to_vec());
-        assert_eq!(inputs.read("a.csv.zst"), Ok("text".to_owned()));
-        assert_eq!(inputs.bytes("a.csv.zst"), Ok(packed));
-        assert_eq!(inputs.read("b.csv"), Err("b.csv:2: is not UTF-8 text".to_owned()));
-    }
-
-    #[test]
-    fn a_file_that_changes_is_an_error() {
-        let directory = std::env::temp_dir().join(format!("samara-inputs-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        std::fs::write(directory.join("a"), "1").expect("a file");
-        let inputs = Inputs::directory(&directory);
-        assert_eq!(inputs.read("a"), Ok("1".to_owned()));
-        let digest = inputs.sha256("a").expect("was read");
-        assert_eq!(&digest[..8], "6b86b273");
-        std::fs::write(directory.join("a"), "2").expect("a file");
-        assert_eq!(inputs.read("a"), Err("a: was changed while it was in use; start again".to_owned()));
-        assert_eq!(Inputs::directory(&directory).read("a"), Ok("2".to_owned()));
-        std::fs::remove_dir_all(&directory).expect("is there");
-    }
-
-    #[test]
-    fn things_are_made_once() {
-        let inputs = Inputs::default();
-        let first = inputs.made("key", || Ok(7_u32)).expect("made");
-        assert!(Arc::ptr_eq(&first, &inputs.made("key", || Ok(8_u32)).expect("made")));
-        assert_eq!(inputs.made("other", || Err::<u32, _>("no".to_owned())), Err("no".to_owned()));
-    }
 }

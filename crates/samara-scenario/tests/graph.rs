@@ -1,7 +1,8 @@
-use super::*;
-use crate::data::hosts::HostTable;
-use crate::data::latency::LatencyTable;
-use crate::scenario::{LatencyFile, LatencyKind, LatencyUnit};
+//! Graphs of a file: edge lists and GraphML, with the hosts and latencies that they have.
+
+use std::sync::Arc;
+
+use samara_scenario::{GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit};
 
 fn graph(text: &str) -> Result<Arc<GraphFile>, String> {
     GraphFile::read("g", &Inputs::default().with("g", text))
@@ -150,7 +151,7 @@ fn edges_have_latencies_of_the_kind_that_is_said() {
         let table = LatencyTable::read(&spec, &inputs)?;
         let rows = table.rows_of_hosts(2, None)?;
         let pairs = table.between_hosts(&rows, &spec)?;
-        Ok::<_, String>([pairs.get(0, 1).as_micros(), pairs.get(1, 0).as_micros()])
+        Ok::<_, String>([pairs[1] / 1_000, pairs[2] / 1_000])
     };
     assert_eq!(pairs(NETWORKX, LatencyKind::OneWay, None), Ok([12_500; 2]), "its name has the unit");
     let reverse = NETWORKX

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use csv::StringRecord;
-
-use super::graph::GraphFile;
-use super::table::{Quantity, Row, Rows, Shape, scan};
-use super::{Inputs, Names};
 use samara_engine::units::{Rate, Span};
+
+use crate::graph::GraphFile;
+use crate::table::{Names, Quantity, Row, Rows, Shape, scan};
+use crate::{Inputs, LatencyOf, LatencyTable, Network, TopologyKind, topology};
 
 /// Rows of a table: as many as a simulation can have.
 const HOSTS_MAX: usize = 1 << 20;
@@ -196,50 +196,54 @@ impl RegionWeights {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(text: &str) -> Result<Arc<HostTable>, String> {
-        HostTable::read("h.csv", &Inputs::default().with("h.csv", text))
+/// What files call the hosts: the file of hosts decides, then that of the graph, then that of the latencies between hosts.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
+    if let Some(file) = &network.hosts_file {
+        return Ok(HostTable::read(file, inputs)?.names.clone());
     }
-
-    #[test]
-    fn numbered_hosts_are_sorted() {
-        let table = table("host,uplink,region\n1,1 Mbit/s,b\n0,2 Mbit/s,a\n").expect("is right");
-        assert_eq!(table.names, None);
-        assert_eq!(table.uplink, Some(vec![Rate::from_bps(2_000_000), Rate::from_bps(1_000_000)]));
-        assert_eq!((table.region.clone(), table.downlink.clone()), (Some(vec![1, 0]), None));
-        assert_eq!(table.regions, ["b", "a"]);
-        assert_eq!((table.find("1"), table.find("2"), table.find("b")), (Some(1), None, None));
+    if network.topology.kind == TopologyKind::File
+        && let Some(names) = topology::file_names(network, inputs)?
+    {
+        return Ok(Some(names));
     }
+    let Some(spec) = network.latencies_of(LatencyOf::Hosts) else { return Ok(None) };
+    let table = LatencyTable::read(spec, inputs)?;
+    let all = table.names().filter(|names| names.len() == network.nodes as usize);
+    Ok(all.filter(|names| names.as_numbers(network.nodes).is_none()).cloned())
+}
 
-    #[test]
-    fn named_hosts_get_numbers_by_their_rows() {
-        let table = table("host,validation_time_ms\nparis,2\n1,3\n").expect("is right");
-        assert_eq!((table.find("paris"), table.find("1"), table.find("0")), (Some(0), Some(1), None));
-        assert_eq!(table.validation, Some(vec![Span::from_millis(2), Span::from_millis(3)]));
-    }
-
-    #[test]
-    fn mistakes_have_their_lines() {
-        let error = |text: &str| table(text).expect_err("something is wrong");
-        assert_eq!(error("host\na\na\n"), "h.csv:3: duplicate host `a`");
-        assert_eq!(
-            error("host,uplink_bps\na,0\n"),
-            "h.csv:2: uplink is 0 bit/s; a host needs a positive rate"
-        );
-    }
-
-    #[test]
-    fn regions_have_weights() {
-        let read = |text: &str| RegionWeights::read("w.csv", &Inputs::default().with("w.csv", text));
-        let weights = read("region,weight\neu,60\nus,39.5\n").expect("is right");
-        assert_eq!((weights.names.len(), weights.weights.as_slice()), (2, [60.0, 39.5].as_slice()));
-        assert_eq!(
-            read("region,weight\neu,-1\n"),
-            Err("w.csv:2: weight is \"-1\"; expected a positive number or 0".to_owned())
-        );
-        assert_eq!(read("region,weight\neu,1\neu,1\n"), Err("w.csv:3: duplicate region `eu`".to_owned()));
-    }
+/// Where the file of hosts says that they are; others (observers) are where the first is.
+///
+/// # Errors
+/// A host is in a region that the network does not have.
+pub fn listed_regions(
+    network: &Network,
+    table: &HostTable,
+    placed: &[u16],
+    count: u32,
+) -> Result<Vec<u16>, String> {
+    let numbers: Vec<u16> = match &network.regions {
+        None => (0..table.regions.len() as u16).collect(),
+        Some(regions) => table
+            .regions
+            .iter()
+            .map(|name| {
+                let number = regions.names.iter().position(|own| own == name);
+                number.map(|number| number as u16).ok_or_else(|| {
+                    let file = network.hosts_file.as_deref().unwrap_or_default();
+                    format!(
+                        "{file}: hosts are in the region {name}; network.regions has {}",
+                        regions.names.join(", ")
+                    )
+                })
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    let mut all: Vec<u16> = placed.iter().map(|region| numbers[usize::from(*region)]).collect();
+    let first = all.first().copied().unwrap_or(0);
+    all.resize(count as usize, first);
+    Ok(all)
 }

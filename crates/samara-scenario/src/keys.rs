@@ -1,0 +1,140 @@
+//! Dotted keys of documents, as the command line and the axes of sweeps name them, and their values.
+
+/// The key of an axis and its values.
+pub type GridAxis = (String, Vec<toml::Value>);
+
+/// A value as one would write it on the command line.
+pub fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The value of a dotted key.
+pub fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
+    let mut parts = key.split('.');
+    let first = table.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
+
+/// Removes a dotted key below a table, if it is there.
+pub fn remove(table: &mut toml::Table, key: &str) {
+    let Some((parents, last)) = key.rsplit_once('.') else { return };
+    let mut current = Some(table);
+    for part in parents.split('.') {
+        current = current.and_then(|table| table.get_mut(part)?.as_table_mut());
+    }
+    if let Some(table) = current {
+        table.remove(last);
+    }
+}
+
+/// A value from the command line: TOML where it reads as such, a string otherwise.
+pub fn parse_value(text: &str) -> toml::Value {
+    let document = format!("value = {text}").parse::<toml::Table>();
+    let value = document.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."protocol.withdraw"`).
+fn parts(key: &str) -> Result<Vec<String>, String> {
+    // Metrics have dots, and colons after the name of a run: all of it is one key, in quotes or not.
+    if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {
+        return Ok(vec!["expect".to_owned(), metric.trim_matches('"').to_owned()]);
+    }
+    let table: toml::Table = toml::from_str(&format!("{key} = true"))
+        .map_err(|_| format!("{key} is not a key; expected section.key, for example network.nodes"))?;
+    let mut parts = Vec::new();
+    let mut inner = Some(&table);
+    while let Some((part, value)) = inner.and_then(|table| table.iter().next()) {
+        parts.push(part.clone());
+        inner = value.as_table();
+    }
+    Ok(parts)
+}
+
+/// Sets a dotted key; numbers index arrays.
+///
+/// # Errors
+/// It is no key of a table, or below a value that has no keys.
+pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
+    let parts = parts(key)?;
+    let [first, rest @ .., last] = parts.as_slice() else {
+        return Err("expected section.key, for example network.nodes".to_owned());
+    };
+    let mut current = table.entry(first).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    for part in rest {
+        current = step(current, part)?;
+    }
+    *step(current, last)? = value;
+    Ok(())
+}
+
+fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Value, String> {
+    match value {
+        toml::Value::Table(table) => {
+            Ok(table.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new())))
+        }
+        toml::Value::Array(array) => {
+            let len = array.len();
+            part.parse::<usize>()
+                .ok()
+                .and_then(|index| array.get_mut(index))
+                .ok_or_else(|| format!("\"{part}\" is not an index of an array of {len}"))
+        }
+        _ => Err(format!("\"{part}\" is below a value that has no keys")),
+    }
+}
+
+/// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
+/// brackets do not separate values.
+///
+/// # Errors
+/// A text that says what is wrong.
+pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
+    let wrong =
+        || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");
+    let (key, list) = text.split_once('=').ok_or_else(wrong)?;
+    parts(key.trim()).map_err(|_| wrong())?;
+    let values: Vec<&str> = split_values(list).into_iter().map(str::trim).collect();
+    if values.iter().any(|value| value.is_empty()) {
+        return Err(wrong());
+    }
+    let values: Vec<toml::Value> = values.into_iter().map(parse_value).collect();
+    match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+        Some((_, twice)) => Err(format!("{}: duplicate value {}", key.trim(), plain(twice))),
+        None => Ok((key.trim().to_owned(), values)),
+    }
+}
+
+/// The parts of a list between commas that are in no quotes and brackets.
+fn split_values(list: &str) -> Vec<&str> {
+    let (mut depth, mut quote, mut from, mut parts) = (0_u32, None, 0, Vec::new());
+    for (at, c) in list.char_indices() {
+        match (quote, c) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                parts.push(&list[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[from..]);
+    parts
+}
+
+/// The values of a document by their dotted keys.
+pub fn flatten(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
+    let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(key, value)| flatten(&below(key), value, rows)),
+        toml::Value::Array(array) if array.iter().any(toml::Value::is_table) => {
+            for (i, value) in array.iter().enumerate() {
+                flatten(&below(&i.to_string()), value, rows);
+            }
+        }
+        other => rows.push((prefix.to_owned(), plain(other))),
+    }
+}

@@ -1,0 +1,35 @@
+//! Where the keys of a document are, and what is said of one that does not parse.
+
+use samara_scenario::{line_of, parse};
+
+#[test]
+fn the_line_of_a_key_is_that_of_its_value_or_of_the_table_around_it() {
+    let text = "title = \"x\"\n[network]\nnodes = 5\nlisten = [\n  \"a\",\n  \"b\",\n]\n[network.topology]\nkind = 1\n\
+                [[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset.\"network.nodes\" = 5\nlabel = { de = 1 }\n";
+    for (key, line) in [
+        ("title", Some(1)),
+        ("network", Some(2)),
+        ("network.nodes", Some(3)),
+        ("network.loss", Some(2)),
+        ("network.listen", Some(4)),
+        ("network.listen.1", Some(6)),
+        ("network.topology.kind", Some(9)),
+        ("network.topology.degree", Some(8)),
+        ("run.0.name", Some(11)),
+        ("run.1.label.de", Some(15)),
+        ("run.1.label.en", Some(15)),
+        ("run.1.set.network.nodes", Some(14)),
+        ("run.1.series", Some(12)),
+        ("net", None),
+        ("workload.custody", None),
+    ] {
+        assert_eq!(line_of(text, key), line, "{key}");
+    }
+    assert_eq!(line_of("[", "network"), None, "no document");
+}
+
+#[test]
+fn a_document_that_is_no_toml_is_reported_with_its_line() {
+    let problem = parse::<toml::Table>("a = 1\nb = = 2\n").unwrap_err();
+    assert_eq!((problem.key, problem.line), (None, Some(2)));
+}

@@ -1,0 +1,47 @@
+//! Files of scenarios: in a directory, in memory, compressed.
+
+use std::sync::Arc;
+
+use samara_scenario::Inputs;
+
+#[test]
+fn files_in_memory_come_first() {
+    let inputs = Inputs::directory("nowhere").with("a.csv", "x").with("a.csv", "y").with("b.csv", "z");
+    assert_eq!(inputs.read("a.csv"), Ok("y".to_owned()));
+    let error = inputs.read("c.csv").expect_err("there is none");
+    assert!(error.starts_with("c.csv: ") && error.contains("nowhere/c.csv"), "{error}");
+    assert_eq!(inputs.in_memory().collect::<Vec<_>>(), ["a.csv", "b.csv"]);
+    assert_eq!(inputs.with("a.csv", "new").read("a.csv"), Ok("new".to_owned()));
+}
+
+#[test]
+fn compressed_files_are_unpacked_and_what_is_no_text_is_refused() {
+    let packed = zstd::encode_all(b"text".as_slice(), 0).expect("packs");
+    let inputs = Inputs::default().with("a.csv.zst", packed.clone()).with("b.csv", b"a\nb\xff".to_vec());
+    assert_eq!(inputs.read("a.csv.zst"), Ok("text".to_owned()));
+    assert_eq!(inputs.bytes("a.csv.zst"), Ok(packed));
+    assert_eq!(inputs.read("b.csv"), Err("b.csv:2: is not UTF-8 text".to_owned()));
+}
+
+#[test]
+fn a_file_that_changes_is_an_error() {
+    let directory = std::env::temp_dir().join(format!("samara-inputs-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("a"), "1").expect("a file");
+    let inputs = Inputs::directory(&directory);
+    assert_eq!(inputs.read("a"), Ok("1".to_owned()));
+    let digest = inputs.sha256("a").expect("was read");
+    assert_eq!(&digest[..8], "6b86b273");
+    std::fs::write(directory.join("a"), "2").expect("a file");
+    assert_eq!(inputs.read("a"), Err("a: was changed while it was in use; start again".to_owned()));
+    assert_eq!(Inputs::directory(&directory).read("a"), Ok("2".to_owned()));
+    std::fs::remove_dir_all(&directory).expect("is there");
+}
+
+#[test]
+fn things_are_made_once() {
+    let inputs = Inputs::default();
+    let first = inputs.made("key", || Ok(7_u32)).expect("made");
+    assert!(Arc::ptr_eq(&first, &inputs.made("key", || Ok(8_u32)).expect("made")));
+    assert_eq!(inputs.made("other", || Err::<u32, _>("no".to_owned())), Err("no".to_owned()));
+}
