@@ -26,7 +26,7 @@ pub struct Ready {
     pub group: Option<GroupReady>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelayReady>,
+    pub mix: Option<MixReady>,
 }
 
 /// How the transaction pool can be reached.
@@ -63,7 +63,7 @@ pub struct Stopped {
     pub group: Option<GroupStopped>,
     /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelayStopped>,
+    pub mix: Option<MixStopped>,
     /// What became of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
@@ -396,7 +396,7 @@ pub struct Delivery {
 
 /// How the node of a pool that mixes, or its scheduler, can be reached.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayReady {
+pub struct MixReady {
     /// "node" or "scheduler".
     pub role: &'static str,
     /// Its number: the place in the pool, or the number after the last.
@@ -411,20 +411,20 @@ pub struct RelayReady {
 
 /// How the node of a pool that mixes, or its scheduler, has ended.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayStopped {
+pub struct MixStopped {
     /// Rounds that it took part in and that were not over.
     pub left_rounds: usize,
 }
 
-/// `GET /v1/relay`.
+/// `GET /v1/mix`.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayStatus {
+pub struct MixStatus {
     /// "node" or "scheduler".
     pub role: &'static str,
     /// Its number.
     pub number: u32,
     /// Links that are up.
-    pub links: Vec<RelayLink>,
+    pub links: Vec<MixLink>,
     /// Rounds that are not over, by their state.
     pub rounds: BTreeMap<&'static str, usize>,
     /// At the scheduler: the nodes of each team.
@@ -443,7 +443,7 @@ pub struct RelayStatus {
 
 /// A link of a node of a pool that mixes.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayLink {
+pub struct MixLink {
     /// Whose: a number of the pool, or that after the last for the scheduler.
     pub node: u32,
     /// Whether this node dialled.
@@ -456,32 +456,32 @@ pub struct RelayLink {
     pub owed_bytes: u64,
 }
 
-/// `GET /v1/relay/events/{from}`: what happened, the oldest first.
+/// `GET /v1/mix/events/{from}`: what happened, the oldest first.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayEvents {
+pub struct MixEvents {
     /// The number of the first one here; larger than what was asked for if that is forgotten.
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
     /// What happened.
-    pub events: Vec<RelayEvent>,
+    pub events: Vec<MixEvent>,
 }
 
 /// Something that happened.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelayEvent {
+pub struct MixEvent {
     /// When.
     pub at_unix_ns: u64,
     /// What.
     #[serde(flatten)]
-    pub what: RelayWhat,
+    pub what: MixWhat,
 }
 
 /// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are those of samara-mix")]
-pub enum RelayWhat {
+pub enum MixWhat {
     /// A round takes payloads here.
     Open { round: u64 },
     /// It has its batch.

@@ -15,10 +15,10 @@ use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
 use crate::control::{self, Api};
 use crate::group::Group;
 use crate::identity::{self, Key};
+use crate::mix::Mix;
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
-use crate::relay::Relay;
 use crate::{log, swarm};
 
 /// Requests of the control API that wait for the node.
@@ -44,9 +44,9 @@ impl Running {
     /// Outside of a tokio runtime with timers and sockets.
     pub async fn start(mut config: Checked) -> Result<Self, String> {
         // Everything that can be wrong with the configuration comes before anything is written.
-        let relay = match &config.relay {
+        let mix = match &config.mix {
             None => None,
-            Some(relay) => Some((relay.written().clone(), relay.options()?)),
+            Some(mix) => Some((mix.written().clone(), mix.options()?)),
         };
         let topic_bytes = config.options.limits.topic_bytes;
         let publications = config.written.plan.publications.clone();
@@ -73,9 +73,9 @@ impl Running {
             None => None,
             Some(ring) => Some(Group::start(ring).await?),
         };
-        let relay = match relay {
+        let mix = match mix {
             None => None,
-            Some((relay, options)) => Some(Relay::start(&relay, options).await?),
+            Some((mix, options)) => Some(Mix::start(&mix, options).await?),
         };
         if let (Some(path), Some(planned)) = (publications, planned) {
             node.plan(planned)
@@ -95,14 +95,14 @@ impl Running {
             metrics: None,
             pool: pool.as_ref().map(Pool::ready),
             group: group.as_ref().map(Group::ready),
-            relay: relay.as_ref().map(Relay::ready),
+            mix: mix.as_ref().map(Mix::ready),
         };
         let mut tasks = JoinSet::new();
         let api = Api {
             commands: commands.clone(),
             pool: pool.clone(),
             group: group.clone(),
-            relay: relay.clone(),
+            mix: mix.clone(),
             topic_bytes,
             allow_remote: false,
         };
@@ -123,7 +123,7 @@ impl Running {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            end(node, Parts { pool, group, relay }, drain, stopped).await
+            end(node, Parts { pool, group, mix }, drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -162,13 +162,13 @@ impl Drop for Running {
 struct Parts {
     pool: Option<Pool>,
     group: Option<Group>,
-    relay: Option<Relay>,
+    mix: Option<Mix>,
 }
 
 /// Stops the node and its parts, all at once.
 async fn end(
     mut node: Node,
-    Parts { pool, group, relay }: Parts,
+    Parts { pool, group, mix }: Parts,
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
@@ -188,15 +188,15 @@ async fn end(
             Some(group) => Some(group.stop(drain, group_hurried).await),
         }
     };
-    let relay = async {
-        match relay {
+    let mix = async {
+        match mix {
             None => None,
-            Some(relay) => Some(relay.stop().await),
+            Some(mix) => Some(mix.stop().await),
         }
     };
-    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, relay) };
+    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, mix) };
     tokio::pin!(all);
-    let (mut stopped, pool, group, relay) = loop {
+    let (mut stopped, pool, group, mix) = loop {
         tokio::select! {
             ended = &mut all => break ended,
             Some(()) = stop.recv() => {
@@ -210,7 +210,7 @@ async fn end(
     };
     stopped.drained &= pool.as_ref().is_none_or(|pool| pool.left_copies == 0);
     stopped.drained &= group.as_ref().is_none_or(|group| group.left);
-    (stopped.pool, stopped.group, stopped.relay) = (pool, group, relay);
+    (stopped.pool, stopped.group, stopped.mix) = (pool, group, mix);
     stopped
 }
 
@@ -243,12 +243,12 @@ fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, Strin
 }
 
 /// Writes a new certificate with its key to a file, for its owner only, and returns its fingerprint: what a node of a
-/// pool that mixes, or its scheduler, needs for `relay.identity`.
+/// pool that mixes, or its scheduler, needs for `mix.identity`.
 ///
 /// # Errors
 /// A text that names the file: it exists already, or cannot be written.
 pub fn new_certificate(path: &Path) -> Result<String, String> {
-    let identity = samara_net::relay::Identity::generate().map_err(|error| error.to_string())?;
+    let identity = samara_net::mix::Identity::generate().map_err(|error| error.to_string())?;
     identity.save(path).map_err(|error| format!("{}: cannot be created: {error}", path.display()))?;
     Ok(identity.fingerprint().to_string())
 }

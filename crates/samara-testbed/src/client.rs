@@ -93,33 +93,33 @@ pub(crate) struct Arrival {
     pub(crate) at_unix_ns: u64,
 }
 
-/// What the testbed wants to know of `GET /v1/relay`.
+/// What the testbed wants to know of `GET /v1/mix`.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct RelayStatus {
+pub(crate) struct MixStatus {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
 }
 
 /// A portion of what happened at a node that mixes, or at its scheduler.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct RelayEvents {
+pub(crate) struct MixEvents {
     pub(crate) first: u64,
     pub(crate) next: u64,
-    pub(crate) events: Vec<RelayEvent>,
+    pub(crate) events: Vec<MixEvent>,
 }
 
 /// Something that happened.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct RelayEvent {
+pub(crate) struct MixEvent {
     pub(crate) at_unix_ns: u64,
     #[serde(flatten)]
-    pub(crate) what: RelayWhat,
+    pub(crate) what: MixWhat,
 }
 
 /// What happened, as `samara-node` tells it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum RelayWhat {
+pub(crate) enum MixWhat {
     Open {
         round: u64,
     },
@@ -260,13 +260,13 @@ impl Client {
         self.get(&format!("/v1/pool/arrivals/{from}"))
     }
 
-    pub(crate) fn relay_status(&self) -> Result<RelayStatus, String> {
-        self.get("/v1/relay")
+    pub(crate) fn mix_status(&self) -> Result<MixStatus, String> {
+        self.get("/v1/mix")
     }
 
     /// What happened, from a number on.
-    pub(crate) fn relay_events(&self, from: u64) -> Result<RelayEvents, String> {
-        self.get(&format!("/v1/relay/events/{from}"))
+    pub(crate) fn mix_events(&self, from: u64) -> Result<MixEvents, String> {
+        self.get(&format!("/v1/mix/events/{from}"))
     }
 
     pub(crate) fn commit(&self, height: u64, keys: &[String]) -> Result<(), String> {

@@ -15,6 +15,7 @@ mod error;
 mod kernel;
 mod launch;
 mod live;
+mod mix;
 mod nodefile;
 mod plan;
 mod pools;
@@ -24,7 +25,6 @@ mod readiness;
 mod resources;
 mod run;
 pub mod shadow;
-mod teams;
 
 pub use error::TestbedError;
 pub use launch::NodeProgram;

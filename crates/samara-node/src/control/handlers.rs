@@ -39,11 +39,11 @@ impl Api {
             None => None,
             Some(group) => Some(group.snapshot().await?),
         };
-        let relay = match &self.relay {
+        let mix = match &self.mix {
             None => None,
-            Some(relay) => Some(relay.snapshot().await?),
+            Some(mix) => Some(mix.snapshot().await?),
         };
-        metrics::text(*snapshot, pool, group, relay)
+        metrics::text(*snapshot, pool, group, mix)
             .map_err(|error| Failure::broken(format!("metrics: {error}")))
     }
 

@@ -3,8 +3,8 @@
 //! Names are those of the simulator's results where they mean the same, with the prefix `samara_`; counters end in `_total`.
 
 mod group;
+mod mix;
 mod pool;
-mod relay;
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -19,7 +19,7 @@ use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
-use samara_net::relay::Status as RelaySnapshot;
+use samara_net::mix::Status as MixSnapshot;
 
 pub(crate) use group::GroupSnapshot;
 pub(crate) use pool::PoolSnapshot;
@@ -59,10 +59,10 @@ pub(crate) fn text(
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
-    relay: Option<RelaySnapshot>,
+    mix: Option<MixSnapshot>,
 ) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, pool, group, relay, usage: Usage::now() }));
+    registry.register_collector(Box::new(Scrape { snapshot, pool, group, mix, usage: Usage::now() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -73,7 +73,7 @@ struct Scrape {
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
-    relay: Option<RelaySnapshot>,
+    mix: Option<MixSnapshot>,
     usage: Usage,
 }
 
@@ -90,8 +90,8 @@ impl Collector for Scrape {
         if let Some(group) = &self.group {
             group.encode(&mut out)?;
         }
-        if let Some(relay) = &self.relay {
-            relay::encode(relay, &mut out)?;
+        if let Some(mix) = &self.mix {
+            mix::encode(mix, &mut out)?;
         }
         self.process(&mut out)
     }

@@ -36,7 +36,7 @@ impl Live {
 
     /// A run begins.
     pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
-        let slots = point.scenario.find::<Mix>().map(|relay| u64::from(relay.batch));
+        let slots = point.scenario.find::<Mix>().map(|mix| u64::from(mix.batch));
         let rounds = slots.map(|slots| (slots, None));
         let mut run = RunLive {
             live: self,
@@ -64,7 +64,7 @@ pub(crate) struct RunLive<'a> {
     name: String,
     start: Instant,
     said: Option<(Instant, Progress)>,
-    /// Of a relay: slots of a round, and the file of its rounds, if it is simulated.
+    /// Of a mix: slots of a round, and the file of its rounds, if it is simulated.
     rounds: Option<(u64, Option<Rounds>)>,
     looked: Option<Instant>,
 }
@@ -80,7 +80,7 @@ impl RunLive<'_> {
         }
     }
 
-    /// What the teams of a simulated relay have told; said only if it was not looked at a moment ago.
+    /// What the teams of a simulated mix have told; said only if it was not looked at a moment ago.
     pub(crate) fn rounds(&mut self, told: &Collector) {
         let Some((slots, rounds)) = &mut self.rounds else { return };
         let is_early = self.looked.is_some_and(|looked| looked.elapsed() < SAY_EVERY);

@@ -20,7 +20,7 @@ struct Said {
     ended: bool,
 }
 
-/// The live file of a simulated relay: a source of its own, since its clock is that of the simulation.
+/// The live file of a simulated mix: a source of its own, since its clock is that of the simulation.
 pub(super) struct Rounds {
     writer: LiveWriter,
     slots: u64,
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn rounds_phases_and_latencies_are_told_in_the_time_of_the_simulation() {
         let set = [("mix.batch".to_owned(), "20".to_owned())];
-        let loaded = load("relay", &set, &["equal-5".to_owned()], Some(1)).unwrap();
+        let loaded = load("mix", &set, &["equal-5".to_owned()], Some(1)).unwrap();
         let expected = loaded.points[0].scenario.find::<Mix>().unwrap().rounds as usize;
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
