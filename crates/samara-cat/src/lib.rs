@@ -6,6 +6,7 @@
 
 pub mod config;
 mod engine;
+mod names;
 pub mod pool;
 mod transaction;
 pub mod wire;

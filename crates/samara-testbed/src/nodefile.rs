@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use samara_engine::units::Span;
-use samara_lab::scenario::{CatPreset, Scenario};
+use samara_lab::scenario::Scenario;
 use serde::Serialize;
 
 use crate::addresses::{self, multiaddr};
@@ -70,7 +70,7 @@ pub(crate) struct MetricsAt {
 /// A pool of transactions.
 #[derive(Serialize)]
 struct Cat {
-    preset: CatPreset,
+    preset: samara_cat::Preset,
     network: &'static str,
     listen: SocketAddr,
     flush_throttle: Span,

@@ -1,22 +1,23 @@
 //! Everything about a node that can be chosen. One engine serves all generations: they differ in nothing but this.
 
+#[cfg(feature = "config")]
+mod parameters;
 mod preset;
-mod protocol;
-mod requests;
-mod sending;
-mod validate;
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
+use thiserror::Error;
 
+use crate::names::names;
 use crate::pool::PoolConfig;
+use crate::wire::KeyList;
 
+#[cfg(feature = "config")]
+pub use parameters::{Parameters, key_of};
 pub use preset::Preset;
-pub use protocol::Protocol;
-pub use requests::{Choice, Requests, Standing, Timeout};
-pub use sending::{Channel, LaneMap, Sending};
-pub use validate::ConfigError;
 
 /// How a node behaves. Start from a [`Preset`]; [`Config::default`] is [`Preset::Cat`].
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +40,12 @@ pub struct Config {
     pub withdraw: bool,
     /// Whether a body that was not asked for is taken. If not, its sender counts as having it, and nothing else happens.
     pub take_unrequested: bool,
-    /// Whether nothing is ever sent but requests (`ListenOnly`).
-    pub listen_only: bool,
 
     // ---- announcements ----
     /// Who is told of new transactions.
     pub announce: Announce,
+    /// How many peers, where these are the sticky ones.
+    pub sticky: Sticky,
     /// Whether transactions that were submitted here are announced to those that they are not pushed to.
     pub announce_own: bool,
     /// Whether a duplicate is announced again, to those that are still not known to have it.
@@ -115,22 +116,27 @@ pub enum Recipients {
     All,
 }
 
-/// Who is told of a new transaction.
+names! {
+    /// The peers that learn of new transactions.
+    Announce {
+        /// Nobody.
+        Nobody = "nobody",
+        /// All peers.
+        All = "all",
+        /// All that are not known to have it.
+        Unseen = "unseen",
+        /// Some of these, the same ones for each signer (`selectStickyPeers` of celestia-core).
+        Sticky = "sticky",
+    }
+}
+
+/// How many peers [`Announce::Sticky`] chooses for a signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announce {
-    /// Nobody.
-    Nobody,
-    /// All peers.
-    All,
-    /// All that are not known to have it.
-    Unseen,
-    /// Some of these, the same ones for each signer (`selectStickyPeers` of celestia-core).
-    Sticky {
-        /// How many (`maxSeenTxBroadcast`).
-        peers: usize,
-        /// How many persistent peers besides (`MaxPersistentStickyPeers`).
-        persistent: usize,
-    },
+pub struct Sticky {
+    /// Peers (`maxSeenTxBroadcast`).
+    pub peers: usize,
+    /// Persistent peers besides (`MaxPersistentStickyPeers`).
+    pub persistent: usize,
 }
 
 /// Whether announcements say from whom the sender has a transaction that it had not asked for. A peer that is connected to
@@ -173,15 +179,13 @@ pub enum Jitter {
         /// The longest time.
         max: Duration,
     },
-    /// Whoever received the transaction sleeps before it announces it, and takes nothing else from the peer, or from any peer,
-    /// meanwhile: `time.Sleep(rand.Intn(10)*10 ms)` in `Receive` of celestia-core.
+    /// The receiver sleeps before it announces a transaction, and takes nothing else from its sender meanwhile:
+    /// `time.Sleep(rand.Intn(10)*10 ms)` in `Receive` of celestia-core.
     Sleep {
         /// The time sleeps are multiples of.
         step: Duration,
         /// How many different times there are: 0 to one less than so many steps.
         steps: u64,
-        /// Whether all peers wait (one goroutine receives for all of them) or only the sender.
-        all_peers: bool,
     },
 }
 
@@ -238,6 +242,161 @@ pub struct Limits {
     pub invalid_bodies: u32,
 }
 
+/// How transactions are asked for. There is never more than one live request for a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// When a request has been waited for long enough, so that another peer is asked.
+    pub timeout: Timeout,
+    /// How long after that an answer still counts as one (`defaultGlobalRequestTimeout`).
+    pub stale: Duration,
+    /// Whether it is looked up at a timeout if the transaction has come from elsewhere. No generation of celestia-core does:
+    /// where answers take longer than the timeout, the same transaction comes again and again until a block has it.
+    pub check_presence: bool,
+    /// Whether an answer that comes after its timeout ends the request to the next peer too, although that goes on waiting for its
+    /// own timeout (`MarkReceived` until 2026).
+    pub late_answer_ends: bool,
+    /// Whether a peer that let a request time out is no longer taken for one that has the transaction (since 2026).
+    pub forget_unresponsive: bool,
+    /// Whom to ask next.
+    pub choice: Choice,
+    /// Most requests to one peer at a time, those that timed out and are still remembered included (`maxRequestsPerPeer`). Others
+    /// wait.
+    pub per_peer_max: usize,
+    /// What becomes of peers that do not deliver what they announce. `None`: whoever announces first is asked first, always.
+    pub standing: Option<Standing>,
+}
+
+/// Peers that do not deliver what they announce lose their place.
+///
+/// A peer that lets more requests time out than it answers, or sends garbage, is not asked for what it announces first; the
+/// announcement of another peer is waited for. A peer that has not answered anything yet is asked for one frame of keys at a time. What
+/// nobody else announces is asked for all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// How long the announcement of a better peer is waited for.
+    pub patience: Duration,
+    /// After what time a peer that does not deliver is tried again, with a request for what is here already, so that nothing waits for
+    /// it. The time doubles with each attempt in vain, up to 64 times as long.
+    pub probe: Duration,
+}
+
+/// When a request has been waited for long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(try_from = "String", into = "String"), schemars(with = "String"))]
+pub enum Timeout {
+    /// After the same time always (`MaxGossipDelay`).
+    Fixed(Duration),
+    /// After the response time that the peer has shown: as the retransmission timeout of RFC 6298 is computed, from the time
+    /// between request and answer, which has all delays of both sides in it. While a peer answers earlier requests, later ones
+    /// are not overdue.
+    Adaptive {
+        /// While nothing has been measured.
+        initial: Duration,
+        /// The least that is added to the smoothed response time; more if responses vary.
+        slack: Duration,
+        /// At most, for a single request, whatever the peer answers meanwhile.
+        max: Duration,
+    },
+}
+
+impl Timeout {
+    /// That of [`Preset::Cat`]: the first value is that of RFC 6298, (2.1); the slack is that of Linux (`TCP_RTO_MIN`) instead of a
+    /// lower bound of 1 s.
+    pub const ADAPTIVE: Self = Self::Adaptive {
+        initial: Duration::from_secs(1),
+        slack: Duration::from_millis(200),
+        max: Duration::from_secs(10),
+    };
+}
+
+names! {
+    /// The peer that is asked next, of those that have a transaction.
+    Choice {
+        /// Any (the order of a Go map).
+        Random = "random",
+        /// The one that will probably answer first, by its response time and what it owes already.
+        Best = "best",
+    }
+}
+
+/// Queues, and the channels that a multiplexed connection makes of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sending {
+    /// Who chooses the next copy.
+    pub dispatch: Dispatch,
+    /// The lanes of the outbox. They refuse what has no room ([`Overflow::Block`]): every generation looks at that.
+    pub lanes: Vec<LaneConfig>,
+    /// Which kind of frame goes where.
+    pub map: LaneMap,
+    /// The channels of a `MConnection`; each lane belongs to one.
+    pub channels: Vec<Channel>,
+}
+
+/// The lane of each kind of frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneMap {
+    /// Transactions and bundles in full.
+    pub bodies: Lane,
+    /// Compact blocks.
+    pub blocks: Lane,
+    /// Requests.
+    pub requests: Lane,
+    /// Announcements, and that something was not found.
+    pub announcements: Lane,
+}
+
+/// A channel of a `MConnection` (`p2p.ChannelDescriptor`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its number.
+    pub id: u8,
+    /// Its share of the connection: channels share it in proportion to their priorities.
+    pub priority: u32,
+    /// Messages that it queues.
+    pub send_queue: usize,
+    /// The lanes that are sent over it.
+    pub lanes: Vec<Lane>,
+}
+
+names! {
+    /// A wire format and its rules, as two nodes agree on them.
+    ///
+    /// CometBFT has no such names: its nodes tell each other which channels they have. These stand for what the channels amount to.
+    Protocol {
+        /// Transactions only (channel 0x30). What the flooding pools understand.
+        Flood = "txs/1",
+        /// Announcements and requests besides, as merged in 2023 (channel 0x31).
+        Cat = "cat/1",
+        /// Our extensions besides.
+        Extended = "cat/2",
+        /// As in 2026: announcements must have a signer and a sequence number, bodies that were not asked for are dropped.
+        Sequenced = "cat/3",
+    }
+}
+
+impl Protocol {
+    /// The protocol of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|protocol| protocol.name() == name)
+    }
+
+    /// Whether peers understand announcements and requests.
+    pub(crate) const fn has_state(self) -> bool {
+        !matches!(self, Self::Flood)
+    }
+
+    /// Whether peers take bodies that they did not ask for.
+    pub(crate) const fn takes_pushes(self) -> bool {
+        !matches!(self, Self::Sequenced)
+    }
+
+    /// Whether peers understand our extensions.
+    pub(crate) const fn is_extended(self) -> bool {
+        matches!(self, Self::Extended)
+    }
+}
+
 impl Config {
     /// What is spoken on a link with this agreed protocol; `None` if this configuration does not have it.
     pub fn protocol(&self, agreed: &str) -> Option<Protocol> {
@@ -251,10 +410,91 @@ impl Config {
     pub fn agree(&self, other: &Self) -> Option<Protocol> {
         self.protocols.iter().copied().find(|protocol| other.protocols.contains(protocol))
     }
+
+    /// The outbox that a node with this configuration needs.
+    pub fn outbox(&self) -> OutboxConfig {
+        OutboxConfig { dispatch: self.sending.dispatch, lanes: self.sending.lanes.clone() }
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
         Preset::Cat.config()
+    }
+}
+
+/// A value that is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: found {found}, expected {expected}")]
+pub struct ConfigError {
+    /// Which one.
+    pub field: &'static str,
+    /// What it is.
+    pub found: String,
+    /// What it can be.
+    pub expected: &'static str,
+}
+
+fn check(
+    holds: bool,
+    field: &'static str,
+    found: impl Debug,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError { field, found: format!("{found:?}"), expected })
+}
+
+impl Config {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        check(!self.protocols.is_empty(), "protocols", &self.protocols, "at least one")?;
+        match self.requests.timeout {
+            Timeout::Fixed(time) => check(!time.is_zero(), "requests.timeout", time, "more than zero")?,
+            Timeout::Adaptive { initial, slack, max } => check(
+                !slack.is_zero() && slack <= initial && initial <= max,
+                "requests.timeout",
+                self.requests.timeout,
+                "0 < slack <= initial <= max",
+            )?,
+        }
+        check(self.requests.per_peer_max > 0, "requests.per_peer_max", 0, "at least 1")?;
+        if let Jitter::Sleep { steps, .. } = self.jitter {
+            check(steps > 0, "jitter.steps", steps, "at least 1")?;
+        }
+        if matches!(self.hint, Hint::From { .. }) {
+            check(
+                self.coalesce.is_zero(),
+                "coalesce",
+                self.coalesce,
+                "zero: `From` has no frame of several keys",
+            )?;
+        }
+        if let Some(bundles) = &self.bundles {
+            let txs = bundles.txs_max;
+            check((2..=1_024).contains(&txs), "bundles.txs_max", txs, "2 to 1024")?;
+            check(!bundles.window.is_zero(), "bundles.window", bundles.window, "more than zero")?;
+        }
+        if let Some(blocks) = &self.compact_blocks {
+            let kept = blocks.kept;
+            check(kept > 0 && kept <= KeyList::MAX, "compact_blocks.kept", kept, "1 to 64")?;
+        }
+        check(self.limits.keys > 0, "limits.keys", self.limits.keys, "at least 1")?;
+        self.validate_sending()
+    }
+
+    fn validate_sending(&self) -> Result<(), ConfigError> {
+        let sending = &self.sending;
+        let map = sending.map;
+        let exists = |lane: &Lane| usize::from(lane.0) < sending.lanes.len();
+        let used = [map.bodies, map.blocks, map.requests, map.announcements];
+        check(used.iter().all(exists), "sending.map", map, "lanes that exist")?;
+        let in_channels: Vec<Lane> =
+            sending.channels.iter().flat_map(|channel| channel.lanes.iter().copied()).collect();
+        let once = (0..sending.lanes.len())
+            .all(|lane| in_channels.iter().filter(|found| usize::from(found.0) == lane).count() == 1);
+        let complete = in_channels.iter().all(exists) && once;
+        check(complete, "sending.channels", &sending.channels, "each lane in one channel")
     }
 }

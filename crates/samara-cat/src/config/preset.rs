@@ -2,67 +2,42 @@
 
 use std::time::Duration;
 
+use samara_engine::outbox::{Dispatch, Lane, LaneConfig, Overflow};
+
 use super::{
-    Announce, Choice, Config, Hint, Inline, Jitter, Limits, Protocol, Recipients, Requests, Sending,
-    Sequences, Standing, Timeout,
+    Announce, Channel, Choice, Config, Hint, Inline, Jitter, LaneMap, Limits, Protocol, Recipients, Requests,
+    Sending, Sequences, Standing, Sticky, Timeout,
 };
+use crate::names::names;
 use crate::pool::{Order, PoolConfig};
 
-/// A configuration with a name. `docs/protocols/cat.md` has the source of each value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Preset {
-    /// The flooding pool of CometBFT, v0: to everybody but the sender, as it came.
-    FloodFifo,
-    /// The flooding pool with priorities, v1.
-    FloodPriority,
-    /// Flooding with announcements, so that nobody is sent what it has announced: the prototype that the ADR rejects.
-    SeenOnly,
-    /// CAT as benchmarked in January 2023 (`v1.5.0-tm-v0.34.20-cat-simple-1`).
-    Cat2023,
-    /// The same with `From` in its announcements (`...-cat-9`), which the ADR calls CAT2.
-    Cat2From2023,
-    /// CAT as merged (`v1.16.0-tm-v0.34.27`): jitter before each announcement.
-    CatMerged,
-    /// CAT of August 2026 (`dda8d507`): pull only, sticky peers, sequences, limits.
-    Cat2026,
-    /// As it should be: our default.
-    Cat,
+names! {
+    /// A configuration with a name. `docs/protocols/cat.md` has the source of each value.
+    #[derive(Default)]
+    Preset {
+        /// The flooding pool of CometBFT, v0: to everybody but the sender, as it came.
+        FloodFifo = "flood-fifo",
+        /// The flooding pool with priorities, v1.
+        FloodPriority = "flood-priority",
+        /// Flooding with announcements, so that nobody is sent what it has announced: the prototype that the ADR rejects.
+        SeenOnly = "seen-only",
+        /// CAT as benchmarked in January 2023 (`v1.5.0-tm-v0.34.20-cat-simple-1`).
+        Cat2023 = "cat-2023",
+        /// The same with `From` in its announcements (`...-cat-9`), which the ADR calls CAT2.
+        Cat2From2023 = "cat2-2023",
+        /// CAT as merged (`v1.16.0-tm-v0.34.27`): jitter before each announcement.
+        CatMerged = "cat-merged",
+        /// CAT of August 2026 (`dda8d507`): pull only, sticky peers, sequences, limits.
+        Cat2026 = "cat-2026",
+        /// As it should be: our default.
+        #[default]
+        Cat = "cat",
+    }
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Preset {
-    /// All of them, the oldest first.
-    pub const ALL: [Self; 8] = [
-        Self::FloodFifo,
-        Self::FloodPriority,
-        Self::SeenOnly,
-        Self::Cat2023,
-        Self::Cat2From2023,
-        Self::CatMerged,
-        Self::Cat2026,
-        Self::Cat,
-    ];
-
-    /// What scenarios and reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FloodFifo => "flood-fifo",
-            Self::FloodPriority => "flood-priority",
-            Self::SeenOnly => "seen-only",
-            Self::Cat2023 => "cat-2023",
-            Self::Cat2From2023 => "cat2-2023",
-            Self::CatMerged => "cat-merged",
-            Self::Cat2026 => "cat-2026",
-            Self::Cat => "cat",
-        }
-    }
-
-    /// The preset of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-
     /// Its configuration.
     pub fn config(self) -> Config {
         match self {
@@ -122,8 +97,8 @@ fn cat_2023() -> Config {
         bridge: false,
         withdraw: false,
         take_unrequested: true,
-        listen_only: false,
         announce: Announce::Unseen,
+        sticky: Sticky { peers: 15, persistent: 4 },
         announce_own: false,
         announce_duplicates: true,
         announced_is_seen: false,
@@ -169,7 +144,7 @@ fn cat_2023() -> Config {
 
 fn cat_merged() -> Config {
     Config {
-        jitter: Jitter::Sleep { step: Duration::from_millis(10), steps: 10, all_peers: false },
+        jitter: Jitter::Sleep { step: Duration::from_millis(10), steps: 10 },
         sync: false,
         height_lag_max: Some(10),
         ..cat_2023()
@@ -188,7 +163,7 @@ fn cat_2026() -> Config {
         },
         push: Recipients::Nobody,
         take_unrequested: false,
-        announce: Announce::Sticky { peers: 15, persistent: 4 },
+        announce: Announce::Sticky,
         announce_own: true,
         announce_duplicates: false,
         announced_is_seen: true,
@@ -234,12 +209,7 @@ fn cat() -> Config {
         coalesce: Duration::from_millis(100),
         inline: Inline::WhereItWins,
         requests: Requests {
-            timeout: Timeout::Adaptive {
-                // RFC 6298, (2.1); the slack of Linux (`TCP_RTO_MIN`) instead of a lower bound of 1 s.
-                initial: Duration::from_secs(1),
-                slack: Duration::from_millis(200),
-                max: Duration::from_secs(10),
-            },
+            timeout: Timeout::ADAPTIVE,
             stale: Duration::from_secs(60),
             check_presence: true,
             late_answer_ends: false,
@@ -265,5 +235,76 @@ fn cat() -> Config {
         },
         sending: Sending::ours(),
         ..base
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+fn lane(name: &'static str, priority: u8, copies: usize, bytes: u64) -> LaneConfig {
+    LaneConfig {
+        name,
+        priority,
+        capacity_copies: copies,
+        capacity_bytes: bytes,
+        overflow: Overflow::Block,
+        // All schedules here are sequential: nothing is ever held back.
+        patience: Duration::ZERO,
+    }
+}
+
+fn channel(id: u8, priority: u32, send_queue: usize, lanes: &[u8]) -> Channel {
+    Channel { id, priority, send_queue, lanes: lanes.iter().map(|lane| Lane(*lane)).collect() }
+}
+
+impl Sending {
+    /// The flooding pools: one channel, 0x30, with priority 5 (`mempool/v0/reactor.go`) and the default send queue of 1.
+    pub(super) fn flood() -> Self {
+        Self { channels: vec![channel(0x30, 5, 1, &[0]), channel(0x31, 5, 1, &[1])], ..Self::until_2025(1) }
+    }
+
+    /// CAT until 2025: bodies on 0x30 with priority 6, announcements and requests on 0x31 with priority 5, send queues of 1
+    /// (`GetChannels` in `mempool/cat/reactor.go` at v1.16). `Send` waits for up to 10 s while a queue is full: the lanes are what
+    /// waits. `state` is the priority of the second lane where there is no `MConnection`.
+    pub(super) fn until_2025(state: u8) -> Self {
+        Self {
+            dispatch: Dispatch::PerLink,
+            lanes: vec![
+                lane("bodies", u8::from(state == 0), 5_000, 256 * MIB),
+                lane("state", state, 20_000, 4 * MIB),
+            ],
+            map: LaneMap { bodies: Lane(0), blocks: Lane(1), requests: Lane(1), announcements: Lane(1) },
+            channels: vec![channel(0x30, 6, 1, &[0]), channel(0x31, 5, 1, &[1])],
+        }
+    }
+
+    /// CAT in 2026: bodies and announcements together on 0x31, requests on 0x32, both with priority 3 and a queue of 1,000. A
+    /// request that finds the queue full goes to another peer (`TrySend`). The legacy channel 0x30 is only listened to.
+    pub(super) fn of_2026() -> Self {
+        Self {
+            dispatch: Dispatch::PerLink,
+            lanes: vec![lane("data", 0, 6_000, 256 * MIB), lane("wants", 0, 1_000, MIB)],
+            map: LaneMap { bodies: Lane(0), blocks: Lane(0), requests: Lane(1), announcements: Lane(0) },
+            channels: vec![
+                channel(0x30, 1, 10, &[]),
+                channel(0x31, 3, 1_000, &[0]),
+                channel(0x32, 3, 1_000, &[1]),
+            ],
+        }
+    }
+
+    /// Ours: a lane for each kind; bodies always before state messages, so that nothing is announced faster than it can be served.
+    /// The same two channels as in 2023, so that old nodes can be peers.
+    pub(super) fn ours() -> Self {
+        Self {
+            dispatch: Dispatch::PerLink,
+            lanes: vec![
+                lane("bodies", 0, 2_000, 64 * MIB),
+                lane("blocks", 1, 16, 16 * MIB),
+                lane("requests", 2, 4_000, MIB),
+                lane("announcements", 3, 4_000, 4 * MIB),
+            ],
+            map: LaneMap { bodies: Lane(0), blocks: Lane(1), requests: Lane(2), announcements: Lane(3) },
+            channels: vec![channel(0x30, 6, 1, &[0]), channel(0x31, 5, 1, &[1, 2, 3])],
+        }
     }
 }

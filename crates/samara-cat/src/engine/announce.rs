@@ -1,19 +1,34 @@
 //! Telling peers what is here.
+//!
+//! # Transactions in the place of their announcements
+//!
+//! An announcement costs 32 bytes for each peer that is told, and then somebody asks and is answered once. A body in its place costs its
+//! own length for each peer, and is never asked for. With `e` announcements sent for each node and transaction, an announced transaction of
+//! `B` bytes costs `32 e + 36 + (B + 4)`, one that goes inline `(B + 2) e`, where 36 and 4 are the bytes of a request and of the frame
+//! around the answer, and 2 those around each body in a shared frame. Inline wins below
+//!
+//! ```text
+//! B* = (30 e + 40) / (e - 1)
+//! ```
+//!
+//! which is 100 bytes for a node with 3 peers, 36 with 18, and never less than 30: a body that is shorter than its key is not announced by it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{PeerId, Time};
+use hashbrown::HashMap;
+use samara_engine::{PeerId, PeerKeyed, Time};
+use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
-use super::agenda::Task;
 use super::items::ItemId;
-use super::{Cat, Cx};
-use crate::TxKey;
-use crate::config::{Announce, Hint, Jitter, Protocol, Recipients};
-use crate::pool::Application;
+use super::peers::{Address, Peers};
+use super::{Cat, Cx, Task};
+use crate::config::{Announce, Hint, Inline, Jitter, Protocol, Recipients};
+use crate::pool::{Application, Signer};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenDetails, SeenKeys, SeenTx};
+use crate::{Transaction, TxKey};
 
 /// After what time a peer whose queue was full is told of everything that it may have missed.
 const RESYNC: Duration = Duration::from_secs(1);
@@ -37,7 +52,7 @@ type Group = (Kind, Option<PushedBy>, Vec<Member>);
 impl<A: Application> Cat<A> {
     /// Announces an item, when the configuration says so. `pushed_by` is the peer that sent it unasked.
     pub(super) fn announce(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
-        if self.config.announce == Announce::Nobody || self.config.listen_only {
+        if self.config.announce == Announce::Nobody {
             return;
         }
         let now = cx.now();
@@ -54,7 +69,7 @@ impl<A: Application> Cat<A> {
 
     /// Announces what cannot wait for the end of a window: a block, which the next one has to be built on.
     pub(super) fn announce_at_once(&mut self, id: ItemId, cx: &mut Cx<'_>) {
-        if self.config.announce != Announce::Nobody && !self.config.listen_only {
+        if self.config.announce != Announce::Nobody {
             self.tell_all(id, None, cx);
         }
     }
@@ -80,9 +95,9 @@ impl<A: Application> Cat<A> {
 
     /// Tells all peers that the configuration names of one item, at once.
     fn tell_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
-        if let Announce::Sticky { peers, persistent } = self.config.announce {
+        if self.config.announce == Announce::Sticky {
             if let Some(frames) = self.frames_for(id, pushed_by) {
-                self.tell_sticky(id, &frames, peers, persistent, cx);
+                self.tell_sticky(id, &frames, cx);
             }
             return;
         }
@@ -107,19 +122,13 @@ impl<A: Application> Cat<A> {
     }
 
     /// The top peers for the signer, and some persistent ones beyond these (`broadcastSeenTxWithHeight`).
-    fn tell_sticky(
-        &mut self,
-        id: ItemId,
-        frames: &Frames,
-        most: usize,
-        persistent_most: usize,
-        cx: &mut Cx<'_>,
-    ) {
+    fn tell_sticky(&mut self, id: ItemId, frames: &Frames, cx: &mut Cx<'_>) {
+        let most = self.config.sticky;
         let order = self.sticky.order(frames.details.signer.as_ref(), &self.peers);
         let (mut sent, mut persistent_sent) = (0, 0);
         for peer in order.iter().copied() {
             let is_persistent = self.peers.get(peer).is_some_and(|peer| peer.persistent);
-            let may = sent < most || (is_persistent && persistent_sent < persistent_most);
+            let may = sent < most.peers || (is_persistent && persistent_sent < most.persistent);
             if may && self.is_to_be_told(id, peer) && self.tell(id, peer, frames, cx) {
                 sent += 1;
                 persistent_sent += usize::from(is_persistent);
@@ -159,14 +168,17 @@ impl<A: Application> Cat<A> {
             .then(|| pusher.map_or_else(|| "".into(), |peer| peer.address.hex().into()));
         let details = SeenDetails {
             from,
-            sequence: entry.map_or(0, crate::pool::Entry::sequence),
-            signer: entry.and_then(|entry| entry.sender().cloned()),
+            sequence: entry.map_or(0, |entry| entry.sequence),
+            signer: entry.and_then(|entry| entry.sender.clone()),
         };
-        let short = match self.config.hint {
-            Hint::Short { .. } => pusher.map(|peer| peer.address.short()),
-            _ => None,
-        };
+        let short = self.short_hint(pushed_by);
         Some(Frames { key: item.key, kind: item.kind(), short, details, made: Default::default() })
+    }
+
+    /// The name of the peer that pushed a transaction, where announcements say that by eight bytes.
+    fn short_hint(&self, pushed_by: Option<PeerId>) -> Option<PushedBy> {
+        let pusher = pushed_by.and_then(|peer| self.peers.get(peer));
+        pusher.filter(|_| matches!(self.config.hint, Hint::Short { .. })).map(|peer| peer.address.short())
     }
 
     // ---- several at a time ----
@@ -176,7 +188,7 @@ impl<A: Application> Cat<A> {
         self.fresh.is_due = false;
         self.fresh.last = Some(cx.now());
         let items = std::mem::take(&mut self.fresh.items);
-        if matches!(self.config.announce, Announce::Sticky { .. }) {
+        if self.config.announce == Announce::Sticky {
             items.iter().for_each(|(id, pushed_by)| self.tell_all(*id, *pushed_by, cx));
             return;
         }
@@ -191,12 +203,7 @@ impl<A: Application> Cat<A> {
         let mut groups: SmallVec<[Group; 2]> = SmallVec::new();
         for (id, pushed_by) in items {
             let Some(item) = self.items.get(*id).filter(|item| item.have) else { continue };
-            let short = match self.config.hint {
-                Hint::Short { .. } => {
-                    pushed_by.and_then(|peer| self.peers.get(peer)).map(|peer| peer.address.short())
-                }
-                _ => None,
-            };
+            let short = self.short_hint(*pushed_by);
             let member = (*id, item.key);
             match groups.iter_mut().find(|(kind, by, _)| (*kind, *by) == (item.kind(), short)) {
                 Some((.., members)) => members.push(member),
@@ -282,7 +289,7 @@ impl<A: Application> Cat<A> {
             return;
         }
         let find = |entry: &crate::pool::Entry| {
-            let key = entry.transaction().key();
+            let key = entry.transaction.key();
             Some((self.items.find(&key)?, key))
         };
         let mut missed: Vec<Member> = self.pool.iter().filter_map(find).collect();
@@ -347,5 +354,147 @@ impl Frames {
                 Some(SeenTx { key, details: Some(details) }.into())
             }
         }
+    }
+}
+
+// ---- bodies in the place of announcements ----
+
+/// Bytes of a body beyond which it is never sent in the place of its announcement, however few peers there are: it would be a push.
+const INLINE_MAX: u64 = 1_024;
+
+/// The length of bodies below which sending them to all peers costs less than announcing them: see above. Of the peers of a node two
+/// in three are told of a transaction (the others have told it before, or have it from the same neighbour).
+pub(super) fn crossover(peers: usize) -> usize {
+    let told = 2 * peers as u64;
+    // With e = told / 3, all multiplied by three.
+    let limit = (30 * told + 120).checked_div(told.saturating_sub(3)).unwrap_or(INLINE_MAX);
+    limit.min(INLINE_MAX) as usize
+}
+
+impl<A: Application> Cat<A> {
+    /// The length of the longest body that is sent in the place of its announcement; 0 for none.
+    pub(super) fn inline_max(&self) -> usize {
+        match self.config.inline {
+            Inline::Never => 0,
+            Inline::UpTo(most) => most,
+            Inline::WhereItWins => crossover(self.peers.len()),
+        }
+    }
+
+    /// Which of these transactions go inline, by a bit for each.
+    pub(super) fn inline_mask(&self, kind: Kind, members: &[Member]) -> u64 {
+        let most = self.inline_max();
+        if most == 0 || kind != Kind::Transaction {
+            return 0;
+        }
+        let is_short = |key| self.pool.get(key).is_some_and(|tx| tx.len() <= most);
+        members.iter().enumerate().fold(0, |mask, (bit, (_, key))| mask | u64::from(is_short(key)) << bit)
+    }
+
+    /// Sends a peer the bodies of these transactions in one frame. Whether there was room.
+    pub(super) fn tell_bodies(
+        &mut self,
+        peer: PeerId,
+        members: &[Member],
+        mask: u64,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let chosen = || members.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+        let txs: Vec<Transaction> =
+            chosen().filter_map(|(_, (_, key))| self.pool.get(key).cloned()).collect();
+        let ids: SmallVec<[_; 8]> = chosen().map(|(_, (id, _))| *id).collect();
+        let count = txs.len() as u64;
+        let frame = CatFrame::txs(txs);
+        if !self.owe(peer, self.config.sending.map.bodies, frame, None, cx) {
+            self.resync_later(peer, cx);
+            return false;
+        }
+        self.metrics.inline_txs += count;
+        for id in ids {
+            self.note_seen(id, peer);
+        }
+        true
+    }
+}
+
+// ---- the same peers for all transactions of a signer ----
+
+/// `stickyHashNamespace` in `mempool/cat/sticky_peers.go`.
+const NAMESPACE: &[u8] = b"cat/sticky/v1";
+
+/// Orders of so many signers are remembered; beyond, all are forgotten.
+const SIGNERS_MAX: usize = 4_096;
+
+/// The order of peers for each signer, by rendezvous hashing (`selectStickyPeers`).
+#[derive(Debug)]
+pub(super) struct Sticky {
+    /// The node's own id.
+    salt: String,
+    version: u64,
+    /// All peers and their ids.
+    names: Vec<(String, PeerId)>,
+    orders: HashMap<Option<Signer>, Arc<[PeerId]>, PeerKeyed>,
+}
+
+impl Sticky {
+    pub(super) fn new(address: &Address, hasher: PeerKeyed) -> Self {
+        let orders = HashMap::with_hasher(hasher);
+        Self { salt: address.hex(), version: 0, names: Vec::new(), orders }
+    }
+
+    /// All peers, the stickiest first.
+    pub(super) fn order(&mut self, signer: Option<&Signer>, peers: &Peers) -> Arc<[PeerId]> {
+        if self.version != peers.version {
+            self.version = peers.version;
+            self.orders.clear();
+            let ids = (0..peers.len()).filter_map(|place| peers.nth(place));
+            self.names = ids.filter_map(|id| Some((peers.get(id)?.address.hex(), id))).collect();
+        }
+        if self.orders.len() >= SIGNERS_MAX {
+            self.orders.clear();
+        }
+        if let Some(order) = self.orders.get(&signer.cloned()) {
+            return Arc::clone(order);
+        }
+        let salted = self.salted(signer);
+        let mut scored: Vec<(u64, &str, PeerId)> =
+            self.names.iter().map(|(name, peer)| (score(&salted, name), name.as_str(), *peer)).collect();
+        scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        let order: Arc<[PeerId]> = scored.into_iter().map(|(.., peer)| peer).collect();
+        self.orders.insert(signer.cloned(), Arc::clone(&order));
+        order
+    }
+
+    /// What the scores of all peers have in common.
+    fn salted(&self, signer: Option<&Signer>) -> Sha256 {
+        Sha256::new()
+            .chain_update(NAMESPACE)
+            .chain_update(&self.salt)
+            .chain_update(signer.map_or(&[][..], Signer::as_bytes))
+            .chain_update([0])
+    }
+}
+
+/// `stickyScore64`.
+fn score(salted: &Sha256, peer: &str) -> u64 {
+    let digest = salted.clone().chain_update(peer).finalize();
+    digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The formula in whole numbers, and what it says.
+    #[test]
+    fn the_crossover_falls_with_the_number_of_peers() {
+        assert_eq!([0, 1, 2, 3, 5, 10, 18, 50].map(crossover), [1_024, 1_024, 240, 100, 60, 42, 36, 32]);
+        for peers in 2..200usize {
+            let e = peers as f64 * 2.0 / 3.0;
+            let exact = (30.0 * e + 40.0) / (e - 1.0);
+            let found = crossover(peers) as f64;
+            assert!(found <= exact + 1e-9 && exact < found + 1.0, "{peers} peers: {found}, {exact}");
+        }
+        assert!(crossover(10_000) >= 30);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use samara_engine::PeerId;
 
+use crate::names::names;
 use crate::pool::{Cause, Verdict};
 use crate::{Transaction, TxKey};
 
@@ -142,30 +143,18 @@ pub enum Event {
     Available,
 }
 
-/// How a peer broke the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Misbehaviour {
-    /// More transactions in a frame than allowed (`errTooManyTxs`).
-    TooManyTxs,
-    /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).
-    EmptyTx,
-    /// An announcement without signer where there must be one (`errMissingSigner`).
-    MissingSigner,
-    /// A frame that was not agreed on.
-    NotNegotiated,
-    /// Too many transactions that the application rejects.
-    InvalidTransactions,
-}
-
-impl Misbehaviour {
-    /// What reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TooManyTxs => "too_many_txs",
-            Self::EmptyTx => "empty_tx",
-            Self::MissingSigner => "missing_signer",
-            Self::NotNegotiated => "not_negotiated",
-            Self::InvalidTransactions => "invalid_transactions",
-        }
+names! {
+    /// How a peer broke the rules.
+    Misbehaviour {
+        /// More transactions in a frame than allowed (`errTooManyTxs`).
+        TooManyTxs = "too_many_txs",
+        /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).
+        EmptyTx = "empty_tx",
+        /// An announcement without signer where there must be one (`errMissingSigner`).
+        MissingSigner = "missing_signer",
+        /// A frame that was not agreed on.
+        NotNegotiated = "not_negotiated",
+        /// Too many transactions that the application rejects.
+        InvalidTransactions = "invalid_transactions",
     }
 }

@@ -2,10 +2,9 @@
 
 use samara_engine::{PeerId, PeerInfo, Time};
 
-use super::agenda::Task;
 use super::items::{Item, ItemId};
 use super::peers::{Address, Peer, rank};
-use super::{Cat, Cx, Ignored};
+use super::{Cat, Cx, Ignored, Task};
 use crate::TxKey;
 use crate::config::Protocol;
 use crate::pool::Application;
@@ -26,7 +25,7 @@ impl<A: Application> Cat<A> {
         let mut peer = Peer::new(address, protocol, rank, self.config.limits.repeated_answers);
         peer.persistent = self.config.persistent.contains(&info.identity);
         self.peers.insert(id, peer);
-        if self.config.sync && !self.config.listen_only {
+        if self.config.sync {
             self.resync(id, cx);
         }
     }

@@ -2,29 +2,8 @@
 
 use samara_engine::outbox::Tally;
 
+use crate::names::{counters, names};
 use crate::wire::CatFrame;
-
-macro_rules! names {
-    ($(#[doc = $about:literal])* $type:ident { $($(#[doc = $doc:literal])* $variant:ident = $name:literal,)* }) => {
-        $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $type {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// What reports call it.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
 
 names! {
     /// Why something that came from a peer had no effect.
@@ -59,8 +38,6 @@ names! {
         SeenUnknownSigner = "seen_unknown_signer",
         /// An announcement of a future transaction of a signer that has too many.
         SeenSignerFull = "seen_signer_full",
-        /// A request while this node only listens.
-        WantListenOnly = "want_listen_only",
         /// A request for what the peer is being sent.
         WantOwed = "want_owed",
         /// A request for what the peer has, beyond the number of those that are answered all the same.
@@ -114,64 +91,58 @@ impl FrameKind {
     }
 }
 
-/// Counters of one node, all since its start. What concerns the pool alone is in
-/// [`PoolMetrics`](crate::pool::PoolMetrics).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Bodies of transactions that came from peers, duplicates included: divided by the number of transactions it is the
-    /// duplication of the ADR.
-    pub bodies_received: u64,
-    /// Transactions in committed blocks (`SuccessfulTxs`).
-    pub successful_txs: u64,
-    /// Bodies of transactions that were in the pool when they came (`AlreadySeenTxs`).
-    pub already_seen_txs: u64,
-    /// Bodies of transactions that were being checked, rejected or committed when they came: `AlreadySeenTxs` misses these.
-    pub settled_duplicates: u64,
-    /// Requests (`RequestedTxs`), the first and all others.
-    pub requested_txs: u64,
-    /// Requests after the first one (`RerequestedTxs`).
-    pub rerequested_txs: u64,
-    /// Requests that timed out although the peer was within the response time that it had shown.
-    pub early_timeouts: u64,
-    /// Requests that timed out.
-    pub timeouts: u64,
-    /// Transactions that waited for the announcement of a peer that can be relied on.
-    pub held_back: u64,
-    /// Requests that were made only to see whether a peer answers again.
-    pub probes: u64,
-    /// Times that nobody was left to ask (`LostTxs` of the benchmarked build).
-    pub lost_txs: u64,
-    /// Requests of peers for what is not here (`FailedResponses` of the benchmarked build).
-    pub failed_responses: u64,
-    /// Keys that peers denied to have.
-    pub not_found: u64,
-    /// Transactions that left the pool for others.
-    pub evicted_txs: u64,
-    /// Transactions that grew too old.
-    pub expired_txs: u64,
-    /// Transactions that the application rejected, rechecks included.
-    pub rejected_txs: u64,
-    /// Keys that were announced, each for each peer.
-    pub announced_keys: u64,
-    /// Keys that peers announced.
-    pub heard_keys: u64,
-    /// Transactions that were sent in the place of their announcements, each for each peer.
-    pub inline_txs: u64,
-    /// Bodies that were taken back before they left.
-    pub withdrawn: u64,
-    /// Bodies that found a queue full.
-    pub refused_bodies: u64,
-    /// Other frames that found a queue full.
-    pub refused_frames: u64,
-    /// Transactions that were asked for because a compact block had them.
-    pub block_misses: u64,
-    /// Transactions of compact blocks that were here.
-    pub block_hits: u64,
-    /// Bundles made here.
-    pub bundles: u64,
-    sent: [Tally; FrameKind::ALL.len()],
-    received: [Tally; FrameKind::ALL.len()],
-    ignored: [u64; Ignored::ALL.len()],
+counters! {
+    /// Counters of one node, all since its start. What concerns the pool alone is in
+    /// [`PoolMetrics`](crate::pool::PoolMetrics).
+    Metrics {
+        /// Bodies of transactions that came from peers, duplicates included: divided by the number of transactions it is the
+        /// duplication of the ADR
+        bodies_received = "bodies_received",
+        /// Bodies of transactions that were in the pool when they came
+        already_seen_txs = "already_seen_txs",
+        /// Bodies of transactions that were being checked, rejected or committed when they came
+        settled_duplicates = "settled_duplicates",
+        /// Requests for transactions, the first and all others
+        requested_txs = "requested_txs",
+        /// Requests after the first one
+        rerequested_txs = "rerequested_txs",
+        /// Requests that timed out although the peer was within the response time that it had shown
+        early_timeouts = "early_timeouts",
+        /// Requests that timed out
+        timeouts = "request_timeouts",
+        /// Transactions that waited for the announcement of a peer that can be relied on
+        held_back = "held_back_txs",
+        /// Requests that were made only to see whether a peer answers again
+        probes = "probes",
+        /// Times that nobody was left to ask
+        lost_txs = "lost_txs",
+        /// Requests of peers for what is not here
+        failed_responses = "failed_responses",
+        /// Keys that peers denied to have
+        not_found = "not_found",
+        /// Keys that were announced, each for each peer
+        announced_keys = "announced_keys",
+        /// Keys that peers announced
+        heard_keys = "heard_keys",
+        /// Transactions that were sent in the place of their announcements, each for each peer
+        inline_txs = "inline_txs",
+        /// Bodies taken back before they left
+        withdrawn = "withdrawn_bodies",
+        /// Transactions that were asked for because a compact block had them
+        block_misses = "block_misses",
+        /// Transactions of compact blocks that were here
+        block_hits = "block_hits",
+        /// Bundles made here
+        bundles = "bundles",
+    } and {
+        /// Bodies that found a queue full.
+        pub refused_bodies: u64,
+        /// Other frames that found a queue full.
+        pub refused_frames: u64,
+        sent: [Tally; FrameKind::ALL.len()],
+        received: [Tally; FrameKind::ALL.len()],
+        ignored: [u64; Ignored::ALL.len()],
+    }
 }
 
 impl Metrics {
@@ -185,14 +156,34 @@ impl Metrics {
         self.received[kind as usize]
     }
 
-    /// How often something was ignored for this cause (keys, transactions or frames, whatever the cause is about).
+    /// The same, to set them.
+    pub fn received_mut(&mut self, kind: FrameKind) -> &mut Tally {
+        &mut self.received[kind as usize]
+    }
+
+    /// How often something was ignored for each cause (keys, transactions or frames, whatever the cause is about).
     pub fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored[cause as usize]
     }
 
-    /// All causes with their counts.
-    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
-        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
+    /// The same, to set it.
+    pub fn ignored_mut(&mut self, cause: Ignored) -> &mut u64 {
+        &mut self.ignored[cause as usize]
+    }
+
+    /// Adds the counters of another node.
+    pub fn add(&mut self, other: &Self) {
+        for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
+            *sum += more;
+        }
+        self.refused_bodies += other.refused_bodies;
+        self.refused_frames += other.refused_frames;
+        let tallies = self.sent.iter_mut().chain(&mut self.received);
+        for (sum, more) in tallies.zip(other.sent.iter().chain(&other.received)) {
+            sum.copies += more.copies;
+            sum.bytes += more.bytes;
+        }
+        self.ignored.iter_mut().zip(other.ignored).for_each(|(sum, more)| *sum += more);
     }
 
     pub(crate) fn ignore(&mut self, cause: Ignored) {

@@ -4,66 +4,50 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `links` | peers come and go; the pool is told to new ones |
-//! | `receive` | frames, bodies, a receiver that sleeps |
-//! | `push` | bodies that nobody asked for: own transactions, flooding, neighbourhoods |
+//! | `mod` | the node, its agenda, and the commands of its owner |
+//! | `links` | peers come and go; what is remembered of keys |
+//! | `receive` | frames: bodies, announcements, denials |
 //! | `announce` | telling peers what is here |
-//! | `inline` | transactions so small that they are sent instead of announced |
-//! | `seen` | being told what peers have |
 //! | `requests` | asking, and for how long that is waited for |
-//! | `choice` | whom to ask, and whom next; peers that do not deliver |
-//! | `serve` | answering requests |
+//! | `serve` | bodies that go out, unasked and as answers |
 //! | `sequences` | requests in the order of the senders' sequence numbers |
-//! | `bundles`, `blocks` | several transactions under one key |
-//! | `commands` | what the embedding node wants |
+//! | `groups` | several transactions under one key: bundles and blocks |
+//! | `items`, `peers` | what is known of keys, and of peers |
 
-mod agenda;
 mod announce;
-mod asks;
-mod bits;
-mod blocks;
-mod bundles;
-mod choice;
-mod commands;
 mod event;
-mod inline;
+mod groups;
 mod items;
 mod links;
 mod metrics;
 mod peers;
-mod push;
 mod receive;
-mod record;
 mod requests;
-mod response;
-mod seen;
 mod sequences;
 mod serve;
-mod sticky;
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
 
 pub use event::{Command, Event, Misbehaviour};
 pub use metrics::{FrameKind, Ignored, Metrics};
 
-use crate::TxKey;
 use crate::config::{Config, ConfigError};
-use crate::pool::{Application, Pool};
-use crate::wire::CatFrame;
-use agenda::{Agenda, Task};
-use announce::Fresh;
-use asks::Requests;
-use blocks::Blocks;
-use bundles::BundleState;
+use crate::pool::{Application, Cause, Decision, Pool, Verdict};
+use crate::wire::{CatFrame, CompactBlock, Kind};
+use crate::{Transaction, TxKey};
+use announce::{Fresh, Sticky};
+use groups::{Blocks, BundleState};
 use items::{ItemId, Items};
 use peers::{Address, Peers};
-use receive::{Origin, Receiver};
+use receive::Origin;
+use requests::Requests;
 use sequences::SequenceState;
-use sticky::Sticky;
 
 /// The context of the engine.
 pub type Cx<'a> = Context<'a, CatFrame, Event>;
@@ -84,7 +68,6 @@ pub struct Cat<A> {
     items: Items,
     peers: Peers,
     requests: Requests,
-    receiver: Receiver,
     fresh: Fresh,
     sticky: Sticky,
     sequences: SequenceState,
@@ -118,7 +101,6 @@ impl<A: Application> Cat<A> {
             items: Items::new(hasher),
             peers: Peers::default(),
             requests: Requests::default(),
-            receiver: Receiver::default(),
             fresh: Fresh::default(),
             sticky: Sticky::new(&address, hasher),
             sequences: SequenceState::default(),
@@ -265,5 +247,244 @@ impl<A: Application> Engine for Cat<A> {
             Input::Command(command) => self.handle_command(command, cx),
         }
         self.arm_timer(cx);
+    }
+}
+
+// ---- what the embedding node wants ----
+
+impl<A: Application> Cat<A> {
+    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
+        match command {
+            Command::Submit(tx) => {
+                self.submit(tx, cx);
+            }
+            Command::Commit { height, keys } => self.commit(height, &keys, cx),
+            Command::Propose { height, max_bytes, max_gas } => {
+                self.propose(height, max_bytes, max_gas, cx);
+            }
+            Command::Decided { key, verdict } => self.decided(key, verdict, cx),
+            Command::PeerHeight { peer, height } => self.peer_height(peer, height, cx),
+        }
+    }
+
+    /// A client submits a transaction. `true` if it is in the pool now; otherwise [`Event::Refused`] or [`Event::Duplicate`] says why, or
+    /// the application is to decide.
+    pub fn submit(&mut self, tx: Transaction, cx: &mut Cx<'_>) -> bool {
+        let key = tx.key();
+        let id = self.item_of(&key, Kind::Transaction, cx.now());
+        self.add(id, &tx, Origin { from: None, pushed: false, in_bundle: false }, cx);
+        self.arm_timer(cx);
+        self.items.get(id).is_some_and(|item| item.have)
+    }
+
+    /// A block was committed: its transactions leave the pool.
+    pub fn commit(&mut self, height: u64, keys: &[TxKey], cx: &mut Cx<'_>) {
+        let committed = self.pool.commit(cx.now(), height, keys);
+        keys.iter().for_each(|key| self.gone(key));
+        for key in &committed.expired {
+            self.gone(key);
+            cx.emit(Event::Expired(*key));
+        }
+        for key in &committed.failed {
+            self.gone(key);
+            cx.emit(Event::Invalidated(*key));
+        }
+        self.settle_blocks(height, cx);
+        self.forget_stale(cx.now());
+        self.refresh_signers(cx);
+        if self.pool.txs_available() {
+            cx.emit(Event::Available);
+        }
+        self.arm_timer(cx);
+    }
+
+    /// A transaction is not in the pool any more.
+    fn gone(&mut self, key: &TxKey) {
+        if let Some(id) = self.items.find(key) {
+            self.forget_item(id);
+        }
+    }
+
+    /// Transactions left the pool for another one.
+    fn evicted(&mut self, keys: &[TxKey], cx: &mut Cx<'_>) {
+        for key in keys {
+            self.gone(key);
+            cx.emit(Event::Evicted(*key));
+        }
+    }
+
+    /// Chooses transactions for a block, and sends their keys to peers where compact blocks are on.
+    pub fn propose(
+        &mut self,
+        height: u64,
+        max_bytes: u64,
+        max_gas: u64,
+        cx: &mut Cx<'_>,
+    ) -> Vec<Transaction> {
+        let txs = self.pool.reap(max_bytes, max_gas);
+        let block = CompactBlock::new(height, txs.iter().map(Transaction::key).collect());
+        cx.emit(Event::Proposed { key: block.key(), height, txs: txs.len() as u32 });
+        if self.config.compact_blocks.is_some() {
+            self.spread_block(block, cx);
+        }
+        self.arm_timer(cx);
+        txs
+    }
+
+    /// The verdict on a transaction for which the application answered [`Verdict::Later`].
+    pub fn decided(&mut self, key: TxKey, verdict: Verdict, cx: &mut Cx<'_>) {
+        let tx_before = self.items.find(&key);
+        match self.pool.decided(cx.now(), key, verdict) {
+            None | Some(Decision::Recheck { kept: true }) => {}
+            Some(Decision::Recheck { kept: false }) => {
+                self.gone(&key);
+                cx.emit(Event::Invalidated(key));
+            }
+            Some(Decision::New(result)) => {
+                if let Some(id) = tx_before {
+                    let origin = self.end_check(id);
+                    match result {
+                        Ok(added) => {
+                            self.evicted(&added.evicted, cx);
+                            self.accepted(id, origin, cx);
+                        }
+                        Err(refusal) => self.refused_late(id, key, origin, refusal.cause(), cx),
+                    }
+                }
+            }
+        }
+        self.arm_timer(cx);
+    }
+
+    fn refused_late(&mut self, id: ItemId, key: TxKey, origin: Origin, cause: Cause, cx: &mut Cx<'_>) {
+        if cause == Cause::Invalid {
+            self.count_invalid(origin, cx);
+        }
+        cx.emit(Event::Refused { key, from: origin.from, cause });
+        self.forget_item(id);
+    }
+
+    /// The application is to decide on a transaction.
+    fn begin_check(&mut self, id: ItemId, origin: Origin) {
+        if let Some(item) = self.items.get_mut(id) {
+            item.checking = true;
+        }
+        self.checks.insert(id, origin);
+    }
+
+    fn end_check(&mut self, id: ItemId) -> Origin {
+        if let Some(item) = self.items.get_mut(id) {
+            item.checking = false;
+        }
+        self.checks.remove(&id).unwrap_or(Origin { from: None, pushed: false, in_bundle: false })
+    }
+
+    /// A peer has reached a height. One that has caught up is told of what it was not told before.
+    pub fn peer_height(&mut self, peer: PeerId, height: u64, cx: &mut Cx<'_>) {
+        let kept_up = self.speaks(peer).is_some();
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        state.height = Some(height);
+        if !kept_up && self.speaks(peer).is_some() && self.config.sync {
+            self.resync(peer, cx);
+        }
+        self.arm_timer(cx);
+    }
+}
+
+// ---- what is to be done later ----
+
+/// Something to be done at its time. What has become pointless is found out then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// A request may be overdue.
+    Timeout { item: ItemId, peer: PeerId, serial: u32 },
+    /// The window for announcements is over.
+    Announce,
+    /// The jitter of one announcement is over.
+    AnnounceItem { item: ItemId },
+    /// Whoever received the transaction has slept: it is announced, and the frames of this peer, or of all, go on.
+    Wake { item: ItemId, peer: PeerId, pushed: bool },
+    /// A push that was announced should have come; if not, this peer is asked.
+    PushOverdue { item: ItemId, peer: PeerId },
+    /// Only peers that are not relied on had announced it: if nobody else has by now, they are asked.
+    NoBetter { item: ItemId },
+    /// A queue was full of bodies: try again.
+    Retry { peer: PeerId },
+    /// A queue was full of announcements: tell the peer of everything that it is not known to have.
+    Resync { peer: PeerId },
+    /// The window for own transactions is over.
+    Bundle,
+    /// A compact block is given up unless it is complete.
+    BlockOverdue { item: ItemId },
+    /// What is remembered of absent transactions may be too old.
+    Prune,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    at: Time,
+    serial: u64,
+    task: Task,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Tasks in the order of their times; those of the same time as they were entered.
+#[derive(Debug, Default)]
+struct Agenda {
+    heap: BinaryHeap<Reverse<Due>>,
+    serial: u64,
+    /// When the driver's timer fires.
+    armed: Option<Time>,
+}
+
+impl Agenda {
+    fn push(&mut self, at: Time, task: Task) {
+        self.serial += 1;
+        self.heap.push(Reverse(Due { at, serial: self.serial, task }));
+    }
+
+    /// The first task that is due, and when it was.
+    fn pop(&mut self, now: Time) -> Option<Task> {
+        self.heap.peek().filter(|due| due.0.at <= now)?;
+        self.heap.pop().map(|due| due.0.task)
+    }
+
+    /// The driver's timer has fired.
+    fn fired(&mut self, now: Time) {
+        if self.armed.is_some_and(|armed| armed <= now) {
+            self.armed = None;
+        }
+    }
+
+    /// When to set the driver's timer, if that is necessary. `is_pointless` tells tasks that need not wake anybody.
+    fn arm(&mut self, is_pointless: impl Fn(&Task) -> bool) -> Option<Time> {
+        let is_in_time = |armed: Time| self.heap.peek().is_none_or(|due| armed <= due.0.at);
+        if self.armed.is_some_and(is_in_time) {
+            return None;
+        }
+        while self.heap.peek().is_some_and(|due| is_pointless(&due.0.task)) {
+            self.heap.pop();
+        }
+        let at = self.heap.peek()?.0.at;
+        if self.armed.is_some_and(|armed| armed <= at) {
+            return None;
+        }
+        self.armed = Some(at);
+        Some(at)
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
     }
 }

@@ -1,14 +1,13 @@
-//! What is known of each peer.
+//! What is known of each peer: its state, how long it takes to answer, and whether it answers at all.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use samara_engine::{PeerId, PeerIdentity, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
-use super::record::Record;
-use super::response::ResponseTime;
-use crate::config::Protocol;
+use crate::config::{Protocol, Standing as Rules};
 use crate::wire::{CatFrame, PushedBy};
 
 /// The address of a node: 20 bytes. That of a CometBFT node is its identity; others are hashed.
@@ -229,4 +228,279 @@ pub(super) fn rank(a: &Address, b: &Address) -> u64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     let digest = Sha256::new().chain_update(low.as_bytes()).chain_update(high.as_bytes()).finalize();
     digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+// ---- how long a peer takes to answer ----
+
+/// The estimator of RFC 6298, fed with the times from a request to its answer: the delays of queues, flushes and checks on both sides
+/// are in it, as is the transfer of the body.
+///
+/// An answer belongs to one request without doubt, so that late ones count too: there is no need for Karn's algorithm.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ResponseTime {
+    /// Nanoseconds: the smoothed time and its variation.
+    smoothed: Option<(u64, u64)>,
+    /// How often the time has doubled since the last answer.
+    timeouts: u32,
+    /// When it did so last.
+    doubled_at: Time,
+}
+
+impl ResponseTime {
+    /// An answer came after this time. RFC 6298, (2.2) and (2.3).
+    pub(super) fn sample(&mut self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX >> 3);
+        self.timeouts = 0;
+        self.smoothed = Some(match self.smoothed {
+            None => (took, took / 2),
+            Some((mean, variation)) => {
+                let variation = variation - variation / 4 + mean.abs_diff(took) / 4;
+                (mean - mean / 8 + took / 8, variation)
+            }
+        });
+    }
+
+    /// A request timed out: later ones are waited for longer. RFC 6298, (5.5). Of several that were under way together only the first
+    /// one counts: they are one round.
+    pub(super) fn timed_out(&mut self, sent_at: Time, now: Time) {
+        if self.timeouts == 0 || sent_at >= self.doubled_at {
+            self.timeouts = self.timeouts.saturating_add(1);
+            self.doubled_at = now;
+        }
+    }
+
+    /// The smoothed response time.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.smoothed.map(|(mean, _)| Duration::from_nanos(mean))
+    }
+
+    /// Within which time a request is usually answered: RFC 6298, (2.3), with `slack` in the place of the clock's granularity (as in
+    /// Linux). `None` while nothing is known.
+    pub(super) fn usual(&self, slack: Duration) -> Option<Duration> {
+        let (mean, variation) = self.smoothed?;
+        Some(Duration::from_nanos(mean) + slack.max(Duration::from_nanos(variation.saturating_mul(4))))
+    }
+
+    /// Within which time the answer can be expected to a request that was sent at this time: the usual time, doubled by each round of
+    /// timeouts before it. RFC 6298, (5.5). `None` while nothing is known.
+    pub(super) fn expected(&self, sent_at: Time, slack: Duration) -> Option<Duration> {
+        let is_before = self.timeouts > 0 && sent_at < self.doubled_at;
+        let doublings = self.timeouts - u32::from(is_before);
+        Some(self.usual(slack)?.saturating_mul(1 << doublings.min(6)))
+    }
+}
+
+// ---- whether a peer answers ----
+
+/// How far a peer can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// It answers more requests than it lets time out, lately.
+    Good,
+    /// It was never asked, or has not had the time to answer.
+    Unproven,
+    /// It lets more requests time out than it answers, or sends garbage.
+    Bad,
+}
+
+/// The share of requests that a peer has answered: an exponential average over the last ones, in which a request that timed out weighs as
+/// much as two that were answered, and a denial a quarter of that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Record {
+    /// Of [`WHOLE`]; `None` while nothing is known.
+    share: Option<u16>,
+    /// Answers in a row.
+    streak: u8,
+    /// How often the time between two probes has doubled.
+    backoff: u8,
+    /// When it can be probed next.
+    probe_at: Time,
+}
+
+const WHOLE: u16 = 1_024;
+/// Below it a standing is bad.
+const HALF: u16 = WHOLE / 2;
+/// A share does not fall below this: four answers end a bad standing, however old that is.
+const FLOOR: u16 = WHOLE / 4;
+/// What the first answer makes of an unknown share: two timeouts in a row end a good standing, or three of a long one.
+const FIRST: u16 = WHOLE / 4 * 3;
+/// Probes of a peer that never answers are up to 2^6 times as far apart as the first ones.
+const BACKOFF_MAX: u8 = 6;
+/// So many answers in a row halve the time between probes again.
+const STREAK: u8 = 16;
+
+impl Record {
+    pub(super) fn standing(&self) -> Standing {
+        match self.share {
+            None => Standing::Unproven,
+            Some(share) if share >= HALF => Standing::Good,
+            Some(_) => Standing::Bad,
+        }
+    }
+
+    /// It answered.
+    pub(super) fn answered(&mut self, now: Time) {
+        self.share = Some(self.share.map_or(FIRST, |share| share + (WHOLE - share).div_ceil(8)));
+        self.streak += 1;
+        if self.streak == STREAK {
+            self.streak = 0;
+            self.backoff = self.backoff.saturating_sub(1);
+        }
+        // An answer to a probe: the next one can follow at once.
+        self.probe_at = now;
+    }
+
+    /// It did not answer in time, or with garbage.
+    pub(super) fn failed(&mut self, now: Time, rules: Option<&Rules>) {
+        let share = self.share.unwrap_or(HALF);
+        self.share = Some((share - share / 4).max(FLOOR));
+        self.streak = 0;
+        // Of several requests that time out together only the first one counts.
+        if self.can_be_probed(now)
+            && let Some(rules) = rules
+        {
+            self.probe_at = now + rules.probe * (1 << self.backoff);
+            self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
+        }
+    }
+
+    /// It says that it does not have what it announced: blocks and evictions make that happen to everybody now and then.
+    pub(super) fn denied(&mut self) {
+        self.share = self.share.map(|share| (share - share / 16).max(FLOOR));
+    }
+
+    /// Whether it can be tried with a request for what is here anyway.
+    pub(super) fn can_be_probed(&self, now: Time) -> bool {
+        self.standing() == Standing::Bad && self.probe_at <= now
+    }
+
+    /// What a failure costs by its probability, if a timeout takes so long (nanoseconds).
+    pub(super) fn risk(&self, timeout: u64) -> u64 {
+        let share = u64::from(self.share.unwrap_or(HALF));
+        (timeout / share).saturating_mul(u64::from(WHOLE) - share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLACK: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn follows_rfc_6298() {
+        let ms = Duration::from_millis;
+        let mut time = ResponseTime::default();
+        assert_eq!((time.mean(), time.usual(SLACK)), (None, None));
+        time.sample(ms(400));
+        assert_eq!((time.mean(), time.usual(SLACK)), (Some(ms(400)), Some(ms(1_200))));
+        time.sample(ms(480));
+        // 7/8 * 400 + 1/8 * 480 = 410; 3/4 * 200 + 1/4 * 80 = 170.
+        assert_eq!((time.mean(), time.usual(SLACK)), (Some(ms(410)), Some(ms(410 + 4 * 170))));
+        (0..100).for_each(|_| time.sample(ms(400)));
+        let mean = time.mean().unwrap();
+        assert!(mean.abs_diff(ms(400)) < ms(1));
+        assert_eq!(time.usual(SLACK), Some(mean + SLACK));
+    }
+
+    #[test]
+    fn rounds_of_timeouts_double_it_until_the_next_answer() {
+        let at = Time::from_secs;
+        let mut time = ResponseTime::default();
+        time.timed_out(at(0), at(1));
+        assert_eq!(time.expected(at(2), SLACK), None, "nothing is known");
+        (0..100).for_each(|_| time.sample(Duration::from_millis(100)));
+        let usual = time.usual(SLACK).unwrap();
+        assert_eq!(time.expected(at(2), SLACK), Some(usual));
+        // Three requests of one round.
+        (0..3).for_each(|_| time.timed_out(at(2), at(3)));
+        assert_eq!(time.expected(at(2), SLACK), Some(usual), "sent before it doubled");
+        assert_eq!(time.expected(at(3), SLACK), Some(2 * usual));
+        (3..100).for_each(|second| time.timed_out(at(second), at(second + 1)));
+        assert_eq!(time.expected(at(200), SLACK), Some(64 * usual));
+        time.sample(Duration::from_millis(100));
+        assert_eq!(time.expected(at(200), SLACK), time.usual(SLACK));
+    }
+
+    const RULES: Rules = Rules { patience: Duration::from_millis(500), probe: Duration::from_secs(1) };
+
+    fn fail(record: &mut Record, at_s: u64) {
+        record.failed(Time::from_secs(at_s), Some(&RULES));
+    }
+
+    #[test]
+    fn the_first_request_decides_and_a_long_record_forgives() {
+        let mut silent = Record::default();
+        assert_eq!(silent.standing(), Standing::Unproven);
+        fail(&mut silent, 0);
+        assert_eq!(silent.standing(), Standing::Bad);
+        let mut new = Record::default();
+        new.answered(Time::ZERO);
+        fail(&mut new, 1);
+        assert_eq!(new.standing(), Standing::Good);
+        fail(&mut new, 1);
+        assert_eq!(new.standing(), Standing::Bad);
+        let mut old = Record::default();
+        (0..200).for_each(|_| old.answered(Time::ZERO));
+        assert_eq!(old.share, Some(WHOLE));
+        (0..2).for_each(|_| fail(&mut old, 1));
+        assert_eq!(old.standing(), Standing::Good);
+        fail(&mut old, 1);
+        assert_eq!(old.standing(), Standing::Bad);
+    }
+
+    /// One that answers every second request is not relied on; one that answers nine of ten is.
+    #[test]
+    fn the_share_decides_in_the_long_run() {
+        for (period, expected) in [(2, Standing::Bad), (10, Standing::Good)] {
+            let mut record = Record::default();
+            for request in 1..=100 {
+                if request % period == 0 {
+                    fail(&mut record, request);
+                } else {
+                    record.answered(Time::from_secs(request));
+                }
+            }
+            assert_eq!(record.standing(), expected, "every {period}th fails");
+        }
+    }
+
+    #[test]
+    fn probes_get_rarer_and_four_answers_end_a_bad_standing() {
+        let mut record = Record::default();
+        let mut times = Vec::new();
+        for second in 0..400 {
+            if second == 0 || record.can_be_probed(Time::from_secs(second)) {
+                fail(&mut record, second);
+                times.push(second);
+            }
+        }
+        assert_eq!(times, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]);
+        for answer in 0..4 {
+            assert_eq!(record.standing(), Standing::Bad, "{answer}");
+            record.answered(Time::from_secs(1_000));
+            assert!(answer == 3 || record.can_be_probed(Time::from_secs(1_000)));
+        }
+        assert_eq!(record.standing(), Standing::Good);
+    }
+
+    #[test]
+    fn denials_weigh_little() {
+        let mut record = Record::default();
+        record.denied();
+        assert_eq!(record.standing(), Standing::Unproven);
+        record.answered(Time::ZERO);
+        (0..6).for_each(|_| record.denied());
+        assert_eq!(record.standing(), Standing::Good);
+        (0..6).for_each(|_| record.denied());
+        assert_eq!(record.standing(), Standing::Bad);
+    }
+
+    #[test]
+    fn risk_is_the_expected_loss() {
+        let mut record = Record::default();
+        assert_eq!(record.risk(1_024_000), 1_024_000);
+        (0..200).for_each(|_| record.answered(Time::ZERO));
+        assert_eq!(record.risk(1_024_000), 0);
+    }
 }

@@ -1,24 +1,17 @@
-//! Frames come in.
+//! Frames come in: bodies, announcements and denials.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use samara_engine::{Frame, PeerId};
+use samara_engine::{Frame, PeerId, Time};
+use smallvec::SmallVec;
 
-use super::agenda::Task;
-use super::items::ItemId;
-use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour};
-use crate::Transaction;
-use crate::config::{Jitter, Recipients};
-use crate::pool::{Application, Cause, Refusal};
-use crate::wire::{CatFrame, Kind};
-
-/// A receiver that sleeps, where one goroutine receives for all peers.
-#[derive(Debug, Default)]
-pub(super) struct Receiver {
-    asleep: bool,
-    inbox: VecDeque<(PeerId, CatFrame)>,
-}
+use super::items::{Item, ItemId, Wait};
+use super::peers::Standing;
+use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour, Task};
+use crate::config::{Hint, Jitter, Protocol, Recipients};
+use crate::pool::{Application, Cause, Refusal, Rejection};
+use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenKeys, SeenTx};
+use crate::{Transaction, TxKey};
 
 /// How a transaction came here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +41,7 @@ impl<A: Application> Cat<A> {
             self.misbehaved(peer, Misbehaviour::NotNegotiated, cx);
             return;
         }
-        if !self.receiver.asleep && !state.asleep {
+        if !state.asleep {
             self.take_frame(peer, frame, cx);
             return;
         }
@@ -59,11 +52,7 @@ impl<A: Application> Cat<A> {
             return;
         }
         state.waiting_bytes = bytes;
-        if self.receiver.asleep {
-            self.receiver.inbox.push_back((peer, frame));
-        } else {
-            state.inbox.push_back(frame);
-        }
+        state.inbox.push_back(frame);
     }
 
     fn take_frame(&mut self, peer: PeerId, frame: CatFrame, cx: &mut Cx<'_>) {
@@ -79,18 +68,16 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    // ---- a receiver that sleeps ----
+    // ---- a receive loop that sleeps ----
 
-    /// Sleeps before a transaction is announced. Whether whoever receives from this peer is asleep now.
+    /// Sleeps before a transaction is announced. Returns true if the receive loop of this peer is blocked now.
     fn sleep(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) -> bool {
-        let Jitter::Sleep { step, steps, all_peers } = self.config.jitter else { return false };
+        let Jitter::Sleep { step, steps } = self.config.jitter else { return false };
         let nap = step * u32::try_from(cx.rng().below(steps)).unwrap_or(u32::MAX);
         if nap == Duration::ZERO {
             return false;
         }
-        if all_peers {
-            self.receiver.asleep = true;
-        } else if let Some(peer) = self.peers.get_mut(peer) {
+        if let Some(peer) = self.peers.get_mut(peer) {
             peer.asleep = true;
         }
         self.agenda.push(cx.now() + nap, Task::Wake { item: id, peer, pushed });
@@ -99,17 +86,6 @@ impl<A: Application> Cat<A> {
 
     pub(super) fn wake(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) {
         self.announce(id, pushed.then_some(peer), cx);
-        if std::mem::take(&mut self.receiver.asleep) {
-            while !self.receiver.asleep
-                && let Some((peer, frame)) = self.receiver.inbox.pop_front()
-            {
-                if let Some(state) = self.peers.get_mut(peer) {
-                    state.waiting_bytes = state.waiting_bytes.saturating_sub(frame.encoded_len());
-                    self.take_frame(peer, frame, cx);
-                }
-            }
-            return;
-        }
         if let Some(state) = self.peers.get_mut(peer) {
             state.asleep = false;
         }
@@ -129,11 +105,7 @@ impl<A: Application> Cat<A> {
         let frame = CatFrame::txs(rest.to_vec());
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.waiting_bytes += frame.encoded_len();
-        if self.receiver.asleep {
-            self.receiver.inbox.push_front((peer, frame));
-        } else {
-            state.inbox.push_front(frame);
-        }
+        state.inbox.push_front(frame);
     }
 
     // ---- bodies ----
@@ -164,7 +136,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction in full. Whether whoever receives from this peer is asleep now.
+    /// A transaction in full. Returns true if the receive loop of this peer is blocked now.
     fn on_body(&mut self, peer: PeerId, tx: &Transaction, cx: &mut Cx<'_>) -> bool {
         self.metrics.bodies_received += 1;
         let (key, now) = (tx.key(), cx.now());
@@ -185,7 +157,7 @@ impl<A: Application> Cat<A> {
             self.metrics.ignore(Ignored::Unrequested);
             return false;
         }
-        let asleep = if self.may_apply(id, tx, peer, cx) {
+        let asleep = if self.may_apply(id, tx, peer) {
             let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: false };
             self.add(id, tx, origin, cx)
         } else {
@@ -197,7 +169,7 @@ impl<A: Application> Cat<A> {
         asleep
     }
 
-    /// Adds a transaction that a peer sent. Whether whoever receives from it is asleep now.
+    /// Adds a transaction that a peer sent. Returns true if the receive loop of its sender is blocked now.
     pub(super) fn add(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cx: &mut Cx<'_>) -> bool {
         let Some(item) = self.items.get(id) else { return false };
         if item.is_here() {
@@ -236,12 +208,12 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction is in the pool now. Whether whoever receives from its sender is asleep now.
+    /// A transaction is in the pool now. Returns true if the receive loop of its sender is blocked now.
     pub(super) fn accepted(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) -> bool {
         let Some(item) = self.items.get_mut(id) else { return false };
         let key = item.key;
         item.checking = false;
-        item.wait = super::items::Wait::None;
+        item.wait = Wait::None;
         self.set_have(id, true);
         self.stop_waiting(id, cx.now());
         cx.emit(Event::Added { key, from: origin.from });
@@ -269,9 +241,9 @@ impl<A: Application> Cat<A> {
         asleep
     }
 
-    /// Announces what came from a peer, at once or after a sleep. Whether whoever receives from it is asleep now.
+    /// Announces what came from a peer, at once or after a sleep. Returns true if the receive loop of its sender is blocked now.
     fn announce_received(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) -> bool {
-        let Some(from) = origin.from.filter(|_| !self.config.listen_only) else { return false };
+        let Some(from) = origin.from else { return false };
         if self.sleep(id, from, origin.pushed, cx) {
             return true;
         }
@@ -299,13 +271,11 @@ impl<A: Application> Cat<A> {
                 self.metrics.settled_duplicates += 1;
                 self.report_duplicate(tx, from, cx);
             }
-            Cause::Empty | Cause::TooLarge | Cause::Busy | Cause::Full => {
+            Cause::Empty | Cause::TooLarge | Cause::Busy | Cause::Full | Cause::Invalid => {
                 cx.emit(Event::Refused { key: tx.key(), from, cause });
-            }
-            Cause::Invalid => {
-                self.metrics.rejected_txs += 1;
-                cx.emit(Event::Refused { key: tx.key(), from, cause });
-                self.count_invalid(origin, cx);
+                if cause == Cause::Invalid {
+                    self.count_invalid(origin, cx);
+                }
             }
         }
         // Whoever else has it has the same. It is asked for again if it is announced again, and then not refused at once.
@@ -327,5 +297,194 @@ impl<A: Application> Cat<A> {
         if allowed > 0 && state.invalid == allowed {
             self.misbehaved(peer, Misbehaviour::InvalidTransactions, cx);
         }
+    }
+}
+
+// ---- announcements ----
+
+impl<A: Application> Cat<A> {
+    pub(super) fn on_seen_tx(&mut self, peer: PeerId, seen: &SeenTx, cx: &mut Cx<'_>) {
+        let details = seen.details.as_ref();
+        let signer = details.and_then(|details| details.signer.as_ref());
+        if self.config.sequences.is_some()
+            && signer.is_none()
+            && self.peers.get(peer).is_some_and(|peer| peer.protocol == Protocol::Sequenced)
+        {
+            self.misbehaved(peer, Misbehaviour::MissingSigner, cx);
+            return;
+        }
+        let Some(id) = self.hear(&seen.key, Kind::Transaction, peer, cx) else { return };
+        if self.config.sequences.is_some()
+            && let Some(signer) = signer
+        {
+            let sequence = details.map_or(0, |details| details.sequence);
+            self.on_sequenced(id, peer, signer, sequence, cx);
+            return;
+        }
+        let from = details.and_then(|details| details.from.as_deref()).unwrap_or_default();
+        if let Hint::From { wait } = self.config.hint
+            && !from.is_empty()
+            && self.peers.written(from).is_some()
+        {
+            self.agenda.push(cx.now() + wait, Task::PushOverdue { item: id, peer });
+            return;
+        }
+        self.request(&[id], peer, cx);
+    }
+
+    pub(super) fn on_seen_keys(&mut self, peer: PeerId, seen: &SeenKeys, cx: &mut Cx<'_>) {
+        let mut wanted: SmallVec<[ItemId; KeyList::MAX]> = SmallVec::new();
+        for key in seen.keys.iter() {
+            if let Some(id) = self.hear(key, seen.kind, peer, cx) {
+                wanted.push(id);
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        // Whoever does not deliver is not believed that somebody else will.
+        let pusher = seen.pushed_by.filter(|_| self.standing(peer) != Standing::Bad);
+        match pusher.and_then(|pusher| self.wait_for_push(pusher)) {
+            Some(wait) => {
+                let at = cx.now() + wait;
+                for id in wanted {
+                    self.expect_push(id, peer, at);
+                }
+            }
+            None => {
+                wanted.retain(|id| self.items.get(*id).is_some_and(|item| item.wait != Wait::Push));
+                self.request(&wanted, peer, cx);
+            }
+        }
+    }
+
+    /// Takes note that a peer has an item; which one, if it might be asked for.
+    fn hear(&mut self, key: &TxKey, kind: Kind, peer: PeerId, cx: &mut Cx<'_>) -> Option<ItemId> {
+        self.metrics.heard_keys += 1;
+        let id = match self.items.find(key) {
+            Some(id) => id,
+            None if self.is_settled(key) => {
+                self.metrics.ignore(Ignored::SeenSettled);
+                return None;
+            }
+            None if self.items.len() >= self.config.limits.keys => {
+                self.metrics.ignore(Ignored::SeenTableFull);
+                return None;
+            }
+            None => self.item_of(key, kind, cx.now()),
+        };
+        let noted = self.note_seen(id, peer);
+        let item = self.items.get(id)?;
+        if item.is_here() {
+            self.take_back(id, peer, cx);
+            self.probe(id, peer, cx);
+            return None;
+        }
+        if item.live().is_some() {
+            return None;
+        }
+        if !noted && self.config.sequences.is_none() {
+            // What is not remembered is not asked for either. The generation of 2026 asks all the same, up to its limit of requests.
+            self.forget_if_unknown(id);
+            return None;
+        }
+        if self.is_settled(key) {
+            self.metrics.ignore(Ignored::SeenSettled);
+            return None;
+        }
+        if self.pool.was_evicted(key) && !self.has_room() {
+            self.metrics.ignore(Ignored::SeenEvicted);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Nobody is known to have it and nobody was asked: there is nothing to remember.
+    pub(super) fn forget_if_unknown(&mut self, id: ItemId) {
+        let is_unknown =
+            self.items.get(id).is_some_and(|item| !item.is_here() && item.seen.iter().next().is_none());
+        if is_unknown && !self.requests.has_any(id) {
+            self.forget_item(id);
+        }
+    }
+
+    /// Whether a transaction was committed, or is known to be invalid.
+    fn is_settled(&self, key: &TxKey) -> bool {
+        match self.pool.rejection(key) {
+            None => false,
+            Some(Rejection::Settled) => true,
+            Some(Rejection::Invalid(_)) => !self.config.pool.retry_invalid,
+        }
+    }
+
+    /// Whether there is room for what was evicted. Its length is not known any more: room for the longest is asked for.
+    fn has_room(&self) -> bool {
+        let config = self.pool.config();
+        self.pool.len() < config.capacity_txs
+            && self.pool.bytes() + config.max_tx_bytes as u64 <= config.capacity_bytes
+    }
+
+    // ---- transactions that are being pushed ----
+
+    /// How long to wait for what a peer pushes at this moment: as long as it takes to answer a request, which is more than a one-way
+    /// trip. `None` if that one is no peer of this node.
+    fn wait_for_push(&self, pusher: PushedBy) -> Option<Duration> {
+        let Hint::Short { wait_max } = self.config.hint else { return None };
+        let peer = self.peers.get(self.peers.named(pusher)?)?;
+        Some(peer.response.mean().map_or(wait_max, |mean| mean.min(wait_max)))
+    }
+
+    /// Waits for a push, unless that has been waited for already.
+    fn expect_push(&mut self, id: ItemId, peer: PeerId, at: Time) {
+        let Some(item) = self.items.get_mut(id).filter(|item| matches!(item.wait, Wait::None | Wait::Better))
+        else {
+            return;
+        };
+        item.wait = Wait::Push;
+        self.agenda.push(at, Task::PushOverdue { item: id, peer });
+    }
+
+    /// A push that was expected should have come by now: if not, the peer that announced it is asked, or another one.
+    pub(super) fn push_overdue(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        let Some(item) = self.items.get_mut(id) else { return };
+        if item.is_here() {
+            return;
+        }
+        if item.wait == Wait::Push {
+            item.wait = Wait::None;
+        }
+        let (is_live, has_it) = (item.live().is_some(), item.seen.contains(peer));
+        if self.peers.get(peer).is_none() {
+            self.request_elsewhere(id, cx);
+        } else if is_live {
+            if matches!(self.config.hint, Hint::From { .. }) {
+                self.request_regardless(id, peer, cx);
+            }
+        } else if has_it {
+            self.request(&[id], peer, cx);
+        } else {
+            self.request_elsewhere(id, cx);
+        }
+    }
+
+    // ---- denials ----
+
+    pub(super) fn on_not_found(&mut self, peer: PeerId, keys: &KeyList, cx: &mut Cx<'_>) {
+        for key in keys.iter() {
+            let denied = self.items.find(key).is_some_and(|id| self.denied(id, peer, cx));
+            if denied {
+                self.metrics.not_found += 1;
+            } else {
+                self.metrics.ignore(Ignored::NotFoundUnasked);
+            }
+        }
+        self.request_waiting(peer, cx);
+    }
+}
+
+impl Item {
+    /// Whether a request may be made for it.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.is_here() && self.live().is_none()
     }
 }

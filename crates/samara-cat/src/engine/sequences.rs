@@ -120,7 +120,7 @@ impl<A: Application> Cat<A> {
     }
 
     /// Whether it is a body's turn. If not, it is kept or dropped (`processNowOrBuffer`).
-    pub(super) fn may_apply(&mut self, id: ItemId, tx: &Transaction, peer: PeerId, _cx: &mut Cx<'_>) -> bool {
+    pub(super) fn may_apply(&mut self, id: ItemId, tx: &Transaction, peer: PeerId) -> bool {
         let Some(rules) = self.config.sequences else { return true };
         let Some((signer, sequence)) = self.sequences.info(id) else { return true };
         let Some(expected) = self.expected_sequence(&signer) else { return true };
@@ -160,7 +160,7 @@ impl<A: Application> Cat<A> {
         }
         self.sequences.forget_item(id);
         let Some(item) = self.items.get(id) else { return };
-        let Some(signer) = self.pool.entry(&item.key).and_then(|entry| entry.sender().cloned()) else {
+        let Some(signer) = self.pool.entry(&item.key).and_then(|entry| entry.sender.clone()) else {
             return;
         };
         self.apply_buffered(&signer, cx);

@@ -1,15 +1,153 @@
-//! Answering requests.
+//! Bodies go out: unasked (own transactions, flooding, neighbourhoods), and as answers to requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::PeerId;
 use smallvec::SmallVec;
 
 use super::items::ItemId;
-use super::{Cat, Cx, Ignored};
-use crate::TxKey;
+use super::receive::Origin;
+use super::{Cat, Cx, Ignored, Task};
+use crate::config::{Protocol, Recipients};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList, Kind};
+use crate::{Transaction, TxKey};
+
+/// After what time a full queue is tried again (`PeerCatchupSleepIntervalMS` in `mempool/mempool.go`).
+const RETRY: Duration = Duration::from_millis(100);
+
+impl<A: Application> Cat<A> {
+    /// Spreads a transaction that was submitted here.
+    pub(super) fn spread_own(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+        if self.config.bundles.is_some() {
+            self.collect(id, cx);
+            return;
+        }
+        let announces_first = self.config.announce_own && self.config.forward == Recipients::All;
+        if announces_first {
+            self.announce(id, None, cx);
+        }
+        self.push(id, self.config.push, cx);
+        if self.config.announce_own && !announces_first {
+            self.announce(id, None, cx);
+        }
+    }
+
+    /// Forwards a transaction of others.
+    pub(super) fn forward(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
+        if self.config.forward != Recipients::Nobody && !origin.in_bundle {
+            self.push(id, self.config.forward, cx);
+        }
+        self.bridge(id, cx);
+    }
+
+    /// Sends a transaction to those that know neither announcements nor requests.
+    pub(super) fn bridge(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+        if !self.config.bridge {
+            return;
+        }
+        let Some(tx) = self.body_of(id) else { return };
+        for place in 0..self.peers.len() {
+            if let Some(peer) = self.peers.nth(place)
+                && self.speaks(peer) == Some(Protocol::Flood)
+            {
+                self.push_to(id, &tx, peer, cx);
+            }
+        }
+    }
+
+    /// The peers that get a transaction unasked, apart from those that have it.
+    pub(super) fn recipients(&self, who: Recipients) -> SmallVec<[PeerId; 32]> {
+        let takes = |peer: &PeerId| self.speaks(*peer).is_some_and(Protocol::takes_pushes);
+        let count = self.peers.len();
+        match who {
+            Recipients::Nobody => SmallVec::new(),
+            Recipients::All => (0..count).filter_map(|place| self.peers.nth(place)).filter(takes).collect(),
+            Recipients::Some(most) => {
+                (0..count).filter_map(|place| self.peers.nth_ranked(place)).filter(takes).take(most).collect()
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, id: ItemId, who: Recipients, cx: &mut Cx<'_>) {
+        let Some(tx) = self.body_of(id) else { return };
+        for peer in self.recipients(who) {
+            self.push_to(id, &tx, peer, cx);
+        }
+    }
+
+    fn body_of(&self, id: ItemId) -> Option<Transaction> {
+        self.pool.get(&self.items.get(id)?.key).cloned()
+    }
+
+    /// Sends a transaction to a peer that is not known to have it. If there is no room, it counts as not having it; a peer that hears of
+    /// transactions in no other way is sent it later.
+    fn push_to(&mut self, id: ItemId, tx: &Transaction, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.items.get(id).is_none_or(|item| item.seen.contains(peer)) {
+            return;
+        }
+        let waits = self.peers.get(peer).is_some_and(|peer| !peer.backlog.is_empty());
+        if !waits && self.owe(peer, self.config.sending.map.bodies, CatFrame::tx(tx.clone()), Some(id), cx) {
+            self.note_seen(id, peer);
+        } else if self.speaks(peer) == Some(Protocol::Flood) || self.config.forward == Recipients::All {
+            self.enqueue(id, peer, cx);
+        }
+    }
+
+    /// Sends one transaction to one peer that is not known to have it.
+    pub(super) fn push_one(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        if let Some(tx) = self.body_of(id) {
+            self.push_to(id, &tx, peer, cx);
+        }
+    }
+
+    fn enqueue(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        state.backlog.push_back(id);
+        if !std::mem::replace(&mut state.retrying, true) {
+            self.agenda.push(cx.now() + RETRY, Task::Retry { peer });
+        }
+    }
+
+    /// Tries again what found the queue full.
+    pub(super) fn retry_bodies(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        state.retrying = false;
+        while let Some(id) = self.peers.get_mut(peer).and_then(|state| state.backlog.pop_front()) {
+            let has = self.items.get(id).is_none_or(|item| item.seen.contains(peer));
+            let Some(tx) = self.body_of(id).filter(|_| !has) else { continue };
+            if self.owe(peer, self.config.sending.map.bodies, CatFrame::tx(tx), Some(id), cx) {
+                self.note_seen(id, peer);
+                continue;
+            }
+            let Some(state) = self.peers.get_mut(peer) else { return };
+            state.backlog.push_front(id);
+            state.retrying = true;
+            self.agenda.push(cx.now() + RETRY, Task::Retry { peer });
+            return;
+        }
+    }
+
+    /// A peer turned out to have an item: a copy for it that has not left is useless.
+    pub(super) fn take_back(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.config.withdraw {
+            self.metrics.withdrawn += cx.outbox().withdraw(peer, id.message()) as u64;
+        }
+    }
+
+    /// Sends the whole pool to a peer that hears of transactions in no other way.
+    pub(super) fn send_pool(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        let txs: Vec<Transaction> = self.pool.iter().map(|entry| entry.transaction.clone()).collect();
+        for tx in txs {
+            if let Some(id) = self.items.find(&tx.key()) {
+                self.push_to(id, &tx, peer, cx);
+            }
+        }
+    }
+}
+
+// ---- answers ----
 
 impl<A: Application> Cat<A> {
     pub(super) fn on_want(&mut self, peer: PeerId, key: &TxKey, cx: &mut Cx<'_>) {
@@ -32,10 +170,6 @@ impl<A: Application> Cat<A> {
 
     /// Sends what a peer asks for. `false` if it will not get it from this node, so that it should ask another.
     fn serve(&mut self, peer: PeerId, key: &TxKey, cx: &mut Cx<'_>) -> bool {
-        if self.config.listen_only {
-            self.metrics.ignore(Ignored::WantListenOnly);
-            return true;
-        }
         let Some((id, frame)) = self.content_of(key) else {
             self.metrics.failed_responses += 1;
             return false;

@@ -119,14 +119,6 @@ impl<V> KeyCache<V> {
         std::iter::successors(first, |node| self.nodes.get(node.newer as usize)).map(|node| &node.key)
     }
 
-    /// Forgets all keys.
-    pub fn clear(&mut self) {
-        self.nodes.clear();
-        self.free.clear();
-        self.index.clear();
-        (self.oldest, self.newest) = (NONE, NONE);
-    }
-
     fn find(&self, key: &TxKey) -> Option<u32> {
         if self.index.is_empty() {
             return None;

@@ -1,6 +1,11 @@
-//! What can be set.
+//! What can be set, and the application behind a pool.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::Transaction;
+use crate::names::names;
 
 /// Settings of a pool. The default is that of `MempoolConfig` in celestia-core and CometBFT, in the order of CAT.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,18 +62,104 @@ impl PoolConfig {
     }
 }
 
-/// In which order transactions are reaped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
-    Fifo,
-    /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the newest of
-    /// the lowest first.
-    #[default]
-    Priority,
-    /// By sender (ADR 011 of celestia-core): the transactions of a sender form a set and keep the order of their sequence numbers, then
-    /// of arrival; sets are ordered by the mean of their priorities weighted by gas (rounded down), then by the arrival of their
-    /// oldest transaction. A transaction without sender is a set of its own, one without gas weighs as if it had 1. A full pool evicts from
-    /// the end of the last sets, and a set expires as a whole, since later sequence numbers are of no use without the earlier.
-    SignerSets,
+names! {
+    /// The order in which transactions are reaped.
+    #[derive(Default)]
+    Order {
+        /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
+        Fifo = "fifo",
+        /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the
+        /// newest of the lowest first.
+        #[default]
+        Priority = "priority",
+        /// By sender (ADR 011 of celestia-core): the transactions of a sender form a set and keep the order of their sequence
+        /// numbers, then of arrival; sets are ordered by the mean of their priorities weighted by gas (rounded down), then by
+        /// the arrival of their oldest transaction. A transaction without sender is a set of its own, one without gas weighs
+        /// as if it had 1. A full pool evicts from the end of the last sets, and a set expires as a whole, since later
+        /// sequence numbers are of no use without the earlier.
+        SignerSets = "signer-sets",
+    }
+}
+
+/// The application behind the pool, which alone knows what a transaction means (`CheckTx` of ABCI, with what celestia-core calls
+/// pre-check and post-check).
+///
+/// A function `FnMut(&Transaction, CheckKind) -> Verdict` is one.
+pub trait Application: Send {
+    /// Whether a transaction is valid. In a simulation the answer must depend on nothing but what this node was told.
+    fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict;
+
+    /// The sequence number that the next transaction of `signer` must have (`QuerySequence` of celestia-core), if
+    /// the application has such numbers.
+    fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
+        let _ = signer;
+        None
+    }
+}
+
+impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send> Application for F {
+    fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict {
+        self(tx, kind)
+    }
+}
+
+/// Why a transaction is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CheckKind {
+    /// It came just now.
+    New,
+    /// It is in the pool, and a block was committed that may have made it invalid.
+    Recheck,
+}
+
+/// What the application says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Valid.
+    Accept(Admission),
+    /// Not valid.
+    Reject {
+        /// The application's number for the cause.
+        code: u32,
+        /// The cause in words.
+        reason: String,
+    },
+    /// To be told by [`Pool::decided`](super::Pool::decided). A new transaction stays reserved until then, one in the
+    /// pool stays there.
+    Later,
+}
+
+/// What the application says of a valid transaction. On a recheck it is not looked at, as in celestia-core.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Higher goes first.
+    pub priority: i64,
+    /// How much work a block has with it, in the application's unit.
+    pub gas: u64,
+    /// Whose it is, where that matters.
+    pub sender: Option<Signer>,
+    /// Its place among the transactions of its sender.
+    pub sequence: Option<u64>,
+}
+
+/// An account that signs transactions, as the application names it. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Signer(Arc<[u8]>);
+
+impl Signer {
+    /// A signer from its name.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The name.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }

@@ -37,25 +37,18 @@
 //! # Ok::<(), samara_cat::pool::Refusal>(())
 //! ```
 
-mod application;
 mod cache;
 mod config;
-mod entry;
-mod metrics;
 mod outcome;
-mod removal;
-mod signers;
 mod store;
 
 use hashbrown::HashMap;
 use samara_engine::{PeerKeyed, Time};
 
-pub use application::{Admission, Application, CheckKind, Signer, Verdict};
 pub use cache::KeyCache;
-pub use config::{Order, PoolConfig};
-pub use entry::Entry;
-pub use metrics::PoolMetrics;
-pub use outcome::{Added, Cause, Committed, Decision, Invalid, Refusal, Rejection};
+pub use config::{Admission, Application, CheckKind, Order, PoolConfig, Signer, Verdict};
+pub use outcome::{Added, Cause, Committed, Decision, Invalid, PoolMetrics, Refusal, Rejection};
+pub use store::Entry;
 
 use crate::{Transaction, TxKey};
 use store::Store;
@@ -64,8 +57,7 @@ use store::Store;
 ///
 /// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application answered
 ///   [`Verdict::Later`];
-/// - [`commit`](Self::commit) tells it of a block, [`expire`](Self::expire), [`remove`](Self::remove) and
-///   [`flush`](Self::flush) take transactions out for other causes;
+/// - [`commit`](Self::commit) tells it of a block, and [`expire`](Self::expire) takes old transactions out;
 /// - [`reap`](Self::reap) and [`reap_count`](Self::reap_count) choose transactions for a block and leave them in the pool.
 ///
 /// The time handed in must not go back.
@@ -147,7 +139,7 @@ impl<A: Application> Pool<A> {
 
     fn counted(&mut self, added: Result<Added, Refusal>) -> Result<Added, Refusal> {
         if let Err(refusal) = &added {
-            self.metrics.refuse(refusal.cause());
+            *self.metrics.refused_mut(refusal.cause()) += 1;
         }
         added
     }
@@ -242,6 +234,86 @@ impl<A: Application> Pool<A> {
     }
 }
 
+impl<A: Application> Pool<A> {
+    /// A block was committed. Its transactions leave, wherever they are, and are remembered as settled; so do those that have expired
+    /// (remembered as evicted); the others are checked again, if that is set, and leave if they are no longer valid.
+    pub fn commit(&mut self, now: Time, height: u64, committed: &[TxKey]) -> Committed {
+        self.height = height;
+        self.told_available = false;
+        self.metrics.successful_txs += committed.len() as u64;
+        let mut slots = Vec::with_capacity(committed.len());
+        for key in committed {
+            self.rejected.push(*key, Rejection::Settled);
+            self.release(key);
+            slots.extend(self.store.find(key));
+        }
+        let mut removed = 0;
+        self.store.remove(&slots, |_| removed += 1);
+        let expired = self.expire(now);
+        let failed = if self.config.recheck { self.recheck() } else { Vec::new() };
+        Committed { removed, expired, failed }
+    }
+
+    /// Checks all transactions again, in order, and returns those that leave.
+    fn recheck(&mut self) -> Vec<TxKey> {
+        let slots: Vec<u32> = self.store.groups().flatten().copied().collect();
+        let mut invalid = Vec::new();
+        let mut failed = Vec::new();
+        for slot in slots {
+            let Entry { transaction, .. } = self.store.entry(slot);
+            match self.application.check(transaction, CheckKind::Recheck) {
+                Verdict::Accept(_) => self.metrics.rechecks += 1,
+                Verdict::Reject { code, reason } => {
+                    let key = transaction.key();
+                    self.metrics.rechecks += 1;
+                    self.reject(key, code, &reason);
+                    invalid.push(slot);
+                    failed.push(key);
+                }
+                Verdict::Later => {
+                    let entry = self.store.entry_mut(slot);
+                    entry.rechecks = entry.rechecks.saturating_add(1);
+                }
+            }
+        }
+        self.store.remove(&invalid, |_| ());
+        failed
+    }
+
+    /// A late verdict on a transaction in the pool; whether it stays.
+    pub(super) fn rechecked(&mut self, slot: u32, verdict: Verdict) -> bool {
+        self.metrics.rechecks += 1;
+        let Verdict::Reject { code, reason } = verdict else { return true };
+        let key = self.store.entry(slot).transaction.key();
+        self.reject(key, code, &reason);
+        self.store.remove(&[slot], |_| ());
+        false
+    }
+
+    /// Takes out what has expired by now, as every [`commit`](Self::commit) does; for nodes that see blocks rarely. Returns
+    /// what left. It may come again.
+    pub fn expire(&mut self, now: Time) -> Vec<TxKey> {
+        let PoolConfig { ttl, ttl_blocks, .. } = self.config;
+        if ttl.is_zero() && ttl_blocks == 0 {
+            return Vec::new();
+        }
+        let height = self.height;
+        let is_over = |entry: &Entry| {
+            (!ttl.is_zero() && entry.since + ttl < now)
+                || (ttl_blocks > 0 && entry.height.saturating_add(ttl_blocks) < height)
+        };
+        let is_group_over = |group: &&[u32]| group.iter().any(|slot| is_over(self.store.entry(*slot)));
+        let slots: Vec<u32> = self.store.groups().filter(is_group_over).flatten().copied().collect();
+        let mut expired = Vec::with_capacity(slots.len());
+        self.store.remove(&slots, |entry| expired.push(entry.transaction.key()));
+        for key in &expired {
+            self.evicted.push(*key, ());
+        }
+        self.metrics.expired_txs += expired.len() as u64;
+        expired
+    }
+}
+
 impl<A> Pool<A> {
     /// The transactions of highest rank that together have at most so many bytes in a block, and so much gas. One that
     /// does not fit is passed over and the next one is tried (celestia-core since #1113); in [`Order::SignerSets`] with it
@@ -277,7 +349,7 @@ impl<A> Pool<A> {
 
     /// A transaction in the pool.
     pub fn get(&self, key: &TxKey) -> Option<&Transaction> {
-        self.entry(key).map(Entry::transaction)
+        self.entry(key).map(|entry| &entry.transaction)
     }
 
     /// A transaction in the pool with what is known of it.

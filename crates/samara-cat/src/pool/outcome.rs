@@ -1,10 +1,11 @@
-//! What the pool answers.
+//! What the pool answers, and what it counts.
 
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::TxKey;
+use crate::names::{counters, names};
 
 /// A transaction was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,45 +114,26 @@ pub enum Refusal {
     },
 }
 
-macro_rules! causes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// The kind of a [`Refusal`], for counters.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Cause {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Cause {
-            /// All causes.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// What reports call it.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-causes! {
-    /// [`Refusal::Empty`].
-    Empty = "empty",
-    /// [`Refusal::TooLarge`].
-    TooLarge = "too_large",
-    /// [`Refusal::InPool`].
-    InPool = "in_pool",
-    /// [`Refusal::Reserved`].
-    Reserved = "reserved",
-    /// [`Refusal::Rejected`].
-    Rejected = "rejected",
-    /// [`Refusal::Busy`].
-    Busy = "busy",
-    /// [`Refusal::Invalid`].
-    Invalid = "invalid",
-    /// [`Refusal::Full`].
-    Full = "full",
+names! {
+    /// The kind of a [`Refusal`], for counters.
+    Cause {
+        /// [`Refusal::Empty`].
+        Empty = "empty",
+        /// [`Refusal::TooLarge`].
+        TooLarge = "too_large",
+        /// [`Refusal::InPool`].
+        InPool = "in_pool",
+        /// [`Refusal::Reserved`].
+        Reserved = "reserved",
+        /// [`Refusal::Rejected`].
+        Rejected = "rejected",
+        /// [`Refusal::Busy`].
+        Busy = "busy",
+        /// [`Refusal::Invalid`].
+        Invalid = "invalid",
+        /// [`Refusal::Full`].
+        Full = "full",
+    }
 }
 
 impl Refusal {
@@ -167,5 +149,49 @@ impl Refusal {
             Self::Invalid { .. } => Cause::Invalid,
             Self::Full { .. } => Cause::Full,
         }
+    }
+}
+
+counters! {
+    /// Counters of a pool since it was made. `mempool_size` and `mempool_size_bytes` of celestia-core are
+    /// [`Pool::len`](super::Pool::len) and [`Pool::bytes`](super::Pool::bytes).
+    PoolMetrics {
+        /// Transactions that entered the pool
+        added_txs = "added_txs",
+        /// Bytes of transactions that entered the pool
+        added_bytes = "added_bytes",
+        /// Transactions in committed blocks, whether the pool had them or not
+        successful_txs = "successful_txs",
+        /// Transactions that the application rejected, new ones and rechecked ones
+        failed_txs = "failed_txs",
+        /// Transactions that left for others. `evicted_txs` of celestia-core also counts those that are refused because the
+        /// pool is full, and until 2025 those that expire
+        evicted_txs = "evicted_txs",
+        /// Transactions that grew too old
+        expired_txs = "expired_txs",
+        /// Verdicts on transactions that were checked again
+        rechecks = "recheck_times",
+    } and {
+        refused: [u64; Cause::ALL.len()],
+    }
+}
+
+impl PoolMetrics {
+    /// How many transactions were refused for this cause.
+    pub fn refused(&self, cause: Cause) -> u64 {
+        self.refused[cause as usize]
+    }
+
+    /// The same, to set it.
+    pub fn refused_mut(&mut self, cause: Cause) -> &mut u64 {
+        &mut self.refused[cause as usize]
+    }
+
+    /// Adds the counters of another pool.
+    pub fn add(&mut self, other: &Self) {
+        for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
+            *sum += more;
+        }
+        self.refused.iter_mut().zip(other.refused).for_each(|(sum, more)| *sum += more);
     }
 }

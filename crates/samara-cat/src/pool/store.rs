@@ -1,4 +1,4 @@
-//! The transactions of a pool: by key, and in order.
+//! The transactions of a pool: by key, and in order; and the sets of signers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,21 +6,57 @@ use std::hash::BuildHasher;
 use std::slice;
 
 use hashbrown::HashTable;
-use samara_engine::PeerKeyed;
+use samara_engine::{PeerKeyed, Time};
 use slab::Slab;
 
-use super::config::Order;
-use super::entry::Entry;
-use super::signers::{SignerSets, weight};
-use super::{Admission, Signer};
-use crate::TxKey;
+use super::{Admission, Order, Signer};
+use crate::{Transaction, TxKey};
+
+/// A transaction in the pool with what is known of it.
+#[derive(Debug)]
+pub struct Entry {
+    /// The transaction.
+    pub transaction: Transaction,
+    /// The priority that the application gave it.
+    pub priority: i64,
+    /// Its gas, in the application's unit.
+    pub gas: u64,
+    /// The account that signed it, where the application said so.
+    pub sender: Option<Signer>,
+    /// Its place among the transactions of its sender; 0 where the application gave none.
+    pub sequence: u64,
+    /// When it entered the pool.
+    pub since: Time,
+    /// The height of the chain when it entered the pool.
+    pub height: u64,
+    /// Numbers the transactions of a pool as they entered it; given by the store.
+    pub(super) arrival: u64,
+    /// The set of its sender, in the order that has sets.
+    pub(super) set: Option<u32>,
+    /// Rechecks whose verdict is still to come.
+    pub(super) rechecks: u32,
+}
+
+impl Entry {
+    pub(super) fn new(transaction: Transaction, admission: Admission, since: Time, height: u64) -> Self {
+        let Admission { priority, gas, sender, sequence } = admission;
+        let sequence = sequence.unwrap_or_default();
+        let (arrival, set, rechecks) = (0, None, 0);
+        Self { transaction, priority, gas, sender, sequence, since, height, arrival, set, rechecks }
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.transaction.len() as u64
+    }
+}
 
 /// Where a group stands: the first in this order is reaped first, the last is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    pub(super) priority: Reverse<i64>,
+struct Rank {
+    priority: Reverse<i64>,
     /// The arrival of the oldest transaction. No two groups share it.
-    pub(super) arrival: u64,
+    arrival: u64,
 }
 
 /// What is reaped together and has one rank.
@@ -136,14 +172,6 @@ impl Store {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.entries.clear();
-        self.index.clear();
-        self.groups.clear();
-        self.sets.clear();
-        self.bytes = 0;
-    }
-
     /// The groups in order, each as the slots of its transactions in order.
     pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
         self.groups.values().map(|group| self.members(group))
@@ -203,5 +231,127 @@ impl Store {
     /// What counts of an application's priority.
     fn priority(&self, priority: i64) -> i64 {
         if self.order == Order::Fifo { 0 } else { priority }
+    }
+}
+
+// ---- the sets of signers (ADR 011 of celestia-core, "Sequence and priority ordering CAT mempool") ----
+
+/// The sets, by sender.
+#[derive(Debug)]
+struct SignerSets {
+    sets: Slab<SignerSet>,
+    index: HashTable<u32>,
+    hasher: PeerKeyed,
+}
+
+#[derive(Debug)]
+struct SignerSet {
+    signer: Signer,
+    /// By sequence number, then arrival.
+    members: Vec<u32>,
+    sums: Sums,
+    /// The arrival of the oldest member.
+    arrival: u64,
+}
+
+/// What the mean priority is computed from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    weighted: i128,
+    weight: i128,
+}
+
+impl Sums {
+    fn plus(self, priority: i64, weight: i128) -> Self {
+        Self {
+            weighted: self.weighted.saturating_add(i128::from(priority).saturating_mul(weight)),
+            weight: self.weight.saturating_add(weight),
+        }
+    }
+
+    /// The mean, rounded down (ADR 011: "floored to int64").
+    fn mean(self) -> i64 {
+        let mean = self.weighted.div_euclid(self.weight.max(1));
+        mean.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+/// What a transaction counts for in the mean of its set. celestia-core would divide by zero in a set without gas.
+fn weight(gas: u64) -> i128 {
+    i128::from(gas.max(1))
+}
+
+impl SignerSets {
+    fn new(hasher: PeerKeyed) -> Self {
+        Self { sets: Slab::new(), index: HashTable::new(), hasher }
+    }
+
+    fn find(&self, signer: &Signer) -> Option<u32> {
+        let hash = self.hasher.hash_one(signer);
+        self.index.find(hash, |set| self.sets[*set as usize].signer == *signer).copied()
+    }
+
+    /// Puts the transaction in a slot, which has a sender, into the set of this sender. Which set that is, and which rank it had if it is
+    /// not new.
+    fn insert(&mut self, entries: &mut Slab<Entry>, slot: u32) -> (u32, Option<Rank>) {
+        let Entry { sender, priority, gas, sequence, arrival, .. } = &entries[slot as usize];
+        let (priority, weight, place, arrival) = (*priority, weight(*gas), (*sequence, *arrival), *arrival);
+        let Some(signer) = sender else { unreachable!("a transaction in a set has a sender") };
+        let (number, before) = match self.find(signer) {
+            Some(number) => (number, Some(self.rank(number))),
+            None => (self.open(signer.clone(), arrival), None),
+        };
+        let set = &mut self.sets[number as usize];
+        let at = set.members.partition_point(|member| {
+            let member = &entries[*member as usize];
+            (member.sequence, member.arrival) < place
+        });
+        set.members.insert(at, slot);
+        set.sums = set.sums.plus(priority, weight);
+        entries[slot as usize].set = Some(number);
+        (number, before)
+    }
+
+    fn open(&mut self, signer: Signer, arrival: u64) -> u32 {
+        let hash = self.hasher.hash_one(&signer);
+        let set = SignerSet { signer, members: Vec::with_capacity(1), sums: Sums::default(), arrival };
+        // There are no more sets than transactions, whose slots fit too.
+        let number = self.sets.insert(set) as u32;
+        let Self { sets, hasher, index } = self;
+        index.insert_unique(hash, number, |set| hasher.hash_one(&sets[*set as usize].signer));
+        number
+    }
+
+    /// Brings a set up to date after some of its transactions have left `entries`. If none is left, the set is gone, and
+    /// this is `false`.
+    fn prune(&mut self, entries: &Slab<Entry>, number: u32) -> bool {
+        let set = &mut self.sets[number as usize];
+        set.members.retain(|slot| entries.contains(*slot as usize));
+        let left = || set.members.iter().map(|slot| &entries[*slot as usize]);
+        let Some(arrival) = left().map(|entry| entry.arrival).min() else {
+            let hash = self.hasher.hash_one(&set.signer);
+            if let Ok(found) = self.index.find_entry(hash, |known| *known == number) {
+                found.remove();
+            }
+            self.sets.remove(number as usize);
+            return false;
+        };
+        let sums = left().fold(Sums::default(), |sums, entry| sums.plus(entry.priority, weight(entry.gas)));
+        (set.sums, set.arrival) = (sums, arrival);
+        true
+    }
+
+    fn rank(&self, number: u32) -> Rank {
+        let set = &self.sets[number as usize];
+        Rank { priority: Reverse(set.sums.mean()), arrival: set.arrival }
+    }
+
+    /// The mean priority that a set would have with one more transaction.
+    fn mean_with(&self, number: u32, priority: i64, weight: i128) -> i64 {
+        self.sets[number as usize].sums.plus(priority, weight).mean()
+    }
+
+    fn members(&self, number: u32) -> &[u32] {
+        &self.sets[number as usize].members
     }
 }

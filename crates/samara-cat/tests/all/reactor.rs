@@ -35,7 +35,7 @@ fn reactor_broadcast_txs_message() {
         net.run_until(Time::from_secs(10));
         net.assert_all_delivered();
         let order = |host: u32| -> Vec<_> {
-            net.engine(host).pool().iter().map(|entry| entry.transaction().key()).collect()
+            net.engine(host).pool().iter().map(|entry| entry.transaction.key()).collect()
         };
         (1..5).for_each(|host| assert_eq!(order(host), order(0), "{}", preset.name()));
     }
@@ -236,63 +236,53 @@ fn the_timeout_chain_of_2023_goes_on_without_a_commit() {
     assert_eq!(node.metrics().already_seen_txs, bodies - 1);
 }
 
-/// The receiver sleeps 0 to 90 ms before it announces, and takes nothing else from this peer meanwhile (`cat-merged`), or from any peer.
+/// The receiver sleeps 0 to 90 ms before it announces, and takes nothing else from this peer meanwhile (`cat-merged`).
 #[test]
 fn a_receiver_that_sleeps() {
-    for all_peers in [false, true] {
-        let jitter = Jitter::Sleep { step: Duration::from_millis(10), steps: 10, all_peers };
-        let mut node = Node::new(Config { jitter, ..Preset::CatMerged.config() });
-        (0..3).for_each(|peer| node.connect(peer, "cat/1"));
-        let mut blocked = false;
-        for number in 0..50 {
-            let (first, second, other) = (tx(3 * number, 50), tx(3 * number + 1, 50), tx(3 * number + 2, 50));
-            node.frame(0, CatFrame::tx(first.clone()));
-            node.frame(0, CatFrame::tx(second.clone()));
-            node.frame(1, CatFrame::tx(other.clone()));
-            assert!(node.has(&first));
-            let sleeps = !node.has(&second);
-            blocked |= sleeps;
-            assert!(!sleeps || all_peers != node.has(&other));
-            node.millis(300);
-            assert!(node.has(&second) && node.has(&other));
-            assert_eq!(node.told(2).len(), 3);
-        }
-        assert!(blocked, "some sleeps are not zero");
+    let mut node = Node::new(Preset::CatMerged.config());
+    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    let mut blocked = false;
+    for number in 0..50 {
+        let (first, second, other) = (tx(3 * number, 50), tx(3 * number + 1, 50), tx(3 * number + 2, 50));
+        node.frame(0, CatFrame::tx(first.clone()));
+        node.frame(0, CatFrame::tx(second.clone()));
+        node.frame(1, CatFrame::tx(other.clone()));
+        assert!(node.has(&first));
+        let sleeps = !node.has(&second);
+        blocked |= sleeps;
+        assert!(node.has(&other), "another peer is not blocked");
+        node.millis(300);
+        assert!(node.has(&second) && node.has(&other));
+        assert_eq!(node.told(2).len(), 3);
     }
+    assert!(blocked, "some sleeps are not zero");
 }
 
 /// What waits for a receiver that sleeps is bounded by bytes, for each peer; what comes beyond is counted.
 #[test]
 fn what_waits_for_a_receiver_is_bounded() {
-    for all_peers in [false, true] {
-        let jitter = Jitter::Sleep { step: Duration::from_millis(10), steps: 10, all_peers };
-        let mut config = Config { jitter, ..Preset::CatMerged.config() };
-        config.limits.waiting_bytes = 10_000;
-        let mut node = Node::new(config);
-        (0..3).for_each(|peer| node.connect(peer, "cat/1"));
-        // Until it sleeps: some sleeps are zero.
-        let mut number = 0;
-        while node.engine.scheduled() < 2 {
-            node.frame(0, CatFrame::tx(tx(number, 50)));
-            number += 1;
-        }
-        let dropped = |node: &Node| node.metrics().ignored(Ignored::WaitingQueueFull);
-        (0..12).for_each(|other| node.frame(0, CatFrame::tx(tx(1_000 + other, 1_000))));
-        assert_eq!(dropped(&node), 3, "9 of 1,006 bytes fit");
-        if all_peers {
-            node.frame(1, CatFrame::tx(tx(2_000, 1_000)));
-            assert_eq!(dropped(&node), 3, "each peer has room of its own");
-        }
-        node.millis(5_000);
-        assert!((0..9).all(|other| node.has(&tx(1_000 + other, 1_000))));
-        // All of the room is free again.
-        while node.engine.scheduled() < 2 {
-            node.frame(0, CatFrame::tx(tx(number, 50)));
-            number += 1;
-        }
-        (0..9).for_each(|other| node.frame(0, CatFrame::tx(tx(3_000 + other, 1_000))));
-        assert_eq!(dropped(&node), 3);
+    let mut config = Preset::CatMerged.config();
+    config.limits.waiting_bytes = 10_000;
+    let mut node = Node::new(config);
+    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    // Until it sleeps: some sleeps are zero.
+    let mut number = 0;
+    while node.engine.scheduled() < 2 {
+        node.frame(0, CatFrame::tx(tx(number, 50)));
+        number += 1;
     }
+    let dropped = |node: &Node| node.metrics().ignored(Ignored::WaitingQueueFull);
+    (0..12).for_each(|other| node.frame(0, CatFrame::tx(tx(1_000 + other, 1_000))));
+    assert_eq!(dropped(&node), 3, "9 of 1,006 bytes fit");
+    node.millis(5_000);
+    assert!((0..9).all(|other| node.has(&tx(1_000 + other, 1_000))));
+    // All of the room is free again.
+    while node.engine.scheduled() < 2 {
+        node.frame(0, CatFrame::tx(tx(number, 50)));
+        number += 1;
+    }
+    (0..9).for_each(|other| node.frame(0, CatFrame::tx(tx(3_000 + other, 1_000))));
+    assert_eq!(dropped(&node), 3);
 }
 
 /// `From` (CAT2): whoever is connected to the origin waits for its push, and asks the announcer after that.
@@ -347,23 +337,6 @@ fn new_peers_are_told_of_the_pool_until_it_was_merged() {
         (0..3).for_each(|number| node.submit(&tx(number, 50)));
         node.connect(0, preset.config().protocols[0].name());
         assert_eq!(node.told(0).len(), told, "{}", preset.name());
-    }
-}
-
-/// `ListenOnly`: nothing is announced, pushed or answered; but it is asked for.
-#[test]
-fn listen_only() {
-    for preset in [Preset::CatMerged, Preset::Cat2023, Preset::Cat] {
-        let mut node = Node::new(Config { listen_only: true, ..preset.config() });
-        (0..2).for_each(|peer| node.connect(peer, "cat/1"));
-        node.submit(&tx(1, 50));
-        node.frame(0, CatFrame::tx(tx(2, 50)));
-        node.frame(1, CatFrame::want(tx(1, 50).key()));
-        node.millis(500);
-        assert_eq!((node.take(0), node.take(1)), (vec![], vec![]));
-        node.frame(0, CatFrame::seen(tx(3, 50).key()));
-        assert_eq!(node.wants(0).len(), 1);
-        assert_eq!(node.metrics().ignored(Ignored::WantListenOnly), 1);
     }
 }
 

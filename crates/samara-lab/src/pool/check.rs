@@ -1,8 +1,12 @@
 //! Values of transactions and their pools that cannot be.
 
+use samara_cat::config::{Announce, Parameters, key_of};
+use samara_cat::pool::{Admission, CheckKind, Verdict};
+use samara_cat::{Cat, Preset, Transaction};
+
+use super::spec;
 use crate::pool::app::HEADER_BYTES;
-use crate::scenario::Checks;
-use crate::scenario::{Cat, CatPreset, Scenario, Transactions, TransportKind};
+use crate::scenario::{Checks, FlushSpec, Scenario, Transactions, TransportKind};
 
 /// Transactions of a run: what is known of each and of its deliveries is kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
@@ -11,8 +15,8 @@ const DELIVERIES_MAX: f64 = 1e11;
 
 impl Checks<'_> {
     pub(crate) fn pool(&mut self, scenario: &Scenario) {
-        let (transactions, cat): (&Transactions, &Cat) = (scenario.part(), scenario.part());
-        let largest = cat.build(transactions.consensus.duration()).pool.max_tx_bytes as u64;
+        let (transactions, cat): (&Transactions, &Parameters) = (scenario.part(), scenario.part());
+        let largest = spec::config(scenario).pool.max_tx_bytes as u64;
         self.range("pool.size", transactions.size.bytes(), HEADER_BYTES as u64, largest);
         self.range("pool.priorities", transactions.priorities, 1, u32::MAX);
         self.starts_after_links("pool.warm_up", transactions.warm_up, scenario);
@@ -67,7 +71,7 @@ impl Checks<'_> {
         }
     }
 
-    fn blocks(&mut self, transactions: &Transactions, cat: &Cat) {
+    fn blocks(&mut self, transactions: &Transactions, cat: &Parameters) {
         if transactions.block_size < transactions.size && transactions.block_interval.nanos() > 0 {
             self.wrong(
                 "pool.block_size",
@@ -97,23 +101,22 @@ impl Checks<'_> {
     }
 
     fn cat(&mut self, scenario: &Scenario, transactions: &Transactions) {
-        let cat: &Cat = scenario.part();
-        if let Some(error) = cat.error(transactions.consensus.duration()) {
+        let cat: &Parameters = scenario.part();
+        let application = |_: &Transaction, _: CheckKind| Verdict::Accept(Admission::default());
+        if let Err(error) = Cat::new(spec::config(scenario), &samara_sim::identity_of(0), application) {
             let key =
                 key_of(error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
             let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
             self.wrong(&key, message);
         }
-        if cat.sticky_peers.is_some()
-            && !matches!(cat.announce, None | Some(crate::scenario::AnnounceKind::Sticky))
-        {
+        if cat.sticky_peers.is_some() && cat.announce.is_some_and(|announce| announce != Announce::Sticky) {
             self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"".to_owned());
         }
         if cat.bundle_txs.is_some() && cat.bundle_window.is_none_or(|window| window.nanos() == 0) {
             self.wrong("protocol.bundle_txs", "needs a bundle_window".to_owned());
         }
         let presets = transactions.groups.iter().filter_map(|group| group.preset);
-        if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == CatPreset::Cat2026) {
+        if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == Preset::Cat2026) {
             self.wrong(
                 "pool.signed",
                 "is false; the pool of 2026 takes no announcements without signer".to_owned(),
@@ -163,23 +166,10 @@ impl Checks<'_> {
                 ),
             );
         }
-        if let Some(crate::scenario::FlushSpec::Throttle(span)) = spec.flush
+        if let Some(FlushSpec::Throttle(span)) = spec.flush
             && span.nanos() == 0
         {
             self.wrong("transport.connection.flush", "is 0; use \"when-idle\"".to_owned());
         }
     }
-}
-
-/// What the scenario calls a value of the engine's configuration.
-fn key_of(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "requests.timeout" => "timeout",
-        "requests.per_peer_max" => "requests_per_peer",
-        "coalesce" => "coalesce",
-        "bundles.txs_max" => "bundle_txs",
-        "bundles.window" => "bundle_window",
-        "limits.keys" => "keys",
-        _ => return None,
-    })
 }

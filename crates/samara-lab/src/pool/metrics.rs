@@ -3,7 +3,8 @@
 use crate::scenario::Transactions;
 use std::collections::BTreeMap;
 
-use samara_cat::{CatFrame, FrameKind};
+use samara_cat::pool::Cause;
+use samara_cat::{CatFrame, FrameKind, Ignored};
 use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
 use serde::Serialize;
 
@@ -171,8 +172,10 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         packets: sum.packets + count.packets,
         bytes: sum.bytes + count.bytes,
     });
-    let found = (totals.block_hits + totals.block_misses) as f64;
+    let found = (totals.engine.block_hits + totals.engine.block_misses) as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
+    let refused = Cause::ALL.iter().map(|cause| (cause.name(), totals.pool.refused(*cause)));
+    let ignored = Ignored::ALL.iter().map(|cause| (cause.name(), totals.engine.ignored(*cause)));
     let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
     TransactionMetrics {
         transactions: rows.len() as u64,
@@ -182,19 +185,19 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         lost_with_origin: reach.lost_with_origin,
         delivery_latency_ms: collector.latency().statistics_ms(),
         dissemination_ms: Statistics::of(&complete.collect::<Vec<_>>()),
-        duplication_factor: ratio(totals.bodies_received as f64, pairs),
+        duplication_factor: ratio(totals.engine.bodies_received as f64, pairs),
         flood_least: links / nodes,
         flood_most: (2.0 * links - (nodes - 1.0)) / nodes,
         ideal: (nodes - 1.0) / nodes,
-        successful_txs: totals.successful_txs,
-        already_seen_txs: totals.already_seen_txs,
-        settled_duplicates: totals.settled_duplicates,
-        requested_txs: totals.requested_txs,
-        rerequested_txs: totals.rerequested_txs,
-        timeouts: totals.timeouts,
-        early_timeouts: totals.early_timeouts,
-        seen_tx: ratio(totals.heard_keys as f64, pairs),
-        want_tx: ratio(totals.requested_txs as f64, pairs),
+        successful_txs: totals.pool.successful_txs,
+        already_seen_txs: totals.engine.already_seen_txs,
+        settled_duplicates: totals.engine.settled_duplicates,
+        requested_txs: totals.engine.requested_txs,
+        rerequested_txs: totals.engine.rerequested_txs,
+        timeouts: totals.engine.timeouts,
+        early_timeouts: totals.engine.early_timeouts,
+        seen_tx: ratio(totals.engine.heard_keys as f64, pairs),
+        want_tx: ratio(totals.engine.requested_txs as f64, pairs),
         bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
         bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
         bytes: bytes(measured, received, pairs),
@@ -206,30 +209,20 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         blocks: measured.blocks.len() as u64,
         block_txs: Statistics::of(&block_txs),
         time_to_inclusion_ms: collector.inclusion().statistics_ms(),
-        compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.block_hits as f64, found)),
+        compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.engine.block_hits as f64, found)),
         compact_block_ms: measured.block_complete.statistics_ms(),
         compact_blocks_given_up: measured.blocks_given_up,
-        evicted_txs: totals.evicted_txs,
-        expired_txs: totals.expired_txs,
-        rejected_txs: totals.rejected_txs,
-        refused: totals
-            .refused
-            .iter()
-            .map(|(cause, count)| (cause.name(), *count))
-            .filter_map(named)
-            .collect(),
-        ignored: totals
-            .ignored
-            .iter()
-            .map(|(cause, count)| (cause.name(), *count))
-            .filter_map(named)
-            .collect(),
+        evicted_txs: totals.pool.evicted_txs,
+        expired_txs: totals.pool.expired_txs,
+        rejected_txs: totals.pool.failed_txs,
+        refused: refused.filter_map(named).collect(),
+        ignored: ignored.filter_map(named).collect(),
         misbehaviour: measured.misbehaved.iter().map(|(why, count)| (why.name(), *count)).collect(),
-        lost_txs: totals.lost_txs,
-        failed_responses: totals.failed_responses,
-        not_found: totals.not_found,
-        withdrawn_bodies: totals.withdrawn,
-        queue_drops: totals.refused_bodies + totals.refused_frames,
+        lost_txs: totals.engine.lost_txs,
+        failed_responses: totals.engine.failed_responses,
+        not_found: totals.engine.not_found,
+        withdrawn_bodies: totals.engine.withdrawn,
+        queue_drops: totals.engine.refused_bodies + totals.engine.refused_frames,
         keys_max: measured.keys_max,
         requests_max: measured.requests_max,
         pool_txs_max: measured.pool_txs_max,
@@ -274,7 +267,9 @@ impl Connections {
 /// nodes are hostile, the others are taken to have received of the framing what they received of the messages, and headers are counted by packets.
 fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> TransactionBytes {
     let (total, received_packets) = (received.bytes as f64, received.packets);
-    let received = |kinds: &[FrameKind]| measured.totals.received_bytes(kinds) as f64;
+    let received = |kinds: &[FrameKind]| {
+        kinds.iter().map(|kind| measured.totals.engine.received(*kind).bytes).sum::<u64>() as f64
+    };
     let workload = measured.point.scenario.part::<Transactions>().clone();
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
     let frame = CatFrame::tx(header.transaction(workload.size.bytes()));

@@ -1,14 +1,13 @@
 //! Transaction pools: clients submit transactions, pools spread them, and blocks take them out.
 
 pub mod app;
-pub(crate) mod cat;
 pub(crate) mod check;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
-pub(crate) mod spec;
+pub mod spec;
 
 use crate::family::{Family, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind, boxed};
 use crate::report::Results;
@@ -17,10 +16,10 @@ use crate::report::Results;
 pub(crate) static FAMILY: Family = Family {
     section: "pool",
     content: PartType::of::<spec::Transactions>(),
-    protocols: &[ProtocolKind::of::<cat::Cat>("cat")],
+    protocols: &[ProtocolKind::of::<samara_cat::config::Parameters>("cat")],
     metrics: metrics::TransactionMetrics::METRICS,
     unused: &[NO_UNSENT, NO_TOPICS],
-    transport: cat::with_channels,
+    transport: spec::with_channels,
     check: |checks, scenario| checks.pool(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),

@@ -1,5 +1,6 @@
 //! The report of transactions and their pools.
 
+use samara_cat::config::Parameters;
 use samara_report::words::{factor, fixed, grouped, listed, number, percent, plural, short_ms};
 use samara_report::{
     Bar, Bars, Drawing, Figure, Ink, Map, MapLine, Maps, Mark, Row as TableRow, Scale, Section, Swept, Table,
@@ -9,7 +10,7 @@ use samara_report::{
 use super::metrics::{TransactionBytes, TransactionMetrics};
 use super::outcome::PoolData;
 use crate::report::{self, Body, Causes, Measures, Results, Runs, Shown, Value, of};
-use crate::scenario::{Cat, Scenario};
+use crate::scenario::Scenario;
 
 impl Measures for PoolData {
     type Metrics = TransactionMetrics;
@@ -141,8 +142,8 @@ fn circumstances(results: &Results<'_, PoolData>, row: &Row) -> Option<Scenario>
         candidate.run == row.run && swept.eq(row.point.iter().cloned().map(Some))
     })?;
     let mut scenario = found.scenario.clone();
-    if let Some(cat) = scenario.find_mut::<Cat>() {
-        *cat = Cat::default();
+    if let Some(parameters) = scenario.find_mut::<Parameters>() {
+        *parameters = Parameters::default();
     }
     Some(scenario)
 }

@@ -1,10 +1,15 @@
-//! Transactions as a scenario states them.
+//! Transactions as a scenario states them, and what follows from them for pools and their connections.
 
+use std::time::Duration;
+
+use samara_cat::config::Parameters;
+use samara_cat::{Config, Preset};
+use samara_engine::units::{Share, Size, Span};
+use samara_sim::{ChannelConfig, Connection, Flush, Framing, MConnectionConfig, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Arrivals, CatGroup};
-use samara_engine::units::{Share, Size, Span};
+use crate::scenario::{Arrivals, FlushSpec, Scenario};
 
 /// Transactions that clients submit to nodes, and blocks that take them out of the pools. Takes the place of the blocks of
 /// `workload`; `cat` has the parameters of the pools.
@@ -115,4 +120,93 @@ impl Transactions {
             }
         }
     }
+}
+
+/// Nodes that are different.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CatGroup {
+    /// What reports call them.
+    pub name: String,
+    /// The part of all nodes, drawn from the seed.
+    pub share: Share,
+    /// The preset of their pools, as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// What they do instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adversary: Option<Adversary>,
+    /// How often a hostile node does it, per second (100).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+/// What hostile nodes do. They submit and pass on nothing, and count in no figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adversary {
+    /// Announce everything that they hear of at once, and never deliver it.
+    Silent,
+    /// The same, and answer requests with garbage.
+    Garbage,
+    /// Send bodies that nobody asked for: garbage, and what everybody has.
+    Pusher,
+    /// Ask everybody for everything, again and again.
+    Greedy,
+    /// Announce what does not exist.
+    Announcer,
+}
+
+/// The configuration of nodes in no group, which reports no events that are only counted.
+pub(super) fn config(scenario: &Scenario) -> Config {
+    let consensus = scenario.part::<Transactions>().consensus.duration();
+    quiet(scenario.part::<Parameters>().build(consensus))
+}
+
+/// The configuration of a group's nodes; hostile ones have the queues of the default preset.
+pub(super) fn group_config(group: &CatGroup) -> Config {
+    quiet(group.preset.unwrap_or_default().config())
+}
+
+fn quiet(config: Config) -> Config {
+    Config { report_duplicates: false, report_requests: false, ..config }
+}
+
+/// When connections send what was written, if the scenario has connections with channels: as it says, or as the preset does.
+/// celestia-core throttles (`flush_throttle_timeout`); our pool waits for nothing.
+pub fn flush(scenario: &Scenario) -> FlushSpec {
+    let given = scenario.transport.connection.as_ref().and_then(|connection| connection.flush);
+    given.unwrap_or_else(|| match scenario.part::<Parameters>().preset {
+        Preset::Cat => FlushSpec::WhenIdle,
+        _ => FlushSpec::Throttle(Span::from_millis(100)),
+    })
+}
+
+/// Gives the transport the channels of the pools, if the scenario has a connection with channels. They are those of the pool with
+/// the most lanes: others use some of them.
+pub(super) fn with_channels(scenario: &Scenario, transport: &mut Transport) {
+    let Some(spec) = scenario.transport.connection.as_ref() else { return };
+    let own = scenario.part::<Parameters>().build(Duration::ZERO);
+    let groups = scenario.part::<Transactions>().groups.iter().map(group_config);
+    let lanes = |config: &Config| config.sending.lanes.len();
+    let most = groups.fold(own, |most, other| if lanes(&other) > lanes(&most) { other } else { most });
+    let channels = most.sending.channels.into_iter().map(|channel| ChannelConfig {
+        id: channel.id,
+        priority: channel.priority,
+        queue: channel.send_queue,
+        lanes: channel.lanes,
+    });
+    let connection = MConnectionConfig {
+        channels: channels.collect(),
+        flush: match flush(scenario) {
+            FlushSpec::Throttle(span) => Flush::Throttle(span.duration()),
+            FlushSpec::WhenIdle => Flush::WhenIdle,
+        },
+        ping_interval: spec.ping.duration(),
+        send_rate: spec.send_rate.bps() / 8,
+        receive_rate: spec.receive_rate.bps() / 8,
+    };
+    transport.framing = Framing::PLAIN;
+    transport.handshake_round_trips = Transport::mconnection(connection.clone()).handshake_round_trips;
+    transport.connection = Connection::MConnection(connection);
 }

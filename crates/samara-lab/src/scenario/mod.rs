@@ -24,10 +24,7 @@ pub use crate::group::spec::{Group, RingPreset, RingSpec};
 pub use crate::messages::spec::{Arrivals, Messages, PlumtreeParameters};
 pub use crate::mix::handover::spec::Handover;
 pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts};
-pub use crate::pool::cat::{
-    Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
-};
-pub use crate::pool::spec::Transactions;
+pub use crate::pool::spec::{Adversary, CatGroup, Transactions};
 pub use builtin::{Builtin, builtin, builtins};
 pub(crate) use check::Checks;
 pub(crate) use expect::figure_of;

@@ -1,4 +1,4 @@
-//! What the transport must know of a protocol, and the codec of the transaction pool.
+//! The codec of the transaction pool: how its frames stand on the wire, and what is spoken with whom.
 
 use std::sync::Arc;
 
@@ -7,33 +7,7 @@ use samara_cat::config::{Config, Protocol};
 use samara_cat::wire::{self, CatFrame, Limits};
 use samara_engine::Frame;
 
-use super::options::Channel;
-
-/// How the frames of an engine stand on the wire, and what is spoken with whom.
-pub trait Codec: Send + Sync + 'static {
-    /// The frames.
-    type Frame: Frame;
-
-    /// The channels that lanes go over and messages come from.
-    fn channels(&self) -> Vec<Channel>;
-
-    /// The channels that peers are told of: more than [`channels`](Self::channels) where a number stands for something
-    /// else.
-    fn offered(&self) -> Vec<u8>;
-
-    /// The protocol to speak with a peer that offers these channels ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol));
-    /// `None` if there is none in common. Both sides must come to the same answer.
-    fn agree(&self, offered: &[u8]) -> Option<Arc<str>>;
-
-    /// The bytes of a frame.
-    fn encode(&self, frame: &Self::Frame) -> Bytes;
-
-    /// The frame of these bytes.
-    ///
-    /// # Errors
-    /// What is wrong with it. The connection is closed.
-    fn decode(&self, channel: u8, message: Bytes) -> Result<Self::Frame, String>;
-}
+use super::node::Channel;
 
 /// Bodies (`MempoolChannel` in `mempool/mempool.go`).
 const BODIES: u8 = 0x30;
@@ -79,7 +53,7 @@ impl CatCodec {
         };
         Self {
             protocols: config.protocols.clone(),
-            channels: config.channels().iter().map(channel).collect(),
+            channels: config.sending.channels.iter().map(channel).collect(),
             limits: Limits { frame_bytes: body.max(state), ..limits },
         }
     }
@@ -103,26 +77,14 @@ impl CatCodec {
         }
         protocols
     }
-}
 
-/// The same order at both ends, whatever their configurations prefer.
-const fn rank(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Flood => 0,
-        Protocol::Sequenced => 1,
-        Protocol::Cat => 2,
-        Protocol::Extended => 3,
-    }
-}
-
-impl Codec for CatCodec {
-    type Frame = CatFrame;
-
-    fn channels(&self) -> Vec<Channel> {
-        self.channels.clone()
+    /// The channels that lanes go over and messages come from.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
     }
 
-    fn offered(&self) -> Vec<u8> {
+    /// The channels that peers are told of: more than [`channels`](Self::channels) where a number stands for something else.
+    pub(super) fn offered(&self) -> Vec<u8> {
         let has = |protocol| self.protocols.contains(&protocol);
         let mut offered = vec![BODIES];
         if has(Protocol::Cat) || has(Protocol::Extended) || has(Protocol::Sequenced) {
@@ -137,7 +99,9 @@ impl Codec for CatCodec {
         offered
     }
 
-    fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
+    /// The protocol to speak with a peer that offers these channels ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol));
+    /// `None` if there is none in common. Both sides come to the same answer.
+    pub(super) fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
         let own = Self::understood(&self.offered());
         let theirs = Self::understood(offered);
         let common =
@@ -145,13 +109,28 @@ impl Codec for CatCodec {
         common.max_by_key(|protocol| rank(*protocol)).map(|protocol| protocol.name().into())
     }
 
-    fn encode(&self, frame: &CatFrame) -> Bytes {
+    /// The bytes of a frame.
+    pub(super) fn encode(&self, frame: &CatFrame) -> Bytes {
         let mut message = Vec::with_capacity(frame.encoded_len());
         wire::encode(frame, &mut message);
         message.into()
     }
 
-    fn decode(&self, _channel: u8, message: Bytes) -> Result<CatFrame, String> {
-        wire::decode(&message, &self.limits).map_err(|error| error.to_string())
+    /// The frame of these bytes.
+    ///
+    /// # Errors
+    /// What is wrong with it. The connection is closed.
+    pub(super) fn decode(&self, message: &Bytes) -> Result<CatFrame, String> {
+        wire::decode(message, &self.limits).map_err(|error| error.to_string())
+    }
+}
+
+/// The same order at both ends, whatever their configurations prefer.
+const fn rank(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Flood => 0,
+        Protocol::Sequenced => 1,
+        Protocol::Cat => 2,
+        Protocol::Extended => 3,
     }
 }

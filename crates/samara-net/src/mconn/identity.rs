@@ -146,24 +146,57 @@ pub(super) const INFO_MAX: usize = 10_240;
 const CHANNELS_MAX: usize = 16;
 
 /// A node's description of itself (`DefaultNodeInfo`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeInfo {
-    /// The version of blocks: nodes must agree on it.
-    pub block_version: u64,
-    /// The version of the application.
-    pub app_version: u64,
+    /// Its versions.
+    #[prost(message, required, tag = "1")]
+    pub versions: Versions,
     /// Its name, in hexadecimal.
+    #[prost(string, tag = "2")]
     pub id: String,
     /// The address at which it claims to be reachable.
+    #[prost(string, tag = "3")]
     pub listen_addr: String,
     /// The network (chain): nodes must agree on it.
+    #[prost(string, tag = "4")]
     pub network: String,
     /// The version of its software.
+    #[prost(string, tag = "5")]
     pub version: String,
     /// Its channels.
+    #[prost(bytes = "vec", tag = "6")]
     pub channels: Vec<u8>,
     /// Its operator's name for it.
+    #[prost(string, tag = "7")]
     pub moniker: String,
+    /// What else there is to say.
+    #[prost(message, required, tag = "8")]
+    pub other: Other,
+}
+
+/// The versions that a node has.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Versions {
+    /// The version of the peer-to-peer protocol.
+    #[prost(uint64, tag = "1")]
+    pub p2p: u64,
+    /// The version of blocks: nodes must agree on it.
+    #[prost(uint64, tag = "2")]
+    pub block: u64,
+    /// The version of the application.
+    #[prost(uint64, tag = "3")]
+    pub app: u64,
+}
+
+/// Further services of a node.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Other {
+    /// Whether it has an index of transactions: "on" or "off".
+    #[prost(string, tag = "1")]
+    pub tx_index: String,
+    /// The address of its RPC.
+    #[prost(string, tag = "2")]
+    pub rpc_address: String,
 }
 
 /// Why a node refuses a peer although the handshake succeeded.
@@ -218,10 +251,10 @@ impl NodeInfo {
         if self.id == peer.id {
             return Err(Incompatible::Myself);
         }
-        if self.block_version != peer.block_version {
+        if self.versions.block != peer.versions.block {
             return Err(Incompatible::BlockVersion {
-                expected: self.block_version,
-                found: peer.block_version,
+                expected: self.versions.block,
+                found: peer.versions.block,
             });
         }
         if self.network != peer.network {
@@ -253,76 +286,6 @@ impl NodeInfo {
 /// ASCII from space to tilde (`IsASCIIText` in `libs/strings/string.go`).
 pub(super) fn is_text(text: &str) -> bool {
     text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
-}
-
-/// The node info on the wire.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct InfoMessage {
-    #[prost(message, required, tag = "1")]
-    versions: Versions,
-    #[prost(string, tag = "2")]
-    id: String,
-    #[prost(string, tag = "3")]
-    listen_addr: String,
-    #[prost(string, tag = "4")]
-    network: String,
-    #[prost(string, tag = "5")]
-    version: String,
-    #[prost(bytes = "vec", tag = "6")]
-    channels: Vec<u8>,
-    #[prost(string, tag = "7")]
-    moniker: String,
-    #[prost(message, required, tag = "8")]
-    other: Other,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Versions {
-    #[prost(uint64, tag = "1")]
-    p2p: u64,
-    #[prost(uint64, tag = "2")]
-    block: u64,
-    #[prost(uint64, tag = "3")]
-    app: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Other {
-    #[prost(string, tag = "1")]
-    tx_index: String,
-    #[prost(string, tag = "2")]
-    rpc_address: String,
-}
-
-impl From<&NodeInfo> for InfoMessage {
-    fn from(info: &NodeInfo) -> Self {
-        Self {
-            versions: Versions { p2p: P2P_VERSION, block: info.block_version, app: info.app_version },
-            id: info.id.clone(),
-            listen_addr: info.listen_addr.clone(),
-            network: info.network.clone(),
-            version: info.version.clone(),
-            channels: info.channels.clone(),
-            moniker: info.moniker.clone(),
-            // No index of transactions, no RPC.
-            other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
-        }
-    }
-}
-
-impl From<InfoMessage> for NodeInfo {
-    fn from(message: InfoMessage) -> Self {
-        Self {
-            block_version: message.versions.block,
-            app_version: message.versions.app,
-            id: message.id,
-            listen_addr: message.listen_addr,
-            network: message.network,
-            version: message.version,
-            channels: message.channels,
-            moniker: message.moniker,
-        }
-    }
 }
 
 /// How a peer broke the rules of a connection.

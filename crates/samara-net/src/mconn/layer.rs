@@ -1,24 +1,24 @@
 //! The link layer: packets of several channels on a secret connection, one task a link that also pings and answers pings.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use samara_cat::CatFrame;
 use samara_engine::{Engine, Frame, PeerIdentity};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep_until;
 
-use super::codec::Codec;
-use super::handshake::{Handshake, Opened, Peer};
-use super::identity::{Broken, NodeId};
+use super::handshake::{Handshake, Opened, Peer, SEALED, Secret};
+use super::identity::{Broken, NodeId, PeerAddress};
+use super::node::Options;
 use super::packets::{Incoming, Packet, Receiving, Sending};
-use super::peers::Peers;
-use super::secret::{SEALED, Secret};
 use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Report, Share, hang_up};
 use crate::status::Closed;
@@ -36,15 +36,15 @@ struct Budget {
 }
 
 /// The connections of CometBFT.
-pub(super) struct Channels<E, C> {
-    pub(super) handshake: Arc<Handshake<C>>,
+pub(super) struct Channels<E> {
+    pub(super) handshake: Arc<Handshake>,
     pub(super) peers: Peers,
     budget: Budget,
     engine: PhantomData<fn() -> E>,
 }
 
-impl<E, C> Channels<E, C> {
-    pub(super) fn new(handshake: Handshake<C>) -> Self {
+impl<E> Channels<E> {
+    pub(super) fn new(handshake: Handshake) -> Self {
         let budget = Budget {
             kib: Arc::new(Semaphore::new(WAITING_KIB)),
             frames: Arc::new(Semaphore::new(WAITING_FRAMES)),
@@ -54,7 +54,7 @@ impl<E, C> Channels<E, C> {
     }
 }
 
-impl<E: Engine + 'static, C: Codec<Frame = E::Frame>> LinkLayer for Channels<E, C> {
+impl<E: Engine<Frame = CatFrame> + 'static> LinkLayer for Channels<E> {
     type Engine = E;
     type Name = NodeId;
     type Connection = Opened;
@@ -84,12 +84,12 @@ impl<E: Engine + 'static, C: Codec<Frame = E::Frame>> LinkLayer for Channels<E, 
         if is_invited || has_room() { Ok(()) } else { Err(Closed::Full) }
     }
 
-    fn run(&self, opened: Opened, ports: Ports<E::Frame>) -> Task<()> {
+    fn run(&self, opened: Opened, ports: Ports<CatFrame>) -> Task<()> {
         let Opened { stream, secret, receiving } = opened;
         let options = &self.handshake.options;
         let now = Instant::now();
         let connection = Connection {
-            sending: Sending::new(&self.handshake.codec.channels(), options.flush, now),
+            sending: Sending::new(self.handshake.codec.channels(), options.flush, now),
             handshake: Arc::clone(&self.handshake),
             secret,
             receiving,
@@ -106,23 +106,23 @@ impl<E: Engine + 'static, C: Codec<Frame = E::Frame>> LinkLayer for Channels<E, 
 
 type Reserving = Pin<Box<dyn Future<Output = Option<Share>> + Send>>;
 /// A frame with its length that waits for its share of the budget, and the future that waits.
-type Inbox<F> = Option<(F, usize, Reserving)>;
+type Inbox = Option<(CatFrame, usize, Reserving)>;
 
 /// The task of a connection.
-struct Connection<C: Codec> {
-    handshake: Arc<Handshake<C>>,
+struct Connection {
+    handshake: Arc<Handshake>,
     secret: Secret,
     receiving: Receiving,
     sending: Sending,
-    ports: Ports<C::Frame>,
+    ports: Ports<CatFrame>,
     budget: Budget,
-    inbox: Inbox<C::Frame>,
+    inbox: Inbox,
     is_finishing: bool,
     ping_at: Instant,
     pong_until: Option<Instant>,
 }
 
-impl<C: Codec> Connection<C> {
+impl Connection {
     async fn run(mut self, mut stream: TcpStream) {
         let why = match self.exchange(&mut stream).await {
             Ok(()) => hang_up(&mut stream).await,
@@ -178,7 +178,7 @@ impl<C: Codec> Connection<C> {
                 Some(Incoming::Pong) => self.pong_until = None,
                 Some(Incoming::Message { channel, bytes }) => {
                     let len = bytes.len();
-                    let frame = self.handshake.codec.decode(channel, bytes);
+                    let frame = self.handshake.codec.decode(&bytes);
                     let frame = frame.map_err(|error| Broken::Frame { channel, error })?;
                     self.inbox = Some((frame, len, self.reserve(len)));
                 }
@@ -206,7 +206,7 @@ impl<C: Codec> Connection<C> {
         Ok(())
     }
 
-    fn handle_order(&mut self, order: Order<C::Frame>) {
+    fn handle_order(&mut self, order: Order<CatFrame>) {
         match order {
             Order::Frame { channel, frame, .. } => {
                 let bytes = self.handshake.codec.encode(&frame);
@@ -248,9 +248,95 @@ impl<C: Codec> Connection<C> {
 }
 
 /// Waits for the share of the frame in the inbox.
-async fn reserved<F>(inbox: &mut Inbox<F>) -> Option<Share> {
+async fn reserved(inbox: &mut Inbox) -> Option<Share> {
     match inbox {
         Some((_, _, reserving)) => reserving.as_mut().await,
         None => std::future::pending().await,
+    }
+}
+
+// ---- persistent peers, and when to dial them again ----
+
+#[derive(Debug)]
+struct Persistent {
+    host: String,
+    /// When to dial; `None` during a dial and while there is a link.
+    dial_at: Option<Instant>,
+    /// How long to wait after the next failure.
+    wait: Duration,
+}
+
+/// The persistent peers.
+#[derive(Debug)]
+pub(super) struct Peers {
+    persistent: BTreeMap<NodeId, Persistent>,
+    first: Duration,
+    longest: Duration,
+}
+
+impl Peers {
+    pub(super) fn new(options: &Options, now: Instant) -> Self {
+        let first = options.redial_first;
+        let mut peers = Self { persistent: BTreeMap::new(), first, longest: options.redial_max.max(first) };
+        options.peers.iter().for_each(|peer| peers.add(peer, now));
+        peers
+    }
+
+    /// Adds a peer, or changes its address.
+    pub(super) fn add(&mut self, peer: &PeerAddress, now: Instant) {
+        let known = self.persistent.entry(peer.id).or_insert_with(|| Persistent {
+            host: String::new(),
+            dial_at: Some(now),
+            wait: self.first,
+        });
+        known.host.clone_from(&peer.host);
+    }
+
+    /// Removes a peer.
+    pub(super) fn remove(&mut self, peer: &NodeId) {
+        self.persistent.remove(peer);
+    }
+
+    /// Returns true if the peer is persistent.
+    pub(super) fn contains(&self, peer: &NodeId) -> bool {
+        self.persistent.contains_key(peer)
+    }
+
+    /// Returns the address of a peer; nothing if it is not persistent.
+    pub(super) fn host(&self, peer: &NodeId) -> String {
+        self.persistent.get(peer).map(|peer| peer.host.clone()).unwrap_or_default()
+    }
+
+    /// Takes a peer that is due to be dialled.
+    pub(super) fn due(&mut self, now: Instant) -> Option<NodeId> {
+        let is_due = |peer: &Persistent| peer.dial_at.is_some_and(|at| at <= now);
+        let (id, peer) = self.persistent.iter_mut().find(|(_, peer)| is_due(peer))?;
+        peer.dial_at = None;
+        Some(*id)
+    }
+
+    /// Returns the time of the next dial.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.persistent.values().filter_map(|peer| peer.dial_at).min()
+    }
+
+    /// Notes that a link is up, whoever dialled.
+    pub(super) fn is_up(&mut self, peer: &NodeId) {
+        if let Some(peer) = self.persistent.get_mut(peer) {
+            peer.dial_at = None;
+            peer.wait = self.first;
+        }
+    }
+
+    /// Notes that a link is down or a dial failed. Up to half of the wait is left out at random: two nodes that dial each
+    /// other must not do so in step for ever.
+    pub(super) fn is_down(&mut self, peer: &NodeId, now: Instant) {
+        if let Some(peer) = self.persistent.get_mut(peer) {
+            // Without random numbers the waits are as long as they can be.
+            let random = getrandom::u32().unwrap_or(0);
+            let less = peer.wait / 2 * (random >> 16) / (1 << 16);
+            peer.dial_at = Some(now + peer.wait - less);
+            peer.wait = (peer.wait * 2).min(self.longest);
+        }
     }
 }

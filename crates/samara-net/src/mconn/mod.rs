@@ -1,4 +1,4 @@
-//! Any engine over the connections of Tendermint, CometBFT and celestia-core.
+//! Engines that speak the frames of the transaction pool over the connections of Tendermint, CometBFT and celestia-core.
 //!
 //! A link is a TCP connection with authenticated encryption (the secret connection, by the crate `tendermint-p2p`). Both
 //! sides exchange node infos, and then send **packets** of several **channels**: CometBFT calls that an `MConnection`. So
@@ -25,16 +25,14 @@ mod handshake;
 mod identity;
 mod layer;
 mod node;
-mod options;
 mod packets;
-mod peers;
-mod secret;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{CatCodec, Codec};
-pub use identity::{AddressError, Broken, Incompatible, NodeId, NodeInfo, NodeKey, PeerAddress};
-pub use node::{Event, Node, PeerStatus, Status, Stopped};
-pub use options::{Channel, Flush, Options};
+pub use codec::CatCodec;
+pub use identity::{
+    AddressError, Broken, Incompatible, NodeId, NodeInfo, NodeKey, Other, PeerAddress, Versions,
+};
+pub use node::{Channel, Event, Flush, Node, Options, PeerStatus, Status, Stopped};
 
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

@@ -1,4 +1,4 @@
-//! A node: its owner's handle, its events and status, and the task that drives the hub.
+//! A node: its options, its owner's handle, its events and status, and the task that drives the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,134 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use samara_cat::CatFrame;
+use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Input, Outbox, PeerId as Handle};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::codec::Codec;
+use super::codec::CatCodec;
 use super::handshake::Handshake;
-use super::identity::{NodeId, NodeInfo, NodeKey, PeerAddress};
+use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress, Versions, is_text};
 use super::layer::Channels;
-use super::options::Options;
 use crate::driver::Driver;
 use crate::hub::{self, ChannelQueue, Hub, Limits};
-use crate::status::{Closed, Counters, Gone, StartError};
+use crate::status::{Closed, Counters, Gone, OptionError, StartError, check};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 1024;
+
+/// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its number on the wire.
+    pub id: u8,
+    /// Its share of a connection that is busy, relative to the others (at least 1).
+    pub priority: u32,
+    /// Messages that wait behind the one that is being sent (at least 1). Others stay in the outbox, where they
+    /// can be withdrawn.
+    pub queue: usize,
+    /// The lanes of the outbox that it takes.
+    pub lanes: Vec<Lane>,
+    /// The longest message that is accepted, in bytes (`RecvMessageCapacity`). Each connection can hold one of this length
+    /// for each channel.
+    pub longest_message: usize,
+}
+
+/// When packets leave. A full buffer always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flush {
+    /// As soon as nothing more is to be written: nothing waits for anything.
+    #[default]
+    WhenIdle,
+    /// So long after the first packet since the last time (`FlushThrottleTimeout`, 100 ms by default there).
+    Throttle(Duration),
+}
+
+/// Options of a [`Node`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The network (chain) that the node belongs to: peers of another are refused.
+    pub network: String,
+    /// This node's name for its operator, in ASCII.
+    pub moniker: String,
+    /// The version of blocks: peers of another are refused (`BlockProtocol` in `version/version.go`: 11).
+    pub block_version: u64,
+    /// Where to listen; `None` to dial only.
+    pub listen: Option<SocketAddr>,
+    /// Persistent peers, which the node dials until they are connected.
+    pub peers: Vec<PeerAddress>,
+    /// When packets leave.
+    pub flush: Flush,
+    /// Bytes of messages that may be on their way from the outbox into the socket, for each link. A link with nothing on the
+    /// way takes any one message.
+    pub in_flight_bytes: usize,
+    /// How often a peer is pinged (60 s in CometBFT).
+    pub ping_interval: Duration,
+    /// How long a pong is waited for (45 s in CometBFT).
+    pub pong_timeout: Duration,
+    /// How long dialling may take.
+    pub dial_timeout: Duration,
+    /// How long the handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long to wait before the second attempt to dial; doubled after each further one.
+    pub redial_first: Duration,
+    /// The longest wait between attempts.
+    pub redial_max: Duration,
+    /// Most links with peers that dialled (`max_num_inbound_peers`).
+    pub max_inbound: usize,
+    /// Most links and handshakes with peers of one IP address that dialled.
+    pub max_inbound_per_ip: usize,
+    /// Most handshakes with peers that dialled; further ones are hung up on.
+    pub max_pending: usize,
+    /// Events that wait to be read at most; further ones are dropped and counted.
+    pub events: usize,
+}
+
+impl Options {
+    /// The options of a node of this network: 40 inbound peers as in CometBFT, its intervals of pings, and nothing that
+    /// waits before it leaves.
+    pub fn new(network: impl Into<String>) -> Self {
+        Self {
+            network: network.into(),
+            moniker: "samara".to_owned(),
+            block_version: 11,
+            listen: None,
+            peers: Vec::new(),
+            flush: Flush::WhenIdle,
+            in_flight_bytes: 64 << 10,
+            ping_interval: Duration::from_secs(60),
+            pong_timeout: Duration::from_secs(45),
+            dial_timeout: Duration::from_secs(3),
+            handshake_timeout: Duration::from_secs(3),
+            redial_first: Duration::from_millis(500),
+            redial_max: Duration::from_secs(30),
+            max_inbound: 40,
+            max_inbound_per_ip: 16,
+            max_pending: 32,
+            events: 65_536,
+        }
+    }
+
+    pub(super) fn check(&self, channels: &[Channel]) -> Result<(), OptionError> {
+        let positive = |name: String, holds| check(holds, name, 0, "more than 0");
+        positive("ping_interval".to_owned(), !self.ping_interval.is_zero())?;
+        positive("pong_timeout".to_owned(), !self.pong_timeout.is_zero())?;
+        positive("handshake_timeout".to_owned(), !self.handshake_timeout.is_zero())?;
+        positive("max_pending".to_owned(), self.max_pending > 0)?;
+        positive("events".to_owned(), self.events > 0)?;
+        let is_ascii = is_text(&self.moniker) && !self.moniker.trim().is_empty();
+        check(is_ascii, "moniker", &self.moniker, "ASCII")?;
+        for (at, channel) in channels.iter().enumerate() {
+            let name = format!("channel {:#04x}", channel.id);
+            positive(format!("{name}: priority"), channel.priority > 0)?;
+            positive(format!("{name}: queue"), channel.queue > 0)?;
+            let is_new = channels[..at].iter().all(|other| other.id != channel.id);
+            check(is_new, name, "a second one", "one")?;
+        }
+        Ok(())
+    }
+}
 
 /// An event of a [`Node`].
 #[derive(Clone, Debug)]
@@ -139,7 +252,7 @@ impl<E: Engine> fmt::Debug for Node<E> {
     }
 }
 
-impl<E: Engine + 'static> Node<E> {
+impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// Starts a node. Its events must be read: the node drops and counts events that find the queue full
     /// ([`Options::events`]).
     ///
@@ -148,14 +261,14 @@ impl<E: Engine + 'static> Node<E> {
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
-    pub async fn start<C: Codec<Frame = E::Frame>>(
+    pub async fn start(
         key: NodeKey,
         options: Options,
-        codec: C,
+        codec: CatCodec,
         engine: E,
         outbox: Outbox<E::Frame>,
     ) -> Result<(Self, mpsc::Receiver<Event<E::Event>>), StartError> {
-        options.check(&codec.channels())?;
+        options.check(codec.channels())?;
         let (listener, listen) = match options.listen {
             None => (None, None),
             Some(address) => {
@@ -168,8 +281,7 @@ impl<E: Engine + 'static> Node<E> {
         let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
         let id = key.id();
         let info = NodeInfo {
-            block_version: options.block_version,
-            app_version: options.app_version,
+            versions: Versions { p2p: P2P_VERSION, block: options.block_version, app: 0 },
             id: id.to_string(),
             // CometBFT insists on an address, also of nodes that do not listen.
             listen_addr: format!("tcp://{}", listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 1)))),
@@ -177,6 +289,8 @@ impl<E: Engine + 'static> Node<E> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             channels: codec.offered(),
             moniker: options.moniker.clone(),
+            // No index of transactions, no RPC.
+            other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
         };
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
@@ -186,12 +300,12 @@ impl<E: Engine + 'static> Node<E> {
             dials_max: usize::MAX,
         };
         let queue =
-            |channel: super::Channel| ChannelQueue { lanes: channel.lanes, frames_max: channel.queue };
-        let queues = codec.channels().into_iter().map(queue).collect();
+            |channel: &Channel| ChannelQueue { lanes: channel.lanes.clone(), frames_max: channel.queue };
+        let queues = codec.channels().iter().map(queue).collect();
         let (requests, receiver) = mpsc::channel(REQUESTS);
         let (events_in, events) = mpsc::channel(options.events);
         let events_max = options.events;
-        let layer = Channels::new(Handshake { key, info, codec: Arc::new(codec), options });
+        let layer = Channels::new(Handshake { key, info, codec, options });
         let hub = Hub::new(driver, layer, listener, limits, queues);
         let task = Task { hub, requests: receiver, events: events_in, events_max, stopping: None };
         tokio::spawn(task.run());
@@ -289,15 +403,15 @@ struct Stopping {
 }
 
 /// The task of a node.
-struct Task<E: Engine + 'static, C: Codec<Frame = E::Frame>> {
-    hub: Hub<Channels<E, C>>,
+struct Task<E: Engine<Frame = CatFrame> + 'static> {
+    hub: Hub<Channels<E>>,
     requests: mpsc::Receiver<Request<E>>,
     events: mpsc::Sender<Event<E::Event>>,
     events_max: usize,
     stopping: Option<Stopping>,
 }
 
-impl<E: Engine + 'static, C: Codec<Frame = E::Frame>> Task<E, C> {
+impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
     /// Runs until the node is stopped, or its owner has dropped it.
     async fn run(mut self) {
         loop {

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prost::Message;
 
-use super::identity::{Broken, INFO_MAX, InfoMessage, NodeInfo};
-use super::options::{Channel, Flush};
-use super::secret::{PLAIN_MAX, SEALED, Secret};
+use super::handshake::{PLAIN_MAX, SEALED, Secret};
+use super::identity::{Broken, INFO_MAX, NodeInfo};
+use super::node::{Channel, Flush};
 use crate::link::Progress;
 
 /// The most bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in `p2p/conn/connection.go`).
@@ -398,9 +398,9 @@ impl Receiving {
             if let Some((length, start)) = head
                 && let Some(bytes) = self.plain.get(start..start + length)
             {
-                let info = InfoMessage::decode(bytes).map_err(|_| Broken::Packet)?;
+                let info = NodeInfo::decode(bytes).map_err(|_| Broken::Packet)?;
                 self.plain.drain(..start + length);
-                return Ok(Some(info.into()));
+                return Ok(Some(info));
             }
             if !self.open(secret)? {
                 return Ok(None);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use samara_cat::config::Preset;
 
+use super::handshake::{SEALED, Secret};
 use super::identity::{Broken, NodeKey, PeerAddress};
-use super::options::{Channel, Flush, Options};
+use super::layer::Peers;
+use super::node::{Channel, Flush, Options};
 use super::packets::{Incoming, PACKET_MAX, Packet, Receiving, Sending, read_length};
-use super::peers::Peers;
-use super::secret::{SEALED, Secret};
-use super::{CatCodec, Codec, Incompatible, NodeInfo};
+use super::{CatCodec, Incompatible, NodeInfo, Versions};
 
 /// Both ends of a secret connection.
 fn pair() -> (Secret, Secret) {
@@ -213,7 +213,7 @@ fn a_replayed_or_reordered_frame_does_not_open() {
 fn node_infos_are_checked_as_in_cometbft() {
     let (own, other) = (NodeKey::from_secret([1; 32]).id(), NodeKey::from_secret([2; 32]).id());
     let info = |id: super::NodeId| NodeInfo {
-        block_version: 11,
+        versions: Versions { block: 11, ..Versions::default() },
         id: id.to_string(),
         network: "net".to_owned(),
         channels: vec![0x30],
@@ -236,7 +236,7 @@ fn node_infos_are_checked_as_in_cometbft() {
     assert!(matches!(check(|peer| peer.version = "\n".to_owned()), Err(Incompatible::Invalid(_))));
     assert!(matches!(check(|peer| peer.id = "00".repeat(20)), Err(Incompatible::OtherNode { .. })));
     assert!(matches!(check(|peer| peer.network = String::new()), Err(Incompatible::Network { .. })));
-    assert!(matches!(check(|peer| peer.block_version = 10), Err(Incompatible::BlockVersion { .. })));
+    assert!(matches!(check(|peer| peer.versions.block = 10), Err(Incompatible::BlockVersion { .. })));
     assert_eq!(ours.check(&ours, own), Err(Incompatible::Myself));
 }
 

@@ -84,7 +84,7 @@ impl Ours {
 
     pub(crate) async fn pool(&self) -> BTreeSet<TxKey> {
         let keys = |engine: &mut Cat<App>, _: &mut samara_cat::Cx<'_>| {
-            engine.pool().iter().map(|entry| entry.transaction().key()).collect::<BTreeSet<_>>()
+            engine.pool().iter().map(|entry| entry.transaction.key()).collect::<BTreeSet<_>>()
         };
         self.node.call(keys).await.expect("it runs")
     }

@@ -123,7 +123,7 @@ type Case = (&'static str, Vec<u8>, fn(&Broken) -> bool);
 async fn whoever_breaks_the_rules_loses_its_link_only() {
     let (mut victim, honest) = victim(109).await;
     let longest = samara_net::mconn::CatCodec::new(&Preset::Cat.config());
-    let longest = samara_net::mconn::Codec::channels(&longest)[0].longest_message;
+    let longest = longest.channels()[0].longest_message;
     let endless: Vec<u8> = (0..longest / 1024 + 1).flat_map(|_| piece(0x30, false, &[0; 1024])).collect();
     let cases: Vec<Case> = vec![
         ("a packet that is too long", with_length(&field(3, &[0; 2000])), |why| *why == Broken::PacketLength),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use samara_cat::config::Preset;
+use samara_cat::Preset;
 use samara_engine::units::Span;
 use samara_net::mconn::{self, Flush, PeerAddress};
 use serde::Deserialize;
@@ -14,9 +14,9 @@ use super::check::{Wrong, check};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cat {
-    /// Which generation: the name of a preset.
-    #[serde(default = "default_preset")]
-    pub preset: String,
+    /// The generation.
+    #[serde(default)]
+    pub preset: Preset,
     /// The network (chain) that all peers belong to.
     pub network: String,
     /// Where to listen, as `0.0.0.0:26656`; nowhere, if it is not given.
@@ -36,10 +36,6 @@ pub struct Cat {
     /// Most of them from one IP address.
     #[serde(default = "default_inbound_per_ip")]
     pub max_inbound_per_ip: u32,
-}
-
-fn default_preset() -> String {
-    Preset::Cat.name().to_owned()
 }
 
 fn default_moniker() -> String {
@@ -69,11 +65,6 @@ pub struct CheckedCat {
 
 impl Cat {
     pub(super) fn checked(&self, network: &Network) -> Result<CheckedCat, Wrong> {
-        let preset = Preset::named(&self.preset).ok_or_else(|| {
-            let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
-            let message = format!("found {:?}; expected one of {}", self.preset, names.join(", "));
-            ("cat.preset".to_owned(), message)
-        })?;
         let is_text = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         for (key, text) in [("network", &self.network), ("moniker", &self.moniker)] {
             check(is_text(text) && !text.trim().is_empty(), format!("cat.{key}"), || {
@@ -89,7 +80,7 @@ impl Cat {
         let peers = peers.map(|(at, text)| {
             text.parse::<PeerAddress>().map_err(|error| (format!("cat.peers.{at}"), error.to_string()))
         });
-        let mut engine = preset.config();
+        let mut engine = self.preset.config();
         let peers = peers.collect::<Result<Vec<_>, _>>()?;
         engine.persistent = peers.iter().map(|peer| peer.id.identity()).collect();
         let throttle = self.flush_throttle.duration();

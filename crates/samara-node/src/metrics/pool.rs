@@ -3,7 +3,7 @@
 use std::fmt::Error;
 
 use samara_cat::pool::{Cause, PoolMetrics};
-use samara_cat::{FrameKind, Metrics};
+use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Counters;
 use samara_net::mconn::Status;
 
@@ -37,28 +37,8 @@ impl PoolSnapshot {
         out.gauge("mempool_size", "Transactions in the pool", *txs as f64)?;
         out.gauge("mempool_size_bytes", "Bytes of transactions in the pool", *bytes as f64)?;
         out.gauge("mempool_known_keys", "Keys about which anything is remembered", self.known_keys as f64)?;
-        let counters = [
-            ("mempool_bodies_received", "Bodies that came from peers", engine.bodies_received),
-            ("mempool_withdrawn_bodies", "Bodies taken back before they left", engine.withdrawn),
-            ("mempool_added_txs", "Transactions that entered the pool", pool.added_txs),
-            ("mempool_successful_txs", "Transactions in committed blocks", pool.successful_txs),
-            (
-                "mempool_already_seen_txs",
-                "Bodies of transactions that were in the pool when they came",
-                engine.already_seen_txs,
-            ),
-            (
-                "mempool_settled_duplicates",
-                "Bodies of transactions that were being checked, rejected or committed when they came",
-                engine.settled_duplicates,
-            ),
-            ("mempool_failed_txs", "Transactions that the application rejected", pool.failed_txs),
-            ("mempool_evicted_txs", "Transactions that left for others", pool.evicted_txs),
-            ("mempool_expired_txs", "Transactions that grew too old", pool.expired_txs),
-            ("mempool_recheck_times", "Verdicts on transactions that were checked again", pool.rechecks),
-        ];
-        for (name, help, count) in counters {
-            out.counter(name, help, count)?;
+        for (name, help, count) in engine.counters().chain(pool.counters()) {
+            out.counter(&format!("mempool_{name}"), help, count)?;
         }
         let refused = Cause::ALL.iter().map(|cause| ([("cause", cause.name())], pool.refused(*cause)));
         out.counters("mempool_rejected_txs", "Transactions that were not taken", refused)
@@ -68,24 +48,7 @@ impl PoolSnapshot {
         let engine = &self.engine;
         let known = self.known_requests as f64;
         out.gauge("mempool_known_requests", "Requests whose answers would count", known)?;
-        let counters = [
-            ("mempool_heard_keys", "Keys that peers announced", engine.heard_keys),
-            ("mempool_requested_txs", "Requests for transactions", engine.requested_txs),
-            ("mempool_rerequested_txs", "Requests after the first one", engine.rerequested_txs),
-            ("mempool_request_timeouts", "Requests that timed out", engine.timeouts),
-            (
-                "mempool_early_timeouts",
-                "Of these, such that the peer was within the response time that it had shown",
-                engine.early_timeouts,
-            ),
-            ("mempool_lost_txs", "Times that nobody was left to ask", engine.lost_txs),
-            ("mempool_failed_responses", "Requests of peers for what is not here", engine.failed_responses),
-            ("mempool_not_found", "Keys that peers denied to have", engine.not_found),
-        ];
-        for (name, help, count) in counters {
-            out.counter(name, help, count)?;
-        }
-        let ignored = engine.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
+        let ignored = Ignored::ALL.iter().map(|cause| ([("cause", cause.name())], engine.ignored(*cause)));
         out.counters("mempool_ignored", "What came from peers and had no effect", ignored)
     }
 

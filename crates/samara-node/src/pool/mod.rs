@@ -134,7 +134,7 @@ impl Pool {
     pub(crate) async fn keys(&self, most: usize) -> Result<Vec<String>, Gone> {
         let keys = move |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
             let entries = engine.pool().iter().take(most);
-            entries.map(|entry| entry.transaction().key().to_string()).collect()
+            entries.map(|entry| entry.transaction.key().to_string()).collect()
         };
         Ok(self.node.call(keys).await?)
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use samara_cat::pool::Cause;
-use samara_cat::{FrameKind, Ignored};
+use samara_cat::pool::{Cause, PoolMetrics};
+use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Tally;
 use samara_lab::pool::measure::TxCollector;
 use samara_lab::run::{BlockRow, Totals, TransactionsMeasured};
@@ -112,48 +112,26 @@ impl Counts<'_> {
     }
 
     fn totals(&self) -> Totals {
-        let count = |name: &str| self.of(&format!("samara_mempool_{name}_total"), "");
         let labelled = |name: &str, label: &str, value: &str| {
             self.of(&format!("samara_mempool_{name}_total"), &format!("{label}=\"{value}\""))
         };
-        let received = |kind: &FrameKind| {
+        let count = |name: &str| self.of(&format!("samara_mempool_{name}_total"), "");
+        let (mut engine, mut pool) = (Metrics::default(), PoolMetrics::default());
+        engine.counters_mut().chain(pool.counters_mut()).for_each(|(name, value)| *value = count(name));
+        engine.refused_bodies = labelled("queue_refusals", "kind", "bodies");
+        engine.refused_frames = labelled("queue_refusals", "kind", "frames");
+        for kind in FrameKind::ALL {
             let label = format!("kind=\"{}\",direction=\"received\"", kind.name());
             let copies = self.of("samara_mempool_frames_total", &label);
             let bytes = self.of("samara_mempool_frame_bytes_total", &label);
-            (*kind, Tally { copies, bytes })
-        };
-        Totals {
-            bodies_received: count("bodies_received"),
-            successful_txs: count("successful_txs"),
-            already_seen_txs: count("already_seen_txs"),
-            settled_duplicates: count("settled_duplicates"),
-            requested_txs: count("requested_txs"),
-            rerequested_txs: count("rerequested_txs"),
-            timeouts: count("request_timeouts"),
-            early_timeouts: count("early_timeouts"),
-            lost_txs: count("lost_txs"),
-            failed_responses: count("failed_responses"),
-            not_found: count("not_found"),
-            heard_keys: count("heard_keys"),
-            evicted_txs: count("evicted_txs"),
-            expired_txs: count("expired_txs"),
-            rejected_txs: count("failed_txs"),
-            withdrawn: count("withdrawn_bodies"),
-            refused_bodies: labelled("queue_refusals", "kind", "bodies"),
-            refused_frames: labelled("queue_refusals", "kind", "frames"),
-            // Compact blocks need proposals, and bundles a configuration, that a node file does not have.
-            block_hits: 0,
-            block_misses: 0,
-            bundles: 0,
-            received: FrameKind::ALL.iter().map(received).collect(),
-            refused: Cause::ALL
-                .iter()
-                .map(|cause| (*cause, labelled("rejected_txs", "cause", cause.name())))
-                .collect(),
-            ignored: Ignored::ALL
-                .iter()
-                .map(|cause| (*cause, labelled("ignored", "cause", cause.name())))
-                .collect(),
+            *engine.received_mut(*kind) = Tally { copies, bytes };
         }
+        for cause in Cause::ALL {
+            *pool.refused_mut(*cause) = labelled("rejected_txs", "cause", cause.name());
+        }
+        for cause in Ignored::ALL {
+            *engine.ignored_mut(*cause) = labelled("ignored", "cause", cause.name());
+        }
+        Totals { engine, pool }
     }
 }

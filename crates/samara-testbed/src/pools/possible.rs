@@ -1,9 +1,10 @@
 //! What real pools can do of a scenario with transactions. Everything else is refused, never left out.
 
+use samara_cat::Preset;
+use samara_cat::config::Parameters;
 use samara_engine::units::Span;
-use samara_lab::scenario::{
-    Cat, CatPreset, ConnectionSpec, FlushSpec, Scenario, Transactions, TransportKind,
-};
+use samara_lab::pool::spec::flush;
+use samara_lab::scenario::{ConnectionSpec, FlushSpec, Scenario, Transactions, TransportKind};
 
 /// Keys of `[protocol]` that a node file has.
 const CAT_KEYS: [&str; 1] = ["preset"];
@@ -66,7 +67,7 @@ fn check_workload(transactions: &Transactions) -> Result<(), String> {
     Ok(())
 }
 
-fn check_cat(cat: &Cat) -> Result<(), String> {
+fn check_cat(cat: &Parameters) -> Result<(), String> {
     let written = toml::Value::try_from(cat).map_err(|error| format!("cat: {error}"))?;
     let mut keys = written.as_table().into_iter().flat_map(toml::Table::keys);
     if let Some(key) = keys.find(|key| !CAT_KEYS.contains(&key.as_str())) {
@@ -89,17 +90,16 @@ fn check_groups(transactions: &Transactions) -> Result<(), String> {
 }
 
 /// The preset of a node: that of its group, or the scenario's.
-pub(crate) fn preset(scenario: &Scenario, role: Option<usize>) -> CatPreset {
+pub(crate) fn preset(scenario: &Scenario, role: Option<usize>) -> Preset {
     match role {
         Some(group) => scenario.part::<Transactions>().groups[group].preset.unwrap_or_default(),
-        None => scenario.part::<Cat>().preset,
+        None => scenario.part::<Parameters>().preset,
     }
 }
 
 /// How long packets wait for more, in the words of a node file: zero for not at all.
 pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
-    let given = scenario.transport.connection.as_ref().and_then(|connection| connection.flush);
-    match given.unwrap_or_else(|| scenario.part::<Cat>().preset.flush()) {
+    match flush(scenario) {
         FlushSpec::Throttle(span) => span,
         FlushSpec::WhenIdle => Span::default(),
     }
@@ -123,7 +123,7 @@ mod tests {
         scenario
     }
 
-    fn cat(scenario: &mut Scenario) -> &mut Cat {
+    fn cat(scenario: &mut Scenario) -> &mut Parameters {
         scenario.find_mut().unwrap()
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn packets_wait_as_the_preset_says_unless_the_scenario_does() {
         let mut scenario = scenario();
         assert_eq!(flush_throttle(&scenario), Span::default());
-        cat(&mut scenario).preset = CatPreset::Cat2023;
+        cat(&mut scenario).preset = Preset::Cat2023;
         assert_eq!(flush_throttle(&scenario), Span::from_millis(100));
         let connection = scenario.transport.connection.as_mut().unwrap();
         connection.flush = Some(FlushSpec::Throttle(Span::from_millis(7)));

@@ -155,10 +155,10 @@ fn an_entry_tells_what_the_application_said() {
     pool.commit(Time::ZERO, 5, &[]);
     pool.try_add(Time::from_secs(3), tx("alice=00=-4=17=9")).unwrap();
     let entry = pool.entry(&key("alice=00=-4=17=9")).unwrap();
-    assert_eq!(entry.sender(), Some(&Signer::new(b"alice")));
-    assert_eq!((entry.priority(), entry.gas(), entry.sequence()), (-4, 17, 9));
-    assert_eq!((entry.since(), entry.height()), (Time::from_secs(3), 5));
-    assert_eq!(entry.transaction(), &tx("alice=00=-4=17=9"));
+    assert_eq!(entry.sender, Some(Signer::new(b"alice")));
+    assert_eq!((entry.priority, entry.gas, entry.sequence), (-4, 17, 9));
+    assert_eq!((entry.since, entry.height), (Time::from_secs(3), 5));
+    assert_eq!(entry.transaction, tx("alice=00=-4=17=9"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use samara_cat::pool::{Cause, CheckKind, Pool, PoolConfig, Refusal, Rejection, V
 use samara_cat::{Transaction, TxKey};
 use samara_engine::{PeerKeyed, Time};
 
-use crate::pool::harness::{add, check, check_txs, key, keys, setup, tx};
+use crate::pool::harness::{add, check, check_txs, key, keys, setup};
 
 #[test]
 fn txs_available() {
@@ -18,7 +18,7 @@ fn txs_available() {
     assert!(!pool.txs_available());
     check_txs(&mut pool, 100, 100, Time::ZERO);
     assert!(!pool.txs_available(), "still the same height");
-    let all: Vec<TxKey> = pool.iter().map(|entry| entry.transaction().key()).collect();
+    let all: Vec<TxKey> = pool.iter().map(|entry| entry.transaction.key()).collect();
     pool.commit(Time::ZERO, 2, &all);
     assert!(!pool.txs_available(), "a block took all");
 }
@@ -102,27 +102,4 @@ fn a_pool_without_recheck_asks_nobody() {
     add(&mut pool, "a=0=1").unwrap();
     assert_eq!(pool.commit(Time::ZERO, 1, &[]).failed, []);
     assert_eq!((pool.len(), pool.metrics().rechecks), (1, 0));
-}
-
-#[test]
-fn flush() {
-    let mut pool = setup(1_000);
-    let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
-    pool.commit(Time::ZERO, 1, &keys(&txs[..50]));
-    pool.flush();
-    assert_eq!((pool.len(), pool.bytes(), pool.height()), (0, 0, 1));
-    assert!(pool.reap(u64::MAX, u64::MAX).is_empty() && pool.iter().next().is_none());
-    assert_eq!(pool.metrics().removed_txs, 50);
-    for tx in txs {
-        assert!(pool.get(&tx.key()).is_none() && !pool.is_rejected(&tx.key()));
-        pool.try_add(Time::ZERO, tx).unwrap();
-    }
-}
-
-#[test]
-fn a_removed_transaction_is_not_taken_again() {
-    let mut pool = setup(100);
-    add(&mut pool, "a=0=1").unwrap();
-    assert_eq!(pool.remove(&key("a=0=1")), Some(tx("a=0=1")));
-    assert_eq!(add(&mut pool, "a=0=1"), Err(Refusal::Rejected(Rejection::Settled)));
 }

@@ -43,7 +43,7 @@ fn read_reserved() {
     let key = key("tx1");
     assert!(pool.is_reserved(&key) && !pool.contains(&key) && pool.get(&key).is_none());
     assert_eq!((pool.len(), pool.bytes(), pool.reserved()), (0, 0, 1));
-    assert!(pool.reap(u64::MAX, u64::MAX).is_empty() && pool.reap_count(9).is_empty());
+    assert!(pool.reap(u64::MAX, u64::MAX).is_empty());
     assert!(pool.iter().next().is_none() && !pool.txs_available());
 }
 
@@ -61,10 +61,9 @@ fn store_reserving_txs() {
     assert_eq!(pool.decided(NOW, number, reject()), None);
     assert!(pool.contains(&number));
     assert_eq!(add(&mut pool, "tx1"), Err(Refusal::InPool));
-    pool.flush();
-    add(&mut pool, "tx1").unwrap();
-    assert_eq!(refused(pool.decided(NOW, number, reject())), Some(Cause::Invalid));
-    assert!(!pool.contains(&number) && !pool.is_reserved(&number));
+    add(&mut pool, "tx2").unwrap();
+    assert_eq!(refused(pool.decided(NOW, key("tx2"), reject())), Some(Cause::Invalid));
+    assert!(!pool.contains(&key("tx2")) && !pool.is_reserved(&key("tx2")));
     assert_eq!((pool.metrics().failed_txs, pool.metrics().refused(Cause::Invalid)), (1, 1));
 }
 
@@ -90,18 +89,6 @@ fn a_block_ends_the_wait_of_its_transactions() {
     assert_eq!(pool.decided(NOW, key("a"), accept()), None);
     assert!(pool.is_empty());
     assert_eq!(add(&mut pool, "a"), Err(Refusal::Rejected(Rejection::Settled)));
-}
-
-#[test]
-fn removal_and_flush_end_the_wait_too() {
-    let mut pool = pool(PoolConfig::default());
-    add(&mut pool, "a").unwrap();
-    assert_eq!(pool.remove(&key("a")), Some(tx("a")));
-    assert_eq!(pool.decided(NOW, key("a"), accept()), None);
-    add(&mut pool, "b").unwrap();
-    pool.flush();
-    assert_eq!(pool.decided(NOW, key("b"), accept()), None);
-    assert!(pool.is_empty() && pool.reserved() == 0);
 }
 
 /// Room is looked for when the verdict comes.
@@ -148,7 +135,7 @@ fn a_recheck_may_come_later() {
         add(&mut pool, text).unwrap();
     }
     assert_eq!(pool.commit(NOW, 1, &[]).failed, []);
-    assert!(pool.contains(&key("a")) && pool.reap_count(9).len() == 2, "it stays meanwhile");
+    assert!(pool.contains(&key("a")) && pool.len() == 2, "it stays meanwhile");
     assert_eq!(pool.decided(NOW, key("a"), accept()), Some(Decision::Recheck { kept: true }));
     assert_eq!(pool.decided(NOW, key("a"), reject()), None, "decided already");
     assert_eq!(pool.decided(NOW, key("b"), reject()), Some(Decision::Recheck { kept: false }));

@@ -52,11 +52,6 @@ fn eviction() {
     pool.commit(Time::ZERO, 1, &[key("key10=0123456789abcdef=11")]);
     add(&mut pool, "key3=0002=10").unwrap();
     assert!(has(&pool, "key3=0002=10") && !pool.was_evicted(&key("key3=0002=10")));
-
-    assert!(pool.remove(&key("key8=0007=20")).is_some());
-    assert!(!has(&pool, "key8=0007=20") && !pool.was_evicted(&key("key8=0007=20")));
-    assert_eq!(pool.remove(&key("key8=0007=20")), None);
-    assert_eq!(pool.metrics().removed_txs, 1);
 }
 
 #[test]

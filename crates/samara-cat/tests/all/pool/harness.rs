@@ -71,7 +71,7 @@ pub(crate) fn keys(txs: &[Transaction]) -> Vec<TxKey> {
 }
 
 pub(crate) fn priorities(pool: &TestPool, txs: &[Transaction]) -> Vec<i64> {
-    txs.iter().map(|tx| pool.entry(&tx.key()).unwrap().priority()).collect()
+    txs.iter().map(|tx| pool.entry(&tx.key()).unwrap().priority).collect()
 }
 
 pub(crate) fn texts(txs: &[Transaction]) -> Vec<String> {
@@ -80,5 +80,18 @@ pub(crate) fn texts(txs: &[Transaction]) -> Vec<String> {
 
 /// The transactions in order.
 pub(crate) fn order_of(pool: &TestPool) -> Vec<String> {
-    texts(&pool.reap_count(usize::MAX))
+    texts(&all(pool))
+}
+
+/// All transactions in the order of the pool.
+pub(crate) fn all<A>(pool: &Pool<A>) -> Vec<Transaction> {
+    pool.iter().map(|entry| entry.transaction.clone()).collect()
+}
+
+/// A block takes one transaction. Returns true if it was in the pool.
+pub(crate) fn take<F>(pool: &mut Pool<F>, text: &str) -> bool
+where
+    F: FnMut(&Transaction, CheckKind) -> Verdict + Send,
+{
+    pool.commit(Time::ZERO, pool.height(), &[key(text)]).removed == 1
 }

@@ -6,7 +6,6 @@
 mod admission;
 mod cache;
 mod commit;
-mod concurrency;
 mod deferred;
 mod eviction;
 mod expiry;

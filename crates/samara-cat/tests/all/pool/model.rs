@@ -10,6 +10,7 @@ use samara_cat::pool::{
 use samara_cat::{Transaction, TxKey};
 use samara_engine::{PeerKeyed, Time};
 
+use crate::pool::harness::all;
 use crate::pool::reference::{Known, Reference, Says};
 
 /// Says what the step wants.
@@ -44,10 +45,8 @@ enum Step {
     Add(usize, Says),
     Decide(usize, Says),
     Commit { txs: Vec<usize>, blocks: u64, stale: Vec<usize>, late: bool },
-    Reap { bytes: u64, gas: u64, count: usize },
+    Reap { bytes: u64, gas: u64 },
     Expire,
-    Remove(usize),
-    Flush,
     Wait(u64),
 }
 
@@ -77,11 +76,8 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (number(), says()).prop_map(|(tx, says)| Step::Decide(tx, says)),
         4 => (some(), 0u64..3, some(), any::<bool>())
             .prop_map(|(txs, blocks, stale, late)| Step::Commit { txs, blocks, stale, late }),
-        4 => (0u64..150, 0u64..12, 0usize..10)
-            .prop_map(|(bytes, gas, count)| Step::Reap { bytes, gas, count }),
+        4 => (0u64..150, 0u64..12).prop_map(|(bytes, gas)| Step::Reap { bytes, gas }),
         1 => Just(Step::Expire),
-        2 => number().prop_map(Step::Remove),
-        1 => Just(Step::Flush),
         4 => (0u64..4).prop_map(Step::Wait),
     ]
 }
@@ -134,28 +130,13 @@ impl Pair {
             Step::Add(tx, says) => self.add(tx, &says),
             Step::Decide(tx, says) => self.decide(tx, &says),
             Step::Commit { txs, blocks, stale, late } => self.commit(&txs, blocks, &stale, late),
-            Step::Reap { bytes, gas, count } => {
+            Step::Reap { bytes, gas } => {
                 assert_eq!(self.pool.reap(bytes, gas), self.reference.reap(bytes, gas));
-                let first: Vec<_> =
-                    self.reference.order().into_iter().take(count).map(|item| item.tx).collect();
-                assert_eq!(self.pool.reap_count(count), first);
             }
             Step::Expire => {
                 let expired = self.reference.expire(self.now);
                 self.left += expired.len() as u64;
                 assert_eq!(self.pool.expire(self.now), expired);
-            }
-            Step::Remove(tx) => {
-                let key = self.txs[tx].key();
-                let waited = self.pool.is_reserved(&key);
-                let was_there = self.reference.settle(key);
-                self.left += u64::from(was_there);
-                assert_eq!(self.pool.remove(&key).is_some(), was_there || waited);
-            }
-            Step::Flush => {
-                self.left += self.pool.len() as u64;
-                self.pool.flush();
-                self.reference.flush();
             }
             Step::Wait(millis) => self.now += Duration::from_millis(millis),
         }
@@ -232,7 +213,7 @@ impl Pair {
     fn check(&self) {
         let Self { pool, reference, .. } = self;
         let order: Vec<Transaction> = reference.order().into_iter().map(|item| item.tx).collect();
-        assert_eq!(pool.reap_count(usize::MAX), order);
+        assert_eq!(all(pool), order);
         assert_eq!((pool.len(), pool.bytes()), (order.len(), reference.bytes()));
         assert!(
             pool.len() <= reference.config.capacity_txs && pool.bytes() <= reference.config.capacity_bytes

@@ -3,7 +3,7 @@
 use samara_cat::pool::{Order, PoolConfig};
 use samara_engine::Time;
 
-use crate::pool::harness::{add, check_txs, ordered, pool, priorities, setup, texts};
+use crate::pool::harness::{add, check_txs, order_of, ordered, pool, priorities, setup, texts};
 
 const ANY: u64 = u64::MAX;
 
@@ -43,18 +43,6 @@ fn what_does_not_fit_by_gas_is_passed_over_too() {
     assert_eq!(texts(&pool.reap(ANY, 101)), ["a=0=9=100=0", "b=0=8=1=0"]);
 }
 
-#[test]
-fn reap_max_txs() {
-    let mut pool = setup(0);
-    let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
-    for count in [0, 1, 50, 100, usize::MAX] {
-        let reaped = pool.reap_count(count);
-        assert_eq!(reaped.len(), count.min(txs.len()));
-        assert!(priorities(&pool, &reaped).is_sorted_by(|a, b| a >= b));
-        assert_eq!((pool.len(), pool.bytes()), (100, 5_700));
-    }
-}
-
 /// `TestReapOrderByPriority`: each case with the order of arrival among equals.
 #[test]
 fn reap_order_by_priority() {
@@ -77,7 +65,7 @@ fn reap_order_by_priority() {
             }
             expected.sort_by_key(|(priority, _)| -priority);
             let expected: Vec<String> = expected.into_iter().map(|(_, text)| text).collect();
-            assert_eq!(texts(&pool.reap_count(usize::MAX)), expected);
+            assert_eq!(order_of(&pool), expected);
             assert_eq!(texts(&pool.reap(ANY, ANY)), expected);
         }
     }

@@ -53,10 +53,6 @@ impl Reference {
         }
     }
 
-    pub(crate) fn flush(&mut self) {
-        *self = Self { height: self.height, ..Self::new(self.config.clone()) };
-    }
-
     pub(crate) fn bytes(&self) -> u64 {
         self.items.iter().map(|item| item.tx.len() as u64).sum()
     }

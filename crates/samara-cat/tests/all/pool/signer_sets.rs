@@ -3,7 +3,7 @@
 use samara_cat::pool::{Cause, Order, PoolConfig};
 use samara_engine::Time;
 
-use crate::pool::harness::{TestPool, add, key, order_of, ordered, pool, texts};
+use crate::pool::harness::{TestPool, add, key, order_of, ordered, pool, take, texts};
 
 fn sets(texts: &[&str]) -> TestPool {
     let mut pool = pool(ordered(Order::SignerSets));
@@ -69,7 +69,7 @@ fn inter_set_ordering_by_aggregated_priority_and_timestamp() {
 fn the_age_of_a_set_is_that_of_its_oldest_transaction() {
     let mut pool = sets(&["a=2=5=1=2", "b=1=5=1=1", "a=1=5=1=1"]);
     assert_eq!(order_of(&pool), ["a=1=5=1=1", "a=2=5=1=2", "b=1=5=1=1"]);
-    pool.remove(&key("a=2=5=1=2"));
+    assert!(take(&mut pool, "a=2=5=1=2"));
     assert_eq!(order_of(&pool), ["b=1=5=1=1", "a=1=5=1=1"]);
 }
 
@@ -140,6 +140,6 @@ fn a_large_set_leaves_with_one_block() {
     let committed: Vec<_> = (0..19_999).map(|number| key(&text(number))).collect();
     assert_eq!(pool.commit(Time::ZERO, 1, &committed).removed, 19_999);
     assert_eq!(order_of(&pool), [text(19_999)]);
-    pool.remove(&key(&text(19_999)));
-    assert!(pool.is_empty() && pool.reap_count(1).is_empty());
+    assert!(take(&mut pool, &text(19_999)));
+    assert!(pool.is_empty() && pool.iter().next().is_none());
 }

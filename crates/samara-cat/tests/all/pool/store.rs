@@ -4,19 +4,19 @@ use samara_cat::Transaction;
 use samara_cat::pool::{Order, PoolConfig};
 use samara_engine::{PeerKeyed, Time};
 
-use crate::pool::harness::{add, check_txs, key, order_of, ordered, pool, setup, tx};
+use crate::pool::harness::{add, all, check_txs, key, order_of, ordered, pool, setup, take, tx};
 
 #[test]
 fn store_simple() {
     let mut pool = setup(0);
     let (text, number) = ("a=0=1", key("a=0=1"));
-    assert!(pool.get(&number).is_none() && !pool.contains(&number) && pool.remove(&number).is_none());
+    assert!(pool.get(&number).is_none() && !pool.contains(&number) && !take(&mut pool, text));
     assert_eq!((pool.len(), pool.bytes(), pool.iter().count()), (0, 0, 0));
     add(&mut pool, text).unwrap();
     assert!(pool.contains(&number));
     assert_eq!(pool.get(&number), Some(&tx(text)));
     assert_eq!((pool.len(), pool.bytes(), pool.iter().count()), (1, 5, 1));
-    assert_eq!(pool.remove(&number), Some(tx(text)));
+    assert!(take(&mut pool, text));
     assert!(pool.get(&number).is_none() && pool.is_empty());
     assert_eq!((pool.len(), pool.bytes(), pool.iter().count()), (0, 0, 0));
 }
@@ -51,12 +51,12 @@ fn store_remove_maintains_order() {
         for place in [30, 60, 0, 97] {
             let bytes = pool.bytes();
             let removed = expected.remove(place);
-            assert!(pool.remove(&key(&removed)).is_some() && pool.remove(&key(&removed)).is_none());
+            assert!(take(&mut pool, &removed) && !take(&mut pool, &removed));
             assert_eq!(order_of(&pool), expected);
             assert_eq!((pool.len(), pool.bytes()), (expected.len(), bytes - removed.len() as u64));
         }
         for text in expected {
-            pool.remove(&key(&text));
+            assert!(take(&mut pool, &text));
         }
         assert_eq!((pool.len(), pool.bytes(), pool.iter().count()), (0, 0, 0));
     }
@@ -70,14 +70,14 @@ fn store_remove_from_a_signer_set() {
         add(&mut pool, &format!("signer1={number}={number}={number}={number}")).unwrap();
     }
     let sequences =
-        |pool: &crate::pool::harness::TestPool| pool.iter().map(|entry| entry.sequence()).collect::<Vec<_>>();
+        |pool: &crate::pool::harness::TestPool| pool.iter().map(|entry| entry.sequence).collect::<Vec<_>>();
     assert_eq!(sequences(&pool), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     for number in [6, 1, 10] {
-        pool.remove(&key(&format!("signer1={number}={number}={number}={number}"))).unwrap();
+        assert!(take(&mut pool, &format!("signer1={number}={number}={number}={number}")));
     }
     assert_eq!(sequences(&pool), [2, 3, 4, 5, 7, 8, 9]);
     for number in [2, 3, 4, 5, 7, 8, 9] {
-        pool.remove(&key(&format!("signer1={number}={number}={number}={number}"))).unwrap();
+        assert!(take(&mut pool, &format!("signer1={number}={number}={number}={number}")));
     }
     assert_eq!((pool.len(), pool.bytes(), pool.iter().count()), (0, 0, 0));
 }
@@ -103,9 +103,9 @@ fn the_seed_changes_nothing() {
             let text = format!("s{}={number}={}=3={number}", number % 7, number * 37 % 101);
             let _ = add(&mut pool, &text);
         }
-        let committed: Vec<_> = pool.reap_count(5).iter().map(Transaction::key).collect();
+        let committed: Vec<_> = pool.reap(100, u64::MAX).iter().map(Transaction::key).collect();
         pool.commit(Time::ZERO, 1, &committed);
-        (pool.reap_count(usize::MAX), pool.metrics().clone())
+        (all(&pool), pool.metrics().clone())
     };
     assert_eq!(run(1), run(2));
 }

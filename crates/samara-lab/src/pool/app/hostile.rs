@@ -9,8 +9,7 @@ use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Input, PeerId, TimerToken};
 
-use super::content::{Header, signer};
-use super::{Act, Told};
+use super::{Act, Header, Told, signer};
 use crate::scenario::Adversary;
 
 /// What a hostile node remembers: enough to be a nuisance.

@@ -1,17 +1,217 @@
-//! Transactions that clients submit to nodes, and blocks that take them out of the pools.
+//! A node of an experiment with pools: what transactions consist of, the application behind a pool, and nodes that keep the
+//! rules or do not.
 
-mod application;
-mod content;
 mod hostile;
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
+use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, CatFrame, Command, Event, Misbehaviour, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, TimerToken};
 
-pub use application::Ledger;
-pub use content::{HEADER_BYTES, Header, TxNumber, signer};
 pub use hostile::Hostile;
+
+// ---- transactions ----
+
+/// The number of a transaction in its run.
+pub type TxNumber = u32;
+
+/// Bytes that every transaction begins with: the least size.
+pub const HEADER_BYTES: usize = 24;
+
+/// What valid transactions begin with.
+const VALID: [u8; 4] = *b"tx+\0";
+/// What transactions begin with that the application finds invalid.
+const INVALID: [u8; 4] = *b"tx-\0";
+
+/// What a transaction begins with; the rest is filler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whether the application takes it.
+    pub valid: bool,
+    /// Its number: no two transactions are the same.
+    pub number: TxNumber,
+    /// Who signed it: an index.
+    pub signer: u32,
+    /// Its place among the transactions of its signer.
+    pub sequence: u32,
+    /// Higher goes first.
+    pub priority: u32,
+    /// How much work a block has with it.
+    pub gas: u32,
+}
+
+impl Header {
+    /// A transaction of so many bytes (at least [`HEADER_BYTES`]).
+    pub fn transaction(&self, bytes: u64) -> Transaction {
+        let mut data = vec![0; (bytes as usize).max(HEADER_BYTES)];
+        data[..4].copy_from_slice(if self.valid { &VALID } else { &INVALID });
+        let words = [self.number, self.signer, self.sequence, self.priority, self.gas];
+        for (place, word) in data[4..HEADER_BYTES].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        Transaction::new(Bytes::from(data))
+    }
+
+    /// What a transaction begins with; `None` if it is garbage.
+    pub fn of(transaction: &Transaction) -> Option<Self> {
+        let data = transaction.bytes().get(..HEADER_BYTES)?;
+        let valid = match data.first_chunk()? {
+            mark if *mark == VALID => true,
+            mark if *mark == INVALID => false,
+            _ => return None,
+        };
+        let mut words =
+            data[4..].chunks_exact(4).filter_map(|word| Some(u32::from_le_bytes(word.try_into().ok()?)));
+        Some(Self {
+            valid,
+            number: words.next()?,
+            signer: words.next()?,
+            sequence: words.next()?,
+            priority: words.next()?,
+            gas: words.next()?,
+        })
+    }
+}
+
+/// Bytes of an account's address (Cosmos SDK: 20).
+const SIGNER_BYTES: usize = 20;
+
+/// The signer with this index.
+pub fn signer(index: u32) -> Signer {
+    let mut name = [0; SIGNER_BYTES];
+    name[..4].copy_from_slice(&index.to_le_bytes());
+    Signer::new(&name)
+}
+
+/// The index of a signer.
+fn signer_index(signer: &Signer) -> Option<u32> {
+    let name: &[u8; SIGNER_BYTES] = signer.as_bytes().try_into().ok()?;
+    name.first_chunk().map(|index| u32::from_le_bytes(*index))
+}
+
+// ---- the application: accounts with sequence numbers, and a processor ----
+
+/// The application of one node.
+///
+/// It takes every well-formed transaction whose sequence number has not been used by a block, also ahead of others that are
+/// still to come: what is measured is whether transactions arrive, not in which order.
+#[derive(Debug)]
+pub struct Ledger {
+    /// Shared by all nodes; empty if transactions have no signers.
+    signers: Arc<[Signer]>,
+    accounts: Vec<Account>,
+    validation: Duration,
+    /// What the processor has to check, the one in work first.
+    waiting: VecDeque<(TxKey, Verdict)>,
+}
+
+/// What is known of a signer.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// What blocks have used.
+    committed: Sequences,
+    /// What was taken, in blocks or not.
+    taken: Sequences,
+}
+
+/// Sequence numbers: all below one, and some above it.
+#[derive(Clone, Debug, Default)]
+struct Sequences {
+    next: u32,
+    ahead: BTreeSet<u32>,
+}
+
+impl Sequences {
+    fn insert(&mut self, sequence: u32) {
+        if sequence > self.next {
+            self.ahead.insert(sequence);
+        } else if sequence == self.next {
+            self.next += 1;
+            while self.ahead.remove(&self.next) {
+                self.next += 1;
+            }
+        }
+    }
+
+    fn contains(&self, sequence: u32) -> bool {
+        sequence < self.next || self.ahead.contains(&sequence)
+    }
+}
+
+impl Ledger {
+    /// An application with these signers that takes so long for a check, one at a time.
+    pub fn new(signers: Arc<[Signer]>, validation: Duration) -> Self {
+        let accounts = vec![Account::default(); signers.len()];
+        Self { signers, accounts, validation, waiting: VecDeque::new() }
+    }
+
+    /// A block has used this sequence number of a signer.
+    pub fn commit(&mut self, signer: u32, sequence: u32) {
+        if let Some(account) = self.accounts.get_mut(signer as usize) {
+            account.committed.insert(sequence);
+            account.taken.insert(sequence);
+        }
+    }
+
+    /// How long a check takes.
+    pub fn validation(&self) -> Duration {
+        self.validation
+    }
+
+    /// Whether the processor has something to do.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The processor has finished a check.
+    pub fn decide(&mut self) -> Option<(TxKey, Verdict)> {
+        self.waiting.pop_front()
+    }
+
+    fn judge(&mut self, transaction: &Transaction) -> Verdict {
+        let reject = |code, reason: &str| Verdict::Reject { code, reason: reason.to_owned() };
+        let Some(header) = Header::of(transaction) else { return reject(1, "garbage") };
+        if !header.valid {
+            return reject(2, "invalid");
+        }
+        let mut admission = Admission {
+            priority: i64::from(header.priority),
+            gas: u64::from(header.gas),
+            ..Admission::default()
+        };
+        if let Some(account) = self.accounts.get_mut(header.signer as usize) {
+            if account.committed.contains(header.sequence) {
+                return reject(3, "sequence number is used");
+            }
+            account.taken.insert(header.sequence);
+            admission.sender = self.signers.get(header.signer as usize).cloned();
+            admission.sequence = Some(u64::from(header.sequence));
+        }
+        Verdict::Accept(admission)
+    }
+}
+
+impl Application for Ledger {
+    fn check(&mut self, transaction: &Transaction, kind: CheckKind) -> Verdict {
+        let verdict = self.judge(transaction);
+        if kind == CheckKind::Recheck || self.validation.is_zero() {
+            return verdict;
+        }
+        self.waiting.push_back((transaction.key(), verdict));
+        Verdict::Later
+    }
+
+    fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
+        let account = self.accounts.get(signer_index(signer)? as usize)?;
+        Some(u64::from(account.taken.next))
+    }
+}
+
+// ---- nodes ----
 
 /// The processor has finished a check.
 const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
@@ -161,4 +361,69 @@ fn told(event: Event) -> Option<Told> {
         Event::Misbehaved { why, .. } => Told::Misbehaved(why),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive() {
+        for valid in [true, false] {
+            let header = Header { valid, number: 1, signer: 2, sequence: 3, priority: 4, gas: u32::MAX };
+            let transaction = header.transaction(4_800);
+            assert_eq!((transaction.len(), Header::of(&transaction)), (4_800, Some(header)));
+            assert_eq!(header.transaction(3).len(), HEADER_BYTES, "nothing is cut");
+        }
+        for garbage in [&b""[..], b"tx+\0", &[7; 100]] {
+            assert_eq!(Header::of(&Transaction::new(garbage.to_vec())), None);
+        }
+        assert_eq!(signer_index(&signer(70_000)), Some(70_000));
+        assert_eq!(signer_index(&Signer::new(b"somebody else")), None);
+    }
+
+    fn ledger(validation: Duration) -> Ledger {
+        Ledger::new([signer(0), signer(1)].into(), validation)
+    }
+
+    fn tx(signer: u32, sequence: u32) -> Transaction {
+        Header { valid: true, number: 0, signer, sequence, priority: 5, gas: 7 }.transaction(100)
+    }
+
+    #[test]
+    fn sequence_numbers_advance() {
+        let mut ledger = ledger(Duration::ZERO);
+        let mut take = |signer, sequence| {
+            let accepted = matches!(ledger.check(&tx(signer, sequence), CheckKind::New), Verdict::Accept(_));
+            let expected = ledger.expected_sequence(&super::signer(signer));
+            (accepted, expected)
+        };
+        assert_eq!(take(0, 0), (true, Some(1)));
+        assert_eq!(take(0, 2), (true, Some(1)), "beyond a gap");
+        assert_eq!(take(0, 1), (true, Some(3)), "the gap is closed");
+        assert_eq!(take(1, 0), (true, Some(1)));
+        (3..5).for_each(|sequence| ledger.commit(0, sequence));
+        assert_eq!(ledger.expected_sequence(&signer(0)), Some(5));
+        let stale = ledger.check(&tx(0, 4), CheckKind::Recheck);
+        assert!(matches!(stale, Verdict::Reject { code: 3, .. }), "{stale:?}");
+        // A block that has a later one does not invalidate those before it.
+        let earlier = ledger.check(&tx(0, 2), CheckKind::Recheck);
+        assert!(matches!(earlier, Verdict::Accept(_)), "{earlier:?}");
+        assert_eq!(ledger.expected_sequence(&Signer::new(b"x")), None);
+        let garbage = ledger.check(&Transaction::new(vec![1; 50]), CheckKind::New);
+        assert!(matches!(garbage, Verdict::Reject { code: 1, .. }), "{garbage:?}");
+    }
+
+    #[test]
+    fn checks_that_take_time_are_made_one_after_the_other() {
+        let mut ledger = ledger(Duration::from_millis(1));
+        let (first, second) = (tx(0, 0), tx(1, 0));
+        for tx in [&first, &second] {
+            assert_eq!(ledger.check(tx, CheckKind::New), Verdict::Later);
+        }
+        assert!(matches!(ledger.check(&first, CheckKind::Recheck), Verdict::Accept(_)));
+        let decided: Vec<TxKey> = std::iter::from_fn(|| ledger.decide()).map(|(key, _)| key).collect();
+        assert_eq!(decided, [first.key(), second.key()]);
+        assert!(!ledger.is_busy());
+    }
 }

@@ -1,13 +1,13 @@
 //! Transactions that clients submit, and the blocks that take them out of the pools.
 
 mod clients;
-mod totals;
 mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use samara_cat::Misbehaviour;
+use samara_cat::pool::PoolMetrics;
+use samara_cat::{Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Record};
 
@@ -20,7 +20,6 @@ use crate::statistics::Durations;
 use samara_scenario::topology::Graph;
 
 pub use clients::{Clients, Submission};
-pub use totals::Totals;
 pub use world::roles;
 
 /// How much of the run is simulated between two looks.
@@ -67,6 +66,25 @@ pub struct TransactionsMeasured {
     pub digest: u64,
     /// Steps of the simulation.
     pub steps: u64,
+}
+
+/// What honest nodes have counted, all together. What a node counted before it went down is part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The counters of protocols.
+    pub engine: Metrics,
+    /// The counters of pools.
+    pub pool: PoolMetrics,
+}
+
+impl Totals {
+    /// Adds what a node has counted since it started; nothing if it is hostile.
+    pub fn add(&mut self, node: &Node) {
+        if let Some(cat) = node.cat() {
+            self.engine.add(cat.metrics());
+            self.pool.add(cat.pool().metrics());
+        }
+    }
 }
 
 /// A block.

@@ -12,8 +12,9 @@ use super::Clients;
 use crate::network;
 use crate::pool::app::{Honest, Hostile, Ledger, Node, signer};
 use crate::pool::measure::Uptime;
+use crate::pool::spec;
 use crate::run::{Net, RunError, Setup};
-use crate::scenario::{Adversary, Cat as CatSpec, FaultKind, Scenario, Transactions};
+use crate::scenario::{Adversary, FaultKind, Scenario, Transactions};
 
 /// How often a hostile node does something, per second, unless told otherwise.
 const HOSTILE_RATE: f64 = 100.0;
@@ -57,15 +58,12 @@ struct Kind {
 }
 
 /// The kinds of nodes: those in no group, and the groups.
-fn kinds(scenario: &Scenario, workload: &Transactions) -> Vec<Kind> {
-    let own = Kind {
-        config: Arc::new(scenario.part::<CatSpec>().build(workload.consensus.duration())),
-        adversary: None,
-    };
+fn kinds(scenario: &Scenario) -> Vec<Kind> {
+    let own = Kind { config: Arc::new(spec::config(scenario)), adversary: None };
     let groups = scenario.part::<Transactions>().groups.iter().map(|group| {
         let interval = Duration::from_secs_f64(1.0 / group.rate.unwrap_or(HOSTILE_RATE));
         Kind {
-            config: Arc::new(CatSpec::group(group)),
+            config: Arc::new(spec::group_config(group)),
             adversary: group.adversary.map(|adversary| (adversary, interval)),
         }
     });
@@ -76,7 +74,7 @@ fn kinds(scenario: &Scenario, workload: &Transactions) -> Vec<Kind> {
 pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<'static, Node>, RunError> {
     let (scenario, seed) = (setup.scenario(), setup.point.seed);
     let nodes = scenario.network.nodes;
-    let kinds = kinds(scenario, workload);
+    let kinds = kinds(scenario);
     let kind_of: Vec<usize> =
         roles(scenario, seed).into_iter().map(|role| role.map_or(0, |role| role + 1)).collect();
     let names = protocols(&kinds);

@@ -1,34 +1,186 @@
-//! Reading.
+//! Writing and reading, by hand: see the parent module. All field numbers are below 16, so that a tag is one byte.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use samara_engine::protobuf::{Head, Reader, WireError, WireErrorKind};
-
-use super::encode::kind_number;
-use super::frame::{
-    self, Bundle, CatFrame, CompactBlock, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
+use bytes::{BufMut, Bytes};
+use samara_engine::protobuf::{
+    BYTES, FIXED64, Head, Reader, VARINT, WireError, WireErrorKind, put_varint, varint_len,
 };
-use super::{KeyList, Limits, field};
+
+use super::{
+    Bundle, CatFrame, CompactBlock, KeyList, Kind, Limits, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,
+};
+use crate::pool::Signer;
 use crate::{Transaction, TxKey};
+
+/// The numbers of the kinds of messages. Below 16, so that a tag is one byte.
+mod field {
+    pub(super) const TXS: u8 = 1;
+    pub(super) const SEEN_TX: u8 = 2;
+    pub(super) const WANT_TX: u8 = 3;
+    pub(super) const SEEN_KEYS: u8 = 10;
+    pub(super) const WANT_KEYS: u8 = 11;
+    pub(super) const NOT_FOUND: u8 = 12;
+    pub(super) const BUNDLE: u8 = 13;
+    pub(super) const COMPACT_BLOCK: u8 = 14;
+}
+
+// ---- lengths and writing ----
+
+const TAG: usize = 1;
+
+/// The length of a field that holds `len` bytes.
+const fn nested(len: usize) -> usize {
+    TAG + varint_len(len as u64) + len
+}
+
+/// The length of a field of bytes or a number that is left out if it is empty or zero (proto3).
+const fn bytes_len(len: usize) -> usize {
+    if len == 0 { 0 } else { nested(len) }
+}
+
+const fn uint_len(value: u64) -> usize {
+    if value == 0 { 0 } else { TAG + varint_len(value) }
+}
+
+const KEY_FIELD: usize = nested(TxKey::LEN);
+
+/// How many bytes a frame has on the wire.
+pub(super) fn encoded_len(frame: &CatFrame) -> usize {
+    nested(body_len(frame))
+}
+
+fn body_len(frame: &CatFrame) -> usize {
+    match frame {
+        CatFrame::Tx(tx) => nested(tx.len()),
+        CatFrame::Txs(txs) => txs.iter().map(|tx| nested(tx.len())).sum(),
+        CatFrame::SeenTx(seen) => KEY_FIELD + seen.details.as_ref().map_or(0, details_len),
+        CatFrame::WantTx(_) => KEY_FIELD,
+        CatFrame::SeenKeys(seen) => {
+            let pushed_by = if seen.pushed_by.is_some() { TAG + 8 } else { 0 };
+            keys_len(&seen.keys) + uint_len(seen.kind as u64) + pushed_by
+        }
+        CatFrame::WantKeys(keys) | CatFrame::NotFound(keys) => keys_len(keys),
+        CatFrame::Bundle(bundle) => bundle.members().iter().map(|member| nested(member_len(member))).sum(),
+        CatFrame::CompactBlock(block) => {
+            uint_len(block.height()) + bytes_len(block.keys().len() * TxKey::LEN)
+        }
+    }
+}
+
+fn details_len(details: &SeenDetails) -> usize {
+    details.from.as_deref().map_or(0, |from| nested(from.len()))
+        + uint_len(details.sequence)
+        + details.signer.as_ref().map_or(0, |signer| bytes_len(signer.as_bytes().len()))
+}
+
+fn keys_len(keys: &KeyList) -> usize {
+    bytes_len(keys.len() * TxKey::LEN)
+}
+
+fn member_len(member: &Member) -> usize {
+    match member {
+        Member::Full(tx) => nested(tx.len()),
+        Member::Key(_) => KEY_FIELD,
+    }
+}
+
+/// Appends a frame.
+///
+/// # Panics
+/// If `out` is full: it needs [`encoded_len`](samara_engine::Frame::encoded_len) bytes. A `Vec` grows.
+pub fn encode(frame: &CatFrame, out: &mut impl BufMut) {
+    let number = match frame {
+        CatFrame::Tx(_) | CatFrame::Txs(_) => field::TXS,
+        CatFrame::SeenTx(_) => field::SEEN_TX,
+        CatFrame::WantTx(_) => field::WANT_TX,
+        CatFrame::SeenKeys(_) => field::SEEN_KEYS,
+        CatFrame::WantKeys(_) => field::WANT_KEYS,
+        CatFrame::NotFound(_) => field::NOT_FOUND,
+        CatFrame::Bundle(_) => field::BUNDLE,
+        CatFrame::CompactBlock(_) => field::COMPACT_BLOCK,
+    };
+    put_head(out, number, body_len(frame));
+    match frame {
+        CatFrame::Tx(tx) => put_bytes(out, 1, tx.bytes()),
+        CatFrame::Txs(txs) => txs.iter().for_each(|tx| put_bytes(out, 1, tx.bytes())),
+        CatFrame::SeenTx(seen) => put_seen(out, seen),
+        CatFrame::WantTx(key) => put_bytes(out, 1, key.as_bytes()),
+        CatFrame::SeenKeys(seen) => put_seen_keys(out, seen),
+        CatFrame::WantKeys(keys) | CatFrame::NotFound(keys) => put_keys(out, 1, keys.len(), keys.iter()),
+        CatFrame::Bundle(bundle) => put_bundle(out, bundle),
+        CatFrame::CompactBlock(block) => put_block(out, block),
+    }
+}
+
+fn put_seen(out: &mut impl BufMut, seen: &SeenTx) {
+    put_bytes(out, 1, seen.key.as_bytes());
+    let Some(details) = seen.details.as_ref() else { return };
+    if let Some(from) = details.from.as_deref() {
+        put_bytes(out, 2, from.as_bytes());
+    }
+    put_uint(out, 2, details.sequence);
+    if let Some(signer) = details.signer.as_ref().filter(|signer| !signer.as_bytes().is_empty()) {
+        put_bytes(out, 3, signer.as_bytes());
+    }
+}
+
+fn put_seen_keys(out: &mut impl BufMut, seen: &SeenKeys) {
+    put_keys(out, 1, seen.keys.len(), seen.keys.iter());
+    put_uint(out, 2, seen.kind as u64);
+    if let Some(pushed_by) = seen.pushed_by {
+        out.put_u8(3 << 3 | FIXED64);
+        out.put_u64_le(pushed_by.0);
+    }
+}
+
+fn put_bundle(out: &mut impl BufMut, bundle: &Bundle) {
+    for member in bundle.members() {
+        put_head(out, 1, member_len(member));
+        match member {
+            Member::Full(tx) => put_bytes(out, 1, tx.bytes()),
+            Member::Key(key) => put_bytes(out, 2, key.as_bytes()),
+        }
+    }
+}
+
+fn put_block(out: &mut impl BufMut, block: &CompactBlock) {
+    put_uint(out, 1, block.height());
+    put_keys(out, 2, block.keys().len(), block.keys().iter());
+}
+
+fn put_keys<'a>(out: &mut impl BufMut, number: u8, count: usize, keys: impl Iterator<Item = &'a TxKey>) {
+    if count > 0 {
+        put_head(out, number, count * TxKey::LEN);
+        keys.for_each(|key| out.put_slice(key.as_bytes()));
+    }
+}
+
+fn put_bytes(out: &mut impl BufMut, number: u8, bytes: &[u8]) {
+    put_head(out, number, bytes.len());
+    out.put_slice(bytes);
+}
+
+/// The tag and the length of a field whose `len` bytes follow.
+fn put_head(out: &mut impl BufMut, number: u8, len: usize) {
+    out.put_u8(number << 3 | BYTES);
+    put_varint(out, len as u64);
+}
+
+fn put_uint(out: &mut impl BufMut, number: u8, value: u64) {
+    if value != 0 {
+        out.put_u8(number << 3 | VARINT);
+        put_varint(out, value);
+    }
+}
+
+// ---- reading ----
 
 /// Reads a frame. Transactions get the key of their bytes.
 ///
 /// # Errors
 /// The frame is malformed, or beyond a limit.
 pub fn decode(frame: &Bytes, limits: &Limits) -> Result<CatFrame, WireError> {
-    decode_with(frame, limits, &mut |bytes| Transaction::new(bytes))
-}
-
-/// Reads a frame, for applications whose transactions have keys of their own ([`Transaction::with_key`]).
-///
-/// # Errors
-/// The frame is malformed, or beyond a limit.
-pub fn decode_with(
-    frame: &Bytes,
-    limits: &Limits,
-    make: &mut impl FnMut(Bytes) -> Transaction,
-) -> Result<CatFrame, WireError> {
     over("frame_bytes", frame.len(), limits.frame_bytes, "message", 0)?;
     let mut reader = Reader::new(frame, "message");
     let mut last = None;
@@ -39,7 +191,7 @@ pub fn decode_with(
         };
         // Each is read, so that a malformed one is found even if another follows; what is read costs no more than the last one.
         let body = reader.message(head, path)?;
-        last = Some(read_kind(head.number() as u8, body, limits, make)?);
+        last = Some(read_kind(head.number() as u8, body, limits)?);
     }
     last.ok_or_else(|| WireErrorKind::NoKind.at("message", 0))
 }
@@ -58,34 +210,25 @@ fn path_of(number: u32) -> Option<&'static str> {
     }
 }
 
-fn read_kind(
-    number: u8,
-    mut body: Reader<'_>,
-    limits: &Limits,
-    make: &mut impl FnMut(Bytes) -> Transaction,
-) -> Result<CatFrame, WireError> {
+fn read_kind(number: u8, mut body: Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
     match number {
-        field::TXS => read_txs(&mut body, limits, make),
+        field::TXS => read_txs(&mut body, limits),
         field::SEEN_TX => read_seen(&mut body, limits),
         field::WANT_TX => read_key(&mut body, "want_tx.tx_key").map(CatFrame::want),
         field::SEEN_KEYS => read_seen_keys(&mut body),
         field::WANT_KEYS => read_keys(&mut body, "want.keys").map(CatFrame::want_keys),
         field::NOT_FOUND => read_keys(&mut body, "missing.keys").map(CatFrame::not_found),
-        field::BUNDLE => read_bundle(&mut body, limits, make),
+        field::BUNDLE => read_bundle(&mut body, limits),
         _ => read_block(&mut body, limits),
     }
 }
 
-fn read_txs(
-    body: &mut Reader<'_>,
-    limits: &Limits,
-    make: &mut impl FnMut(Bytes) -> Transaction,
-) -> Result<CatFrame, WireError> {
+fn read_txs(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
     let mut txs = Vec::new();
     while let Some(head) = body.head()? {
         if head.number() == 1 {
             over("txs", txs.len() + 1, limits.txs, "txs.txs", head.start())?;
-            txs.push(make(body.bytes(head, "txs.txs")?));
+            txs.push(Transaction::new(body.bytes(head, "txs.txs")?));
         } else {
             skip(body, head)?;
         }
@@ -103,7 +246,7 @@ fn read_seen(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireErr
             2 => details.from = Some(read_from(body, head, limits)?),
             3 => {
                 let bytes = body.short(head, "seen_tx.signer", "signer_bytes", limits.signer_bytes)?;
-                details.signer = frame::signer(bytes);
+                details.signer = (!bytes.is_empty()).then(|| Signer::new(bytes));
             }
             _ => skip(body, head)?,
         }
@@ -129,7 +272,7 @@ fn read_seen_keys(body: &mut Reader<'_>) -> Result<CatFrame, WireError> {
                 let found = body.number(head, "seen.kind")?;
                 let known = [Kind::Transaction, Kind::Bundle, Kind::Block];
                 let unknown = WireErrorKind::Unknown { found }.at("seen.kind", head.start());
-                kind = known.into_iter().find(|kind| kind_number(*kind) == found).ok_or(unknown)?;
+                kind = known.into_iter().find(|kind| *kind as u64 == found).ok_or(unknown)?;
             }
             3 => pushed_by = Some(PushedBy(body.fixed64(head, "seen.pushed_by")?)),
             _ => skip(body, head)?,
@@ -150,17 +293,13 @@ fn read_keys(body: &mut Reader<'_>, path: &'static str) -> Result<KeyList, WireE
     Ok(KeyList::new(keys))
 }
 
-fn read_bundle(
-    body: &mut Reader<'_>,
-    limits: &Limits,
-    make: &mut impl FnMut(Bytes) -> Transaction,
-) -> Result<CatFrame, WireError> {
+fn read_bundle(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireError> {
     let mut members = Vec::new();
     while let Some(head) = body.head()? {
         if head.number() == 1 {
             over("members", members.len() + 1, limits.members, "bundle.members", head.start())?;
             let mut inner = body.message(head, "bundle.members")?;
-            members.push(read_member(&mut inner, make)?);
+            members.push(read_member(&mut inner)?);
         } else {
             skip(body, head)?;
         }
@@ -168,15 +307,12 @@ fn read_bundle(
     Ok(CatFrame::Bundle(Arc::new(Bundle::new(members))))
 }
 
-fn read_member(
-    body: &mut Reader<'_>,
-    make: &mut impl FnMut(Bytes) -> Transaction,
-) -> Result<Member, WireError> {
+fn read_member(body: &mut Reader<'_>) -> Result<Member, WireError> {
     let start = body.offset();
     let mut member = None;
     while let Some(head) = body.head()? {
         match head.number() {
-            1 => member = Some(Member::Full(make(body.bytes(head, "bundle.members.tx")?))),
+            1 => member = Some(Member::Full(Transaction::new(body.bytes(head, "bundle.members.tx")?))),
             2 => member = Some(Member::Key(key_at(body, head, "bundle.members.key")?)),
             _ => skip(body, head)?,
         }
