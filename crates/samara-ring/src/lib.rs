@@ -6,9 +6,9 @@
 //! [`Ring`] and, at length, in `docs/protocols/ring.md`.
 
 mod config;
+pub mod daisychain;
 mod engine;
 mod federation;
-pub mod jgroups;
 mod member;
 mod payload;
 pub mod wire;

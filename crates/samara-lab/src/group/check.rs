@@ -52,12 +52,10 @@ impl Checks<'_> {
 
     fn ring(&mut self, scenario: &Scenario, group: &Group) {
         let ring: &RingSpec = scenario.part();
-        if ring.preset == RingPreset::Jgroups {
+        if ring.preset == RingPreset::Daisychain {
             if ring.is_changed() {
-                self.wrong(
-                    "protocol",
-                    "the model of JGroups has no parameters; keep the preset alone".to_owned(),
-                );
+                let message = "a plain daisy chain has no parameters; keep the preset alone";
+                self.wrong("protocol", message.to_owned());
             }
             self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
             return;

@@ -28,7 +28,7 @@ metrics! {
         pub members: u32 = "members", Neither, [];
         /// Members that broadcast.
         pub senders: u32 = "members", Neither, [];
-        /// How messages travel; of the model of JGroups, the ring.
+        /// How messages travel; of a plain daisy chain, the ring.
         pub shape: &'static str = "", Neither, [];
         /// Messages that were broadcast.
         pub messages: u64 = "messages", Neither, [];
@@ -82,7 +82,7 @@ metrics! {
         pub frozen_ms: f64 = "ms", Less, [];
         /// Messages or chunks that were passed on, over all members.
         pub forwarded: u64 = "units", Neither, [];
-        /// Messages or chunks that were sent again; of JGroups, requests to send again.
+        /// Messages or chunks that were sent again.
         pub repaired: u64 = "units", Neither, [];
         /// Frames that were ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
-use samara_ring::jgroups::{DaisyConfig, Daisychain};
+use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::{Config, Federation, FederationConfig, Ring};
 use samara_sim::{GateStats, HostStats, NodeFactory, Record, identity_of};
 
-use crate::group::app::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
+use crate::group::app::{Act, Counts, Ledger, Member, RingMember, SharedLedger, Source, Told};
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
@@ -243,17 +243,14 @@ impl World<'_> {
         source: Source,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
-        let (fates, ledgers) = (self.fates.clone(), self.ledgers.clone());
+        let members = (0..self.setup.scenario().network.nodes).map(identity_of).collect();
+        let (config, ledgers) = (Arc::new(DaisyConfig::new(members)), self.ledgers.clone());
         let node = move |host: u32| {
-            let ledger = Arc::clone(&ledgers[host as usize]);
-            let has_lived = ledger.lock().unwrap_or_else(PoisonError::into_inner).lives > 0;
-            // Whoever comes later, or again, joins.
-            let comes = |other: &u32| fates.is_late[*other as usize] || has_lived && *other == host;
-            let members =
-                (0..fates.is_late.len() as u32).filter(|other| !comes(other)).map(identity_of).collect();
-            let config = DaisyConfig::new(members);
             let outbox = Outbox::new(config.outbox());
-            (DaisyMember::new(Daisychain::new(config, identity_of(host)), host, source, ledger), outbox)
+            let Some(chain) = Daisychain::new(Arc::clone(&config), &identity_of(host)) else {
+                unreachable!("every host is a member")
+            };
+            (RingMember::new(chain, host, source, Arc::clone(&ledgers[host as usize])), outbox)
         };
         self.run(Arc::new(node), progress)
     }

@@ -44,7 +44,6 @@ impl Default for Group {
             duration: None,
             rate: None,
             warm_up: Span::from_millis(3_000),
-            // JGroups needs up to 55 s until a group goes on.
             patience: Span::from_millis(70_000),
         }
     }
@@ -136,18 +135,18 @@ pub enum RingPreset {
     RingTotal,
     /// Each message to everybody by its origin, N-1 times.
     Direct,
-    /// DAISYCHAIN of JGroups 5.5.7 as it is: a model, faults included.
-    Jgroups,
+    /// A plain daisy chain, without membership and recovery.
+    Daisychain,
 }
 
 impl RingPreset {
-    /// The preset of the engine; `None` for the model of JGroups, which is an engine of its own.
+    /// The preset of the engine; `None` for the plain daisy chain, which is an engine of its own.
     pub const fn preset(self) -> Option<Preset> {
         match self {
             Self::Ring => Some(Preset::Fifo),
             Self::RingTotal => Some(Preset::Total),
             Self::Direct => Some(Preset::Direct),
-            Self::Jgroups => None,
+            Self::Daisychain => None,
         }
     }
 }
@@ -158,7 +157,7 @@ impl RingSpec {
         *self != Self { preset: self.preset, ..Self::default() }
     }
 
-    /// The engine's configuration; `None` for the model of JGroups. Seeds are not set.
+    /// The engine's configuration; `None` for the plain daisy chain. Seeds are not set.
     pub fn build(&self, group: &Group, network: &Network) -> Option<Config> {
         let mut config = self.preset.preset()?.config();
         let bytes = |size: Option<Size>| size.map(Size::bytes);
@@ -256,10 +255,7 @@ pub(super) fn framed(scenario: &Scenario, transport: &mut Transport) {
         (transport.mss, transport.header) = (1_448, 66);
         transport.handshake_round_trips = 1;
     }
-    if let Control::Tcp(tcp) = &mut transport.control
-        && scenario.part::<RingSpec>().preset != RingPreset::Jgroups
-    {
-        // JGroups leaves its sockets as they come.
+    if let Control::Tcp(tcp) = &mut transport.control {
         tcp.send_buffer =
             SendBuffer::Unsent { bytes: scenario.transport.unsent.map_or(UNSENT_BYTES, Size::bytes) };
     }

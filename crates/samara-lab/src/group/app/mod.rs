@@ -1,6 +1,5 @@
 //! Members of a group that broadcast to each other, whatever the protocol, and what their applications see.
 
-mod daisychain;
 mod ledger;
 mod ring;
 mod source;
@@ -9,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use samara_engine::{Engine, Input, Time, TimerToken};
 
-pub use daisychain::DaisyMember;
 pub use ledger::{Kind, Ledger, Received};
 pub use ring::{Broadcasts, RingMember, Seen};
 pub use source::{HEADER_BYTES, Header, Source};
@@ -76,10 +74,10 @@ fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a member's engine is given of an input; `None` if it is the sender's turn only. `leave` is the engine's own command.
+/// The input for a member's engine; `None` if it is the sender's turn only. `leave` is the engine's own command.
 fn for_engine<F, C>(
     input: Input<F, Act>,
-    leave: C,
+    leave: Option<C>,
     (sender, ledger, neighbours): (&mut Sender, &SharedLedger, &mut Neighbours),
     now: Time,
 ) -> Option<Input<F, C>> {
@@ -95,7 +93,7 @@ fn for_engine<F, C>(
         Input::Command(Act::Leave) => {
             sender.stop();
             lock(ledger).is_done = true;
-            Input::Command(leave)
+            Input::Command(leave?)
         }
         Input::Timer(DUE) => return None,
         Input::Timer(token) => Input::Timer(token),

@@ -1,10 +1,9 @@
-//! A member of the ring, or of a federation of rings, with an application.
+//! A member of a ring, a federation of rings, or a plain daisy chain, with an application.
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Frame, Input, PeerId};
-use samara_ring::{
-    BroadcastError, Command, Event, Federation, FederationEvent, Payload, Ring, RingFrame, Unused,
-};
+use samara_engine::{Context, Engine, Frame, Input};
+use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
+use samara_ring::{Command, Event, Federation, FederationEvent, Payload, Ring, RingFrame, Unused};
 use samara_sim::host_of;
 
 use super::{Act, BURST, Counts, DUE, Kind, Member, Sender, SharedLedger, Source, Told, for_engine, lock};
@@ -28,16 +27,15 @@ pub enum Seen {
 }
 
 /// An engine whose members broadcast.
-pub trait Broadcasts: Engine<Frame = RingFrame, Command = Command> {
-    /// Takes a message to be broadcast.
-    ///
-    /// # Errors
-    /// There is no room for it.
-    fn broadcast(
-        &mut self,
-        message: Bytes,
-        cx: &mut Context<'_, RingFrame, Self::Event>,
-    ) -> Result<(), BroadcastError>;
+pub trait Broadcasts: Engine {
+    /// Takes a message to be broadcast. Returns false if there is no room for it.
+    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, Self::Frame, Self::Event>) -> bool;
+
+    /// The command to leave; `None` for a group without membership.
+    fn leave() -> Option<Self::Command>;
+
+    /// What the bytes of a frame are for.
+    fn parts(frame: &Self::Frame) -> [(Kind, usize); 2];
 
     /// What it told.
     fn seen(event: Self::Event) -> Seen;
@@ -47,12 +45,16 @@ pub trait Broadcasts: Engine<Frame = RingFrame, Command = Command> {
 }
 
 impl Broadcasts for Ring {
-    fn broadcast(
-        &mut self,
-        message: Bytes,
-        cx: &mut Context<'_, RingFrame, Event>,
-    ) -> Result<(), BroadcastError> {
-        Self::broadcast(self, message, cx)
+    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, RingFrame, Event>) -> bool {
+        Self::broadcast(self, message, cx).is_ok()
+    }
+
+    fn leave() -> Option<Command> {
+        Some(Command::Leave)
+    }
+
+    fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
+        parts(frame)
     }
 
     fn seen(event: Event) -> Seen {
@@ -80,12 +82,16 @@ impl Broadcasts for Ring {
 }
 
 impl Broadcasts for Federation {
-    fn broadcast(
-        &mut self,
-        message: Bytes,
-        cx: &mut Context<'_, RingFrame, FederationEvent>,
-    ) -> Result<(), BroadcastError> {
-        Self::broadcast(self, message, cx)
+    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, RingFrame, FederationEvent>) -> bool {
+        Self::broadcast(self, message, cx).is_ok()
+    }
+
+    fn leave() -> Option<Command> {
+        Some(Command::Leave)
+    }
+
+    fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
+        parts(frame)
     }
 
     fn seen(event: FederationEvent) -> Seen {
@@ -118,6 +124,58 @@ impl Broadcasts for Federation {
     }
 }
 
+impl Broadcasts for Daisychain {
+    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, DaisyFrame, DaisyEvent>) -> bool {
+        Self::broadcast(self, message, cx)
+    }
+
+    fn leave() -> Option<Bytes> {
+        None
+    }
+
+    fn parts(frame: &DaisyFrame) -> [(Kind, usize); 2] {
+        let (all, content) = (frame.encoded_len(), frame.payload_len());
+        let kind = if matches!(frame, DaisyFrame::Credit(_)) { Kind::Credit } else { Kind::Headers };
+        [(Kind::Content, content), (kind, all - content)]
+    }
+
+    fn seen(event: DaisyEvent) -> Seen {
+        match event {
+            DaisyEvent::Delivered { message, .. } => Seen::Delivered(message.into()),
+            DaisyEvent::Room => Seen::Room,
+            DaisyEvent::Refused => Seen::Other,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let metrics = self.metrics();
+        Counts {
+            forwarded: metrics.forwarded,
+            queue_drops: metrics.dropped,
+            ignored: vec![("inconsistent", metrics.ignored)],
+            ..Counts::default()
+        }
+    }
+}
+
+/// What the bytes of a frame of a ring are for.
+fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
+    let (all, content) = (frame.encoded_len(), frame.payload_len());
+    let within = match frame {
+        RingFrame::Bridge(inner) => inner,
+        frame => frame,
+    };
+    match within {
+        RingFrame::Data(data) if !data.units().is_empty() => {
+            [(Kind::Content, content), (Kind::Headers, all - content)]
+        }
+        RingFrame::Early(_) => [(Kind::Content, content), (Kind::Headers, all - content)],
+        RingFrame::Data(_) | RingFrame::Credit { .. } => [(Kind::Credit, all), (Kind::Headers, 0)],
+        RingFrame::Heartbeat(_) => [(Kind::Heartbeats, all), (Kind::Headers, 0)],
+        _ => [(Kind::Views, all), (Kind::Headers, 0)],
+    }
+}
+
 /// A member: broadcasts what its source has as fast as it is taken, or at a rate.
 #[derive(Debug)]
 pub struct RingMember<B: Broadcasts> {
@@ -138,7 +196,7 @@ impl<B: Broadcasts> RingMember<B> {
     }
 
     /// Broadcasts as long as there is something to broadcast, and room for it, at most so many messages. How many it was.
-    fn broadcast(&mut self, most: u32, cx: &mut Context<'_, RingFrame, Told>) -> u32 {
+    fn broadcast(&mut self, most: u32, cx: &mut Context<'_, B::Frame, Told>) -> u32 {
         let now = cx.now();
         let mut taken = 0;
         while !self.is_full
@@ -146,12 +204,11 @@ impl<B: Broadcasts> RingMember<B> {
             && let Some(message) = self.sender.message(now)
         {
             let mut inner = cx.nested(&mut self.events);
-            match self.ring.broadcast(message, &mut inner) {
-                Ok(()) => {
-                    self.sender.taken();
-                    taken += 1;
-                }
-                Err(_) => self.is_full = true,
+            if self.ring.broadcast(message, &mut inner) {
+                self.sender.taken();
+                taken += 1;
+            } else {
+                self.is_full = true;
             }
         }
         if taken > 0 {
@@ -161,7 +218,7 @@ impl<B: Broadcasts> RingMember<B> {
     }
 
     /// Notes what the engine told.
-    fn relay(&mut self, cx: &mut Context<'_, RingFrame, Told>) {
+    fn relay(&mut self, cx: &mut Context<'_, B::Frame, Told>) {
         if self.events.is_empty() {
             return;
         }
@@ -184,24 +241,6 @@ impl<B: Broadcasts> RingMember<B> {
             }
         }
     }
-
-    fn note_frame(&self, peer: PeerId, frame: &RingFrame, cx: &Context<'_, RingFrame, Told>) {
-        let (all, content) = (frame.encoded_len(), frame.payload_len());
-        let within = match frame {
-            RingFrame::Bridge(inner) => inner,
-            frame => frame,
-        };
-        let parts = match within {
-            RingFrame::Data(data) if !data.units().is_empty() => {
-                [(Kind::Content, content), (Kind::Headers, all - content)]
-            }
-            RingFrame::Early(_) => [(Kind::Content, content), (Kind::Headers, all - content)],
-            RingFrame::Data(_) | RingFrame::Credit { .. } => [(Kind::Credit, all), (Kind::Headers, 0)],
-            RingFrame::Heartbeat(_) => [(Kind::Heartbeats, all), (Kind::Headers, 0)],
-            _ => [(Kind::Views, all), (Kind::Headers, 0)],
-        };
-        lock(&self.ledger).frame(self.neighbours.host(peer), parts, cx.now());
-    }
 }
 
 impl<B: Broadcasts> Member for RingMember<B> {
@@ -211,16 +250,16 @@ impl<B: Broadcasts> Member for RingMember<B> {
 }
 
 impl<B: Broadcasts> Engine for RingMember<B> {
-    type Frame = RingFrame;
+    type Frame = B::Frame;
     type Command = Act;
     type Event = Told;
 
-    fn handle(&mut self, input: Input<RingFrame, Act>, cx: &mut Context<'_, RingFrame, Told>) {
+    fn handle(&mut self, input: Input<B::Frame, Act>, cx: &mut Context<'_, B::Frame, Told>) {
         if let Input::Frame { peer, frame } = &input {
-            self.note_frame(*peer, frame, cx);
+            lock(&self.ledger).frame(self.neighbours.host(*peer), B::parts(frame), cx.now());
         }
         let mine = (&mut self.sender, &self.ledger, &mut self.neighbours);
-        let input = for_engine(input, Command::Leave, mine, cx.now());
+        let input = for_engine(input, B::leave(), mine, cx.now());
         let is_due = input.is_none();
         if let Some(input) = input {
             self.ring.handle(input, &mut cx.nested(&mut self.events));
@@ -235,7 +274,7 @@ impl<B: Broadcasts> Engine for RingMember<B> {
 
 impl<B: Broadcasts> RingMember<B> {
     /// Broadcasts until nothing is left, or there is no room; then waits for what is due next.
-    fn go_on(&mut self, cx: &mut Context<'_, RingFrame, Told>) {
+    fn go_on(&mut self, cx: &mut Context<'_, B::Frame, Told>) {
         let mut left = BURST;
         loop {
             left -= self.broadcast(left, cx);
