@@ -13,6 +13,8 @@ mod member;
 mod payload;
 pub mod wire;
 
+#[cfg(feature = "config")]
+pub use config::Parameters;
 pub use config::{
     Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
 };
