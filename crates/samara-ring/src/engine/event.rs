@@ -1,8 +1,9 @@
-//! What a member can be asked for, and what it tells.
+//! What a member can be asked for, its events, and its counters.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::outbox::Tally;
 use thiserror::Error;
 
 use crate::{Member, Payload, View, ViewId};
@@ -95,4 +96,121 @@ pub enum SuspectCause {
     Unresponsive,
     /// It holds the group up ([`Slow::Remove`](crate::Slow::Remove)).
     Slow,
+}
+
+/// Why something that came was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ignored {
+    /// A unit that was here.
+    Duplicate,
+    /// A unit of this member, come back.
+    Returned,
+    /// A unit whose origin is not in the view.
+    UnknownOrigin,
+    /// A unit whose hops are spent, at a member that should pass it on.
+    HopsSpent,
+    /// A unit further ahead than any window allows.
+    BeyondWindow,
+    /// A unit in the middle of a message whose beginning is not here, or of one that is too long.
+    Fragment,
+    /// Data, credit, or a request to resume, of another view.
+    StaleView,
+    /// Data of a view that is about to be installed, beyond what is kept.
+    EarlyOverflow,
+    /// Data of a node that is no member.
+    Stranger,
+    /// A frame of a view change that is over, or of another one.
+    StaleProposal,
+    /// A frame that contradicts what is known, for example with lists of another length.
+    Inconsistent,
+    /// A heartbeat of another group, or a frame of a federation.
+    OtherGroup,
+}
+
+impl Ignored {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Duplicate,
+        Self::Returned,
+        Self::UnknownOrigin,
+        Self::HopsSpent,
+        Self::BeyondWindow,
+        Self::Fragment,
+        Self::StaleView,
+        Self::EarlyOverflow,
+        Self::Stranger,
+        Self::StaleProposal,
+        Self::Inconsistent,
+        Self::OtherGroup,
+    ];
+
+    /// What reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Duplicate => "duplicate",
+            Self::Returned => "returned",
+            Self::UnknownOrigin => "unknown_origin",
+            Self::HopsSpent => "hops_spent",
+            Self::BeyondWindow => "beyond_window",
+            Self::Fragment => "fragment",
+            Self::StaleView => "stale_view",
+            Self::EarlyOverflow => "early_overflow",
+            Self::Stranger => "stranger",
+            Self::StaleProposal => "stale_proposal",
+            Self::Inconsistent => "inconsistent",
+            Self::OtherGroup => "other_group",
+        }
+    }
+}
+
+/// Counters of one node, all since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Messages that were taken to be broadcast.
+    pub broadcast: u64,
+    /// Messages that were not ([`Event::Refused`](crate::Event::Refused)).
+    pub refused: u64,
+    /// Messages that were delivered, own ones included.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Units of own messages that were sent to a first receiver.
+    pub own_units: u64,
+    /// Units that came, duplicates included.
+    pub received_units: u64,
+    /// Units that were passed on.
+    pub forwarded_units: u64,
+    /// Units that were sent again, to a member that had stated what it has.
+    pub resent_units: u64,
+    /// Frames of data that were owed to the outbox, and their bytes.
+    pub data_frames: Tally,
+    /// Other frames that were owed to the outbox, and their bytes.
+    pub control_frames: Tally,
+    /// Frames that the outbox refused: the peer is not connected, or its queue is full.
+    pub refused_frames: u64,
+    /// Views that were installed.
+    pub views: u64,
+    /// Views that this node proposed.
+    pub proposals: u64,
+    /// Members that were suspected.
+    pub suspicions: u64,
+    /// Nanoseconds in which nothing new could be sent because a view change was under way.
+    pub frozen_ns: u64,
+    ignored: [u64; Ignored::ALL.len()],
+}
+
+impl Metrics {
+    /// How often something was ignored for this cause.
+    pub fn ignored(&self, cause: Ignored) -> u64 {
+        self.ignored[cause as usize]
+    }
+
+    /// All causes with their counts.
+    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
+        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
+    }
+
+    pub(super) fn ignore(&mut self, cause: Ignored) {
+        self.ignored[cause as usize] += 1;
+    }
 }

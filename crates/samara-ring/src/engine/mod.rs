@@ -2,30 +2,18 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `links`, `peers` | nodes come and go; who is dialled |
-//! | `detect` | heartbeats, suspicion, slow members |
-//! | `propose` | a view change, as its proposer sees it |
-//! | `flush` | a view change, as each participant sees it |
+//! | `members` | nodes come and go; who is dialled; heartbeats, suspicion, slow members |
+//! | `change` | a view change, as its proposer and as each participant sees it |
 //! | `current` | what is known while a view holds |
-//! | `receive`, `stream` | units that come: kept, passed on, delivered |
-//! | `pump`, `own` | units that leave: own and forwarded in turn; windows |
-//! | `acks` | which units all members have |
-//! | `outlet` | the way to the application |
+//! | `receive` | units that come: kept, passed on, acknowledged, delivered |
+//! | `send` | units that leave: own and forwarded in turn; windows |
 
-mod acks;
+mod change;
 mod current;
-mod detect;
 mod event;
-mod flush;
-mod links;
-mod metrics;
-mod outlet;
-mod own;
-mod peers;
-mod propose;
-mod pump;
+mod members;
 mod receive;
-mod stream;
+mod send;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,18 +22,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
-pub use event::{BroadcastError, Command, Event, SuspectCause};
-pub use metrics::{Ignored, Metrics};
+pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
 use crate::config::{Config, ConfigError, Early};
 use crate::wire::{Data, Resume};
 use crate::{Member, RingFrame, View, ViewId};
-use current::Current;
-use flush::{Flush, ReadyFor};
-use outlet::Outlet;
-use own::{Flow, Own};
-use peers::Peers;
-use propose::Proposal;
+use change::{Flush, Proposal, ReadyFor};
+use current::{Current, Stream};
+use members::Peers;
+use receive::Outlet;
+use send::{Flow, Own};
 
 /// The context of the engine.
 pub type Cx<'a> = Context<'a, RingFrame, Event>;
@@ -244,7 +230,7 @@ impl Ring {
     /// Bytes of all units that are kept until all members have them, with 64 bytes for each unit.
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.current.iter().flat_map(|current| &current.streams);
-        streams.map(stream::Stream::held).sum()
+        streams.map(Stream::held).sum()
     }
 
     /// Takes a message to be broadcast.
