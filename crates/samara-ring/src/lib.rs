@@ -10,7 +10,6 @@ pub mod daisychain;
 mod engine;
 mod federation;
 mod member;
-mod payload;
 pub mod wire;
 
 #[cfg(feature = "config")]
@@ -22,6 +21,5 @@ pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, Sus
 pub use federation::{
     Federation, FederationConfig, FederationCx, FederationEvent, FederationMetrics, Unused,
 };
-pub use member::{Member, View, ViewId};
-pub use payload::Payload;
+pub use member::{Member, Payload, View, ViewId};
 pub use wire::RingFrame;

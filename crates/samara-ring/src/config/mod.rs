@@ -355,7 +355,7 @@ pub struct ConfigError {
     pub expected: &'static str,
 }
 
-fn check(
+pub(crate) fn check(
     holds: bool,
     field: &'static str,
     found: impl Debug,

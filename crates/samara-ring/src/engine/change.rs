@@ -581,7 +581,7 @@ impl Ring {
         let sent = if current.view.shape == Shape::Ring && !state.is_waiting { &state.last[..] } else { &[] };
         let cursor = (0..count).map(|origin| {
             let on_its_way = sent.get(origin).copied().unwrap_or(0);
-            resume.have[origin].max(on_its_way).max(current.streams[origin].base())
+            resume.have[origin].max(on_its_way).max(current.streams[origin].base)
         });
         flush.repair = Some(Repair { hop, cursor: cursor.collect() });
         state.is_waiting = false;

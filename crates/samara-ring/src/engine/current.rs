@@ -26,11 +26,11 @@ pub(super) fn weight(unit: &Unit) -> u64 {
 /// The units of one origin.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// The unit after this one is the first in `units`.
-    base: u64,
+    /// The last unit that is not kept any more, because all have it: the next one is the first in `units`.
+    pub(super) base: u64,
     units: VecDeque<Option<Unit>>,
     /// Weight of `units`.
-    held: u64,
+    pub(super) held: u64,
     /// All units up to this one came.
     pub(super) have: u64,
     /// All units up to this one were handed to the application, or wait in its queue.
@@ -98,11 +98,6 @@ impl Stream {
         self.last() > self.have
     }
 
-    /// The last unit that is not kept any more, because all have it.
-    pub(super) fn base(&self) -> u64 {
-        self.base
-    }
-
     /// The last unit that came.
     pub(super) fn last(&self) -> u64 {
         self.base + self.units.len() as u64
@@ -119,11 +114,6 @@ impl Stream {
             self.stable_messages += u64::from(unit.is_some_and(|unit| unit.last));
         }
         before - self.held
-    }
-
-    /// Weight of the units that are kept.
-    pub(super) fn held(&self) -> u64 {
-        self.held
     }
 }
 

@@ -98,68 +98,58 @@ pub enum SuspectCause {
     Slow,
 }
 
-/// Why something that came was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ignored {
-    /// A unit that was here.
-    Duplicate,
-    /// A unit of this member, come back.
-    Returned,
-    /// A unit whose origin is not in the view.
-    UnknownOrigin,
-    /// A unit whose hops are spent, at a member that should pass it on.
-    HopsSpent,
-    /// A unit further ahead than any window allows.
-    BeyondWindow,
-    /// A unit in the middle of a message whose beginning is not here, or of one that is too long.
-    Fragment,
-    /// Data, credit, or a request to resume, of another view.
-    StaleView,
-    /// Data of a view that is about to be installed, beyond what is kept.
-    EarlyOverflow,
-    /// Data of a node that is no member.
-    Stranger,
-    /// A frame of a view change that is over, or of another one.
-    StaleProposal,
-    /// A frame that contradicts what is known, for example with lists of another length.
-    Inconsistent,
-    /// A heartbeat of another group, or a frame of a federation.
-    OtherGroup,
+/// An enum of causes, each with its name in reports.
+macro_rules! causes {
+    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$of:meta])* $cause:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$of])* $cause),+
+        }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$cause),+];
+
+            /// The name in reports.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$cause => $name),+
+                }
+            }
+        }
+    };
 }
 
-impl Ignored {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Duplicate,
-        Self::Returned,
-        Self::UnknownOrigin,
-        Self::HopsSpent,
-        Self::BeyondWindow,
-        Self::Fragment,
-        Self::StaleView,
-        Self::EarlyOverflow,
-        Self::Stranger,
-        Self::StaleProposal,
-        Self::Inconsistent,
-        Self::OtherGroup,
-    ];
+pub(crate) use causes;
 
-    /// What reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Duplicate => "duplicate",
-            Self::Returned => "returned",
-            Self::UnknownOrigin => "unknown_origin",
-            Self::HopsSpent => "hops_spent",
-            Self::BeyondWindow => "beyond_window",
-            Self::Fragment => "fragment",
-            Self::StaleView => "stale_view",
-            Self::EarlyOverflow => "early_overflow",
-            Self::Stranger => "stranger",
-            Self::StaleProposal => "stale_proposal",
-            Self::Inconsistent => "inconsistent",
-            Self::OtherGroup => "other_group",
-        }
+causes! {
+    /// Why something that came was ignored.
+    pub enum Ignored {
+        /// A unit that was here.
+        Duplicate = "duplicate",
+        /// A unit of this member, come back.
+        Returned = "returned",
+        /// A unit whose origin is not in the view.
+        UnknownOrigin = "unknown_origin",
+        /// A unit whose hops are spent, at a member that should pass it on.
+        HopsSpent = "hops_spent",
+        /// A unit further ahead than any window allows.
+        BeyondWindow = "beyond_window",
+        /// A unit in the middle of a message whose beginning is not here, or of one that is too long.
+        Fragment = "fragment",
+        /// Data, credit, or a request to resume, of another view.
+        StaleView = "stale_view",
+        /// Data of a view that is about to be installed, beyond what is kept.
+        EarlyOverflow = "early_overflow",
+        /// Data of a node that is no member.
+        Stranger = "stranger",
+        /// A frame of a view change that is over, or of another one.
+        StaleProposal = "stale_proposal",
+        /// A frame that contradicts what is known, for example with lists of another length.
+        Inconsistent = "inconsistent",
+        /// A heartbeat of another group, or a frame of a federation.
+        OtherGroup = "other_group",
     }
 }
 

@@ -22,13 +22,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
+pub(crate) use event::causes;
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
 use crate::config::{Config, ConfigError, Early};
 use crate::wire::{Data, Resume};
 use crate::{Member, RingFrame, View, ViewId};
 use change::{Flush, Proposal, ReadyFor};
-use current::{Current, Stream};
+use current::Current;
 use members::Peers;
 use receive::Outlet;
 use send::{Flow, Own};
@@ -224,13 +225,13 @@ impl Ring {
 
     /// Bytes of its own that this member may have on the way to the group at present.
     pub fn window_bytes(&self) -> u64 {
-        self.flow.limit()
+        self.flow.limit
     }
 
     /// Bytes of all units that are kept until all members have them, with 64 bytes for each unit.
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.current.iter().flat_map(|current| &current.streams);
-        streams.map(Stream::held).sum()
+        streams.map(|stream| stream.held).sum()
     }
 
     /// Takes a message to be broadcast.
@@ -309,9 +310,7 @@ impl Ring {
     /// Does what follows from what has happened.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let was_leaving = self.is_leaving_now();
-        while let Some(frame) = self.looped.pop_front() {
-            self.on_change_frame(None, &frame, cx);
-        }
+        self.handle_looped(cx);
         if self.has_left {
             return;
         }
@@ -327,6 +326,10 @@ impl Ring {
             self.leave_now(cx);
         }
         self.evaluate(cx);
+        self.handle_looped(cx);
+    }
+
+    fn handle_looped(&mut self, cx: &mut Cx<'_>) {
         while let Some(frame) = self.looped.pop_front() {
             self.on_change_frame(None, &frame, cx);
         }
@@ -374,7 +377,7 @@ impl Ring {
                     self.announce_leaving(cx);
                 }
             }
-            Command::Pause => self.outlet.pause(),
+            Command::Pause => self.outlet.is_paused = true,
             Command::Unpause => {
                 self.outlet.unpause(cx);
                 let origins = self.current.as_ref().map_or(0, Current::len) as u16;

@@ -231,7 +231,7 @@ impl Ring {
     /// This member answers for what is complete of an origin, unless too much waits for the application.
     pub(super) fn take(&mut self, origin: u16, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
-        if self.outlet.bytes() > self.config.held_bytes {
+        if self.outlet.bytes > self.config.held_bytes {
             return;
         }
         let stream = &mut current.streams[usize::from(origin)];
@@ -395,8 +395,9 @@ impl Ring {
 /// Events on their way to the application.
 #[derive(Debug, Default)]
 pub(super) struct Outlet {
-    is_paused: bool,
+    pub(super) is_paused: bool,
     waiting: VecDeque<Event>,
+    /// Bytes of messages that wait.
     bytes: u64,
 }
 
@@ -418,18 +419,9 @@ impl Outlet {
         }
     }
 
-    pub(super) fn pause(&mut self) {
-        self.is_paused = true;
-    }
-
     pub(super) fn unpause(&mut self, cx: &mut Cx<'_>) {
         self.is_paused = false;
         self.bytes = 0;
         self.waiting.drain(..).for_each(|event| cx.emit(event));
-    }
-
-    /// Bytes of messages that wait.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 }

@@ -79,7 +79,7 @@ impl Own {
 pub(super) struct Flow {
     /// Weight of own units that are not known to be everywhere.
     pub(super) on_the_way: u64,
-    limit: u64,
+    pub(super) limit: u64,
     max: u64,
     min: u64,
     /// Doubles in each lap until one takes too long.
@@ -94,10 +94,6 @@ impl Flow {
         let limit = if self.limit == 0 { min } else { self.limit };
         *self =
             Self { on_the_way: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
-    }
-
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
     }
 
     /// Whether one more unit may be sent.
@@ -404,7 +400,7 @@ impl Ring {
         let Some(current) = &mut self.current else { return };
         let mut units: Vec<(u64, u16, u64)> = Vec::new();
         for (origin, stream) in (0u16..).zip(&current.streams) {
-            let known = have[usize::from(origin)].max(stream.base());
+            let known = have[usize::from(origin)].max(stream.base);
             for sequence in known.saturating_add(1)..=stream.last() {
                 let goes_here = current.route(origin, sequence).contains(&(index as u16));
                 if let Some(unit) = stream.get(sequence).filter(|_| goes_here) {

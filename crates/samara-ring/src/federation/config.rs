@@ -7,6 +7,8 @@ use bytes::Bytes;
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::OutboxConfig;
 
+use crate::config::check;
+use crate::engine::causes;
 use crate::{
     BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
     Window,
@@ -95,27 +97,14 @@ impl FederationConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let error = |field, found: String, expected| Err(ConfigError { field, found, expected });
-        if self.local.early != Early::Hold {
-            return error(
-                "local.early",
-                format!("{:?}", self.local.early),
-                "Hold: all messages are numbered",
-            );
-        }
-        if self.bridge.order != Order::Fifo {
-            return error("bridge.order", format!("{:?}", self.bridge.order), "Fifo");
-        }
-        if self.sites.iter().any(|(site, _)| *site == self.site) {
-            return error("sites", self.site.to_string(), "the other sites");
-        }
-        if self.progress_interval.is_zero() {
-            return error("progress_interval", "0".into(), "more than zero");
-        }
-        if self.window_bytes == 0 || self.senders_max == 0 {
-            return error("window_bytes, senders_max", "0".into(), "at least 1");
-        }
-        Ok(())
+        let early = self.local.early;
+        check(early == Early::Hold, "local.early", early, "Hold: all messages are numbered")?;
+        check(self.bridge.order == Order::Fifo, "bridge.order", self.bridge.order, "Fifo")?;
+        let others_only = self.sites.iter().all(|(site, _)| *site != self.site);
+        check(others_only, "sites", self.site, "the other sites")?;
+        check(!self.progress_interval.is_zero(), "progress_interval", 0, "more than zero")?;
+        let is_some = self.window_bytes > 0 && self.senders_max > 0;
+        check(is_some, "window_bytes, senders_max", 0, "at least 1")
     }
 }
 
@@ -162,38 +151,21 @@ pub enum FederationEvent {
     Left,
 }
 
-/// Why something in the messages of a ring was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unused {
-    /// A message that was here: sent again after a leader or a link failed.
-    Duplicate,
-    /// A message behind others that are still to come: it will be sent again.
-    Gap,
-    /// From a member that does not lead the site, or did not when it was sent.
-    NotLeader,
-    /// What cannot be read, or an answer to an older question.
-    Malformed,
-    /// From one sender more than are remembered.
-    TooManySenders,
-    /// A frame of a leader to a node that leads no more, or of another federation.
-    NoBridge,
-}
-
-impl Unused {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Duplicate, Self::Gap, Self::NotLeader, Self::Malformed, Self::TooManySenders, Self::NoBridge];
-
-    /// What reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Duplicate => "duplicate",
-            Self::Gap => "gap",
-            Self::NotLeader => "not_leader",
-            Self::Malformed => "malformed",
-            Self::TooManySenders => "too_many_senders",
-            Self::NoBridge => "no_bridge",
-        }
+causes! {
+    /// Why something in the messages of a ring was ignored.
+    pub enum Unused {
+        /// A message that was here: sent again after a leader or a link failed.
+        Duplicate = "duplicate",
+        /// A message behind others that are still to come: it will be sent again.
+        Gap = "gap",
+        /// From a member that does not lead the site, or did not when it was sent.
+        NotLeader = "not_leader",
+        /// What cannot be read, or an answer to an older question.
+        Malformed = "malformed",
+        /// From one sender more than are remembered.
+        TooManySenders = "too_many_senders",
+        /// A frame of a leader to a node that leads no more, or of another federation.
+        NoBridge = "no_bridge",
     }
 }
 

@@ -180,7 +180,7 @@ impl Federation {
             sender: sender.clone(),
             is_local: sender.site == site && view.rank_of(&sender.member).is_some(),
             misses: log.misses,
-            base: log.base(),
+            base: log.base,
             have: log.coming(),
             secured: log.secured,
         });
@@ -451,7 +451,7 @@ impl Federation {
     /// The next message of a sender for the bridge, and whether it is the first of its round.
     fn next_of(&mut self, sender: &Sender) -> Option<(u64, bool, Bytes)> {
         let log = self.logs.get_mut(sender)?;
-        let (base, secured) = (log.base(), log.secured);
+        let (base, secured) = (log.base, log.secured);
         let route = log.route.as_mut()?;
         if route.cursor < base {
             // There were too many of them.

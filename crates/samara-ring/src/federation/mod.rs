@@ -158,7 +158,7 @@ impl Federation {
 
     /// Bytes of messages that are kept until all sites have them, with 64 bytes for each.
     pub fn kept_bytes(&self) -> u64 {
-        self.logs.held()
+        self.logs.held
     }
 
     /// Takes a message to be broadcast.
@@ -203,7 +203,7 @@ impl Federation {
 
     /// Bytes of own messages that not all sites are known to have.
     fn unfinished(&self) -> u64 {
-        self.local.queued_bytes() as u64 + self.logs.get(&self.me()).map_or(0, log::Log::held)
+        self.local.queued_bytes() as u64 + self.logs.get(&self.me()).map_or(0, |log| log.held)
     }
 
     /// How many bytes of this node may be unfinished.

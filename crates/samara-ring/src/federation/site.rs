@@ -281,11 +281,11 @@ impl Federation {
         if accepted == Some(Accepted::Duplicate) {
             return;
         }
-        while self.logs.held() > self.config.memory_bytes
-            && self.logs.get(&sender).is_some_and(|log| log.held() > 0)
+        while self.logs.held > self.config.memory_bytes
+            && self.logs.get(&sender).is_some_and(|log| log.held > 0)
         {
             self.metrics.overflowed += 1;
-            self.logs.change(&sender, |log| log.release(log.base() + 1));
+            self.logs.change(&sender, |log| log.release(log.base + 1));
         }
         self.metrics.delivered += 1;
         self.metrics.delivered_bytes += content.len() as u64;
