@@ -31,7 +31,7 @@ struct Group {
 impl Group {
     fn form(count: usize, preset: Preset) -> Self {
         let identity = |host: usize| PeerIdentity::new(&(host as u32).to_be_bytes());
-        let config = Config { own_queue_bytes: 64 << 20, ..preset.config() };
+        let config = Config { own_queue_bytes: 64 << 20, ..preset.config().unwrap() };
         let host = |index| Host {
             engine: Ring::new(config.clone(), identity(index)).unwrap(),
             outbox: Outbox::new(config.outbox()),
@@ -101,7 +101,7 @@ impl Group {
 fn hops(c: &mut Criterion) {
     let content = Bytes::from(vec![7; 8_192]);
     for (preset, members, messages) in
-        [(Preset::Fifo, 4, 1_000), (Preset::Fifo, 64, 20), (Preset::Total, 4, 1_000)]
+        [(Preset::Ring, 4, 1_000), (Preset::Ring, 64, 20), (Preset::RingTotal, 4, 1_000)]
     {
         let mut ring = Group::form(members, preset);
         let mut group = c.benchmark_group(preset.name());

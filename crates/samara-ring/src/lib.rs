@@ -6,13 +6,14 @@
 //! [`Ring`] and, at length, in `docs/protocols/ring.md`.
 
 mod config;
+pub mod daisychain;
 mod engine;
 mod federation;
-pub mod jgroups;
 mod member;
-mod payload;
 pub mod wire;
 
+#[cfg(feature = "config")]
+pub use config::Parameters;
 pub use config::{
     Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
 };
@@ -20,6 +21,5 @@ pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, Sus
 pub use federation::{
     Federation, FederationConfig, FederationCx, FederationEvent, FederationMetrics, Unused,
 };
-pub use member::{Member, View, ViewId};
-pub use payload::Payload;
+pub use member::{Member, Payload, View, ViewId};
 pub use wire::RingFrame;

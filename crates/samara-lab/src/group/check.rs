@@ -1,8 +1,10 @@
 //! Values of group broadcast that cannot be.
 
-use crate::group::app::HEADER_BYTES;
-use crate::scenario::Checks;
-use crate::scenario::{Group, RingPreset, RingSpec, Scenario, TransportKind};
+use samara_ring::{Federation, Parameters, Preset, Ring};
+
+use super::app::HEADER_BYTES;
+use super::spec::{config, federated};
+use crate::scenario::{Checks, Group, Scenario, TransportKind};
 
 /// Members of a group: every pair of them has a link, and heartbeats.
 const MEMBERS_MAX: u32 = 1_024;
@@ -51,37 +53,37 @@ impl Checks<'_> {
     }
 
     fn ring(&mut self, scenario: &Scenario, group: &Group) {
-        let ring: &RingSpec = scenario.part();
-        if ring.preset == RingPreset::Jgroups {
+        let ring: &Parameters = scenario.part();
+        let Some(config) = config(scenario) else {
             if ring.is_changed() {
-                self.wrong(
-                    "protocol",
-                    "the model of JGroups has no parameters; keep the preset alone".to_owned(),
-                );
+                let message = "a plain daisy chain has no parameters; keep the preset alone";
+                self.wrong("protocol", message.to_owned());
             }
             self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
             return;
-        }
+        };
         self.federation(scenario);
         if let Some(chunk) = ring.chunk {
             self.range("protocol.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
         }
-        if let Some(error) = ring.error(group, &scenario.network) {
-            let key =
-                key_of(error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
-            self.wrong(&key, format!("found {}, expected {} ({})", error.found, error.expected, error.field));
-        } else if let Some(config) = ring.build(group, &scenario.network) {
-            self.range(
-                "group.size",
-                group.size.bytes(),
-                HEADER_BYTES as u64,
-                config.message_bytes_max as u64,
-            );
+        let (longest, me) = (config.message_bytes_max as u64, samara_sim::identity_of(0));
+        let possible = if ring.federated {
+            Federation::new(federated(scenario, 0, Vec::new(), config), me).map(drop)
+        } else {
+            Ring::new(config, me).map(drop)
+        };
+        match possible {
+            Ok(()) => self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, longest),
+            Err(error) => {
+                let key = key_of(error.field).map(|key| format!("protocol.{key}"));
+                let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
+                self.wrong(key.as_deref().unwrap_or("protocol"), message);
+            }
         }
     }
 
     fn federation(&mut self, scenario: &Scenario) {
-        let ring: &RingSpec = scenario.part();
+        let ring: &Parameters = scenario.part();
         let only =
             [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
         for (key, _) in only.into_iter().filter(|(_, given)| *given && !ring.federated) {
@@ -93,21 +95,19 @@ impl Checks<'_> {
         if !ring.federated {
             return;
         }
-        let Some(regions) = &scenario.network.regions else {
-            self.wrong(
-                "protocol.federated",
-                "regions are its sites, and there are no [network.regions]".to_owned(),
-            );
-            return;
-        };
-        if regions.names.len() < 2 {
-            self.wrong("network.regions", "a federation has two sites or more".to_owned());
+        match &scenario.network.regions {
+            None => {
+                let message = "regions are its sites, and there are no [network.regions]";
+                return self.wrong("protocol.federated", message.to_owned());
+            }
+            Some(regions) if regions.names.len() < 2 => {
+                self.wrong("network.regions", "a federation has two sites or more".to_owned());
+            }
+            Some(_) => {}
         }
-        if ring.preset == RingPreset::RingTotal {
-            self.wrong(
-                "protocol.preset",
-                "a federation orders by sender, not totally; use \"ring\"".to_owned(),
-            );
+        if ring.preset == Preset::RingTotal {
+            let message = "a federation orders by sender, not totally; use \"ring\"";
+            self.wrong("protocol.preset", message.to_owned());
         }
     }
 }

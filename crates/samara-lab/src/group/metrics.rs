@@ -1,25 +1,22 @@
 //! The figures of broadcasts in a group, with the names that `docs/results.md` defines.
 
-use crate::scenario::Group;
-use crate::scenario::RingSpec;
 use std::collections::BTreeMap;
 
 use samara_engine::Frame;
-use samara_engine::Shape;
-use samara_engine::shape::{Workload, estimate, formula, rounds};
+use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
-use samara_ring::{RingFrame, ViewId};
-use samara_sim::HostStats;
+use samara_ring::{Parameters, Preset, RingFrame, ViewId};
+use samara_sim::{GateStats, HostStats};
 use serde::Serialize;
 
-use super::gateways::{Behind, GatewayFigures};
-use crate::group::app::{Kind, Ledger};
+use super::app::{Counts, Kind, Ledger};
+use super::run::GroupMeasured;
+use super::spec::{bridge_shape, config};
 use crate::metric::metrics;
 use crate::network;
 use crate::results::{PacketDrops, packet_drops, ratio};
-use crate::run::GroupMeasured;
-use crate::statistics::Durations;
-use crate::statistics::Statistics;
+use crate::scenario::Group;
+use crate::statistics::{Durations, Statistics};
 
 metrics! {
     /// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
@@ -28,7 +25,7 @@ metrics! {
         pub members: u32 = "members", Neither, [];
         /// Members that broadcast.
         pub senders: u32 = "members", Neither, [];
-        /// How messages travel; of the model of JGroups, the ring.
+        /// How messages travel; of a plain daisy chain, the ring.
         pub shape: &'static str = "", Neither, [];
         /// Messages that were broadcast.
         pub messages: u64 = "messages", Neither, [];
@@ -82,7 +79,7 @@ metrics! {
         pub frozen_ms: f64 = "ms", Less, [];
         /// Messages or chunks that were passed on, over all members.
         pub forwarded: u64 = "units", Neither, [];
-        /// Messages or chunks that were sent again; of JGroups, requests to send again.
+        /// Messages or chunks that were sent again.
         pub repaired: u64 = "units", Neither, [];
         /// Frames that were ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
@@ -156,7 +153,7 @@ impl Bounds {
     fn of(measured: &GroupMeasured) -> Self {
         let scenario = &measured.point.scenario;
         let group = scenario.part::<Group>().clone();
-        let config = scenario.part::<RingSpec>().build(&group, &scenario.network);
+        let config = config(scenario);
         let members = scenario.network.nodes as usize;
         let size = group.size.bytes();
         let chunk = config.as_ref().map_or(size, |config| config.chunk_bytes as u64).clamp(1, size);
@@ -199,7 +196,7 @@ impl Bounds {
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),
             behind: Behind::of(measured, senders, content),
-            bridge: scenario.part::<RingSpec>().bridge(&group, &scenario.network),
+            bridge: bridge_shape(scenario),
         }
     }
 
@@ -265,7 +262,7 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let mut latency = Durations::default();
     steady.iter().for_each(|host| latency.join(&ledgers[*host].latency));
     let (lost, disagreements) = missing(measured, &steady);
-    let is_total = scenario.part::<RingSpec>().preset == crate::scenario::RingPreset::RingTotal;
+    let is_total = scenario.part::<Parameters>().preset == Preset::RingTotal;
     let other_orders =
         steady.iter().filter(|host| is_total && ledgers[**host].order != ledgers[steady[0]].order).count();
     let busy =
@@ -273,7 +270,7 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let uplinks: Vec<f64> = measured.traffic.iter().map(busy).collect();
     let bytes = bytes(measured);
     let (upper, of_shape) = (bounds.upper() / 1e6, bounds.of_shape() / 1e6);
-    let of_steady = |value: fn(&crate::group::app::Counts) -> u64| {
+    let of_steady = |value: fn(&Counts) -> u64| {
         steady.iter().map(|host| value(&measured.counts[*host])).max().unwrap_or(0)
     };
     GroupMetrics {
@@ -369,5 +366,92 @@ impl GroupMetrics {
     /// Everything that must never happen, whatever members fail.
     pub fn faults(&self) -> u64 {
         self.duplicates + self.order_violations + self.disagreements + self.garbled
+    }
+}
+
+/// What passed gateways, where there are any.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct GatewayFigures {
+    /// How often a message left a region: bytes out of all gateways over the bytes of all messages that were broadcast. What is sent to each of the
+    /// other regions once leaves as often as there are others, and packets have headers.
+    pub copies: f64,
+    /// The part of the time in which the busiest direction of any gateway was busy.
+    pub utilisation_max: f64,
+    /// Packets that gateways dropped.
+    pub drops: u64,
+    /// The longest that a packet waited in one, in milliseconds; also before the first message.
+    pub wait_ms_max: f64,
+}
+
+impl GatewayFigures {
+    fn of(measured: &GroupMeasured) -> Option<Self> {
+        let rate = measured.point.scenario.network.regions.as_ref()?.gateway?;
+        let group = measured.point.scenario.find::<Group>()?;
+        let broadcast: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
+        let out: u64 = measured.gateways.iter().map(|[out, _]| out.passed.bytes).sum();
+        let all = || measured.gateways.iter().flatten();
+        let busy = |gate: &GateStats| gate.passed.bytes as f64 * 8e9 / rate.bps() as f64;
+        Some(Self {
+            copies: ratio(out as f64, (broadcast * group.size.bytes()) as f64),
+            utilisation_max: ratio(all().map(busy).fold(0.0, f64::max), measured.measured_nanos as f64)
+                .min(1.0),
+            drops: all().map(|gate| gate.dropped.packets).sum(),
+            wait_ms_max: all().map(|gate| gate.wait_nanos_max).max().unwrap_or(0) as f64 / 1e6,
+        })
+    }
+}
+
+/// Regions of a group that are behind gateways.
+struct Behind {
+    /// Bytes of content per second of a gateway in each direction.
+    rate: f64,
+    /// By region: members, and the share of all senders.
+    regions: Vec<(f64, f64)>,
+}
+
+impl Behind {
+    /// Of the members and senders of a run, if there are gateways; `content` is the share of packets that is.
+    fn of(measured: &GroupMeasured, senders: usize, content: f64) -> Option<Self> {
+        let spec = measured.point.scenario.network.regions.as_ref()?;
+        let rate = spec.gateway?.bps() as f64 / 8.0 * content;
+        let mut regions = vec![(0.0, 0.0); spec.names.len()];
+        for (host, config) in measured.hosts.configs.iter().enumerate() {
+            let (members, share) = &mut regions[usize::from(config.region)];
+            *members += 1.0;
+            *share += if host < senders { 1.0 / senders as f64 } else { 0.0 };
+        }
+        regions.retain(|(members, _)| *members > 0.0);
+        Some(Self { rate, regions })
+    }
+
+    /// What no protocol exceeds, in bytes/s that a member delivers: all that others broadcast has to come in once, what its own members
+    /// broadcast has to get out once, and everything has to leave as many regions as there are others.
+    fn upper(&self) -> f64 {
+        let others = self.regions.len() as f64 - 1.0;
+        let own = self.regions.iter().map(|(_, share)| self.rate / share.max(1.0 - share));
+        own.fold(self.rate * self.regions.len() as f64 / others, f64::min)
+    }
+
+    /// The same where leaders of regions use a shape among them. A ring exceeds it no sooner than anything does.
+    fn of_bridge(&self, shape: Shape) -> f64 {
+        let others = self.regions.len() as f64 - 1.0;
+        match shape {
+            // Each leader sends what its region broadcasts to each of the others.
+            Shape::Direct => {
+                let out = self.regions.iter().map(|(_, share)| self.rate / (share * others));
+                out.fold(self.upper(), f64::min)
+            }
+            Shape::Ring | Shape::BinaryTree | Shape::DoubleTree => self.upper(),
+        }
+    }
+
+    /// The same where everybody sends to everybody.
+    fn direct(&self) -> f64 {
+        let members: f64 = self.regions.iter().map(|(members, _)| members).sum();
+        let each = self.regions.iter().map(|(own, share)| {
+            let (out, into) = (share * (members - own), (1.0 - share) * own);
+            self.rate / out.max(into)
+        });
+        each.fold(f64::INFINITY, f64::min)
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod app;
 pub(crate) mod check;
-pub(crate) mod gateways;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
@@ -16,7 +15,7 @@ use crate::report::Results;
 pub(crate) static FAMILY: Family = Family {
     section: "group",
     content: PartType::of::<spec::Group>(),
-    protocols: &[ProtocolKind::of::<spec::RingSpec>("ring")],
+    protocols: &[ProtocolKind::of::<samara_ring::Parameters>("ring")],
     metrics: metrics::GroupMetrics::METRICS,
     unused: &[
         NO_CHANNELS,

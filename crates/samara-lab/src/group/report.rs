@@ -7,8 +7,7 @@ use samara_report::{
     Bar, Bars, Block, Boxes, Figure, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Section, Unit,
 };
 
-use super::gateways::GatewayFigures;
-use super::metrics::GroupMetrics;
+use super::metrics::{GatewayFigures, GroupMetrics};
 use super::outcome::GroupData;
 use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
 

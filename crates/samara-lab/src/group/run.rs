@@ -1,17 +1,18 @@
 //! Members of a group that broadcast to each other.
 
-use crate::scenario::RingSpec;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
-use samara_ring::jgroups::{DaisyConfig, Daisychain};
-use samara_ring::{Config, Federation, FederationConfig, Ring};
-use samara_sim::{GateStats, HostStats, NodeFactory, Record, identity_of};
+use samara_ring::daisychain::{DaisyConfig, Daisychain};
+use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
+use samara_sim::{GateStats, HostStats, Record, identity_of};
 
-use crate::group::app::{Act, Counts, DaisyMember, Ledger, Member, RingMember, SharedLedger, Source, Told};
+use super::app::{Act, Broadcasts, Counts, GroupMember, Ledger, SharedLedger, Source, Suspected, lock};
+use super::spec::{config, federated};
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{FaultKind, Group, Point, Scenario};
@@ -73,8 +74,6 @@ pub struct MemberOutcomes {
     pub wrong_from: Vec<u64>,
     /// Those that only leave: what they broadcast is to reach everybody who stays.
     pub leaves: Vec<bool>,
-    /// Those that are not there when the run begins.
-    pub is_late: Vec<bool>,
     /// From when on a host's site is, or was, cut off as a whole from others of its federation, which wait for it; `u64::MAX` if it never is.
     pub cut_from: Vec<u64>,
     /// When the last fault begins or ends.
@@ -88,7 +87,6 @@ impl MemberOutcomes {
         let mut fates = Self {
             wrong_from: vec![u64::MAX; nodes],
             leaves: vec![false; nodes],
-            is_late: vec![false; nodes],
             cut_from: vec![u64::MAX; nodes],
             last_at: 0,
         };
@@ -97,7 +95,7 @@ impl MemberOutcomes {
             fates.last_at = fates.last_at.max(fault.until.unwrap_or(fault.at).nanos());
             let hit = network::hit(scenario, index, seed);
             if fault.kind == FaultKind::Partition
-                && scenario.part::<RingSpec>().federated
+                && scenario.part::<Parameters>().federated
                 && are_sites(hosts, &hit)
             {
                 hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
@@ -110,7 +108,6 @@ impl MemberOutcomes {
                     FaultKind::Leave => fates.leaves[host] = true,
                     FaultKind::Crash | FaultKind::Vanish | FaultKind::Partition => fails[host] = true,
                 }
-                fates.is_late[host] |= at == 0 && fault.kind != FaultKind::Partition;
                 fates.wrong_from[host] = fates.wrong_from[host].min(at);
             }
         }
@@ -166,10 +163,40 @@ pub(crate) fn run(
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
     let fates = MemberOutcomes::new(scenario, &setup.hosts, point.seed);
     let world = World { setup, group, ledgers, fates };
-    match scenario.part::<RingSpec>().build(&world.group, &scenario.network) {
-        Some(config) if scenario.part::<RingSpec>().federated => world.federation(config, source, progress),
-        Some(config) => world.ring(config, source, progress),
-        None => world.daisychain(source, progress),
+    match config(scenario) {
+        Some(config) if scenario.part::<Parameters>().federated => {
+            let (configs, sites) = world.sites(&config);
+            let engine = move |host: u32| {
+                let config = Arc::clone(&configs[&sites[host as usize]]);
+                let outbox = config.outbox();
+                (checked(Federation::new(config, identity_of(host))), outbox)
+            };
+            world.run(source, engine, progress)
+        }
+        Some(config) => {
+            let config = Arc::new(Config { seeds: (0..nodes).map(identity_of).collect(), ..config });
+            let engine = move |host: u32| {
+                (checked(Ring::new(Arc::clone(&config), identity_of(host))), config.outbox())
+            };
+            world.run(source, engine, progress)
+        }
+        None => {
+            let config = Arc::new(DaisyConfig::new((0..nodes).map(identity_of).collect()));
+            let engine = move |host: u32| {
+                let Some(chain) = Daisychain::new(Arc::clone(&config), &identity_of(host)) else {
+                    unreachable!("every host is a member")
+                };
+                (chain, config.outbox())
+            };
+            world.run(source, engine, progress)
+        }
+    }
+}
+
+fn checked<T>(made: Result<T, ConfigError>) -> T {
+    match made {
+        Ok(made) => made,
+        Err(error) => unreachable!("the configuration was checked: {error}"),
     }
 }
 
@@ -182,88 +209,36 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn ring(
-        self,
-        mut config: Config,
-        source: Source,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<GroupMeasured, RunError> {
-        config.seeds = (0..self.setup.scenario().network.nodes).map(identity_of).collect();
-        let (config, ledgers) = (Arc::new(config), self.ledgers.clone());
-        let node = move |host: u32| {
-            let ring = match Ring::new(Arc::clone(&config), identity_of(host)) {
-                Ok(ring) => ring,
-                Err(error) => unreachable!("the configuration was checked: {error}"),
-            };
-            let ledger = Arc::clone(&ledgers[host as usize]);
-            (RingMember::new(ring, host, source, ledger), Outbox::new(config.outbox()))
-        };
-        self.run(Arc::new(node), progress)
-    }
-
-    /// Each region is a site; leaders ask everybody in other sites who leads there.
-    fn federation(
-        self,
-        config: Config,
-        source: Source,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<GroupMeasured, RunError> {
-        let scenario = self.setup.scenario();
-        let regions = self.setup.hosts.configs.iter().map(|host| host.region);
+    /// The configurations of the members of each site, and the site of each host. Each region is a site; leaders ask everybody in
+    /// other sites who leads there.
+    fn sites(&self, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
+        let of_host: Vec<u16> = self.setup.hosts.configs.iter().map(|host| host.region).collect();
         let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
-        for (host, region) in regions.clone().enumerate() {
-            sites.entry(region).or_default().push(identity_of(host as u32));
+        for (host, region) in (0..).zip(&of_host) {
+            sites.entry(*region).or_default().push(identity_of(host));
         }
         let of_site = |site: &u16| {
             let others = sites.iter().filter(|(other, _)| *other != site);
             let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
             let local = Config { seeds: sites[site].clone(), ..config.clone() };
-            let federated =
-                scenario.part::<RingSpec>().federate(*site, others, local, (&self.group, &scenario.network));
-            (*site, Arc::new(federated))
+            (*site, Arc::new(federated(self.setup.scenario(), *site, others, local)))
         };
-        let configs: BTreeMap<u16, Arc<FederationConfig>> = sites.keys().map(of_site).collect();
-        let of_host: Vec<u16> = regions.collect();
-        let ledgers = self.ledgers.clone();
-        let node = move |host: u32| {
-            let config = Arc::clone(&configs[&of_host[host as usize]]);
-            let outbox = Outbox::new(config.outbox());
-            let federation = match Federation::new(config, identity_of(host)) {
-                Ok(federation) => federation,
-                Err(error) => unreachable!("the configuration was checked: {error}"),
-            };
-            let ledger = Arc::clone(&ledgers[host as usize]);
-            (RingMember::new(federation, host, source, ledger), outbox)
-        };
-        self.run(Arc::new(node), progress)
+        (sites.keys().map(of_site).collect(), of_host)
     }
 
-    fn daisychain(
+    fn run<B: Broadcasts + 'static>(
         self,
         source: Source,
+        engine: impl Fn(u32) -> (B, OutboxConfig) + Send + Sync + 'static,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<GroupMeasured, RunError> {
-        let (fates, ledgers) = (self.fates.clone(), self.ledgers.clone());
+        let ledgers = self.ledgers.clone();
         let node = move |host: u32| {
+            let (engine, outbox) = engine(host);
             let ledger = Arc::clone(&ledgers[host as usize]);
-            let has_lived = ledger.lock().unwrap_or_else(PoisonError::into_inner).lives > 0;
-            // Whoever comes later, or again, joins.
-            let comes = |other: &u32| fates.is_late[*other as usize] || has_lived && *other == host;
-            let members =
-                (0..fates.is_late.len() as u32).filter(|other| !comes(other)).map(identity_of).collect();
-            let config = DaisyConfig::new(members);
-            let outbox = Outbox::new(config.outbox());
-            (DaisyMember::new(Daisychain::new(config, identity_of(host)), host, source, ledger), outbox)
+            (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
         };
-        self.run(Arc::new(node), progress)
-    }
-
-    fn run<M: Member + 'static>(
-        self,
-        factory: NodeFactory<M>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<GroupMeasured, RunError> {
-        let mut net = self.setup.network(factory)?;
+        let mut net = self.setup.network(Arc::new(node))?;
         self.setup.schedule_faults(&mut net);
         self.schedule(&mut net);
         let stop = self.setup.options.stop;
@@ -274,7 +249,7 @@ impl World<'_> {
     }
 
     /// Senders begin, and leavers leave.
-    fn schedule<M: Member>(&self, net: &mut Net<'_, M>) {
+    fn schedule<B: Broadcasts>(&self, net: &mut Net<'_, GroupMember<B>>) {
         let (scenario, sim) = (self.setup.scenario(), &mut net.sim);
         let begin = Time::from_nanos(self.group.warm_up.nanos());
         for host in 0..self.group.senders(scenario.network.nodes) {
@@ -346,7 +321,7 @@ enum Phase {
 }
 
 /// A group that is simulated.
-struct Run<'a, M> {
+struct Run<'a, B> {
     world: World<'a>,
     phase: Phase,
     /// When the run leaves `Drain` or `Idle`.
@@ -357,10 +332,10 @@ struct Run<'a, M> {
     /// What had passed gateways when the stream began, and when it was over.
     gateways: [Vec<[GateStats; 2]>; 2],
     over_at: u64,
-    members: PhantomData<fn() -> M>,
+    engine: PhantomData<fn() -> B>,
 }
 
-impl<'a, M: Member> Run<'a, M> {
+impl<'a, B: Broadcasts> Run<'a, B> {
     fn new(world: World<'a>) -> Self {
         Self {
             world,
@@ -370,7 +345,7 @@ impl<'a, M: Member> Run<'a, M> {
             looks: Default::default(),
             gateways: Default::default(),
             over_at: 0,
-            members: PhantomData,
+            engine: PhantomData,
         }
     }
 
@@ -390,11 +365,11 @@ impl<'a, M: Member> Run<'a, M> {
     }
 }
 
-impl<M: Member + 'static> Stepped for Run<'_, M> {
-    type App = M;
+impl<B: Broadcasts + 'static> Stepped for Run<'_, B> {
+    type App = GroupMember<B>;
     type Measured = GroupMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, M>) -> Result<Step, RunError> {
+    fn step(&mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Step, RunError> {
         let now = net.now();
         match self.phase {
             Phase::WarmUp if now < self.begin_at() => {
@@ -422,16 +397,14 @@ impl<M: Member + 'static> Stepped for Run<'_, M> {
         Ok(Step::Until(now + SLICE_NANOS))
     }
 
-    fn observe(&mut self, record: Record<Told>) {
-        if let Told::Suspected { host } = record.event {
-            let (at, by) = (record.at.as_nanos(), record.host);
-            let fates = &self.world.fates;
-            let is_false = fates.is_well(host, at) && fates.is_well(by, at);
-            self.suspicions.push(Suspicion { at, by, host, is_false });
-        }
+    fn observe(&mut self, record: Record<Suspected>) {
+        let (at, by, Suspected(host)) = (record.at.as_nanos(), record.host, record.event);
+        let fates = &self.world.fates;
+        let is_false = fates.is_well(host, at) && fates.is_well(by, at);
+        self.suspicions.push(Suspicion { at, by, host, is_false });
     }
 
-    fn progress(&self, net: &Net<'_, M>) -> Progress {
+    fn progress(&self, net: &Net<'_, GroupMember<B>>) -> Progress {
         let world = &self.world;
         let (steady, senders) =
             (world.steady().count() as u64, world.group.senders(world.ledgers.len() as u32));
@@ -446,7 +419,7 @@ impl<M: Member + 'static> Stepped for Run<'_, M> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, M>) -> Result<Option<GroupMeasured>, RunError> {
+    fn measured(self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
         let (digest, steps) = net.digest_and_steps()?;
         let idle = net.traffic_since(&self.looks[2])?;
         let [before, over] = &self.gateways;
@@ -477,8 +450,4 @@ impl<M: Member + 'static> Stepped for Run<'_, M> {
 
 fn gateways<N: Engine>(net: &Net<'_, N>) -> Vec<[GateStats; 2]> {
     (0..).map_while(|region| net.sim.gateway_stats(region)).collect()
-}
-
-fn lock(ledger: &SharedLedger) -> std::sync::MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }

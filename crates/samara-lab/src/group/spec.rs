@@ -1,8 +1,9 @@
 //! Group broadcast as a scenario states it.
 
 use samara_engine::PeerIdentity;
-use samara_engine::shape::{ShapeSetting, Workload};
-use samara_ring::{Config, ConfigError, FederationConfig, Preset, ShapeChoice, Slow};
+use samara_engine::shape::{Shape, Workload};
+use samara_engine::units::{Size, Span};
+use samara_ring::{Config, FederationConfig, Parameters};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use samara_scenario::Network;
 
 use crate::scenario::Scenario;
-use samara_engine::units::{Size, Span};
 
 /// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has
 /// the parameters of the protocol.
@@ -46,7 +46,6 @@ impl Default for Group {
             duration: None,
             rate: None,
             warm_up: Span::from_millis(3_000),
-            // JGroups needs up to 55 s until a group goes on.
             patience: Span::from_millis(70_000),
         }
     }
@@ -75,175 +74,57 @@ impl Group {
     }
 }
 
-/// The parameters of group broadcast: a preset and what differs from it.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RingSpec {
-    /// The values that are not given below.
-    pub preset: RingPreset,
-    /// How messages travel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<ShapeSetting>,
-    /// Each region of the network is a site with a group of its own, and the first members of these groups are one, too: a federation.
-    pub federated: bool,
-    /// How messages travel between sites.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bridge_shape: Option<ShapeSetting>,
-    /// So long after its leader is gone, others keep messages for a site.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub absent_after: Option<Span>,
-    /// Longer messages travel in chunks of this size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chunk: Option<Size>,
-    /// Units are put together in frames of about this size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Size>,
-    /// The most that is on the way to one successor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hop_window: Option<Size>,
-    /// The least of its own that a member may have on the way to the group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_min: Option<Size>,
-    /// The most of its own that a member may have on the way to the group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_max: Option<Size>,
-    /// What all members together may have on the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Size>,
-    /// The most that waits to be broadcast: beyond, the application has to wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub own_queue: Option<Size>,
-    /// How long acknowledgements wait for a frame to travel with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ack_delay: Option<Span>,
-    /// How often a member tells everybody that it is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<Span>,
-    /// The least silence after which a member is suspected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspect_after: Option<Span>,
-    /// A member that takes nothing for so long while others do is removed; the group waits for it, if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remove_slow_after: Option<Span>,
-}
-
-/// Configurations with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RingPreset {
-    /// The ring, FIFO for each sender.
-    #[default]
-    Ring,
-    /// The ring in uniform total order.
-    RingTotal,
-    /// Each message to everybody by its origin, N-1 times.
-    Direct,
-    /// DAISYCHAIN of JGroups 5.5.7 as it is: a model, faults included.
-    Jgroups,
-}
-
-impl RingPreset {
-    /// The preset of the engine; `None` for the model of JGroups, which is an engine of its own.
-    pub const fn preset(self) -> Option<Preset> {
-        match self {
-            Self::Ring => Some(Preset::Fifo),
-            Self::RingTotal => Some(Preset::Total),
-            Self::Direct => Some(Preset::Direct),
-            Self::Jgroups => None,
-        }
-    }
-}
-
-impl RingSpec {
-    /// Whether anything but a preset is given.
-    pub(crate) fn is_changed(&self) -> bool {
-        *self != Self { preset: self.preset, ..Self::default() }
-    }
-
-    /// The engine's configuration; `None` for the model of JGroups. Seeds are not set.
-    pub fn build(&self, group: &Group, network: &Network) -> Option<Config> {
-        let mut config = self.preset.preset()?.config();
-        let bytes = |size: Option<Size>| size.map(Size::bytes);
-        let length = |size: Option<Size>| size.map(|size| size.bytes() as usize);
-        set(&mut config.chunk_bytes, length(self.chunk));
-        set(&mut config.batch_bytes, length(self.batch));
-        set(&mut config.hop_window_bytes, bytes(self.hop_window));
-        set(&mut config.window.min_bytes, bytes(self.window_min));
-        set(&mut config.window.max_bytes, bytes(self.window_max));
-        set(&mut config.memory_bytes, bytes(self.memory));
-        set(&mut config.own_queue_bytes, length(self.own_queue));
-        set(&mut config.ack_delay, self.ack_delay.map(Span::duration));
-        set(&mut config.detection.heartbeat, self.heartbeat.map(Span::duration));
-        set(&mut config.detection.timeout_min, self.suspect_after.map(Span::duration));
-        set(&mut config.slow, self.remove_slow_after.map(|span| Slow::Remove { after: span.duration() }));
-        config.members_max = config.members_max.max(network.nodes as usize);
-        let workload = Workload {
+impl Group {
+    /// What members of a group have to do, for formulas that choose a shape.
+    fn workload(&self, network: &Network) -> Workload {
+        Workload {
             members: network.nodes as usize,
-            senders: group.senders(network.nodes) as usize,
-            message_bytes: group.size.bytes(),
-            chunk_bytes: config.chunk_bytes as u64,
+            senders: self.senders(network.nodes) as usize,
+            message_bytes: self.size.bytes(),
+            // Chunks are as the protocol's parameters say.
+            chunk_bytes: self.size.bytes(),
             link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
             hop_s: network.latency.duration().as_secs_f64(),
-        };
-        set(&mut config.shape, self.shape.map(|shape| choice(shape, workload)));
-        Some(config)
+        }
     }
 
-    /// The configuration of a member of a federation with so many sites, as this site has it; `local` is that of its ring, with seeds. The
-    /// other sites come with whom a leader can ask who leads there.
-    pub fn federate(
-        &self,
-        site: u16,
-        sites: Vec<(u16, Vec<PeerIdentity>)>,
-        local: Config,
-        (group, network): (&Group, &Network),
-    ) -> FederationConfig {
-        let mut config = FederationConfig { local, ..FederationConfig::new(site, sites) };
-        set(&mut config.absent_after, self.absent_after.map(Span::duration));
+    /// The same for leaders of a federation, whose links are those between regions.
+    fn bridge_workload(&self, network: &Network) -> Workload {
         let regions = network.regions.as_ref();
         let gateway = regions.and_then(|regions| regions.gateway).unwrap_or(network.uplink);
         let latencies = regions.into_iter().flat_map(|regions| regions.latency.iter().flatten());
         let far = latencies.map(|latency| latency.duration()).max();
-        let members = config.sites.len() + 1;
-        let workload = Workload {
-            members,
-            senders: members.min(group.senders(network.nodes) as usize),
-            message_bytes: group.size.bytes(),
-            chunk_bytes: config.bridge.chunk_bytes as u64,
+        Workload {
             link_bytes_per_s: gateway.bps().min(network.uplink.bps()) as f64 / 8.0,
             hop_s: far.unwrap_or(network.latency.duration()).as_secs_f64(),
-        };
-        set(&mut config.bridge.shape, self.bridge_shape.map(|shape| choice(shape, workload)));
-        config
-    }
-
-    /// How leaders of sites send to each other, in a federation.
-    pub fn bridge(&self, group: &Group, network: &Network) -> Option<samara_engine::Shape> {
-        let sites = network.regions.as_ref()?.names.len();
-        let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
-        let local = self.build(group, network).filter(|_| self.federated)?;
-        Some(self.federate(0, others, local, (group, network)).bridge.shape.shape(sites))
-    }
-
-    /// What is wrong with the engine's configuration.
-    pub(crate) fn error(&self, group: &Group, network: &Network) -> Option<ConfigError> {
-        let config = self.build(group, network)?;
-        if self.federated {
-            let config = self.federate(0, Vec::new(), config, (group, network));
-            return samara_ring::Federation::new(config, samara_sim::identity_of(0)).err();
+            ..self.workload(network)
         }
-        samara_ring::Ring::new(config, samara_sim::identity_of(0)).err()
     }
 }
 
-fn set<T>(target: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *target = value;
-    }
+/// The configuration of a member, without seeds; `None` for the plain daisy chain.
+pub(super) fn config(scenario: &Scenario) -> Option<Config> {
+    let group: &Group = scenario.part();
+    scenario.part::<Parameters>().build(group.workload(&scenario.network))
 }
 
-fn choice(shape: ShapeSetting, workload: Workload) -> ShapeChoice {
-    shape.fixed().map_or(ShapeChoice::ByFormula(workload), ShapeChoice::Fixed)
+/// The configuration of a member of a federation: of this site, with these other sites and this configuration of its ring.
+pub(super) fn federated(
+    scenario: &Scenario,
+    site: u16,
+    sites: Vec<(u16, Vec<PeerIdentity>)>,
+    local: Config,
+) -> FederationConfig {
+    let workload = scenario.part::<Group>().bridge_workload(&scenario.network);
+    scenario.part::<Parameters>().federate(site, sites, local, workload)
+}
+
+/// How leaders of sites send to each other, in a federation.
+pub(super) fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
+    let sites = scenario.network.regions.as_ref()?.names.len();
+    let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
+    let local = config(scenario).filter(|_| scenario.part::<Parameters>().federated)?;
+    Some(federated(scenario, 0, others, local).bridge.shape.shape(sites))
 }
 
 /// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): a frame, so that links never run dry while
@@ -258,10 +139,7 @@ pub(super) fn framed(scenario: &Scenario, transport: &mut Transport) {
         (transport.mss, transport.header) = (1_448, 66);
         transport.handshake_round_trips = 1;
     }
-    if let Control::Tcp(tcp) = &mut transport.control
-        && scenario.part::<RingSpec>().preset != RingPreset::Jgroups
-    {
-        // JGroups leaves its sockets as they come.
+    if let Control::Tcp(tcp) = &mut transport.control {
         tcp.send_buffer =
             SendBuffer::Unsent { bytes: scenario.transport.unsent.map_or(UNSENT_BYTES, Size::bytes) };
     }

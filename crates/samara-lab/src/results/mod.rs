@@ -8,8 +8,7 @@ pub(crate) mod tables;
 
 pub use crate::columns::metrics::{ColumnMetrics, Slot, column_metrics};
 pub use crate::columns::outcome::ColumnsData;
-pub use crate::group::gateways::GatewayFigures;
-pub use crate::group::metrics::{GroupBytes, GroupMetrics, group_metrics};
+pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, message_metrics};
 pub use crate::messages::outcome::MessagesData;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::columns::spec::Workload;
 use crate::family;
 pub use crate::family::Selected;
-pub use crate::group::spec::{Group, RingPreset, RingSpec};
+pub use crate::group::spec::Group;
 pub use crate::messages::spec::{Arrivals, Messages, PlumtreeParameters};
 pub use crate::mix::handover::spec::Handover;
 pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts};

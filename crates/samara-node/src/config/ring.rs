@@ -35,7 +35,7 @@ pub struct Ring {
 }
 
 fn default_preset() -> String {
-    Preset::Fifo.name().to_owned()
+    Preset::Ring.name().to_owned()
 }
 
 fn default_queue() -> Size {
@@ -44,17 +44,15 @@ fn default_queue() -> Size {
 
 impl Ring {
     pub(super) fn checked(&self, network: &Network) -> Result<ring::Options, Wrong> {
-        let preset = Preset::from_name(&self.preset).ok_or_else(|| {
-            let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
-            let message = format!("found {:?}; expected one of {}", self.preset, names.join(", "));
-            ("ring.preset".to_owned(), message)
-        })?;
-        let mut config = preset.config();
+        let unknown = |key: &str, found: &str, names: &[&str]| {
+            (key.to_owned(), format!("found {found:?}; expected one of {}", names.join(", ")))
+        };
+        let preset = Preset::from_name(&self.preset).and_then(Preset::config);
+        let mut config =
+            preset.ok_or_else(|| unknown("ring.preset", &self.preset, &Preset::ALL.map(Preset::name)))?;
         if let Some(name) = &self.shape {
-            let shape = Shape::from_name(name).ok_or_else(|| {
-                let names: Vec<_> = Shape::ALL.iter().map(|shape| shape.name()).collect();
-                ("ring.shape".to_owned(), format!("found {name:?}; expected one of {}", names.join(", ")))
-            })?;
+            let shape = Shape::from_name(name)
+                .ok_or_else(|| unknown("ring.shape", name, &Shape::ALL.map(|shape| shape.name())))?;
             config.shape = ShapeChoice::Fixed(shape);
         }
         check(!self.group.trim().is_empty(), "ring.group", || "found nothing; expected a name".to_owned())?;

@@ -1,20 +1,23 @@
 //! Everything about a member that can be chosen.
 
-mod preset;
-mod validate;
-
+use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
-
 use samara_engine::shape::{Shape, Workload, choose};
+use thiserror::Error;
 
-pub use preset::Preset;
-pub use validate::ConfigError;
+#[cfg(feature = "config")]
+pub use parameters::Parameters;
+
+#[cfg(feature = "config")]
+mod parameters;
+
+const MIB: u64 = 1 << 20;
 
 /// How a member behaves. All members of a group need the same order and sizes; start from a [`Preset`], of which
-/// [`Config::default`] is [`Preset::Fifo`].
+/// [`Config::default`] is [`Preset::Ring`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Which group: nodes with another one are not listened to.
@@ -216,4 +219,150 @@ impl Config {
         let share = self.memory_bytes / members.max(1) as u64;
         self.window.max_bytes.min(share).max(self.window.min_bytes)
     }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let ring = matches!(self.shape, ShapeChoice::Fixed(Shape::Ring));
+        // That nothing smaller is still to come is known only because the ring keeps the order of all its messages.
+        check(self.order == Order::Fifo || ring, "shape", self.shape, "the ring, for total order")?;
+        let chunk = self.chunk_bytes;
+        check((1..=1 << 20).contains(&chunk), "chunk_bytes", chunk, "1 to 1 MiB")?;
+        let batch = self.batch_bytes;
+        check((1..=1 << 20).contains(&batch), "batch_bytes", batch, "1 to 1 MiB")?;
+        check((1..=1_024).contains(&self.members_max), "members_max", self.members_max, "1 to 1024")?;
+        check(self.message_bytes_max > 0, "message_bytes_max", 0, "at least 1")?;
+        let hop = self.hop_window_bytes;
+        check(hop >= (batch + chunk) as u64, "hop_window_bytes", hop, "at least a batch and a chunk")?;
+        let window = &self.window;
+        let possible = (chunk as u64) <= window.min_bytes && window.min_bytes <= window.max_bytes;
+        check(possible, "window", window, "chunk_bytes <= min_bytes <= max_bytes")?;
+        check(self.own_queue_bytes > 0, "own_queue_bytes", 0, "at least 1")?;
+        let detection = &self.detection;
+        check(!detection.heartbeat.is_zero(), "detection.heartbeat", detection.heartbeat, "more than zero")?;
+        let ordered =
+            detection.heartbeat < detection.timeout_min && detection.timeout_min <= detection.timeout_max;
+        check(ordered, "detection", detection, "heartbeat < timeout_min <= timeout_max")
+    }
+}
+
+/// Configurations with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
+pub enum Preset {
+    /// The ring, FIFO for each sender.
+    #[default]
+    Ring,
+    /// The ring in uniform total order.
+    RingTotal,
+    /// Each message to everybody by its origin, N-1 times.
+    Direct,
+    /// A plain daisy chain, without membership and recovery.
+    Daisychain,
+}
+
+impl Preset {
+    /// Those with a [`Config`].
+    pub const ALL: [Self; 3] = [Self::Ring, Self::RingTotal, Self::Direct];
+
+    /// The name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::RingTotal => "ring-total",
+            Self::Direct => "direct",
+            Self::Daisychain => "daisychain",
+        }
+    }
+
+    /// The preset of [`ALL`](Self::ALL) with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+
+    /// The configuration; `None` for the plain daisy chain, which is an [engine of its own](crate::daisychain).
+    pub fn config(self) -> Option<Config> {
+        let fifo = Config::default();
+        match self {
+            Self::Ring => Some(fifo),
+            // Nothing is delivered before it is acknowledged: acknowledgements wait for nothing.
+            Self::RingTotal => Some(Config { order: Order::Total, ack_delay: Duration::ZERO, ..fifo }),
+            Self::Direct => Some(Config { shape: ShapeChoice::Fixed(Shape::Direct), ..fifo }),
+            Self::Daisychain => None,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            group: 0,
+            seeds: Vec::new(),
+            order: Order::Fifo,
+            shape: ShapeChoice::Fixed(Shape::Ring),
+            early: Early::Hold,
+            chunk_bytes: 64 << 10,
+            batch_bytes: 64 << 10,
+            message_bytes_max: 64 << 20,
+            members_max: 256,
+            // The bandwidth of 1 Gbit/s times 16 ms; more than a shaped link of 100 Mbit/s ever queues.
+            hop_window_bytes: 2 * MIB,
+            // At most twice what MFC of JGroups grants each sender (`max_credits` 2 MB in tcp.xml): a message is everywhere after one
+            // lap, and known to be so after two.
+            window: Window {
+                min_bytes: 256 << 10,
+                max_bytes: 4 * MIB,
+                slack: Duration::from_millis(100),
+                slack_per_member: Duration::from_millis(8),
+            },
+            memory_bytes: 128 * MIB,
+            own_queue_bytes: 4 << 20,
+            held_bytes: 4 * MIB,
+            ack_delay: Duration::from_millis(1),
+            slow: Slow::Wait,
+            detection: Detection {
+                heartbeat: Duration::from_millis(100),
+                silent_beats: 3,
+                timeout_min: Duration::from_millis(500),
+                timeout_max: Duration::from_secs(4),
+                link_grace: Duration::from_millis(200),
+                verify: Duration::from_millis(300),
+            },
+            membership: Membership {
+                form_after: Duration::from_millis(300),
+                join_timeout: Duration::from_secs(1),
+                merge_after: Duration::from_millis(200),
+                flush_timeout: Duration::from_millis(600),
+                repair_timeout: Duration::from_secs(5),
+                redial: Duration::from_millis(500),
+                forget_after: Duration::from_secs(600),
+                ask_again_after: Duration::from_secs(1),
+                unreachable_for: Duration::from_secs(3),
+                ban: Duration::from_secs(30),
+            },
+        }
+    }
+}
+
+/// A value that is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: found {found}, expected {expected}")]
+pub struct ConfigError {
+    /// Which one.
+    pub field: &'static str,
+    /// What it is.
+    pub found: String,
+    /// What it can be.
+    pub expected: &'static str,
+}
+
+pub(crate) fn check(
+    holds: bool,
+    field: &'static str,
+    found: impl Debug,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError { field, found: format!("{found:?}"), expected })
 }

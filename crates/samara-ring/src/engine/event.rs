@@ -1,8 +1,9 @@
-//! What a member can be asked for, and what it tells.
+//! What a member can be asked for, its events, and its counters.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::outbox::Tally;
 use thiserror::Error;
 
 use crate::{Member, Payload, View, ViewId};
@@ -95,4 +96,111 @@ pub enum SuspectCause {
     Unresponsive,
     /// It holds the group up ([`Slow::Remove`](crate::Slow::Remove)).
     Slow,
+}
+
+/// An enum of causes, each with its name in reports.
+macro_rules! causes {
+    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$of:meta])* $cause:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$of])* $cause),+
+        }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$cause),+];
+
+            /// The name in reports.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$cause => $name),+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use causes;
+
+causes! {
+    /// Why something that came was ignored.
+    pub enum Ignored {
+        /// A unit that was here.
+        Duplicate = "duplicate",
+        /// A unit of this member, come back.
+        Returned = "returned",
+        /// A unit whose origin is not in the view.
+        UnknownOrigin = "unknown_origin",
+        /// A unit whose hops are spent, at a member that should pass it on.
+        HopsSpent = "hops_spent",
+        /// A unit further ahead than any window allows.
+        BeyondWindow = "beyond_window",
+        /// A unit in the middle of a message whose beginning is not here, or of one that is too long.
+        Fragment = "fragment",
+        /// Data, credit, or a request to resume, of another view.
+        StaleView = "stale_view",
+        /// Data of a view that is about to be installed, beyond what is kept.
+        EarlyOverflow = "early_overflow",
+        /// Data of a node that is no member.
+        Stranger = "stranger",
+        /// A frame of a view change that is over, or of another one.
+        StaleProposal = "stale_proposal",
+        /// A frame that contradicts what is known, for example with lists of another length.
+        Inconsistent = "inconsistent",
+        /// A heartbeat of another group, or a frame of a federation.
+        OtherGroup = "other_group",
+    }
+}
+
+/// Counters of one node, all since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Messages that were taken to be broadcast.
+    pub broadcast: u64,
+    /// Messages that were not ([`Event::Refused`](crate::Event::Refused)).
+    pub refused: u64,
+    /// Messages that were delivered, own ones included.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Units of own messages that were sent to a first receiver.
+    pub own_units: u64,
+    /// Units that came, duplicates included.
+    pub received_units: u64,
+    /// Units that were passed on.
+    pub forwarded_units: u64,
+    /// Units that were sent again, to a member that had stated what it has.
+    pub resent_units: u64,
+    /// Frames of data that were owed to the outbox, and their bytes.
+    pub data_frames: Tally,
+    /// Other frames that were owed to the outbox, and their bytes.
+    pub control_frames: Tally,
+    /// Frames that the outbox refused: the peer is not connected, or its queue is full.
+    pub refused_frames: u64,
+    /// Views that were installed.
+    pub views: u64,
+    /// Views that this node proposed.
+    pub proposals: u64,
+    /// Members that were suspected.
+    pub suspicions: u64,
+    /// Nanoseconds in which nothing new could be sent because a view change was under way.
+    pub frozen_ns: u64,
+    ignored: [u64; Ignored::ALL.len()],
+}
+
+impl Metrics {
+    /// How often something was ignored for this cause.
+    pub fn ignored(&self, cause: Ignored) -> u64 {
+        self.ignored[cause as usize]
+    }
+
+    /// All causes with their counts.
+    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
+        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
+    }
+
+    pub(super) fn ignore(&mut self, cause: Ignored) {
+        self.ignored[cause as usize] += 1;
+    }
 }

@@ -2,30 +2,18 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `links`, `peers` | nodes come and go; who is dialled |
-//! | `detect` | heartbeats, suspicion, slow members |
-//! | `propose` | a view change, as its proposer sees it |
-//! | `flush` | a view change, as each participant sees it |
+//! | `members` | nodes come and go; who is dialled; heartbeats, suspicion, slow members |
+//! | `change` | a view change, as its proposer and as each participant sees it |
 //! | `current` | what is known while a view holds |
-//! | `receive`, `stream` | units that come: kept, passed on, delivered |
-//! | `pump`, `own` | units that leave: own and forwarded in turn; windows |
-//! | `acks` | which units all members have |
-//! | `outlet` | the way to the application |
+//! | `receive` | units that come: kept, passed on, acknowledged, delivered |
+//! | `send` | units that leave: own and forwarded in turn; windows |
 
-mod acks;
+mod change;
 mod current;
-mod detect;
 mod event;
-mod flush;
-mod links;
-mod metrics;
-mod outlet;
-mod own;
-mod peers;
-mod propose;
-mod pump;
+mod members;
 mod receive;
-mod stream;
+mod send;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,18 +22,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
-pub use event::{BroadcastError, Command, Event, SuspectCause};
-pub use metrics::{Ignored, Metrics};
+pub(crate) use event::causes;
+pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
 use crate::config::{Config, ConfigError, Early};
 use crate::wire::{Data, Resume};
 use crate::{Member, RingFrame, View, ViewId};
+use change::{Flush, Proposal, ReadyFor};
 use current::Current;
-use flush::{Flush, ReadyFor};
-use outlet::Outlet;
-use own::{Flow, Own};
-use peers::Peers;
-use propose::Proposal;
+use members::Peers;
+use receive::Outlet;
+use send::{Flow, Own};
 
 /// The context of the engine.
 pub type Cx<'a> = Context<'a, RingFrame, Event>;
@@ -238,13 +225,13 @@ impl Ring {
 
     /// Bytes of its own that this member may have on the way to the group at present.
     pub fn window_bytes(&self) -> u64 {
-        self.flow.limit()
+        self.flow.limit
     }
 
     /// Bytes of all units that are kept until all members have them, with 64 bytes for each unit.
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.current.iter().flat_map(|current| &current.streams);
-        streams.map(stream::Stream::held).sum()
+        streams.map(|stream| stream.held).sum()
     }
 
     /// Takes a message to be broadcast.
@@ -323,9 +310,7 @@ impl Ring {
     /// Does what follows from what has happened.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let was_leaving = self.is_leaving_now();
-        while let Some(frame) = self.looped.pop_front() {
-            self.on_change_frame(None, &frame, cx);
-        }
+        self.handle_looped(cx);
         if self.has_left {
             return;
         }
@@ -341,6 +326,10 @@ impl Ring {
             self.leave_now(cx);
         }
         self.evaluate(cx);
+        self.handle_looped(cx);
+    }
+
+    fn handle_looped(&mut self, cx: &mut Cx<'_>) {
         while let Some(frame) = self.looped.pop_front() {
             self.on_change_frame(None, &frame, cx);
         }
@@ -388,7 +377,7 @@ impl Ring {
                     self.announce_leaving(cx);
                 }
             }
-            Command::Pause => self.outlet.pause(),
+            Command::Pause => self.outlet.is_paused = true,
             Command::Unpause => {
                 self.outlet.unpause(cx);
                 let origins = self.current.as_ref().map_or(0, Current::len) as u16;

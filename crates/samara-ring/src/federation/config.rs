@@ -1,11 +1,18 @@
-//! Everything about a federated member that can be chosen.
+//! What can be chosen of a federated member, its events, and its counters.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::OutboxConfig;
 
-use crate::{Config, ConfigError, Detection, Early, Membership, Order, Window};
+use crate::config::check;
+use crate::engine::causes;
+use crate::{
+    BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
+    Window,
+};
 
 /// How a member of a site behaves. All members of a federation need the same sizes, and all of a site the same site and contacts.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,26 +97,111 @@ impl FederationConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let error = |field, found: String, expected| Err(ConfigError { field, found, expected });
-        if self.local.early != Early::Hold {
-            return error(
-                "local.early",
-                format!("{:?}", self.local.early),
-                "Hold: all messages are numbered",
-            );
-        }
-        if self.bridge.order != Order::Fifo {
-            return error("bridge.order", format!("{:?}", self.bridge.order), "Fifo");
-        }
-        if self.sites.iter().any(|(site, _)| *site == self.site) {
-            return error("sites", self.site.to_string(), "the other sites");
-        }
-        if self.progress_interval.is_zero() {
-            return error("progress_interval", "0".into(), "more than zero");
-        }
-        if self.window_bytes == 0 || self.senders_max == 0 {
-            return error("window_bytes, senders_max", "0".into(), "at least 1");
-        }
-        Ok(())
+        let early = self.local.early;
+        check(early == Early::Hold, "local.early", early, "Hold: all messages are numbered")?;
+        check(self.bridge.order == Order::Fifo, "bridge.order", self.bridge.order, "Fifo")?;
+        let others_only = self.sites.iter().all(|(site, _)| *site != self.site);
+        check(others_only, "sites", self.site, "the other sites")?;
+        check(!self.progress_interval.is_zero(), "progress_interval", 0, "more than zero")?;
+        let is_some = self.window_bytes > 0 && self.senders_max > 0;
+        check(is_some, "window_bytes, senders_max", 0, "at least 1")
+    }
+}
+
+/// What a federated member tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FederationEvent {
+    /// A message of the federation; own ones too.
+    Delivered {
+        /// The site of its sender.
+        site: u16,
+        /// Who broadcast it.
+        origin: Member,
+        /// Its number among those of the sender: 1, 2, 3...
+        number: u64,
+        /// Its content.
+        content: Bytes,
+    },
+    /// The site has a new view. Its first member leads the site.
+    View(Arc<View>),
+    /// At a leader: the leaders that are connected now, as members of the bridge.
+    Leaders(Arc<View>),
+    /// A member of the site, or a leader of another one, is taken for failed.
+    Suspected {
+        /// Who.
+        member: Member,
+        /// Why.
+        cause: SuspectCause,
+    },
+    /// A member of the site, or a leader of another one, takes nothing while others do.
+    Slow {
+        /// Who.
+        member: Member,
+    },
+    /// At a leader: a site was away for too long. Messages are not kept for it any more.
+    Absent {
+        /// Which.
+        site: u16,
+    },
+    /// A message was not taken.
+    Refused(BroadcastError),
+    /// There is room again for messages, after one was refused.
+    Room,
+    /// This node has left: all that it broadcast is at all members of all sites that are not absent.
+    Left,
+}
+
+causes! {
+    /// Why something in the messages of a ring was ignored.
+    pub enum Unused {
+        /// A message that was here: sent again after a leader or a link failed.
+        Duplicate = "duplicate",
+        /// A message behind others that are still to come: it will be sent again.
+        Gap = "gap",
+        /// From a member that does not lead the site, or did not when it was sent.
+        NotLeader = "not_leader",
+        /// What cannot be read, or an answer to an older question.
+        Malformed = "malformed",
+        /// From one sender more than are remembered.
+        TooManySenders = "too_many_senders",
+        /// A frame of a leader to a node that leads no more, or of another federation.
+        NoBridge = "no_bridge",
+    }
+}
+
+/// Counters of one federated node, all since its start. Each of its rings counts for itself besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FederationMetrics {
+    /// Messages that were taken to be broadcast.
+    pub broadcast: u64,
+    /// Messages that were not.
+    pub refused: u64,
+    /// Messages that were delivered, own ones included.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Messages that this node, as a leader, handed to the bridge, and their bytes.
+    pub bridged: (u64, u64),
+    /// Messages that this node, as a leader, handed to the ring of its site, and their bytes.
+    pub relayed: (u64, u64),
+    /// Messages before which others were missing for good: the site was absent for too long, or split.
+    pub skipped: u64,
+    /// Messages that were let go of before all sites had them: there were too many.
+    pub overflowed: u64,
+    /// How often this node began to lead.
+    pub leaderships: u64,
+    /// How often leaders told each other anew what they have.
+    pub rounds: u64,
+    unused: [u64; Unused::ALL.len()],
+}
+
+impl FederationMetrics {
+    /// How often something was ignored for this cause.
+    pub fn unused(&self, cause: Unused) -> u64 {
+        self.unused[cause as usize]
+    }
+
+    pub(super) fn ignore(&mut self, cause: Unused) {
+        self.unused[cause as usize] += 1;
     }
 }

@@ -1,4 +1,5 @@
-//! Who is on the bridge, what each leader states, and who sends what then.
+//! The leader of a site: who is on the bridge, what each leader states, who sends what then, and what goes from the site to the bridge and
+//! back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use samara_engine::{Engine, Input, Time};
 use super::letter::{Entry, Letter};
 use super::log::Accepted;
 use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
-use crate::{Event, Member, Ring, View};
+use crate::{BroadcastError, Command, Event, Member, Ring, View};
 
 /// Statements of a later time than this leader knows are believed so far ahead: numbers do not run out whatever another leader says.
 const ROUNDS_AHEAD_MAX: u64 = 1 << 16;
@@ -27,34 +28,34 @@ pub(super) struct Leader {
     /// There is reason to do that again.
     pub(super) wants_round: bool,
     /// This leader's statement is still to be made.
-    pub(super) owes_state: bool,
+    owes_state: bool,
     /// By rank on the bridge.
     others: Vec<Other>,
     /// Sites without a leader that messages are kept for.
     absent: BTreeMap<u16, Absent>,
     /// All have stated what they have.
-    pub(super) is_routing: bool,
+    is_routing: bool,
     /// Senders whose messages another leader sends.
     assigned: BTreeSet<Sender>,
     /// Senders with messages for the bridge, in turn.
-    pub(super) ready: VecDeque<Sender>,
+    ready: VecDeque<Sender>,
     /// By rank in the site: what was delivered, and not all of the site are known to have. Number on the ring, sender, number.
     pub(super) pending: Vec<VecDeque<(u64, Sender, u64)>>,
     /// What newcomers are told, as soon as there is room for it.
     pub(super) base: Option<Vec<(Sender, u64)>>,
     /// What came from the bridge, and the ring of the site had no room for.
-    pub(super) stash: VecDeque<Relayed>,
-    pub(super) is_paused: bool,
+    stash: VecDeque<Relayed>,
+    is_paused: bool,
 }
 
 /// A message on its way from the bridge to the site.
 #[derive(Clone, Debug)]
-pub(super) struct Relayed {
+struct Relayed {
     pub(super) sender: Sender,
     pub(super) number: u64,
     pub(super) content: Bytes,
     /// Messages before it are missing for good.
-    pub(super) leaps: bool,
+    leaps: bool,
 }
 
 /// A leader on the bridge, this one included.
@@ -161,7 +162,7 @@ impl Federation {
         self.metrics.rounds += 1;
     }
 
-    pub(super) fn begin_round_if_wanted(&mut self) {
+    fn begin_round_if_wanted(&mut self) {
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.wants_round && leader.is_routing)
         else {
             return;
@@ -179,7 +180,7 @@ impl Federation {
             sender: sender.clone(),
             is_local: sender.site == site && view.rank_of(&sender.member).is_some(),
             misses: log.misses,
-            base: log.base(),
+            base: log.base,
             have: log.coming(),
             secured: log.secured,
         });
@@ -276,7 +277,7 @@ impl Federation {
     }
 
     /// A sender of this site that was not known when leaders stated what they have.
-    pub(super) fn adopt(&mut self, sender: &Sender) {
+    fn adopt(&mut self, sender: &Sender) {
         let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_routing) else { return };
         if sender.site != self.config.site || leader.assigned.contains(sender) {
             return;
@@ -316,7 +317,7 @@ impl Federation {
     }
 
     /// Up to which message of a sender all sites have all, as far as it is known.
-    pub(super) fn stable_of(&self, sender: &Sender, secured: u64) -> u64 {
+    fn stable_of(&self, sender: &Sender, secured: u64) -> u64 {
         let Some(leader) = &self.leader else { return 0 };
         let own = leader.bridge.member();
         let present = leader.others.iter().filter(|other| other.member != *own).map(|other| &other.secured);
@@ -326,7 +327,7 @@ impl Federation {
     }
 
     /// Whether there is anybody on the bridge besides this leader.
-    pub(super) fn has_company(&self) -> bool {
+    fn has_company(&self) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.others.len() > 1)
     }
 
@@ -355,5 +356,186 @@ impl Other {
         let entries = self.stated.as_deref().unwrap_or_default();
         let place = entries.binary_search_by(|entry| entry.sender.cmp(sender));
         place.map_or((0, false), |place| (entries[place].have, entries[place].misses))
+    }
+}
+
+// ---- from the site to the bridge, and back ----
+
+impl Federation {
+    /// A leader notes what was delivered: it goes over the bridge once all members of the site have it.
+    pub(super) fn note_delivered(&mut self, sender: &Sender, number: u64, (rank, on_ring): (u16, u64)) {
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(pending) = leader.pending.get_mut(usize::from(rank)) {
+            pending.push_back((on_ring, sender.clone(), number));
+        }
+        self.adopt(sender);
+    }
+
+    /// Looks which messages all members of the site have now.
+    pub(super) fn note_secured(&mut self) {
+        let Some(leader) = &mut self.leader else { return };
+        // While the application is paused, the ring may have gone on to another view.
+        let is_current =
+            self.view.as_ref().is_some_and(|view| self.local.view().is_some_and(|now| now.id == view.id));
+        if !is_current {
+            return;
+        }
+        let mut secured = Vec::new();
+        for (rank, pending) in (0u16..).zip(&mut leader.pending) {
+            let stable = self.local.stable_messages(rank);
+            let until = pending.partition_point(|(on_ring, ..)| *on_ring <= stable);
+            secured.extend(pending.drain(..until).map(|(_, sender, number)| (sender, number)));
+        }
+        for (sender, number) in secured {
+            if let Some(log) = self.logs.get_mut(&sender) {
+                log.secured = log.secured.max(number);
+                self.make_ready(&sender);
+            }
+        }
+    }
+
+    /// Lines a sender up for the bridge, if there is something of it to be sent.
+    fn make_ready(&mut self, sender: &Sender) {
+        let (Some(leader), Some(log)) = (&mut self.leader, self.logs.get_mut(sender)) else { return };
+        let secured = log.secured;
+        let Some(route) = log.route.as_mut().filter(|route| !route.is_ready && route.cursor < secured) else {
+            return;
+        };
+        route.is_ready = true;
+        leader.ready.push_back(sender.clone());
+    }
+
+    pub(super) fn ready_all(&mut self) {
+        let senders: Vec<Sender> = self.logs.iter().map(|(sender, _)| sender.clone()).collect();
+        senders.iter().for_each(|sender| self.make_ready(sender));
+    }
+
+    /// Hands messages to the bridge, one of each sender in turn, as long as it takes them.
+    pub(super) fn feed(&mut self, cx: &mut FederationCx<'_>) {
+        if self.leader.as_ref().is_some_and(|leader| leader.owes_state) {
+            let Some(statement) = self.statement() else { return };
+            let letter = statement.encode();
+            if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) != Some(Ok(())) {
+                return;
+            }
+            self.leader.iter_mut().for_each(|leader| leader.owes_state = false);
+            self.logs.iter_mut().for_each(|(_, log)| log.misses = false);
+        }
+        loop {
+            let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_routing) else { return };
+            let view = leader.view.as_ref().map(|view| view.id.counter);
+            let Some(sender) = leader.ready.front().cloned() else { return };
+            let next = self.next_of(&sender);
+            if let Some((number, is_fresh, content)) = next {
+                let len = content.len() as u64;
+                let start = view.filter(|_| is_fresh);
+                let letter = Letter::Relay { start, sender: sender.clone(), number, content }.encode();
+                if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) != Some(Ok(())) {
+                    return;
+                }
+                self.metrics.bridged.0 += 1;
+                self.metrics.bridged.1 += len;
+                if let Some(route) = self.logs.get_mut(&sender).and_then(|log| log.route.as_mut()) {
+                    (route.cursor, route.is_fresh) = (number, false);
+                }
+            }
+            let Some(leader) = &mut self.leader else { return };
+            leader.ready.pop_front();
+            if let Some(route) = self.logs.get_mut(&sender).and_then(|log| log.route.as_mut()) {
+                route.is_ready = false;
+            }
+            self.make_ready(&sender);
+        }
+    }
+
+    /// The next message of a sender for the bridge, and whether it is the first of its round.
+    fn next_of(&mut self, sender: &Sender) -> Option<(u64, bool, Bytes)> {
+        let log = self.logs.get_mut(sender)?;
+        let (base, secured) = (log.base, log.secured);
+        let route = log.route.as_mut()?;
+        if route.cursor < base {
+            // There were too many of them.
+            (route.cursor, route.is_fresh) = (base, true);
+        }
+        let (number, is_fresh) = (route.cursor + 1, route.is_fresh);
+        (number <= secured)
+            .then(|| log.get(number).cloned())
+            .flatten()
+            .map(|content| (number, is_fresh, content))
+    }
+
+    /// Hands to the ring of the site what came from the bridge; while it has no room, the bridge has to wait.
+    pub(super) fn hand_in(&mut self, cx: &mut FederationCx<'_>) {
+        let base = self.leader.as_ref().and_then(|leader| Some((leader.number, leader.base.clone()?)));
+        if let Some((leadership, last)) = base {
+            let letter = Letter::Base { leadership, last }.encode();
+            if self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)).is_err() {
+                return;
+            }
+            self.leader.iter_mut().for_each(|leader| leader.base = None);
+        }
+        while let Some((leadership, relayed)) =
+            self.leader.as_ref().and_then(|leader| Some((leader.number, leader.stash.front()?.clone())))
+        {
+            let len = relayed.content.len() as u64;
+            let start = relayed.leaps.then_some(leadership);
+            let (sender, number, content) = (relayed.sender, relayed.number, relayed.content);
+            let letter = Letter::Relay { start, sender, number, content }.encode();
+            match self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)) {
+                Ok(()) => {
+                    self.metrics.relayed.0 += 1;
+                    self.metrics.relayed.1 += len;
+                }
+                // Other sites may have messages that are too long for this one.
+                Err(BroadcastError::TooLong { .. }) => self.metrics.ignore(Unused::Malformed),
+                Err(BroadcastError::Full | BroadcastError::Leaving) => break,
+            }
+            self.leader.iter_mut().for_each(|leader| drop(leader.stash.pop_front()));
+        }
+        let Some(leader) = &mut self.leader else { return };
+        let waits = !leader.stash.is_empty();
+        if std::mem::replace(&mut leader.is_paused, waits) != waits {
+            let command = if waits { Command::Pause } else { Command::Unpause };
+            self.on_bridge(cx, |ring, cx| ring.handle(Input::Command(command), cx));
+        }
+    }
+
+    /// Tells the other leaders what all of this site have, and the site what all sites have.
+    pub(super) fn tell_progress(&mut self, cx: &mut FederationCx<'_>) {
+        self.begin_round_if_wanted();
+        if self.leader.is_none() {
+            return;
+        }
+        let mut secured = Vec::new();
+        let mut stable = Vec::new();
+        for (sender, log) in self.logs.iter() {
+            if log.secured > log.told.0 {
+                secured.push((sender.clone(), log.secured));
+            }
+            let known = self.stable_of(sender, log.secured);
+            if known > log.told.1 {
+                stable.push((sender.clone(), known));
+            }
+        }
+        if !secured.is_empty() && self.has_company() {
+            let letter = Letter::Progress { last: secured.clone() }.encode();
+            if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) == Some(Ok(())) {
+                self.note_told(&secured, |told| &mut told.0);
+            }
+        }
+        if !stable.is_empty() {
+            let letter = Letter::Progress { last: stable.clone() }.encode();
+            if self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)).is_ok() {
+                self.note_told(&stable, |told| &mut told.1);
+            }
+        }
+    }
+
+    fn note_told(&mut self, last: &[(Sender, u64)], which: impl Fn(&mut (u64, u64)) -> &mut u64) {
+        for (sender, number) in last {
+            if let Some(log) = self.logs.get_mut(sender) {
+                *which(&mut log.told) = *number;
+            }
+        }
     }
 }

@@ -31,11 +31,11 @@ pub(super) struct Route {
 /// The messages of one sender.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// The message after this one is the first in `messages`.
-    base: u64,
+    /// The last message that is not kept: the next one is the first in `messages`.
+    pub(super) base: u64,
     messages: VecDeque<Bytes>,
     /// Bytes of `messages`, and some for each.
-    held: u64,
+    pub(super) held: u64,
 
     // ---- at a leader ----
     /// All members of the site have the messages up to this one.
@@ -56,15 +56,6 @@ impl Log {
     /// The last message that was delivered here.
     pub(super) fn have(&self) -> u64 {
         self.base + self.messages.len() as u64
-    }
-
-    /// The last message that is not kept.
-    pub(super) fn base(&self) -> u64 {
-        self.base
-    }
-
-    pub(super) fn held(&self) -> u64 {
-        self.held
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Bytes> {
@@ -160,7 +151,8 @@ fn order(have: u64, number: u64, may_leap: bool) -> Accepted {
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     logs: BTreeMap<Sender, Log>,
-    held: u64,
+    /// Bytes of all messages that are kept.
+    pub(super) held: u64,
 }
 
 impl Logs {
@@ -178,11 +170,6 @@ impl Logs {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Sender, &mut Log)> {
         self.logs.iter_mut()
-    }
-
-    /// Bytes of all messages that are kept.
-    pub(super) fn held(&self) -> u64 {
-        self.held
     }
 
     /// The log of a sender, if there is one or room for one more: those of senders of which nothing is kept and who are gone make room.

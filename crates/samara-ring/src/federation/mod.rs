@@ -18,19 +18,14 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `links` | who is where; which ring a link belongs to |
-//! | `site` | what the ring of the site delivers |
-//! | `leader` | who is on the bridge, and what they state |
-//! | `relay` | from the site to the bridge and back |
+//! | `site` | which ring a link belongs to; what the ring of the site delivers |
+//! | `leader` | who is on the bridge, what they state; from the site to the bridge and back |
 //! | `log`, `letter` | messages that are kept; what travels in the rings' messages |
 
 mod config;
-mod event;
 mod leader;
 mod letter;
-mod links;
 mod log;
-mod relay;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -41,14 +36,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
 
-pub use config::FederationConfig;
-pub use event::{FederationEvent, FederationMetrics, Unused};
+pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
 
 use crate::{BroadcastError, Command, Config, ConfigError, Event, Member, Ring, RingFrame, View};
 use leader::Leader;
 use letter::{Letter, OVERHEAD_MAX};
-use links::Link;
 use log::Logs;
+use site::Link;
 
 /// The context of the engine.
 pub type FederationCx<'a> = Context<'a, RingFrame, FederationEvent>;
@@ -164,7 +158,7 @@ impl Federation {
 
     /// Bytes of messages that are kept until all sites have them, with 64 bytes for each.
     pub fn kept_bytes(&self) -> u64 {
-        self.logs.held()
+        self.logs.held
     }
 
     /// Takes a message to be broadcast.
@@ -209,7 +203,7 @@ impl Federation {
 
     /// Bytes of own messages that not all sites are known to have.
     fn unfinished(&self) -> u64 {
-        self.local.queued_bytes() as u64 + self.logs.get(&self.me()).map_or(0, log::Log::held)
+        self.local.queued_bytes() as u64 + self.logs.get(&self.me()).map_or(0, |log| log.held)
     }
 
     /// How many bytes of this node may be unfinished.

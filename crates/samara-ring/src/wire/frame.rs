@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Frame, PeerIdentity};
+use samara_engine::{Frame, PeerIdentity, Shape};
 
-use super::encode::{data_len, encoded_len};
+use super::codec::{Count, Field, Limits, Reader, Sink, WireError, layout};
+use super::{VERSION, flag, kind};
 use crate::{Member, ViewId};
-use samara_engine::Shape;
 
 /// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
 pub(crate) const UNIT_OVERHEAD: u64 = 64;
@@ -121,7 +121,10 @@ impl Data {
     pub fn new(view: ViewId, units: Vec<Unit>, acks: Vec<Ack>) -> Self {
         let content = units.iter().map(|unit| unit.bytes.len()).sum();
         let mut data = Self { view, units, acks, content, encoded: 0 };
-        data.encoded = data_len(&data);
+        // The version and the kind come first.
+        let mut count = Count(2);
+        data.put(&mut count);
+        data.encoded = count.0;
         data
     }
 
@@ -234,11 +237,149 @@ pub struct OldView {
     pub staying: Vec<u16>,
 }
 
+layout!(Hello, "hello", 11: group as fixed, site, leads, leader);
+layout!(Heartbeat, "heartbeat", 26: group as fixed, incarnation as fixed, leader as name, view, members, promised, leaving,
+    suspects, progress, sent, echo, held);
+layout!(Ack, "ack", 3: origin, reached, stable);
+layout!(Prepare, "prepare", 12: proposal, members, departing, shape);
+layout!(State, "state", 12: proposal, view, ready, have);
+layout!(Resume, "resume", 11: view, proposal, have);
+layout!(Cut, "cut", 10: proposal, views);
+layout!(OldView, "cut", 11: view, last, staying);
+
+impl Field for Data {
+    fn put(&self, sink: &mut impl Sink) {
+        self.view.put(sink);
+        self.units.put(sink);
+        self.acks.put(sink);
+    }
+
+    fn get(r: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
+        Ok(Self::new(r.get("data.view")?, r.get("data.units")?, r.get("data.acks")?))
+    }
+}
+
+impl Field for Unit {
+    // Origin, hops, flags, sequence and the length of the content.
+    const LEAST: usize = 5;
+
+    fn most(limits: &Limits) -> usize {
+        limits.units
+    }
+
+    fn put(&self, sink: &mut impl Sink) {
+        let mut flags = 0;
+        for (set, bit) in [(self.first, flag::FIRST), (self.last, flag::LAST), (self.stamp > 0, flag::STAMP)]
+        {
+            flags |= if set { bit } else { 0 };
+        }
+        self.origin.put(sink);
+        self.hops.put(sink);
+        sink.byte(flags);
+        self.sequence.put(sink);
+        if self.stamp > 0 {
+            self.stamp.put(sink);
+        }
+        self.bytes.put(sink);
+    }
+
+    fn get(r: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
+        let (origin, hops, flags) = (r.get("unit.origin")?, r.get("unit.hops")?, r.byte("unit.flags")?);
+        if flags > (flag::FIRST | flag::LAST | flag::STAMP) {
+            return Err(r.unknown("unit.flags", flags.into()));
+        }
+        let sequence = r.get("unit.sequence")?;
+        let stamp = if flags & flag::STAMP != 0 { r.get("unit.stamp")? } else { 0 };
+        if flags & flag::STAMP != 0 && stamp == 0 {
+            return Err(r.unknown("unit.stamp", 0));
+        }
+        let (first, last) = (flags & flag::FIRST != 0, flags & flag::LAST != 0);
+        Ok(Self { origin, sequence, hops, stamp, first, last, bytes: r.get("unit.bytes")? })
+    }
+}
+
+/// Appends a frame.
+pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
+    write(frame, into);
+}
+
+/// Writes a frame piece by piece, so that contents need not be copied.
+pub fn encode_to(frame: &RingFrame, sink: &mut impl Sink) {
+    write(frame, sink);
+}
+
+fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
+    fn fields<S: Sink>(kind: u8, fields: &impl Field, sink: &mut S) {
+        sink.byte(kind);
+        fields.put(sink);
+    }
+    sink.byte(VERSION);
+    match frame {
+        RingFrame::Heartbeat(heartbeat) => fields(kind::HEARTBEAT, heartbeat, sink),
+        RingFrame::Data(data) => fields(kind::DATA, data, sink),
+        RingFrame::Credit { view, bytes } => fields(kind::CREDIT, &(*view, *bytes), sink),
+        RingFrame::Prepare(prepare) => fields(kind::PREPARE, prepare, sink),
+        RingFrame::State(state) => fields(kind::STATE, state, sink),
+        RingFrame::Nack { proposal, promised } => fields(kind::NACK, &(*proposal, *promised), sink),
+        RingFrame::Resume(resume) => fields(kind::RESUME, resume, sink),
+        RingFrame::Cut(cut) => fields(kind::CUT, cut, sink),
+        RingFrame::Ready { proposal } => fields(kind::READY, proposal, sink),
+        RingFrame::Install { proposal } => fields(kind::INSTALL, proposal, sink),
+        RingFrame::Early(bytes) => fields(kind::EARLY, bytes, sink),
+        RingFrame::Hello(hello) => fields(kind::HELLO, hello, sink),
+        RingFrame::Bridge(inner) => {
+            sink.byte(kind::BRIDGE);
+            write(inner, sink);
+        }
+    }
+}
+
+/// Reads a frame.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn decode(frame: &Bytes, limits: &Limits) -> Result<RingFrame, WireError> {
+    let mut reader = Reader::new(frame, limits);
+    let frame = read(&mut reader, true)?;
+    reader.finish()?;
+    Ok(frame)
+}
+
+/// Reads a frame; one between leaders holds no other such one.
+fn read(r: &mut Reader<'_>, is_outer: bool) -> Result<RingFrame, WireError> {
+    let version = r.byte("version")?;
+    if version != VERSION {
+        return Err(r.unknown("version", version.into()));
+    }
+    Ok(match r.byte("kind")? {
+        kind::HEARTBEAT => RingFrame::Heartbeat(r.get("heartbeat")?),
+        kind::DATA => RingFrame::Data(r.get("data")?),
+        kind::CREDIT => RingFrame::Credit { view: r.get("credit.view")?, bytes: r.get("credit.bytes")? },
+        kind::PREPARE => RingFrame::Prepare(r.get("prepare")?),
+        kind::STATE => RingFrame::State(r.get("state")?),
+        kind::NACK => {
+            RingFrame::Nack { proposal: r.get("nack.proposal")?, promised: r.get("nack.promised")? }
+        }
+        kind::RESUME => RingFrame::Resume(r.get("resume")?),
+        kind::CUT => RingFrame::Cut(r.get("cut")?),
+        kind::READY => RingFrame::Ready { proposal: r.get("ready.proposal")? },
+        kind::INSTALL => RingFrame::Install { proposal: r.get("install.proposal")? },
+        kind::EARLY => RingFrame::Early(r.get("early.bytes")?),
+        kind::HELLO if is_outer => RingFrame::Hello(r.get("hello")?),
+        kind::BRIDGE if is_outer => RingFrame::Bridge(Arc::new(read(r, false)?)),
+        other => return Err(r.unknown("kind", other.into())),
+    })
+}
+
 impl Frame for RingFrame {
     fn encoded_len(&self) -> usize {
         match self {
             Self::Data(data) => data.encoded,
-            frame => encoded_len(frame),
+            frame => {
+                let mut count = Count(0);
+                write(frame, &mut count);
+                count.0
+            }
         }
     }
 

@@ -18,18 +18,14 @@
 //! A unit is origin, hops, flags (1: first, 2: last, 4: a stamp follows), sequence, stamp, content: 7 bytes or so before the
 //! content. Where a view needs 16 bytes, all units of a frame share them.
 
-mod decode;
-mod encode;
-mod error;
+mod codec;
 mod frame;
-mod reader;
 
-pub use decode::{Limits, decode};
-pub use encode::{Sink, encode, encode_to};
-pub use error::{WireError, WireErrorKind};
+pub(crate) use codec::{Field, Reader, layout};
+pub use codec::{Limits, Sink, WireError, WireErrorKind};
 pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
-pub(crate) use reader::Reader;
+pub use frame::{decode, encode, encode_to};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;

@@ -16,7 +16,7 @@ fn configs() -> Vec<(String, Config)> {
         let config = Config { shape: ShapeChoice::Fixed(shape), ..Config::default() };
         (shape.name().to_owned(), config)
     });
-    shapes.chain([("total".to_owned(), Preset::Total.config())]).collect()
+    shapes.chain([("total".to_owned(), Preset::RingTotal.config().unwrap())]).collect()
 }
 
 #[test]

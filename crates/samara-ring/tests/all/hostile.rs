@@ -154,7 +154,7 @@ proptest! {
         total in any::<bool>(),
         frames in proptest::collection::vec((0u32..2, 0u64..300, arbitrary::frame()), 0..200),
     ) {
-        let config = if total { Preset::Total.config() } else { Config::default() };
+        let config = if total { Preset::RingTotal.config().unwrap() } else { Config::default() };
         let mut played = Played::new(&config);
         prop_assert_eq!(played.0.engine.view().map(|view| view.len()), Some(3));
         for (number, (peer, wait, frame)) in (0u64..).zip(frames) {

@@ -1,7 +1,8 @@
-//! Members, groups and federations in virtual time, and the wire format.
+//! Members, groups, chains and federations in virtual time, and the wire format.
 #![allow(missing_docs, reason = "a test program")]
 
 mod churn;
+mod daisychain;
 mod early;
 mod federation;
 mod group;

@@ -12,7 +12,7 @@ const HOSTS: u32 = 6;
 fn config_of(seed: u64) -> Config {
     match seed % 6 {
         0 | 1 => Config::default(),
-        2 | 3 => Preset::Total.config(),
+        2 | 3 => Preset::RingTotal.config().unwrap(),
         4 => Config { shape: ShapeChoice::Fixed(Shape::DoubleTree), ..Config::default() },
         _ => Config { shape: ShapeChoice::Fixed(Shape::Direct), ..Config::default() },
     }

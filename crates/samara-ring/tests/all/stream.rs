@@ -31,7 +31,7 @@ fn a_group_forms_and_delivers() {
 #[test]
 fn total_order_is_the_same_everywhere() {
     for seed in 0..20 {
-        let mut net = Net::group(seed, Link::micros(50, 20_000), 5, &Preset::Total.config());
+        let mut net = Net::group(seed, Link::micros(50, 20_000), 5, &Preset::RingTotal.config().unwrap());
         let all: Vec<u32> = (0..5).collect();
         all.iter().for_each(|host| net.send(*host, 100, 500, Duration::from_millis(1)));
         net.run_for(Duration::from_secs(5));
@@ -44,8 +44,8 @@ fn total_order_is_the_same_everywhere() {
 
 #[test]
 fn large_messages_travel_in_chunks() {
-    for preset in [Preset::Fifo, Preset::Total] {
-        let mut net = Net::group(3, LAN, 4, &preset.config());
+    for preset in [Preset::Ring, Preset::RingTotal] {
+        let mut net = Net::group(3, LAN, 4, &preset.config().unwrap());
         net.send(1, 3, 5_000_000, Duration::ZERO);
         net.send(2, 3, 100_000, Duration::ZERO);
         net.run_for(Duration::from_secs(3));

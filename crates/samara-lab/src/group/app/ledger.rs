@@ -91,14 +91,10 @@ pub struct Ledger {
     size: usize,
     /// What came before this does not count.
     begin: Time,
-    /// Processes of the host that were started.
-    pub lives: u32,
     /// Messages of its own that were taken.
     pub broadcast: u64,
     /// Whether it will broadcast no more.
     pub is_done: bool,
-    /// Whether it has left the group.
-    pub has_left: bool,
     /// By origin, in the last life.
     pub received: Vec<Received>,
     /// Deliveries, own messages included.
@@ -134,10 +130,8 @@ impl Ledger {
             me,
             size,
             begin,
-            lives: 0,
             broadcast: 0,
             is_done: false,
-            has_left: false,
             received: vec![Received::default(); members as usize],
             delivered: 0,
             delivered_bytes: 0,
@@ -156,8 +150,6 @@ impl Ledger {
 
     /// A process starts: it has forgotten what others before it had.
     pub fn start(&mut self) {
-        self.lives += 1;
-        self.has_left = false;
         self.received.fill(Received::default());
     }
 
@@ -242,7 +234,7 @@ mod tests {
         assert_eq!(ledger.latency.count(), 3, "own messages take no time");
         ledger.start();
         ledger.deliver(&Header { origin: 0, number: 2, at: ms(1) }.message(100), 100, ms(50));
-        assert_eq!((ledger.duplicates, ledger.received[0].count(), ledger.lives), (1, 1, 2));
+        assert_eq!((ledger.duplicates, ledger.received[0].count()), (1, 1));
     }
 
     #[test]

@@ -1,0 +1,693 @@
+//! Other nodes: who is connected and who is dialled, heartbeats, and who is taken for failed.
+//!
+//! News of failures and views goes directly to everybody who is connected, never along the ring: the ring is what has failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::{PeerId, PeerIdentity, Time};
+
+use super::event::Ignored;
+use super::{Cx, Event, Ring, SuspectCause, TICK};
+use crate::config::{Detection, Membership};
+use crate::wire::Heartbeat;
+use crate::{Member, Payload, RingFrame, Slow, ViewId};
+
+/// Failed dials of a seed, or of a node that was connected before, that leave the wait for the next dial as it is, so that a
+/// member that restarts within a minute is found at once.
+const PATIENT_DIALS: i32 = 120;
+/// How often the wait between two dials doubles at most.
+const DOUBLINGS_MAX: i32 = 4;
+
+/// Round trip times: mean and variation as in RFC 6298, and the least one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrip {
+    mean: f64,
+    variation: f64,
+    least: f64,
+}
+
+impl RoundTrip {
+    fn sample(&mut self, span: Duration) {
+        let sample = span.as_nanos() as f64;
+        if self.mean == 0.0 {
+            *self = Self { mean: sample, variation: sample / 2.0, least: sample };
+            return;
+        }
+        self.variation += ((self.mean - sample).abs() - self.variation) / 4.0;
+        self.mean += (sample - self.mean) / 8.0;
+        self.least = self.least.min(sample);
+    }
+
+    /// What a round trip hardly ever exceeds; zero while nothing is known.
+    pub(super) fn most(&self) -> Duration {
+        Duration::from_nanos((self.mean + 4.0 * self.variation) as u64)
+    }
+
+    pub(super) fn least(&self) -> Duration {
+        Duration::from_nanos(self.least as u64)
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) identity: PeerIdentity,
+    pub(super) is_up: bool,
+    /// The link is down, and a dial failed since.
+    is_unreachable: bool,
+    down_since: Time,
+    /// When the last frame came.
+    pub(super) heard: Time,
+    pub(super) round_trip: RoundTrip,
+    /// `sent` of its last heartbeat, and when it came.
+    echo: (u64, Time),
+    /// Which life of the node the link belongs to, once its heartbeat told.
+    pub(super) incarnation: Option<u64>,
+    pub(super) view: Option<ViewId>,
+    pub(super) view_members: u16,
+    pub(super) promised: Option<ViewId>,
+    pub(super) promised_since: Time,
+    pub(super) is_leaving: bool,
+    suspects: Vec<u16>,
+    pub(super) progress: u64,
+    pub(super) progress_since: Time,
+    /// Since when it is in a view other than this node's.
+    pub(super) foreign_since: Option<Time>,
+    /// It is not taken in before.
+    pub(super) banned_until: Time,
+    /// How many proposals it has not answered since the last view was installed.
+    pub(super) failures: u32,
+    /// When it was last asked to send again what is missing.
+    pub(super) resumed: Option<Time>,
+    /// Bytes of data that came from it in this view, and how many of them it knows of.
+    pub(super) credit: (u64, u64),
+}
+
+impl Peer {
+    fn new(identity: PeerIdentity) -> Self {
+        Self {
+            identity,
+            is_up: false,
+            is_unreachable: false,
+            down_since: Time::ZERO,
+            heard: Time::ZERO,
+            round_trip: RoundTrip::default(),
+            echo: (0, Time::ZERO),
+            incarnation: None,
+            view: None,
+            view_members: 0,
+            promised: None,
+            promised_since: Time::ZERO,
+            is_leaving: false,
+            suspects: Vec::new(),
+            progress: 0,
+            progress_since: Time::ZERO,
+            foreign_since: None,
+            banned_until: Time::ZERO,
+            failures: 0,
+            resumed: None,
+            credit: (0, 0),
+        }
+    }
+
+    pub(super) fn member(&self) -> Option<Member> {
+        self.incarnation.map(|incarnation| Member { identity: self.identity.clone(), incarnation })
+    }
+
+    /// It was asked to join, and did not answer: the next time, twice as long passes until it is asked again.
+    pub(super) fn put_off(&mut self, now: Time, first: Duration) {
+        self.banned_until = self.banned_until.max(now + first * (1 << self.failures));
+        self.failures = (self.failures + 1).min(6);
+    }
+
+    /// After so much silence it is taken for failed.
+    fn timeout(&self, detection: &Detection) -> Duration {
+        let expected = detection.heartbeat * detection.silent_beats + self.round_trip.most();
+        expected.clamp(detection.timeout_min, detection.timeout_max)
+    }
+
+    /// Whether its link is up and it was heard of within the timeout.
+    pub(super) fn is_alive(&self, now: Time, detection: &Detection) -> bool {
+        self.is_up && now.since(self.heard) <= self.timeout(detection)
+    }
+}
+
+/// A node that a link is wanted to.
+#[derive(Debug)]
+struct Dial {
+    next: Time,
+    /// When to give up; never for seeds.
+    until: Time,
+    /// Dials in a row that failed, less `PATIENT_DIALS` for a node that deserves patience.
+    failures: i32,
+}
+
+impl Dial {
+    fn is_seed(&self) -> bool {
+        self.until == Time::MAX
+    }
+
+    /// From one dial to the next one.
+    fn wait(&self, redial: Duration) -> Duration {
+        redial * (1 << self.failures.max(0))
+    }
+}
+
+/// All nodes, and those to be dialled.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    by_id: Vec<Option<Peer>>,
+    ids: BTreeMap<PeerIdentity, PeerId>,
+    dials: BTreeMap<PeerIdentity, Dial>,
+}
+
+impl Peers {
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.by_id.get(id.index())?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.by_id.get_mut(id.index())?.as_mut()
+    }
+
+    pub(super) fn id_of(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        self.ids.get(identity).copied()
+    }
+
+    /// All that were ever connected, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+        self.by_id.iter().enumerate().filter_map(|(id, peer)| Some((PeerId(id as u32), peer.as_ref()?)))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (PeerId, &mut Peer)> {
+        self.by_id.iter_mut().enumerate().filter_map(|(id, peer)| Some((PeerId(id as u32), peer.as_mut()?)))
+    }
+
+    pub(super) fn is_up(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.is_up)
+    }
+
+    pub(super) fn link_up(&mut self, id: PeerId, identity: PeerIdentity, now: Time) {
+        if self.by_id.len() <= id.index() {
+            self.by_id.resize_with(id.index() + 1, || None);
+        }
+        self.ids.insert(identity.clone(), id);
+        if let Some(dial) = self.dials.get_mut(&identity) {
+            dial.failures = -PATIENT_DIALS;
+        }
+        let peer = self.by_id[id.index()].get_or_insert_with(|| Peer::new(identity));
+        peer.is_up = true;
+        peer.is_unreachable = false;
+        peer.heard = now;
+        peer.echo = (0, now);
+        peer.resumed = None;
+        peer.credit = (0, 0);
+        // Whoever answers now may be another incarnation.
+        peer.incarnation = None;
+        peer.view = None;
+        peer.promised = None;
+        peer.is_leaving = false;
+        peer.suspects.clear();
+        peer.foreign_since = None;
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) {
+        if let Some(peer) = self.by_id.get_mut(id.index()).and_then(Option::take) {
+            self.ids.remove(&peer.identity);
+        }
+    }
+
+    pub(super) fn link_down(&mut self, id: PeerId, now: Time) {
+        if let Some(peer) = self.get_mut(id) {
+            peer.is_up = false;
+            peer.down_since = now;
+        }
+    }
+
+    /// Wants a link to this node until that time.
+    pub(super) fn keep(&mut self, identity: &PeerIdentity, next: Time, until: Time) {
+        let is_known = until == Time::MAX || self.ids.contains_key(identity);
+        let failures = if is_known { -PATIENT_DIALS } else { 0 };
+        let dial = self.dials.entry(identity.clone()).or_insert(Dial { next, until, failures });
+        dial.until = dial.until.max(until);
+        if dial.failures <= 0 {
+            dial.next = dial.next.min(next);
+        }
+    }
+
+    /// Wants at most so many links: keeps seeds, and of the others those that are wanted for longest.
+    pub(super) fn bound_wanted(&mut self, max: usize) {
+        let Some(excess) = self.dials.len().checked_sub(max) else { return };
+        let others = self.dials.iter().filter(|(_, dial)| !dial.is_seed());
+        let mut others: Vec<_> = others.map(|(identity, dial)| (dial.until, identity.clone())).collect();
+        others.sort_unstable();
+        for (_, identity) in others.iter().take(excess) {
+            self.dials.remove(identity);
+        }
+    }
+
+    /// Nodes that a link is wanted to.
+    fn wanted(&self) -> usize {
+        self.dials.len()
+    }
+
+    /// Wants no link to this node any more, unless it is a seed.
+    pub(super) fn forget(&mut self, identity: &PeerIdentity) {
+        if self.dials.get(identity).is_some_and(|dial| !dial.is_seed()) {
+            self.dials.remove(identity);
+        }
+    }
+
+    /// Waits longer for the next dial of a node, if its patience is used up.
+    pub(super) fn dial_failed(&mut self, identity: &PeerIdentity, now: Time, redial: Duration) {
+        let Some(dial) = self.dials.get_mut(identity) else { return };
+        dial.failures = (dial.failures + 1).min(DOUBLINGS_MAX);
+        if dial.failures > 0 {
+            dial.next = now + dial.wait(redial);
+        }
+    }
+
+    /// Whom to dial now.
+    pub(super) fn due(&mut self, now: Time, membership: &Membership) -> Vec<PeerIdentity> {
+        self.dials.retain(|_, dial| dial.until > now);
+        let (ids, by_id) = (&self.ids, &self.by_id);
+        let is_up = |identity| {
+            let id = ids.get(identity);
+            id.is_some_and(|id| by_id[id.index()].as_ref().is_some_and(|peer| peer.is_up))
+        };
+        let due = self.dials.iter_mut().filter(|(identity, dial)| dial.next <= now && !is_up(*identity));
+        due.map(|(identity, dial)| {
+            dial.next = now + dial.wait(membership.redial);
+            identity.clone()
+        })
+        .collect()
+    }
+
+    /// Whether all seeds are connected.
+    pub(super) fn has_all(&self, seeds: &[PeerIdentity]) -> bool {
+        seeds.iter().all(|seed| self.id_of(seed).is_some_and(|id| self.is_up(id)))
+    }
+}
+
+// ---- links come and go ----
+
+impl Ring {
+    pub(super) fn link_up(&mut self, peer: PeerId, identity: PeerIdentity, cx: &mut Cx<'_>) {
+        self.peers.link_up(peer, identity.clone(), cx.now());
+        self.send_heartbeat(peer, cx);
+        let Some(current) = &mut self.current else { return };
+        let Some(rank) = current.view.members.iter().position(|member| member.identity == identity) else {
+            return;
+        };
+        current.peers[rank] = Some(peer);
+        if let Some(hop) = current.hops.iter_mut().find(|hop| usize::from(hop.rank) == rank) {
+            // It says where to go on.
+            hop.peer = Some(peer);
+            hop.is_waiting = true;
+            hop.reset();
+        }
+        if self.flush.is_some() {
+            self.ask_for_repair(cx);
+        } else if current.is_parent(peer) {
+            self.ask_to_resume(peer, cx);
+        }
+    }
+
+    pub(super) fn link_down(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        self.peers.link_down(peer, cx.now());
+        if self.has_left {
+            return;
+        }
+        self.resumes.retain(|(other, _)| *other != peer);
+        let Some(current) = &mut self.current else { return };
+        if let Some(index) = current.hops.iter().position(|hop| hop.peer == Some(peer)) {
+            let hop = &mut current.hops[index];
+            hop.is_waiting = true;
+            hop.reset();
+            if let Some(flush) = &mut self.flush {
+                flush.repair = flush.repair.take().filter(|repair| repair.hop != index);
+            }
+        }
+        if current.rank_of(peer).is_some()
+            && let Some(identity) = self.peers.get(peer).map(|state| state.identity.clone())
+        {
+            // Whether the member or the link has failed shows at once.
+            self.peers.keep(&identity, cx.now(), cx.now() + self.config.membership.forget_after);
+            cx.dial(identity);
+        }
+    }
+
+    pub(super) fn dial_failed(&mut self, identity: &PeerIdentity, cx: &mut Cx<'_>) {
+        self.peers.dial_failed(identity, cx.now(), self.config.membership.redial);
+        let Some(peer) = self.peers.id_of(identity).and_then(|id| self.peers.get_mut(id)) else { return };
+        if !peer.is_up {
+            peer.is_unreachable = true;
+            self.report_suspects(cx);
+            self.evaluate(cx);
+        }
+    }
+
+    /// Forgets a peer, so that its number can go to another node. Returns false, and forgets nothing, if its link is up or it is a
+    /// member of the view.
+    pub fn forget_peer(&mut self, peer: PeerId) -> bool {
+        let is_member = self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
+        if is_member || self.peers.is_up(peer) {
+            return false;
+        }
+        self.peers.remove(peer);
+        self.early.retain(|(from, _)| *from != peer);
+        self.early_bytes = self.early.iter().map(|(_, data)| data.weight()).sum();
+        // What it proposed, and what was proposed to it, comes to nothing.
+        if let Some(flush) = self.flush.as_mut().filter(|flush| flush.proposer == Some(peer)) {
+            flush.proposer = None;
+        }
+        self.proposal.take_if(|proposal| proposal.has_participant(peer));
+        true
+    }
+
+    // ---- before there is a view ----
+
+    /// Sends a message to everybody, as a node does that is in no ring yet; it gets it itself too.
+    pub(super) fn send_early(&mut self, message: Bytes, cx: &mut Cx<'_>) {
+        let up: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(id, _)| id).collect();
+        for peer in up {
+            self.send(peer, RingFrame::Early(message.clone()), cx);
+        }
+        self.deliver_early(self.me.clone(), message, cx);
+    }
+
+    pub(super) fn on_early(&mut self, peer: PeerId, message: &Bytes, cx: &mut Cx<'_>) {
+        if let Some(origin) = self.peers.get(peer).and_then(|state| state.member()) {
+            self.deliver_early(origin, message.clone(), cx);
+        }
+    }
+
+    fn deliver_early(&mut self, origin: crate::Member, message: Bytes, cx: &mut Cx<'_>) {
+        self.metrics.delivered += 1;
+        self.metrics.delivered_bytes += message.len() as u64;
+        let payload = Payload::from(message);
+        self.outlet.emit(Event::Delivered { view: None, origin, rank: 0, number: 0, payload }, cx);
+    }
+}
+
+// ---- heartbeats and suspicion ----
+
+impl Ring {
+    pub(super) fn on_tick(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.start_timer(now + self.config.detection.heartbeat, TICK, cx);
+        for identity in self.peers.due(now, &self.config.membership) {
+            cx.dial(identity);
+        }
+        self.work_out_lap_goal();
+        self.measure_hops();
+        self.look_for_slow_members(cx);
+        self.look_for_gaps(cx);
+        self.report_suspects(cx);
+        self.send_heartbeats(cx);
+        self.evaluate(cx);
+    }
+
+    /// Wants a link to a node that a peer has named, unless there is one, or so many are wanted that there is no room: a peer can
+    /// name any address.
+    pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
+        let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
+        if *identity != self.me.identity && !is_up && self.peers.wanted() < self.config.members_max {
+            self.peers.keep(identity, cx.now(), cx.now() + span);
+        }
+    }
+
+    pub(super) fn send_heartbeats(&mut self, cx: &mut Cx<'_>) {
+        let up: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(id, _)| id).collect();
+        let heartbeat = self.heartbeat(cx.now());
+        up.into_iter().for_each(|peer| self.send_to(peer, heartbeat.clone(), cx));
+    }
+
+    fn send_heartbeat(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        let heartbeat = self.heartbeat(cx.now());
+        self.send_to(peer, heartbeat, cx);
+    }
+
+    /// What is the same in heartbeats to all.
+    fn heartbeat(&self, now: Time) -> Heartbeat {
+        let view = self.current.as_ref().map(|current| &current.view);
+        Heartbeat {
+            group: self.config.group,
+            incarnation: self.me.incarnation,
+            view: view.map(|view| view.id),
+            members: view.map_or(0, |view| view.len() as u16),
+            promised: self.flush.as_ref().map(|flush| flush.prepare.proposal),
+            leaving: self.is_leaving_now() || self.has_left,
+            suspects: self.suspected.iter().copied().collect(),
+            progress: self.current.as_ref().map_or(0, |current| current.progress()),
+            sent: now.as_nanos(),
+            ..Heartbeat::default()
+        }
+    }
+
+    fn send_to(&mut self, peer: PeerId, heartbeat: Heartbeat, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let Some(state) = self.peers.get(peer) else { return };
+        let heartbeat = Heartbeat {
+            leader: self.leader_for(peer, now),
+            echo: state.echo.0,
+            held: u64::try_from(now.since(state.echo.1).as_nanos()).unwrap_or(u64::MAX),
+            ..heartbeat
+        };
+        self.send(peer, RingFrame::Heartbeat(Arc::new(heartbeat)), cx);
+    }
+
+    pub(super) fn on_heartbeat(&mut self, id: PeerId, heartbeat: &Heartbeat, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        if heartbeat.group != self.config.group {
+            self.metrics.ignore(Ignored::OtherGroup);
+            return;
+        }
+        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.hear_of(view)) {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let is_first = peer.incarnation != Some(heartbeat.incarnation);
+        if heartbeat.echo > 0 {
+            let trip = now.since(Time::from_nanos(heartbeat.echo.saturating_add(heartbeat.held)));
+            peer.round_trip.sample(trip);
+        }
+        let is_news = is_first
+            || peer.suspects != heartbeat.suspects
+            || peer.is_leaving != heartbeat.leaving
+            || peer.view != heartbeat.view;
+        peer.echo = (heartbeat.sent, now);
+        peer.incarnation = Some(heartbeat.incarnation);
+        if peer.promised != heartbeat.promised {
+            peer.promised_since = now;
+        }
+        if peer.progress != heartbeat.progress {
+            peer.progress_since = now;
+        }
+        peer.view = heartbeat.view;
+        peer.view_members = heartbeat.members;
+        peer.promised = heartbeat.promised;
+        peer.is_leaving = heartbeat.leaving;
+        peer.suspects.clone_from(&heartbeat.suspects);
+        peer.progress = heartbeat.progress;
+        self.install_if_others_have(heartbeat.view, cx);
+        if let Some(leader) = &heartbeat.leader {
+            self.want_named(leader, self.config.membership.forget_after, cx);
+        }
+        if is_news {
+            self.report_suspects(cx);
+            self.evaluate(cx);
+        }
+    }
+
+    /// Somebody has installed what this member is ready for: it was told to do so too, and that was lost.
+    fn install_if_others_have(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
+        let is_flushed = self.flush.as_ref().is_some_and(|f| f.is_ready && view == Some(f.prepare.proposal));
+        if is_flushed {
+            self.install_flushed(cx);
+        } else if self.flush.is_none() && self.current.is_none() {
+            self.install_first(view, cx);
+        }
+    }
+
+    // ---- suspicion ----
+
+    /// Whether a member of the view is taken for failed, and why.
+    pub(super) fn opinion(&self, rank: u16, now: Time) -> Option<SuspectCause> {
+        let current = self.current.as_ref()?;
+        let member = &current.view.members[usize::from(rank)];
+        if rank == current.rank {
+            return None;
+        }
+        if let Some(cause) = self.blamed.get(member) {
+            return Some(*cause);
+        }
+        // Without a link from the beginning, it has until the view is as old as the timeout.
+        let Some(peer) = current.peers[usize::from(rank)].or_else(|| self.peers.id_of(&member.identity))
+        else {
+            let waits = now.since(self.view_since) <= self.config.detection.timeout_min;
+            return (!waits).then_some(SuspectCause::LinkDown);
+        };
+        let own = self.peer_opinion(peer, member, now);
+        own.or_else(|| self.is_moved_on(peer, now).then_some(SuspectCause::MovedOn))
+            .or_else(|| self.is_agreed(rank, now).then_some(SuspectCause::Reported))
+    }
+
+    /// What the link to a node tells of it.
+    pub(super) fn peer_opinion(&self, peer: PeerId, member: &Member, now: Time) -> Option<SuspectCause> {
+        let detection = &self.config.detection;
+        let peer = self.peers.get(peer)?;
+        if peer.is_up && peer.incarnation.is_some_and(|incarnation| incarnation != member.incarnation) {
+            return Some(SuspectCause::Restarted);
+        }
+        if !peer.is_up && (peer.is_unreachable || now.since(peer.down_since) > detection.link_grace) {
+            return Some(SuspectCause::LinkDown);
+        }
+        let silence = now.since(peer.heard);
+        (silence > peer.timeout(detection)).then_some(SuspectCause::Silent)
+    }
+
+    /// Whether a member has been in another view for longer than it takes to hear of it, or to install this one.
+    fn is_moved_on(&self, peer: PeerId, now: Time) -> bool {
+        let (Some(current), Some(peer)) = (&self.current, self.peers.get(peer)) else { return false };
+        let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
+        let Some(since) = self.elsewhere.get(&peer.identity).filter(|_| peer.view != proposed) else {
+            return false;
+        };
+        let verify = self.config.detection.verify;
+        let is_newer = peer.view > Some(current.view.id);
+        let patience = if is_newer { verify } else { verify + 2 * self.config.membership.flush_timeout };
+        now.since(*since) > patience
+    }
+
+    /// Whether another member has not heard it for so long that it has to go although it is heard here: a ring with a broken link
+    /// is no ring.
+    fn is_agreed(&self, rank: u16, now: Time) -> bool {
+        let since = self.disputes.get(&rank);
+        since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
+    }
+
+    /// Brings disputes and departures up to date, and tells everybody at once who is taken for failed.
+    fn report_suspects(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let Some(current) = &self.current else { return };
+        let (own, count, view) = (current.rank, current.len() as u16, current.view.clone());
+        let mut accusations: BTreeSet<(u16, u16)> = BTreeSet::new();
+        for by in (0..count).filter(|rank| *rank != own) {
+            let Some(peer) = current.peers[usize::from(by)].and_then(|peer| self.peers.get(peer)) else {
+                continue;
+            };
+            let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
+            // Whoever does not hear most of the others is alone with that.
+            if counts && 2 * peer.suspects.len() < usize::from(count) {
+                accusations.extend(peer.suspects.iter().filter(|rank| **rank != by).map(|rank| (*rank, by)));
+            }
+        }
+        // Whom only one does not hear is as likely heard badly as sending badly: of both, the one that came later goes. So it does
+        // where neither hears the other.
+        let accused: BTreeSet<u16> = accusations
+            .iter()
+            .map(|(rank, by)| {
+                let is_alone = accusations.iter().filter(|(other, _)| other == rank).count() == 1;
+                if is_alone { *rank.max(by) } else { *rank }
+            })
+            .collect();
+        for rank in (0..count).filter(|rank| *rank != own) {
+            if accused.contains(&rank) {
+                self.disputes.entry(rank).or_insert(now);
+            } else {
+                self.disputes.remove(&rank);
+            }
+            let identity = &view.members[usize::from(rank)].identity;
+            let peer = self.peers.id_of(identity).and_then(|id| self.peers.get(id));
+            let is_elsewhere = |peer: &Peer| peer.incarnation.is_some() && peer.view != Some(view.id);
+            if peer.is_some_and(is_elsewhere) {
+                self.elsewhere.entry(identity.clone()).or_insert(now);
+            } else {
+                self.elsewhere.remove(identity);
+            }
+        }
+        let mut suspected = BTreeSet::new();
+        for rank in 0..count {
+            let Some(cause) = self.opinion(rank, now) else { continue };
+            if cause != SuspectCause::Reported {
+                suspected.insert(rank);
+            }
+            if !self.suspected.contains(&rank) && self.told.insert(rank) {
+                self.metrics.suspicions += 1;
+                cx.emit(Event::Suspected { member: view.members[usize::from(rank)].clone(), cause });
+            }
+        }
+        if suspected != self.suspected {
+            self.suspected = suspected;
+            self.send_heartbeats(cx);
+        }
+    }
+
+    /// Takes a member for failed until the next view.
+    pub(super) fn blame(&mut self, member: &Member, cause: SuspectCause, cx: &mut Cx<'_>) {
+        if self.current.as_ref().is_some_and(|current| current.view.rank_of(member).is_some()) {
+            self.blamed.entry(member.clone()).or_insert(cause);
+            self.report_suspects(cx);
+        }
+    }
+
+    // ---- members that hold the group up ----
+
+    /// Where nobody gets on, it is because of the one that has taken least.
+    fn look_for_slow_members(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
+        let (after, removes) = match self.config.slow {
+            Slow::Wait => (self.config.detection.timeout_max, false),
+            Slow::Remove { after } => (after, true),
+        };
+        let view = current.view.clone();
+        let own = current.progress();
+        let progress = |rank: usize| {
+            let peer = current.peers[rank].and_then(|peer| self.peers.get(peer))?;
+            (peer.view == Some(view.id)).then_some((peer.progress, peer.progress_since, rank))
+        };
+        let others: Vec<(u64, Time, usize)> = (0..view.len()).filter_map(progress).collect();
+        let most = others.iter().map(|(taken, ..)| *taken).fold(own, u64::max);
+        let Some((least, since, rank)) = others.into_iter().min() else { return };
+        if least >= most || least >= own || now.since(since) <= after {
+            return;
+        }
+        let acts = removes && self.suspected.is_empty() && self.is_acting(now);
+        let ban = self.config.membership.ban;
+        let member = view.members[rank].clone();
+        if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
+            // Told once for each time that it stalls.
+            peer.progress_since = now;
+            if acts {
+                peer.banned_until = now + ban;
+            }
+        }
+        cx.emit(Event::Slow { member: member.clone() });
+        if acts {
+            self.blame(&member, SuspectCause::Slow, cx);
+        }
+    }
+
+    /// Where units take two ways, a unit that is missing may be on the other one: only if it stays away is it asked for.
+    fn look_for_gaps(&mut self, cx: &mut Cx<'_>) {
+        let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
+        let gaps: Vec<(u16, u64)> = (0u16..)
+            .zip(&current.streams)
+            .filter(|(_, stream)| stream.has_gap())
+            .map(|(origin, stream)| (origin, stream.have))
+            .collect();
+        let lasts = gaps.iter().any(|gap| self.gaps.contains(gap));
+        let parents: Vec<PeerId> = if lasts {
+            current.peers.iter().flatten().copied().filter(|peer| current.is_parent(*peer)).collect()
+        } else {
+            Vec::new()
+        };
+        self.gaps = gaps;
+        parents.into_iter().for_each(|peer| self.ask_to_resume(peer, cx));
+    }
+}

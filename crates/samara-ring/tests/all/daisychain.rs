@@ -1,0 +1,112 @@
+//! The plain daisy chain.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::testing::{Crash, Network, Single, Uniform, identity_of};
+use samara_engine::{Outbox, PeerId};
+use samara_ring::daisychain::{DaisyConfig, DaisyEvent, DaisyFrame, Daisychain};
+
+use crate::{message, parse};
+
+type Net = Network<Daisychain, Uniform<DaisyEvent>>;
+
+fn config(members: u32) -> DaisyConfig {
+    DaisyConfig::new((0..members).map(identity_of).collect())
+}
+
+/// Members with links of 100 us and uplinks of 100 Mbit/s.
+fn chain(members: u32) -> Net {
+    let mut net = Network::new(1, Uniform::new(Duration::from_micros(100), 100_000_000));
+    for host in 0..members {
+        let engine = Daisychain::new(config(members), &identity_of(host)).unwrap();
+        net.add(engine, Outbox::new(config(members).outbox()));
+    }
+    net.run_for(Duration::from_millis(10));
+    net
+}
+
+fn broadcast(net: &mut Net, host: u32, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| net.command(host, message(host, number, 8_192)));
+}
+
+/// The numbers of messages of a member that a host has delivered, in order.
+fn delivered(net: &Net, host: u32, origin: u32) -> Vec<u64> {
+    let of_host = net.events.iter().filter(|(_, at, _)| *at == host);
+    let messages = of_host.filter_map(|(_, _, event)| match event {
+        DaisyEvent::Delivered { message, .. } => Some(parse(message)),
+        _ => None,
+    });
+    messages.filter(|(by, _)| *by == origin).map(|(_, number)| number).collect()
+}
+
+#[test]
+fn all_members_deliver_all_messages_in_order_and_each_link_carries_them_once() {
+    for members in [1, 2, 3, 5] {
+        let mut net = chain(members);
+        (0..members).for_each(|host| broadcast(&mut net, host, 0..100));
+        net.run_for(Duration::from_secs(2));
+        for host in 0..members {
+            for origin in 0..members {
+                assert_eq!(delivered(&net, host, origin), (0..100).collect::<Vec<_>>(), "{members} members");
+            }
+            // A member forwards the messages of all but itself and its successor.
+            let forwarded = net.engine(host).metrics().forwarded;
+            assert_eq!(forwarded, 100 * u64::from(members.saturating_sub(2)));
+        }
+    }
+}
+
+#[test]
+fn a_sender_waits_for_its_window_and_goes_on() {
+    let mut net = chain(4);
+    broadcast(&mut net, 0, 0..1_000);
+    let refused = net.events.iter().filter(|(.., event)| *event == DaisyEvent::Refused).count() as u64;
+    // 2 MB are 245 messages of 8 KiB.
+    assert_eq!(refused, 1_000 - 245);
+    net.run_for(Duration::from_secs(1));
+    assert!(net.events.iter().any(|(.., event)| *event == DaisyEvent::Room));
+    broadcast(&mut net, 0, 245..300);
+    net.run_for(Duration::from_secs(1));
+    assert_eq!(delivered(&net, 3, 0), (0..300).collect::<Vec<_>>());
+}
+
+#[test]
+fn own_and_forwarded_messages_leave_in_turn() {
+    let mut net = chain(3);
+    broadcast(&mut net, 0, 0..100);
+    net.run_for(Duration::from_millis(20));
+    broadcast(&mut net, 1, 0..100);
+    net.run_for(Duration::from_millis(40));
+    let (own, forwarded) = (delivered(&net, 2, 1).len(), delivered(&net, 2, 0).len());
+    assert!(own > 20 && own < 40 && forwarded > own, "{own} own messages, {forwarded} forwarded ones");
+}
+
+#[test]
+fn a_chain_without_one_of_its_members_stands_still() {
+    let mut net = chain(4);
+    net.crash(2, Crash::Closes);
+    broadcast(&mut net, 0, 0..10);
+    net.run_for(Duration::from_secs(10));
+    assert_eq!(delivered(&net, 1, 0).len(), 10);
+    assert_eq!(delivered(&net, 3, 0).len(), 0);
+}
+
+#[test]
+fn a_neighbour_fills_no_more_than_the_queue_and_its_nonsense_is_ignored() {
+    let config = DaisyConfig { window_bytes: 10_000, ..config(4) };
+    let outbox = Outbox::new(config.outbox());
+    let mut node = Single::start(Daisychain::new(config, &identity_of(1)).unwrap(), outbox, 1);
+    let (predecessor, successor) = (PeerId(0), PeerId(1));
+    node.connect(predecessor, identity_of(0), "", false);
+    node.connect(successor, identity_of(2), "", true);
+    let frame = |origin, ttl| DaisyFrame::Message { origin, ttl, content: Bytes::from(vec![0; 1_000]) };
+    // More hops or fewer than there are to the sender, a stranger, the node itself, and a frame from the wrong side.
+    let nonsense = [frame(0, 4), frame(0, 2), frame(0, 0), frame(4, 1), frame(1, 0)];
+    nonsense.into_iter().for_each(|frame| node.frame(predecessor, frame));
+    node.frame(successor, frame(0, 3));
+    assert_eq!((node.engine.metrics().ignored, node.events.len()), (6, 0));
+    (0..1_000).for_each(|_| node.frame(predecessor, frame(0, 3)));
+    assert!(node.outbox.pending_bytes_to(successor) <= 80_000);
+    assert!(node.engine.metrics().dropped > 900);
+}
