@@ -1,7 +1,7 @@
-//! Who may look.
+//! Who may open the page.
 //!
-//! At a loopback address everybody on this machine, but no page of another site: a browser may be led here under a foreign name
-//! (DNS rebinding), which shows in the name that it asks for. At any other address, who has the token.
+//! At a loopback address: every user of this machine, but no page of another site. DNS rebinding leads a
+//! browser here under a foreign name, which the `Host` header shows. At any other address: holders of the token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,20 +14,20 @@ pub const TOKEN_MIN: usize = 16;
 /// The name of the cookie.
 const COOKIE: &str = "samara_dashboard";
 
-/// Why an address cannot be listened on so.
+/// Why an address is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AccessError {
-    /// Others can reach it.
+    /// Other machines can reach it, and there is no token.
     #[error(
         "{0} can be reached from other machines: give a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
-    /// It can be guessed.
+    /// The token can be guessed.
     #[error("the token has {0} characters, expected at least {TOKEN_MIN}")]
     ShortToken(usize),
 }
 
-/// Who may look.
+/// The rule of access.
 #[derive(Clone)]
 pub(crate) struct Access {
     /// The hash of the token: comparisons take as long whatever is compared, and cookies do not hold the token.
@@ -67,7 +67,7 @@ impl Access {
         is_local || !self.is_loopback || self.token.is_some()
     }
 
-    /// Whether headers show the token.
+    /// Whether the headers hold the token.
     pub(crate) fn is_allowed(&self, authorization: Option<&str>, cookies: Option<&str>) -> bool {
         let Some(token) = &self.token else { return true };
         let bearer = authorization.and_then(|value| value.split_once(' '));
@@ -80,17 +80,17 @@ impl Access {
         by_header || by_cookie
     }
 
-    /// Whether this is the token.
+    /// Whether `given` is the token.
     pub(crate) fn is_token(&self, given: &str) -> bool {
         self.token.is_some_and(|token| bool::from(hash(given).ct_eq(&token)))
     }
 
-    /// Whether there is one.
+    /// Whether there is a token.
     pub(crate) fn needs_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The cookie for who has shown the token. It is the same after a restart, and tells nothing of the token.
+    /// The cookie that stands for the token. It is the same after a restart, and reveals nothing of the token.
     pub(crate) fn cookie(&self) -> String {
         let value = self.token.as_ref().map(cookie_value).unwrap_or_default();
         format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000")

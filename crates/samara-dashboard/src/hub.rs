@@ -1,4 +1,4 @@
-//! What changes, for everybody who looks.
+//! The view of a run and its changes, for all pages that show it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use tokio::sync::broadcast;
 
 use crate::state::View;
 
-/// Changes that are kept for those who come back.
+/// Changes that are kept for pages that come back.
 const KEPT: usize = 256;
 /// Bytes of changes that are kept: beyond, fewer.
 const KEPT_BYTES: usize = 8 << 20;
-/// Changes that wait for somebody who is slow; then there is a snapshot.
+/// Changes that wait for a slow page; then it gets a snapshot.
 const WAITING: usize = 32;
 
 /// A message to a page.
@@ -26,7 +26,7 @@ pub(crate) struct Message {
     pub(crate) json: Arc<str>,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All parts.
@@ -44,7 +44,7 @@ pub(crate) struct Hub {
 
 #[derive(Debug)]
 struct Inner {
-    /// Another one after each start: what pages remember of earlier ones means nothing.
+    /// Another one after each start, so that ids of earlier ones are not taken for current ones.
     epoch: u64,
     seq: u64,
     parts: BTreeMap<String, Arc<str>>,
@@ -69,12 +69,12 @@ impl Hub {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody looks.
-    pub(crate) fn has_lookers(&self) -> bool {
+    /// Whether a page is open.
+    pub(crate) fn has_subscribers(&self) -> bool {
         self.changes.receiver_count() > 0
     }
 
-    /// Tells everybody what is different in a new view.
+    /// Sends the differences of a new view to all pages.
     pub(crate) fn publish(&self, view: View) {
         let mut inner = self.lock();
         let mut changed: BTreeMap<String, Arc<str>> = BTreeMap::new();
@@ -103,11 +103,11 @@ impl Hub {
             let Some((_, oldest)) = inner.kept.pop_front() else { break };
             inner.kept_bytes -= oldest.json.len();
         }
-        // Nobody looks: that is no mistake.
+        // Fails only if no page is open.
         let _ = self.changes.send(message);
     }
 
-    /// What a page needs that last saw `last_id`, and what will come from then on.
+    /// The messages that a page needs whose last one was `last_id`, and those that will follow.
     pub(crate) fn join(&self, last_id: Option<&str>) -> (Vec<Message>, broadcast::Receiver<Message>) {
         let inner = self.lock();
         // While the lock is held nothing is published in between.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_is_told() {
+    fn only_changes_are_sent() {
         let hub = Hub::new();
         hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
         let (first, mut changes) = hub.join(None);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_gets_what_was_missed_or_everything() {
+    fn a_page_that_comes_back_gets_missed_changes_or_a_snapshot() {
         let hub = Hub::new();
         let mut page = BTreeMap::new();
         hub.publish(view(&[("n", json!(0)), ("gone", json!(1))]));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_others_mean_nothing() {
+    fn ids_of_other_hubs_are_ignored() {
         let hub = Hub::new();
         hub.publish(view(&[("n", json!(0))]));
         let future = format!("{}-99", hub.snapshot().id.split_once('-').unwrap().0);

@@ -28,8 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::{Access, AccessError};
 use crate::hub::{Hub, Kind, Message};
-use crate::runs::{RunInfo, Runs};
-use crate::watch::{WatchError, Watches};
+use crate::runs::{RunInfo, Runs, WatchError, Watches};
 
 const PAGE: &str = include_str!("page/index.html");
 const LOGIN: &str = include_str!("page/login.html");
@@ -43,11 +42,11 @@ const SCRIPT: [&str; 7] = [
     include_str!("page/network.js"),
     include_str!("page/main.js"),
 ];
-/// Nothing but what this server gives, and nobody may put the page into another one.
+/// The page loads only from this server, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// Pages that are kept up to date at the same time.
-const LOOKERS_MAX: usize = 64;
+const PAGES_MAX: usize = 64;
 /// Bytes of a request: a token is short.
 const BODY_MAX: usize = 4 << 10;
 /// A sign of life, so that pages notice that a server is gone without an end.
@@ -58,7 +57,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Why the page cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// Not so.
+    /// The address needs a token, or a longer one.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The address is taken, or is none of this machine.
@@ -86,11 +85,11 @@ pub struct Dashboard {
 struct Shared {
     watches: Arc<Watches>,
     access: Access,
-    lookers: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
 }
 
 impl Dashboard {
-    /// Listens for whoever wants to see the runs in a directory: one of results, or one that holds several.
+    /// Listens for pages of the runs in a directory: one of results, or one that holds several.
     ///
     /// # Errors
     /// The address needs a token, or cannot be listened on.
@@ -103,8 +102,8 @@ impl Dashboard {
         let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let lookers = Arc::new(Semaphore::new(LOOKERS_MAX));
-        let shared = Shared { watches: Watches::new(Runs::new(directory)), access, lookers };
+        let pages = Arc::new(Semaphore::new(PAGES_MAX));
+        let shared = Shared { watches: Watches::new(Runs::new(directory)), access, pages };
         Ok(Self { listener, address, shared })
     }
 
@@ -137,7 +136,7 @@ impl Dashboard {
     }
 }
 
-/// Who may not look is told so, and every answer says what a browser may do with it.
+/// Rejects unauthenticated requests and adds security headers.
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match refused(&shared.access, &request) {
         None => next.run(request).await,
@@ -151,7 +150,7 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     response
 }
 
-/// What to answer to who may not have what was asked for.
+/// The answer to a request that is not allowed.
 fn refused(access: &Access, request: &Request) -> Option<Response> {
     let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let host = header(HOST).unwrap_or_default();
@@ -160,7 +159,7 @@ fn refused(access: &Access, request: &Request) -> Option<Response> {
         let expected = "expected localhost or an IP address (or start with --token)";
         return Some(problem(StatusCode::FORBIDDEN, &format!("found the host {host:?}; {expected}")));
     }
-    // What the page that asks for the token needs.
+    // The login page needs these.
     let is_open = matches!(path, "/login" | "/style.css");
     if is_open || access.is_allowed(header(AUTHORIZATION), header(COOKIE)) {
         return None;
@@ -202,23 +201,19 @@ async fn login(State(shared): State<Shared>, Form(login): Form<Login>) -> Respon
     (StatusCode::UNAUTHORIZED, asset("text/html; charset=utf-8", page)).into_response()
 }
 
-/// Which run; the newest one if none is named.
+/// The run; the newest one if none is named.
 #[derive(Debug, Deserialize)]
 struct Wanted {
     run: Option<String>,
 }
 
-async fn runs(State(shared): State<Shared>) -> Response {
-    match list(&shared).await {
-        Ok(runs) => {
-            Json(json!({ "directory": shared.watches.runs().root().display().to_string(), "runs": runs }))
-                .into_response()
-        }
-        Err(response) => response,
-    }
+async fn runs(State(shared): State<Shared>) -> Result<Response, Response> {
+    let runs = list(&shared).await?;
+    let directory = shared.watches.runs().root().display().to_string();
+    Ok(Json(json!({ "directory": directory, "runs": runs })).into_response())
 }
 
-/// Files are looked at on a thread that may wait.
+/// Lists the runs on a thread that may block.
 async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
     let watches = Arc::clone(&shared.watches);
     let listed = tokio::task::spawn_blocking(move || watches.runs().list()).await;
@@ -246,29 +241,28 @@ async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Resp
     }
 }
 
-async fn snapshot(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    match hub(&shared, wanted).await {
-        Ok((_, hub)) => asset("application/json", hub.snapshot().json.to_string()),
-        Err(response) => response,
-    }
+async fn snapshot(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Result<Response, Response> {
+    let (_, hub) = hub(&shared, wanted).await?;
+    Ok(asset("application/json", hub.snapshot().json.to_string()))
 }
 
-async fn events(State(shared): State<Shared>, Query(wanted): Query<Wanted>, headers: HeaderMap) -> Response {
-    let Ok(permit) = Arc::clone(&shared.lookers).try_acquire_owned() else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; close some");
-    };
-    let (name, hub) = match hub(&shared, wanted).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
+async fn events(
+    State(shared): State<Shared>,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let permit = Arc::clone(&shared.pages).try_acquire_owned();
+    let permit = permit
+        .map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; close some"))?;
+    let (name, hub) = hub(&shared, wanted).await?;
     let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     // Ids are of a run: those of another one mean nothing here.
     let last_id = last_id.and_then(|id| id.split_once('@')).filter(|(_, run)| *run == escaped(&name));
     let (first, changes) = hub.join(last_id.map(|(id, _)| id));
-    let looker = Subscriber { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
-    Sse::new(stream(looker))
-        .keep_alive(KeepAlive::new().interval(ALIVE_EVERY).event(Event::default().event("alive").data("{}")))
-        .into_response()
+    let subscriber =
+        Subscriber { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
+    let alive = KeepAlive::new().interval(ALIVE_EVERY).event(Event::default().event("alive").data("{}"));
+    Ok(Sse::new(stream(subscriber)).keep_alive(alive).into_response())
 }
 
 /// A page that is kept up to date.
@@ -282,7 +276,7 @@ struct Subscriber {
 }
 
 impl Subscriber {
-    /// What to send next. `None`: there is no more.
+    /// The next message, if there is any more.
     async fn next(&mut self) -> Option<Message> {
         if let Some(message) = self.first.pop_front() {
             return Some(message);
@@ -300,19 +294,19 @@ impl Subscriber {
     }
 }
 
-fn stream(looker: Subscriber) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures::stream::unfold(looker, |mut looker| async {
-        if !std::mem::replace(&mut looker.is_greeted, true) {
-            let hello = json!({ "run": looker.name, "version": env!("CARGO_PKG_VERSION") }).to_string();
-            return Some((Ok(Event::default().event("hello").retry(RETRY).data(hello)), looker));
+fn stream(subscriber: Subscriber) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures::stream::unfold(subscriber, |mut subscriber| async {
+        if !std::mem::replace(&mut subscriber.is_greeted, true) {
+            let hello = json!({ "run": subscriber.name, "version": env!("CARGO_PKG_VERSION") }).to_string();
+            return Some((Ok(Event::default().event("hello").retry(RETRY).data(hello)), subscriber));
         }
-        let message = looker.next().await?;
+        let message = subscriber.next().await?;
         let kind = match message.kind {
             Kind::Snapshot => "snapshot",
             Kind::Delta => "delta",
         };
-        let id = format!("{}@{}", message.id, escaped(&looker.name));
-        Some((Ok(Event::default().event(kind).id(id).data(&*message.json)), looker))
+        let id = format!("{}@{}", message.id, escaped(&subscriber.name));
+        Some((Ok(Event::default().event(kind).id(id).data(&*message.json)), subscriber))
     })
 }
 
@@ -331,15 +325,15 @@ mod tests {
         [("n".to_owned(), n.into())].into()
     }
 
-    /// Who reads nothing while much changes is not waited for, and is not left with half a picture either.
+    /// The hub does not wait for a slow page, and the page ends with the whole view.
     #[tokio::test]
-    async fn who_is_slow_gets_everything_once_more() {
+    async fn a_slow_page_gets_a_snapshot() {
         let hub = Arc::new(Hub::new());
         hub.publish(view(0));
         let (first, changes) = hub.join(None);
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let name = "run".to_owned();
-        let mut looker = Subscriber {
+        let mut subscriber = Subscriber {
             name,
             hub: Arc::clone(&hub),
             first: first.into(),
@@ -347,13 +341,13 @@ mod tests {
             is_greeted: true,
             _permit: permit,
         };
-        assert_eq!(&*looker.next().await.unwrap().json, r#"{"n":0}"#);
+        assert_eq!(&*subscriber.next().await.unwrap().json, r#"{"n":0}"#);
         (1..=1000).for_each(|n| hub.publish(view(n)));
-        let message = looker.next().await.unwrap();
+        let message = subscriber.next().await.unwrap();
         assert_eq!((message.kind, &*message.json), (Kind::Snapshot, r#"{"n":1000}"#));
         // It goes on from there, and nothing comes twice.
         hub.publish(view(1001));
-        let message = looker.next().await.unwrap();
+        let message = subscriber.next().await.unwrap();
         assert_eq!((message.kind, &*message.json), (Kind::Delta, r#"{"n":1001}"#));
     }
 }

@@ -1,165 +1,68 @@
 //! The events, as `pb/trace.proto` of go-libp2p-pubsub has them.
 //!
-//! Field numbers are those of the protobuf; names in JSON are those that Go's `encoding/json` gives to the generated
-//! structs. Written by hand, so that no compiler of protobuf is needed to build this crate.
+//! Field numbers are those of the protobuf; names in JSON are those that Go's `encoding/json` gives to
+//! the generated structs. Written by hand, so that building this crate needs no protobuf compiler.
 
 use serde::{Deserialize, Serialize};
 
-use crate::base64;
+use crate::json;
 
-/// One event at one node (`TraceEvent`). Made by [`TraceEvent::new`], read by [`TraceEvent::body`].
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TraceEvent {
-    /// 1: what happened.
-    #[prost(enumeration = "Type", optional, tag = "1")]
-    #[serde(rename = "type", with = "crate::kind", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<i32>,
-    /// 2: at which node: the bytes of its peer id.
-    #[prost(bytes = "vec", optional, tag = "2")]
-    #[serde(rename = "peerID", with = "base64::optional", skip_serializing_if = "base64::is_empty")]
-    pub peer_id: Option<Vec<u8>>,
-    /// 3: when, in nanoseconds since 1970 by the node's clock.
-    #[prost(int64, optional, tag = "3")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timestamp: Option<i64>,
-    /// 4
-    #[prost(message, optional, tag = "4")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub publish_message: Option<PublishMessage>,
-    /// 5
-    #[prost(message, optional, tag = "5")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reject_message: Option<RejectMessage>,
-    /// 6
-    #[prost(message, optional, tag = "6")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate_message: Option<DuplicateMessage>,
-    /// 7
-    #[prost(message, optional, tag = "7")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deliver_message: Option<DeliverMessage>,
-    /// 8
-    #[prost(message, optional, tag = "8")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub add_peer: Option<AddPeer>,
-    /// 9
-    #[prost(message, optional, tag = "9")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remove_peer: Option<RemovePeer>,
-    /// 10
-    #[prost(message, optional, tag = "10")]
-    #[serde(rename = "recvRPC", skip_serializing_if = "Option::is_none")]
-    pub recv_rpc: Option<RecvRpc>,
-    /// 11
-    #[prost(message, optional, tag = "11")]
-    #[serde(rename = "sendRPC", skip_serializing_if = "Option::is_none")]
-    pub send_rpc: Option<SendRpc>,
-    /// 12
-    #[prost(message, optional, tag = "12")]
-    #[serde(rename = "dropRPC", skip_serializing_if = "Option::is_none")]
-    pub drop_rpc: Option<DropRpc>,
-    /// 13
-    #[prost(message, optional, tag = "13")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub join: Option<Join>,
-    /// 14
-    #[prost(message, optional, tag = "14")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leave: Option<Leave>,
-    /// 15
-    #[prost(message, optional, tag = "15")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub graft: Option<Graft>,
-    /// 16
-    #[prost(message, optional, tag = "16")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prune: Option<Prune>,
-}
-
-/// What can happen (`TraceEvent.Type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum Type {
-    /// `PUBLISH_MESSAGE`
-    PublishMessage = 0,
-    /// `REJECT_MESSAGE`
-    RejectMessage = 1,
-    /// `DUPLICATE_MESSAGE`
-    DuplicateMessage = 2,
-    /// `DELIVER_MESSAGE`
-    DeliverMessage = 3,
-    /// `ADD_PEER`
-    AddPeer = 4,
-    /// `REMOVE_PEER`
-    RemovePeer = 5,
-    /// `RECV_RPC`
-    RecvRpc = 6,
-    /// `SEND_RPC`
-    SendRpc = 7,
-    /// `DROP_RPC`
-    DropRpc = 8,
-    /// `JOIN`
-    Join = 9,
-    /// `LEAVE`
-    Leave = 10,
-    /// `GRAFT`
-    Graft = 11,
-    /// `PRUNE`
-    Prune = 12,
-}
-
-/// A message of the protobuf: its fields are optional strings, optional bytes, or whatever else is given with its
-/// attributes.
-macro_rules! message {
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* }) => {
-        message!(@ [$(#[$doc])*] $name [] $($fields)*);
+/// Messages of the protobuf. Fields are optional or repeated; each has its number and its name in JSON.
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })+) => {
+        $(messages!(@ [$(#[$doc])*] $name [] $($fields)*);)+
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(bytes = "vec", optional, tag = $tag)]
-            #[serde(rename = $json, with = "base64::optional", skip_serializing_if = "base64::is_empty")]
+            #[serde(rename = $json, with = "json::optional", skip_serializing_if = "json::is_empty")]
             pub $field: Option<Vec<u8>>,
         ] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* many_bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many_bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(bytes = "vec", repeated, tag = $tag)]
-            #[serde(rename = $json, with = "base64::repeated", skip_serializing_if = "Vec::is_empty")]
+            #[serde(rename = $json, with = "json::repeated", skip_serializing_if = "Vec::is_empty")]
             pub $field: Vec<Vec<u8>>,
         ] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* string $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* string $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(string, optional, tag = $tag)]
             #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
             pub $field: Option<String>,
         ] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* bool $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bool $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(bool, optional, tag = $tag)]
             #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
             pub $field: Option<bool>,
         ] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* one($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* one($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(message, optional, tag = $tag)]
             #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
             pub $field: Option<$inner>,
         ] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$fdoc:meta])* many($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        message!(@ [$($doc)*] $name [$($done)*
-            $(#[$fdoc])*
+    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ [$($doc)*] $name [$($done)*
+            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
+            $(#[$field_doc])*
             #[prost(message, repeated, tag = $tag)]
-            #[serde(rename = $json, deserialize_with = "crate::kind::null_as_empty", skip_serializing_if = "Vec::is_empty")]
+            #[serde(rename = $json, deserialize_with = "json::null_as_empty", skip_serializing_if = "Vec::is_empty")]
             pub $field: Vec<$inner>,
         ] $($rest)*);
     };
@@ -171,212 +74,254 @@ macro_rules! message {
     };
 }
 
-message! {
+/// The kinds of events, each with its number, its name in the protobuf, its field of [`TraceEvent`] and
+/// the content of that field.
+macro_rules! events {
+    ($(
+        $(#[$doc:meta])*
+        $number:literal $type_name:literal $field:ident: $kind:ident = $tag:literal $json:literal {
+            $($fields:tt)*
+        }
+    )*) => {
+        /// One event at one node (`TraceEvent`). Made by [`TraceEvent::new`], read by [`TraceEvent::body`].
+        #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct TraceEvent {
+            /// The kind of the event.
+            #[prost(enumeration = "Type", optional, tag = "1")]
+            #[serde(rename = "type", with = "json::kind", skip_serializing_if = "Option::is_none")]
+            pub kind: Option<i32>,
+            /// The bytes of the node's peer id.
+            #[prost(bytes = "vec", optional, tag = "2")]
+            #[serde(rename = "peerID", with = "json::optional", skip_serializing_if = "json::is_empty")]
+            pub peer_id: Option<Vec<u8>>,
+            /// The time in nanoseconds since 1970 by the node's clock.
+            #[prost(int64, optional, tag = "3")]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub timestamp: Option<i64>,
+            $(
+                $(#[$doc])*
+                #[prost(message, optional, tag = $tag)]
+                #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$kind>,
+            )*
+        }
+
+        /// The kinds of events (`TraceEvent.Type`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+        #[repr(i32)]
+        pub enum Type {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl Type {
+            /// The names in the protobuf, by number.
+            pub(crate) const NAMES: &[&str] = &[$($type_name),*];
+
+            /// Its name in the protobuf, for example `DELIVER_MESSAGE`.
+            pub fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+        }
+
+        /// The content of an event: the one field of a [`TraceEvent`] that its type names.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Body {
+            $($(#[$doc])* $kind($kind),)*
+        }
+
+        impl Body {
+            /// Its type.
+            pub fn kind(&self) -> Type {
+                match self {
+                    $(Self::$kind(_) => Type::$kind,)*
+                }
+            }
+        }
+
+        impl TraceEvent {
+            /// An event at the node with this id, at this time in nanoseconds since 1970.
+            pub fn new(peer_id: &[u8], timestamp: i64, body: Body) -> Self {
+                let mut event = Self {
+                    kind: Some(body.kind() as i32),
+                    peer_id: Some(peer_id.to_vec()),
+                    timestamp: Some(timestamp),
+                    ..Self::default()
+                };
+                match body {
+                    $(Body::$kind(body) => event.$field = Some(body),)*
+                }
+                event
+            }
+
+            /// The content; `None` if the type is unknown or the field that it names is missing.
+            pub fn body(&self) -> Option<Body> {
+                Some(match Type::try_from(self.kind?).ok()? {
+                    $(Type::$kind => Body::$kind(self.$field.clone()?),)*
+                })
+            }
+        }
+
+        messages! { $($(#[$doc])* $kind { $($fields)* })* }
+    };
+}
+
+events! {
     /// This node published a message.
-    PublishMessage {
-        /// 1
+    0 "PUBLISH_MESSAGE" publish_message: PublishMessage = "4" "publishMessage" {
         bytes message_id = "1" "messageID",
-        /// 2
         string topic = "2" "topic",
     }
-}
-message! {
     /// A message was not delivered.
-    RejectMessage {
-        /// 1
+    1 "REJECT_MESSAGE" reject_message: RejectMessage = "5" "rejectMessage" {
         bytes message_id = "1" "messageID",
-        /// 2: who sent it.
+        /// The sender.
         bytes received_from = "2" "receivedFrom",
-        /// 3: why, in one of the words of [`reason`](crate::reason) or others.
+        /// The reason: one of [`reason`](crate::reason), or another one.
         string reason = "3" "reason",
-        /// 4
         string topic = "4" "topic",
     }
-}
-message! {
     /// A copy of a message that was known.
-    DuplicateMessage {
-        /// 1
+    2 "DUPLICATE_MESSAGE" duplicate_message: DuplicateMessage = "6" "duplicateMessage" {
         bytes message_id = "1" "messageID",
-        /// 2: who sent it.
+        /// The sender.
         bytes received_from = "2" "receivedFrom",
-        /// 3
         string topic = "3" "topic",
     }
-}
-message! {
     /// A message went to the application.
-    DeliverMessage {
-        /// 1
+    3 "DELIVER_MESSAGE" deliver_message: DeliverMessage = "7" "deliverMessage" {
         bytes message_id = "1" "messageID",
-        /// 2
         string topic = "2" "topic",
-        /// 3: who sent it; the node itself if it published it.
+        /// The sender; the node itself if it published the message.
         bytes received_from = "3" "receivedFrom",
     }
-}
-message! {
     /// The link to a peer is up.
-    AddPeer {
-        /// 1: who.
+    4 "ADD_PEER" add_peer: AddPeer = "8" "addPeer" {
+        /// The peer.
         bytes peer_id = "1" "peerID",
-        /// 2: the protocol of the link.
+        /// The protocol of the link.
         string proto = "2" "proto",
     }
-}
-message! {
     /// The link to a peer is down.
-    RemovePeer {
-        /// 1: who.
+    5 "REMOVE_PEER" remove_peer: RemovePeer = "9" "removePeer" {
+        /// The peer.
         bytes peer_id = "1" "peerID",
     }
-}
-message! {
     /// An RPC came.
-    RecvRpc {
-        /// 1: from whom.
+    6 "RECV_RPC" recv_rpc: RecvRpc = "10" "recvRPC" {
+        /// The sender.
         bytes received_from = "1" "receivedFrom",
-        /// 2: what is in it.
+        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
-}
-message! {
     /// An RPC was sent.
-    SendRpc {
-        /// 1: to whom.
+    7 "SEND_RPC" send_rpc: SendRpc = "11" "sendRPC" {
+        /// The receiver.
         bytes send_to = "1" "sendTo",
-        /// 2: what is in it.
+        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
-}
-message! {
     /// An RPC was lost before it was sent.
-    DropRpc {
-        /// 1: for whom it was.
+    8 "DROP_RPC" drop_rpc: DropRpc = "12" "dropRPC" {
+        /// The intended receiver.
         bytes send_to = "1" "sendTo",
-        /// 2: what is in it.
+        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
-}
-message! {
     /// This node joined a topic.
-    Join {
-        /// 1
+    9 "JOIN" join: Join = "13" "join" {
         string topic = "1" "topic",
     }
-}
-message! {
     /// This node left a topic.
-    Leave {
-        /// 2 (not 1: so it is in the protobuf).
+    10 "LEAVE" leave: Leave = "14" "leave" {
+        /// Not field 1: so it is in go-libp2p-pubsub.
         string topic = "2" "topic",
     }
-}
-message! {
     /// A peer is in a mesh now.
-    Graft {
-        /// 1: who.
+    11 "GRAFT" graft: Graft = "15" "graft" {
+        /// The peer.
         bytes peer_id = "1" "peerID",
-        /// 2
         string topic = "2" "topic",
     }
-}
-message! {
     /// A peer is not in a mesh any more.
-    Prune {
-        /// 1: who.
+    12 "PRUNE" prune: Prune = "16" "prune" {
+        /// The peer.
         bytes peer_id = "1" "peerID",
-        /// 2
         string topic = "2" "topic",
     }
 }
-message! {
-    /// What is in an RPC, without payloads.
+
+messages! {
+    /// The content of an RPC, without payloads.
     RpcMeta {
-        /// 1
         many(MessageMeta) messages = "1" "messages",
-        /// 2
         many(SubMeta) subscription = "2" "subscription",
-        /// 3
         one(ControlMeta) control = "3" "control",
     }
-}
-message! {
     /// A message in an RPC.
     MessageMeta {
-        /// 1
         bytes message_id = "1" "messageID",
-        /// 2
         string topic = "2" "topic",
     }
-}
-message! {
     /// A change of a subscription.
     SubMeta {
-        /// 1: joined or left.
+        /// Whether the topic was joined, rather than left.
         bool subscribe = "1" "subscribe",
-        /// 2
         string topic = "2" "topic",
     }
-}
-message! {
     /// Control messages of an RPC.
     ControlMeta {
-        /// 1
         many(ControlIHaveMeta) ihave = "1" "ihave",
-        /// 2
         many(ControlIWantMeta) iwant = "2" "iwant",
-        /// 3
         many(ControlGraftMeta) graft = "3" "graft",
-        /// 4
         many(ControlPruneMeta) prune = "4" "prune",
-        /// 5
         many(ControlIDontWantMeta) idontwant = "5" "idontwant",
     }
-}
-message! {
     /// IHAVE.
     ControlIHaveMeta {
-        /// 1
         string topic = "1" "topic",
-        /// 2
         many_bytes message_ids = "2" "messageIDs",
     }
-}
-message! {
     /// IWANT.
     ControlIWantMeta {
-        /// 1
         many_bytes message_ids = "1" "messageIDs",
     }
-}
-message! {
     /// GRAFT.
     ControlGraftMeta {
-        /// 1
         string topic = "1" "topic",
     }
-}
-message! {
     /// PRUNE.
     ControlPruneMeta {
-        /// 1
         string topic = "1" "topic",
-        /// 2: recommended peers.
+        /// Recommended peers.
         many_bytes peers = "2" "peers",
     }
-}
-message! {
     /// IDONTWANT.
     ControlIDontWantMeta {
-        /// 1
         many_bytes message_ids = "1" "messageIDs",
     }
-}
-message! {
     /// Several events (`TraceEventBatch`): what go's remote tracer sends, between gzip and a length.
     TraceEventBatch {
-        /// 1
         many(TraceEvent) batch = "1" "batch",
     }
+}
+
+/// The reasons for rejections, as go-libp2p-pubsub names them (`tracer.go`, "rejection reasons").
+pub mod reason {
+    /// The signature that the policy asks for is missing.
+    pub const MISSING_SIGNATURE: &str = "missing signature";
+    /// A signature where the policy allows none.
+    pub const UNEXPECTED_SIGNATURE: &str = "unexpected signature";
+    /// An author or a number where the policy allows none.
+    pub const UNEXPECTED_AUTH_INFO: &str = "unexpected auth info";
+    /// The signature is wrong.
+    pub const INVALID_SIGNATURE: &str = "invalid signature";
+    /// Too many messages wait for their validation.
+    pub const VALIDATION_THROTTLED: &str = "validation throttled";
+    /// The application says that the message is invalid.
+    pub const VALIDATION_FAILED: &str = "validation failed";
+    /// The application says that the message is of no interest.
+    pub const VALIDATION_IGNORED: &str = "validation ignored";
+    /// A message in this node's name, from somebody else.
+    pub const SELF_ORIGIN: &str = "self originated message";
 }

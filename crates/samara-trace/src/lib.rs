@@ -19,25 +19,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod base64;
-mod body;
+mod background;
 mod event;
-mod format;
-mod kind;
+mod json;
 pub mod live;
 mod reader;
-pub mod reason;
 mod timeline;
 mod writer;
 
-pub use body::Body;
+pub use background::Counts;
 pub use event::{
-    AddPeer, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
+    AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
     PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent,
-    TraceEventBatch, Type,
+    TraceEventBatch, Type, reason,
 };
-pub use format::Format;
-pub use reader::{EVENT_BYTES_MAX, Place, TraceError, TraceReader};
+pub use reader::{EVENT_BYTES_MAX, Format, Place, TraceError, TraceReader};
 pub use timeline::Timeline;
-pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};
+pub use writer::{QUEUE_DEFAULT, TraceWriter, WhenFull};

@@ -1,52 +1,34 @@
-//! Writing events into a file, in a thread of its own.
+//! Writing the events of a running node into a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 
-use crate::{Format, TraceEvent};
+use serde::{Deserialize, Serialize};
 
-/// Events that wait for the thread at most, unless told otherwise: `TraceBufferSize` of go-libp2p-pubsub (`trace.go`).
+use crate::background::{Background, Sink};
+use crate::{Counts, Format, TraceEvent};
+
+/// Events that wait for the thread at most, by default: `TraceBufferSize` of go-libp2p-pubsub (`trace.go`).
 pub const QUEUE_DEFAULT: usize = 1 << 16;
 
-/// What happens to an event while too many wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What happens to an event that finds the queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// It is dropped and counted: go's lossy tracer. The node never waits.
+    /// It is dropped and counted, as by go's lossy tracer. The node never waits.
+    #[default]
     Drop,
     /// The caller waits: nothing is missing, but a slow disk slows the node down.
     Wait,
 }
 
-/// What has become of the events so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// In the file, or in the buffer before it.
-    pub written: u64,
-    /// Dropped because too many waited.
-    pub dropped: u64,
-    /// Not written because of an error, the first included.
-    pub failed: u64,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    written: AtomicU64,
-    dropped: AtomicU64,
-    failed: AtomicU64,
-}
-
-/// Writes events into a file. Dropping it waits until all are written; [`finish`](Self::finish) also tells of errors.
+/// Writes events into a file. Dropping it waits until all are written; [`finish`](Self::finish) also
+/// reports errors.
 #[derive(Debug)]
 pub struct TraceWriter {
-    events: Option<SyncSender<TraceEvent>>,
+    background: Background<TraceEvent>,
     when_full: WhenFull,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl TraceWriter {
@@ -58,7 +40,7 @@ impl TraceWriter {
         Self::into(File::create(path)?, format, queue, when_full)
     }
 
-    /// The same into anything that takes bytes.
+    /// Writes to any target.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -68,103 +50,40 @@ impl TraceWriter {
         queue: usize,
         when_full: WhenFull,
     ) -> io::Result<Self> {
-        let (events, inbox) = sync_channel(queue.max(1));
-        let shared = Arc::new(Shared::default());
-        let counts = Arc::clone(&shared);
-        let work = move || write_all(&inbox, format, BufWriter::new(target), &counts);
-        let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(work)?;
-        Ok(Self { events: Some(events), when_full, shared, thread: Some(thread) })
+        let target = Target { out: BufWriter::new(target), format, bytes: Vec::new() };
+        Ok(Self { background: Background::start("trace", queue, target)?, when_full })
     }
 
-    /// Hands over an event. `false` if it was dropped, which is counted.
+    /// Hands over an event. Returns false if it was dropped, which is counted.
     pub fn record(&self, event: TraceEvent) -> bool {
-        let Some(events) = &self.events else { return false };
-        let taken = match self.when_full {
-            WhenFull::Wait => events.send(event).is_ok(),
-            WhenFull::Drop => match events.try_send(event) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-            },
-        };
-        if !taken {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        taken
+        self.background.offer(event, self.when_full == WhenFull::Wait)
     }
 
-    /// What has become of the events so far.
+    /// The outcome of the events so far.
     pub fn counts(&self) -> Counts {
-        Counts {
-            written: self.shared.written.load(Ordering::Relaxed),
-            dropped: self.shared.dropped.load(Ordering::Relaxed),
-            failed: self.shared.failed.load(Ordering::Relaxed),
-        }
+        self.background.counts()
     }
 
-    /// Waits until everything is in the file. Also returns the first error of writing, after which nothing was written.
-    pub fn finish(mut self) -> (Counts, io::Result<()>) {
-        let closed = self.close();
-        (self.counts(), closed)
-    }
-
-    fn close(&mut self) -> io::Result<()> {
-        self.events = None;
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(result)) => result,
-            Some(Err(_)) => Err(io::Error::other("the thread that writes the trace panicked")),
-        }
+    /// Waits until everything is in the file. Also returns the first error, after which nothing was written.
+    pub fn finish(self) -> (Counts, io::Result<()>) {
+        self.background.finish()
     }
 }
 
-impl Drop for TraceWriter {
-    fn drop(&mut self) {
-        // Whoever wants to know of errors calls `finish`.
-        let _ = self.close();
-    }
-}
-
-/// Writes until nobody can send any more. Flushes whenever nothing waits, so that the file can be followed.
-fn write_all(
-    inbox: &Receiver<TraceEvent>,
+struct Target<W: Write> {
+    out: BufWriter<W>,
     format: Format,
-    mut out: impl Write,
-    shared: &Shared,
-) -> io::Result<()> {
-    let mut failure = None;
-    let mut bytes = Vec::new();
-    while let Some(event) = next(inbox, &mut out, &mut failure) {
-        if failure.is_some() {
-            // Taken all the same: whoever waits for room must not wait for ever.
-            shared.failed.fetch_add(1, Ordering::Relaxed);
-            continue;
-        }
-        bytes.clear();
-        format.encode(&event, &mut bytes);
-        match out.write_all(&bytes) {
-            Ok(()) => shared.written.fetch_add(1, Ordering::Relaxed),
-            Err(error) => {
-                failure = Some(error);
-                shared.failed.fetch_add(1, Ordering::Relaxed)
-            }
-        };
-    }
-    match failure {
-        Some(error) => Err(error),
-        None => out.flush(),
-    }
+    bytes: Vec<u8>,
 }
 
-fn next(
-    inbox: &Receiver<TraceEvent>,
-    out: &mut impl Write,
-    failure: &mut Option<io::Error>,
-) -> Option<TraceEvent> {
-    if let Ok(event) = inbox.try_recv() {
-        return Some(event);
+impl<W: Write + Send + 'static> Sink<TraceEvent> for Target<W> {
+    fn write(&mut self, event: &TraceEvent, _: u64) -> io::Result<()> {
+        self.bytes.clear();
+        self.format.encode(event, &mut self.bytes);
+        self.out.write_all(&self.bytes)
     }
-    if failure.is_none() {
-        *failure = out.flush().err();
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
-    inbox.recv().ok()
 }

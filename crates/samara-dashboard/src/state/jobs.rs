@@ -1,93 +1,60 @@
-//! How far simulations and testbeds are.
+//! Progress of simulations and testbeds.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use samara_trace::live::{Event, RunState};
+use samara_trace::live::{Progress, RunState};
 use serde_json::{Value, json};
 
 use super::{View, ms_or_null};
 
 /// Runs of a scenario that are remembered.
 const JOBS_MAX: usize = 1024;
-/// Values of the past that the time left is made of.
+/// Past values from which the remaining time is estimated.
 const HISTORY: usize = 64;
-/// What is left is judged by the last so many seconds, if there are as many.
+/// The estimate is of the last 20 s, if there are as many.
 const RECENT_NS: u64 = 20_000_000_000;
-/// Earlier, there is no judging.
+/// There is no estimate before so much time.
 const LEAST_NS: u64 = 1_000_000_000;
-/// At less than this share there is no judging either.
+/// There is no estimate below this share either.
 const LEAST_SHARE: f64 = 0.005;
 
-/// By source and run.
+/// Progress by source and run.
 #[derive(Debug, Default)]
 pub(super) struct Jobs(BTreeMap<(String, String), Job>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Job {
-    state: RunState,
-    doing: Option<String>,
-    share: Option<f64>,
-    wall_ns: Option<u64>,
-    virtual_ns: Option<u64>,
-    deliveries: Option<u64>,
-    deliveries_expected: Option<u64>,
-    copies: Option<u64>,
-    steps: Option<u64>,
-    /// Who speaks for it has ended.
+    last: Progress,
+    /// The source that reports it has ended.
     is_over: bool,
     /// Time and share.
     past: VecDeque<(u64, f64)>,
 }
 
 impl Jobs {
-    pub(super) fn take(&mut self, source: &str, who: &str, event: &Event) {
-        let Event::Progress {
-            state,
-            doing,
-            share,
-            wall_ns,
-            virtual_ns,
-            deliveries,
-            deliveries_expected,
-            copies,
-            steps,
-        } = event
-        else {
-            return;
-        };
-        let key = (source.to_owned(), who.to_owned());
+    pub(super) fn take(&mut self, source: &str, run: &str, progress: &Progress) {
+        let key = (source.to_owned(), run.to_owned());
         if self.0.len() >= JOBS_MAX && !self.0.contains_key(&key) {
             return;
         }
-        let mut past = self.0.remove(&key).map(|job| job.past).unwrap_or_default();
-        // What is no share of anything is not known.
-        let share = share.filter(|share| (0.0..=1.0).contains(share));
-        if let (Some(wall), Some(share)) = (wall_ns, share) {
-            if past.back().is_some_and(|(before, _)| before > wall) {
-                past.clear();
+        let job = self.0.entry(key).or_default();
+        job.is_over = false;
+        job.last = progress.clone();
+        job.last.doing = progress.doing.as_deref().map(super::short);
+        // A value outside of 0 to 1 is no share.
+        job.last.share = progress.share.filter(|share| (0.0..=1.0).contains(share));
+        if let (Some(wall), Some(share)) = (progress.wall_ns, job.last.share) {
+            if job.past.back().is_some_and(|(before, _)| *before > wall) {
+                job.past.clear();
             }
-            past.push_back((*wall, share));
-            if past.len() > HISTORY {
-                past.pop_front();
+            job.past.push_back((wall, share));
+            if job.past.len() > HISTORY {
+                job.past.pop_front();
             }
         }
-        let job = Job {
-            state: *state,
-            doing: doing.as_deref().map(super::short),
-            share,
-            wall_ns: *wall_ns,
-            virtual_ns: *virtual_ns,
-            deliveries: *deliveries,
-            deliveries_expected: *deliveries_expected,
-            copies: *copies,
-            steps: *steps,
-            is_over: false,
-            past,
-        };
-        self.0.insert(key, job);
     }
 
-    /// A source has ended: what it has not said to be done will not be.
+    /// A source has ended: its unfinished runs will not finish.
     pub(super) fn finish(&mut self, source: &str) {
         self.0.iter_mut().filter(|((of, _), _)| of == source).for_each(|(_, job)| job.is_over = true);
     }
@@ -107,18 +74,19 @@ impl Jobs {
         view.insert("overall".to_owned(), self.overall());
     }
 
-    /// How much of everything is done, each run as much as any other.
+    /// The share of all runs that is done, each run with the same weight.
     fn overall(&self) -> Value {
         if self.0.is_empty() {
             return Value::Null;
         }
-        let share = |job: &Job| match job.state {
+        let share = |job: &Job| match job.last.state {
             RunState::Waiting => Some(0.0),
             RunState::Done => Some(1.0),
-            RunState::Running | RunState::Failed => job.share,
+            RunState::Running | RunState::Failed => job.last.share,
         };
         let shares: Option<Vec<f64>> = self.0.values().map(share).collect();
-        let count = |state| self.0.values().filter(|job| job.state == state && !job.is_stopped()).count();
+        let count =
+            |state| self.0.values().filter(|job| job.last.state == state && !job.is_stopped()).count();
         json!({
             "runs": self.0.len(),
             "waiting": count(RunState::Waiting),
@@ -132,30 +100,31 @@ impl Jobs {
 }
 
 impl Job {
-    /// It was never done, and never will be.
+    /// Whether it ended before it was done.
     fn is_stopped(&self) -> bool {
-        self.is_over && matches!(self.state, RunState::Waiting | RunState::Running)
+        self.is_over && matches!(self.last.state, RunState::Waiting | RunState::Running)
     }
 
     fn view(&self, name: &str) -> Value {
+        let last = &self.last;
         json!({
             "run": name,
-            "state": if self.is_stopped() { json!("stopped") } else { json!(self.state) },
-            "doing": self.doing,
-            "share": self.share,
-            "wall_ms": ms_or_null(self.wall_ns),
-            "virtual_ms": ms_or_null(self.virtual_ns),
-            "deliveries": self.deliveries,
-            "deliveries_expected": self.deliveries_expected,
-            "copies": self.copies,
-            "steps": self.steps,
+            "state": if self.is_stopped() { json!("stopped") } else { json!(last.state) },
+            "doing": last.doing,
+            "share": last.share,
+            "wall_ms": ms_or_null(last.wall_ns),
+            "virtual_ms": ms_or_null(last.virtual_ns),
+            "deliveries": last.deliveries,
+            "deliveries_expected": last.deliveries_expected,
+            "copies": last.copies,
+            "steps": last.steps,
             "left_ms": ms_or_null(self.left_ns()),
         })
     }
 
-    /// How long it will take still, if it goes on as it went last. Runs end earlier once everything is delivered: this is the most.
+    /// The remaining time at the latest rate. A run ends earlier once everything is delivered: this is the most.
     fn left_ns(&self) -> Option<u64> {
-        if self.state != RunState::Running || self.is_over {
+        if self.last.state != RunState::Running || self.is_over {
             return None;
         }
         let (wall, share) = *self.past.back()?;

@@ -1,22 +1,18 @@
-//! What is known of a run: live lines go in, and a view of it comes out.
+//! The state of a run: live lines go in, and a view of it comes out.
 //!
-//! Lines of different sources come in any order: a file may be read later than another one that was written after it. So nothing here
-//! depends on the order between sources, and nothing is shown before it has a value: whatever was not said is `null` in the view,
-//! and the page says why.
+//! Lines of different sources come in any order: a file may be read later than another one that was
+//! written after it. So nothing here depends on the order between sources, and nothing is shown before it
+//! has a value: unknown values are `null` in the view, and the page says why.
 //!
 //! | file | |
 //! |---|---|
-//! | `sources` | who writes, and what became of it |
-//! | `rounds` | teams, rounds, phases, and how long slots took |
-//! | `flow` | slots of a round, from entry to exit |
-//! | `pings` | pings around teams |
-//! | `network` | links, queues, throughput, errors |
-//! | `jobs` | how far simulations and testbeds are |
+//! | `sources` | the sources, and how their files were read |
+//! | `rounds` | teams, rounds, phases, and the latency of slots |
+//! | `network` | links, queues, throughput, errors, and pings around teams |
+//! | `jobs` | progress of simulations and testbeds |
 
-mod flow;
 mod jobs;
 mod network;
-mod pings;
 mod rounds;
 mod sources;
 
@@ -26,15 +22,14 @@ use samara_trace::live::{Event, Line};
 use serde_json::Value;
 
 use jobs::Jobs;
-use network::Network;
-use pings::Pings;
+use network::{Network, Pings};
 use rounds::Rounds;
 use sources::{Heard, Sources};
 
 /// Names are cut to so many characters.
 const NAME_MAX: usize = 80;
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub struct State {
     sources: Sources,
@@ -73,7 +68,7 @@ impl State {
             Event::Link { .. } | Event::Queue { .. } | Event::Throughput { .. } | Event::Errors { .. } => {
                 self.network.take(&source, &who, at, &line.event);
             }
-            Event::Progress { .. } => self.jobs.take(&source, &who, &line.event),
+            Event::Progress(progress) => self.jobs.take(&source, &who, progress),
             Event::Finished { .. } => self.jobs.finish(&source),
             Event::Started { .. } | Event::Dropped { .. } | Event::Unknown => {}
         }
@@ -86,13 +81,13 @@ impl State {
         self.forget_claims(&source);
     }
 
-    /// What a source says of itself holds as long as it lives. Rounds are the team's.
+    /// Forgets what a source claimed of itself. Rounds are the team's.
     fn forget_claims(&mut self, source: &str) {
         self.network.forget(source);
         self.jobs.forget(source);
     }
 
-    /// What reading a file has come across; `is_silent` if nothing has come for a while.
+    /// Notes what reading a file has found; `is_silent` if it has not grown for a while.
     pub fn note_reading(&mut self, source: &str, counts: samara_trace::live::ReadCounts, is_silent: bool) {
         self.sources.note_reading(&short(source), counts, is_silent);
     }
@@ -119,7 +114,7 @@ fn ms(ns: f64) -> Value {
     Value::from((ns / 1e3).round() / 1e3)
 }
 
-/// The same of a value that may not be known.
+/// Milliseconds, or null.
 fn ms_or_null(ns: Option<u64>) -> Value {
     ns.map_or(Value::Null, |ns| ms(ns as f64))
 }

@@ -1,4 +1,4 @@
-//! Links, queues, throughput and errors.
+//! Links, queues, throughput, errors, and pings around teams.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,14 +18,9 @@ const HISTORY: usize = 60;
 /// Rates are of so much time, if there is as much.
 const RATE_NS: u64 = 5_000_000_000;
 
-/// By source and node: what a source says of a node is its claim.
-#[derive(Debug, Default)]
-pub(super) struct Network {
-    links: BTreeMap<(Claim, String), Link>,
-    queues: BTreeMap<(Claim, String), Queue>,
-    counters: BTreeMap<(Claim, String), Counter>,
-    errors: BTreeMap<(Claim, String), u64>,
-}
+/// Values under a name, each claimed by a source for a node. At most [`KEPT_MAX`].
+#[derive(Debug)]
+struct Claims<V>(BTreeMap<(Claim, String), V>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
@@ -33,13 +28,59 @@ struct Claim {
     source: String,
 }
 
+impl<V> Default for Claims<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V: Default> Claims<V> {
+    /// The value of a name, or a new one if there is room.
+    fn entry(&mut self, claim: Claim, name: &str) -> Option<&mut V> {
+        let key = (claim, short(name));
+        if self.0.len() >= KEPT_MAX && !self.0.contains_key(&key) {
+            return None;
+        }
+        Some(self.0.entry(key).or_default())
+    }
+
+    fn forget(&mut self, source: &str) {
+        self.0.retain(|(claim, _), _| claim.source != source);
+    }
+
+    /// The rows of a table: if there are more than `max`, those with the largest ranks.
+    fn rows<R: Ord>(
+        &self,
+        max: usize,
+        rank: impl Fn(&V) -> R,
+        row: impl Fn(&str, &str, &V) -> Value,
+    ) -> Value {
+        let mut shown: Vec<_> = self.0.iter().collect();
+        if shown.len() > max {
+            shown.sort_by_key(|(_, value)| std::cmp::Reverse(rank(value)));
+            shown.truncate(max);
+        }
+        let rows = shown.into_iter().map(|((claim, name), value)| row(&claim.node, name, value));
+        json!({ "all": self.0.len(), "rows": rows.collect::<Vec<_>>() })
+    }
+}
+
+/// Everything that sources report of links and nodes.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    links: Claims<Link>,
+    queues: Claims<Queue>,
+    counters: Claims<Counter>,
+    errors: Claims<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Link {
     up: bool,
     round_trip_ns: Option<u64>,
-    history: Vec<u64>,
-    bytes_up: Counter,
-    bytes_down: Counter,
+    history: VecDeque<u64>,
+    bytes_up: Totals,
+    bytes_down: Totals,
     queued_frames: Option<u64>,
     queued_bytes: Option<u64>,
 }
@@ -49,131 +90,108 @@ struct Queue {
     entries: u64,
     bytes: Option<u64>,
     most: u64,
-    history: Vec<u64>,
+    history: VecDeque<u64>,
 }
 
-/// A total, as it was said.
 #[derive(Debug, Default)]
 struct Counter {
-    said: VecDeque<(u64, u64)>,
-    bytes: VecDeque<(u64, u64)>,
+    count: Totals,
+    bytes: Totals,
 }
+
+/// A total over time.
+#[derive(Debug, Default)]
+struct Totals(VecDeque<(u64, u64)>);
 
 impl Network {
     pub(super) fn take(&mut self, source: &str, node: &str, at: u64, event: &Event) {
         let claim = Claim { node: node.to_owned(), source: source.to_owned() };
         match event {
             Event::Link { peer, up, round_trip_ns, bytes_up, bytes_down, queued_frames, queued_bytes } => {
-                let Some(link) = entry(&mut self.links, (claim, short(peer))) else { return };
+                let Some(link) = self.links.entry(claim, peer) else { return };
                 link.up = *up;
                 if let Some(took) = round_trip_ns {
                     link.round_trip_ns = Some(*took);
                     remember(&mut link.history, *took);
                 }
-                let count = |counter: &mut Counter, total: &Option<u64>| {
-                    total.iter().for_each(|total| counter.say(at, *total));
-                };
-                count(&mut link.bytes_up, bytes_up);
-                count(&mut link.bytes_down, bytes_down);
+                link.bytes_up.note(at, *bytes_up);
+                link.bytes_down.note(at, *bytes_down);
                 link.queued_frames = queued_frames.or(link.queued_frames);
                 link.queued_bytes = queued_bytes.or(link.queued_bytes);
             }
             Event::Queue { queue, entries, bytes } => {
-                let Some(known) = entry(&mut self.queues, (claim, short(queue))) else { return };
+                let Some(known) = self.queues.entry(claim, queue) else { return };
                 (known.entries, known.bytes, known.most) = (*entries, *bytes, known.most.max(*entries));
                 remember(&mut known.history, *entries);
             }
             Event::Throughput { of, total, bytes } => {
-                let Some(counter) = entry(&mut self.counters, (claim, short(of))) else { return };
-                counter.say(at, *total);
-                bytes.iter().for_each(|bytes| counter.say_bytes(at, *bytes));
+                let Some(counter) = self.counters.entry(claim, of) else { return };
+                counter.count.note(at, Some(*total));
+                counter.bytes.note(at, *bytes);
             }
             Event::Errors { cause, total } => {
-                entry(&mut self.errors, (claim, short(cause))).into_iter().for_each(|known| *known = *total);
+                self.errors.entry(claim, cause).into_iter().for_each(|known| *known = *total);
             }
             _ => {}
         }
     }
 
     pub(super) fn forget(&mut self, source: &str) {
-        self.links.retain(|(claim, _), _| claim.source != source);
-        self.queues.retain(|(claim, _), _| claim.source != source);
-        self.counters.retain(|(claim, _), _| claim.source != source);
-        self.errors.retain(|(claim, _), _| claim.source != source);
+        self.links.forget(source);
+        self.queues.forget(source);
+        self.counters.forget(source);
+        self.errors.forget(source);
     }
 
-    /// The latest round trip of a link, if it is there and was measured.
-    pub(super) fn round_trip(&self, from: &str, to: &str) -> Option<u64> {
-        let of_node = self.links.iter().filter(|((claim, peer), _)| claim.node == from && peer == to);
+    /// The latest round trip of a link, if it is up and was measured.
+    fn round_trip(&self, from: &str, to: &str) -> Option<u64> {
+        let of_node = self.links.0.iter().filter(|((claim, peer), _)| claim.node == from && peer == to);
         of_node.filter(|(_, link)| link.up).find_map(|(_, link)| link.round_trip_ns)
     }
 
     pub(super) fn view(&self, view: &mut View) {
-        view.insert("links".to_owned(), self.links_view());
-        view.insert("queues".to_owned(), self.queues_view());
-        view.insert("throughput".to_owned(), self.throughput_view());
-        let errors = self.errors.iter().filter(|(_, total)| **total > 0);
+        let links = |node: &str, peer: &str, link: &Link| {
+            json!({
+                "node": node,
+                "peer": peer,
+                "up": link.up,
+                "round_trip_ms": ms_or_null(link.round_trip_ns),
+                "history_ms": link.history.iter().map(|took| ms_or_null(Some(*took))).collect::<Vec<_>>(),
+                "up_bytes": link.bytes_up.last(),
+                "up_bytes_per_s": link.bytes_up.rate(),
+                "down_bytes": link.bytes_down.last(),
+                "down_bytes_per_s": link.bytes_down.rate(),
+                "queued_frames": link.queued_frames,
+                "queued_bytes": link.queued_bytes,
+            })
+        };
+        let queues = |node: &str, name: &str, queue: &Queue| {
+            json!({
+                "node": node,
+                "queue": name,
+                "entries": queue.entries,
+                "bytes": queue.bytes,
+                "most": queue.most,
+                "history": queue.history,
+            })
+        };
+        let errors = self.errors.0.iter().filter(|(_, total)| **total > 0);
         let errors: Vec<Value> = errors
             .map(|((claim, cause), total)| json!({ "node": claim.node, "cause": cause, "total": total }))
             .collect();
-        // Nobody has said that there are none: that is not the same as that there are none.
-        let errors = if self.errors.is_empty() { Value::Null } else { errors.into() };
-        view.insert("errors".to_owned(), errors);
+        // No source counts errors: that is not the same as no errors.
+        let errors = if self.errors.0.is_empty() { Value::Null } else { errors.into() };
+        let links = self.links.rows(LINKS_SHOWN, |link| link.round_trip_ns, links);
+        let queues = self.queues.rows(QUEUES_SHOWN, |queue| queue.entries, queues);
+        let parts =
+            [("links", links), ("queues", queues), ("throughput", self.throughput()), ("errors", errors)];
+        view.extend(parts.map(|(name, part)| (name.to_owned(), part)));
     }
 
-    fn links_view(&self) -> Value {
-        let mut links: Vec<_> = self.links.iter().collect();
-        if links.len() > LINKS_SHOWN {
-            links.sort_by_key(|(_, link)| std::cmp::Reverse(link.round_trip_ns));
-            links.truncate(LINKS_SHOWN);
-        }
-        let rows: Vec<Value> = links
-            .into_iter()
-            .map(|((claim, peer), link)| {
-                json!({
-                    "node": claim.node,
-                    "peer": peer,
-                    "up": link.up,
-                    "round_trip_ms": ms_or_null(link.round_trip_ns),
-                    "history_ms": link.history.iter().map(|took| ms_or_null(Some(*took))).collect::<Vec<_>>(),
-                    "up_bytes": link.bytes_up.total(),
-                    "up_bytes_per_s": link.bytes_up.per_s(),
-                    "down_bytes": link.bytes_down.total(),
-                    "down_bytes_per_s": link.bytes_down.per_s(),
-                    "queued_frames": link.queued_frames,
-                    "queued_bytes": link.queued_bytes,
-                })
-            })
-            .collect();
-        json!({ "all": self.links.len(), "rows": rows })
-    }
-
-    fn queues_view(&self) -> Value {
-        let mut queues: Vec<_> = self.queues.iter().collect();
-        if queues.len() > QUEUES_SHOWN {
-            queues.sort_by_key(|(_, queue)| std::cmp::Reverse(queue.entries));
-            queues.truncate(QUEUES_SHOWN);
-        }
-        let rows: Vec<Value> = queues
-            .into_iter()
-            .map(|((claim, name), queue)| {
-                json!({
-                    "node": claim.node,
-                    "queue": name,
-                    "entries": queue.entries,
-                    "bytes": queue.bytes,
-                    "most": queue.most,
-                    "history": queue.history,
-                })
-            })
-            .collect();
-        json!({ "all": self.queues.len(), "rows": rows })
-    }
-
-    /// By what is counted, added up over all who count it.
-    fn throughput_view(&self) -> Value {
+    /// Sums over all sources that count the same.
+    fn throughput(&self) -> Value {
         let mut kinds: BTreeMap<&str, Vec<&Counter>> = BTreeMap::new();
-        for ((_, of), counter) in &self.counters {
+        for ((_, of), counter) in &self.counters.0 {
             kinds.entry(of).or_default().push(counter);
         }
         let sum = |counters: &[&Counter], value: fn(&Counter) -> Option<f64>| {
@@ -184,9 +202,9 @@ impl Network {
             json!({
                 "of": of,
                 "sources": counters.len(),
-                "total": sum(counters, |counter| counter.total().map(|total| total as f64)),
-                "per_s": sum(counters, Counter::per_s),
-                "bytes_per_s": sum(counters, |counter| rate(&counter.bytes)),
+                "total": sum(counters, |counter| counter.count.last().map(|total| total as f64)),
+                "per_s": sum(counters, |counter| counter.count.rate()),
+                "bytes_per_s": sum(counters, |counter| counter.bytes.rate()),
                 "history": history(counters),
             })
         });
@@ -194,28 +212,17 @@ impl Network {
     }
 }
 
-/// What is known under a key, or room for it if there is any.
-fn entry<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K) -> Option<&mut V> {
-    if map.len() >= KEPT_MAX && !map.contains_key(&key) {
-        return None;
-    }
-    Some(map.entry(key).or_default())
-}
-
-fn remember(history: &mut Vec<u64>, value: u64) {
-    history.push(value);
+/// Adds a value to the last [`HISTORY`] ones.
+fn remember<T>(history: &mut VecDeque<T>, value: T) {
+    history.push_back(value);
     if history.len() > HISTORY {
-        history.remove(0);
+        history.pop_front();
     }
 }
 
-/// Rates between the times at which the first counter was said, over all counters that were said as often.
+/// The rates between the reports of the first counter, over all counters that were reported as often.
 fn history(counters: &[&Counter]) -> Vec<f64> {
-    let steps = |counter: &Counter| -> Vec<f64> {
-        let pairs = counter.said.iter().zip(counter.said.iter().skip(1));
-        pairs.map(|((a, before), (b, after))| per_s(*after - *before, *b - *a)).collect()
-    };
-    let all: Vec<Vec<f64>> = counters.iter().map(|counter| steps(counter)).collect();
+    let all: Vec<Vec<f64>> = counters.iter().map(|counter| counter.count.rates()).collect();
     let len = all.iter().map(Vec::len).min().unwrap_or(0);
     (0..len)
         .map(|step| all.iter().map(|steps| steps[steps.len() - len + step]).sum::<f64>().round())
@@ -226,44 +233,99 @@ fn per_s(count: u64, ns: u64) -> f64 {
     count as f64 * 1e9 / ns.max(1) as f64
 }
 
-impl Counter {
-    fn say(&mut self, at: u64, total: u64) {
-        say(&mut self.said, at, total);
-    }
-
-    fn say_bytes(&mut self, at: u64, total: u64) {
-        say(&mut self.bytes, at, total);
-    }
-
-    fn total(&self) -> Option<u64> {
-        self.said.back().map(|(_, total)| *total)
-    }
-
-    fn per_s(&self) -> Option<f64> {
-        rate(&self.said)
-    }
-}
-
-fn say(said: &mut VecDeque<(u64, u64)>, at: u64, total: u64) {
-    match said.back_mut() {
-        // Totals only grow: this is another count.
-        Some(last) if total < last.1 => said.clear(),
-        Some(last) if last.0 >= at => {
-            last.1 = total;
-            return;
+impl Totals {
+    /// Notes a total, if it is known.
+    fn note(&mut self, at: u64, total: Option<u64>) {
+        let Some(total) = total else { return };
+        match self.0.back_mut() {
+            // Totals only grow: this is another count.
+            Some(last) if total < last.1 => self.0.clear(),
+            Some(last) if last.0 >= at => {
+                last.1 = total;
+                return;
+            }
+            _ => {}
         }
-        _ => {}
+        self.0.push_back((at, total));
+        if self.0.len() > HISTORY + 1 {
+            self.0.pop_front();
+        }
     }
-    said.push_back((at, total));
-    if said.len() > HISTORY + 1 {
-        said.pop_front();
+
+    fn last(&self) -> Option<u64> {
+        self.0.back().map(|(_, total)| *total)
+    }
+
+    /// The growth over the last seconds. None before there are two values.
+    fn rate(&self) -> Option<f64> {
+        let (at, total) = *self.0.back()?;
+        let from = self.0.iter().rev().skip(1).take_while(|(then, _)| at - then <= RATE_NS).last();
+        let (then, before) = *from.or_else(|| self.0.iter().rev().nth(1))?;
+        Some(per_s(total - before, at - then))
+    }
+
+    /// The growth between all values.
+    fn rates(&self) -> Vec<f64> {
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        pairs.map(|((a, before), (b, after))| per_s(*after - *before, *b - *a)).collect()
     }
 }
 
-/// The growth over the last seconds. Nothing before there are two values.
-fn rate(said: &VecDeque<(u64, u64)>) -> Option<f64> {
-    let (at, total) = *said.back()?;
-    let from = said.iter().rev().skip(1).take_while(|(then, _)| at - then <= RATE_NS).last();
-    let (then, before) = *from.or_else(|| said.iter().rev().nth(1))?;
-    Some(per_s(total - before, at - then))
+/// Ways around that are remembered: teams are drawn anew.
+const LOOPS_MAX: usize = 64;
+/// Those that are shown, the latest ones.
+const LOOPS_SHOWN: usize = 8;
+
+/// By members.
+#[derive(Debug, Default)]
+pub(super) struct Pings(BTreeMap<Vec<String>, Loop>);
+
+#[derive(Debug, Default)]
+struct Loop {
+    last_at: u64,
+    /// The latest that came back.
+    took: Option<u64>,
+    history: VecDeque<Option<u64>>,
+    back: u64,
+    lost: u64,
+}
+
+impl Pings {
+    pub(super) fn take(&mut self, members: &[String], at: u64, took: Option<u64>) {
+        let members: Vec<String> = members.iter().take(64).map(|member| short(member)).collect();
+        let ping = self.0.entry(members).or_default();
+        ping.last_at = at;
+        match took {
+            Some(took) => (ping.took, ping.back) = (Some(took), ping.back + 1),
+            None => ping.lost += 1,
+        }
+        remember(&mut ping.history, took);
+        if self.0.len() > LOOPS_MAX {
+            let oldest =
+                self.0.iter().min_by_key(|(_, ping)| ping.last_at).map(|(members, _)| members.clone());
+            oldest.map(|members| self.0.remove(&members));
+        }
+    }
+
+    /// Each way with the round trips of its links.
+    pub(super) fn view(&self, network: &Network) -> Value {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_by(|a, b| b.1.last_at.cmp(&a.1.last_at).then(a.0.cmp(b.0)));
+        let ways = all.into_iter().take(LOOPS_SHOWN).map(|(members, ping)| {
+            let next = members.iter().cycle().skip(1);
+            let links = members.iter().zip(next).map(|(from, to)| {
+                let round_trip = network.round_trip(from, to).or_else(|| network.round_trip(to, from));
+                json!({ "from": from, "to": to, "round_trip_ms": ms_or_null(round_trip) })
+            });
+            json!({
+                "members": members,
+                "loop_ms": ms_or_null(ping.took),
+                "history_ms": ping.history.iter().map(|took| ms_or_null(*took)).collect::<Vec<_>>(),
+                "back": ping.back,
+                "lost": ping.lost,
+                "links": links.collect::<Vec<_>>(),
+            })
+        });
+        ways.collect()
+    }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use samara_dashboard::Dashboard;
-use samara_trace::live::{Clock, Edge, Event, Latencies, LiveWriter, RoundState, RunState, Step};
+use samara_trace::live::{Clock, Edge, Event, Latencies, LiveWriter, Progress, RoundState, RunState, Step};
 
 pub const MS: u64 = 1_000_000;
 
@@ -215,15 +215,14 @@ impl Team {
 
 /// How far a run is.
 pub fn running(share: f64, wall_ns: u64) -> Event {
-    Event::Progress {
+    Event::Progress(Progress {
         state: RunState::Running,
-        doing: None,
         share: Some(share),
         wall_ns: Some(wall_ns),
         virtual_ns: Some((share * 14e9) as u64),
         deliveries: Some((share * 128_000.0) as u64),
         deliveries_expected: Some(128_000),
-        copies: None,
         steps: Some((share * 6e6) as u64),
-    }
+        ..Progress::default()
+    })
 }

@@ -1,22 +1,12 @@
 //! How far runs are.
 
-use samara_trace::live::{Clock, Event, RunState};
+use samara_trace::live::{Clock, Event, Outcome, Progress, RunState};
 
 use crate::Teller;
 use crate::common::{MS, running, started};
 
 fn waiting() -> Event {
-    Event::Progress {
-        state: RunState::Waiting,
-        doing: None,
-        share: None,
-        wall_ns: None,
-        virtual_ns: None,
-        deliveries: None,
-        deliveries_expected: None,
-        copies: None,
-        steps: None,
-    }
+    Event::Progress(Progress::default())
 }
 
 #[test]
@@ -47,31 +37,9 @@ fn all_runs_together_are_done_when_each_is() {
     }
     teller.say_of("session", Some("a"), 1, running(0.5, 1));
     assert_eq!(teller.part("overall")["share"], 0.125);
-    let done = |share| match running(share, 9) {
-        Event::Progress {
-            share,
-            wall_ns,
-            virtual_ns,
-            deliveries,
-            deliveries_expected,
-            copies,
-            steps,
-            ..
-        } => {
-            let state = RunState::Done;
-            Event::Progress {
-                state,
-                doing: None,
-                share,
-                wall_ns,
-                virtual_ns,
-                deliveries,
-                deliveries_expected,
-                copies,
-                steps,
-            }
-        }
-        other => other,
+    let done = |share| {
+        let Event::Progress(progress) = running(share, 9) else { panic!("no progress") };
+        Event::Progress(Progress { state: RunState::Done, ..progress })
     };
     for run in ["a", "b", "c", "d"] {
         teller.say_of("session", Some(run), 2, done(1.0));
@@ -88,8 +56,7 @@ fn runs_that_were_interrupted_do_not_go_on_for_ever() {
     teller.say_of("session", Some("a"), 0, running(0.4, 5_000 * MS));
     teller.say_of("session", Some("b"), 0, waiting());
     assert!(!teller.part("job/session/a")["left_ms"].is_null());
-    let outcome = samara_trace::live::Outcome::Interrupted;
-    teller.say("session", 9, Event::Finished { outcome, message: None });
+    teller.say("session", 9, Event::Finished { outcome: Outcome::Interrupted, message: None });
     for run in ["a", "b"] {
         let job = teller.part(&format!("job/session/{run}"));
         assert_eq!(job["state"], "stopped");

@@ -17,15 +17,15 @@ pub struct Line {
     pub seq: u64,
     /// When, in nanoseconds on the clock of the source.
     pub at_ns: u64,
-    /// Who it is about, if not the source itself: a testbed speaks for its nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The node that it is about, if not the source itself: a testbed speaks for its nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What a source tells.
+/// An event that a source reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -38,162 +38,166 @@ pub enum Event {
         /// When it started, in Unix time; tells files of the same directory apart that are of different runs.
         started_unix_ns: u64,
         /// The run of the scenario that it belongs to, if it has several.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         run: Option<String>,
     },
     /// How a link is. What it counts are totals since the start.
     Link {
-        /// Who is at the other end.
+        /// The node at the other end.
         peer: String,
-        /// Whether it is there.
+        /// Whether the link is up.
         up: bool,
         /// The latest round trip over it, of the ping or of the transport.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         round_trip_ns: Option<u64>,
         /// Bytes that were sent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         bytes_up: Option<u64>,
         /// Bytes that came.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         bytes_down: Option<u64>,
         /// Frames that are owed, now.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         queued_frames: Option<u64>,
         /// Their bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         queued_bytes: Option<u64>,
     },
     /// How long something waits: copies in an outbox, jobs for a processor, transactions in a pool.
     Queue {
-        /// Which one.
+        /// The name of the queue.
         queue: String,
         /// How many wait, now.
         entries: u64,
         /// Their bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
     /// A team was drawn. No members: there are too few nodes.
     Team {
-        /// Which.
+        /// The number of the team.
         team: u64,
         /// Its nodes, in the order in which slots pass them.
         members: Vec<String>,
     },
     /// A round is in a new state.
     Round {
-        /// Which; no two teams of a run share numbers.
+        /// The number of the round; no two teams of a run share numbers.
         round: u64,
-        /// How far.
+        /// The new state.
         state: RoundState,
-        /// Whose.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The team of the round.
+        #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
         /// Slots that it has: whoever knows that waits for all of them before it takes latencies.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         slots: Option<u64>,
         /// Why it failed, if it did.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
     /// A node begins or ends to work on a phase of a round.
     Phase {
-        /// Of which round.
+        /// The number of the round.
         round: u64,
-        /// Which phase: the protocol's name for it.
+        /// The protocol's name of the phase.
         phase: String,
-        /// Which end of it.
+        /// Begin or end.
         edge: Edge,
     },
     /// Slots of a round have come in, or gone out.
     Slots {
-        /// Of which round.
+        /// The number of the round.
         round: u64,
-        /// Which way.
+        /// In or out.
         step: Step,
-        /// How many, at this moment.
+        /// The number of slots at this moment.
         slots: u64,
     },
     /// Slots of a round that were followed one by one, by who sealed them: from when they were handed in to when they came out.
     Latencies {
-        /// Of which round.
+        /// The number of the round.
         round: u64,
         /// How long they took.
         latencies: Latencies,
     },
     /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
     Ping {
-        /// Which team, if who pings knows its number.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The team, if the sender of the ping knows its number.
+        #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
         /// The nodes that it passed, in order; the first one holds the clock.
         members: Vec<String>,
         /// How long it took. Left out: it did not come back in time.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         loop_ns: Option<u64>,
     },
     /// How far a run of a simulator or a testbed is.
-    Progress {
-        /// How it is.
-        state: RunState,
-        /// What is being done, in a word or two.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        doing: Option<String>,
-        /// How much of it is done, 0 to 1.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        share: Option<f64>,
-        /// Time of a wall clock since it began.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        wall_ns: Option<u64>,
-        /// Time of the simulation.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        virtual_ns: Option<u64>,
-        /// Messages that have reached somebody who was to get them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deliveries: Option<u64>,
-        /// How many of them there are to be.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deliveries_expected: Option<u64>,
-        /// Frames that have arrived, those included that nobody needed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        copies: Option<u64>,
-        /// Steps of the simulator.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        steps: Option<u64>,
-    },
+    Progress(Progress),
     /// What was done since the start, from which readers make rates.
     Throughput {
         /// What is counted: `payloads`, `messages`, `transactions`.
         of: String,
-        /// How many.
+        /// The count.
         total: u64,
         /// Their bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
     /// How often something has gone wrong since the start.
     Errors {
         /// What: a cause of the protocol's metrics.
         cause: String,
-        /// How often.
+        /// The count.
         total: u64,
     },
     /// Lines that the writer had no room for, since the start.
     Dropped {
-        /// How many.
+        /// The number of lines.
         lines: u64,
     },
-    /// The last line: whoever ends without it was stopped.
+    /// The last line. A source that ends without it was stopped.
     Finished {
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
         /// Why, if it went wrong.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// Something that this version does not know; never written.
     #[serde(other)]
     Unknown,
+}
+
+/// How far a run is. Values that are not known are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The state of the run.
+    pub state: RunState,
+    /// What is being done, in a word or two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// How much of it is done, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Time of a wall clock since it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ns: Option<u64>,
+    /// Time of the simulation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_ns: Option<u64>,
+    /// Messages that have reached somebody who was to get them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deliveries: Option<u64>,
+    /// How many of them there are to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deliveries_expected: Option<u64>,
+    /// Frames that have arrived, those included that nobody needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u64>,
+    /// Steps of the simulator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
 }
 
 /// What the times of a source mean.
@@ -247,10 +251,11 @@ pub enum Step {
 }
 
 /// How a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Its turn has not come.
+    #[default]
     Waiting,
     /// It is being done.
     Running,

@@ -1,7 +1,7 @@
 //! Latencies as they travel: counted in buckets, with an exact mean.
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest latency that is told apart, in nanoseconds: an hour. Longer ones count as this long, but for the mean.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -11,7 +11,8 @@ const DIGITS: u8 = 2;
 const BUCKETS_MAX: usize = 1 << 13;
 
 /// Latencies of many slots, in nanoseconds. Mean, least and most are exact; quantiles are within 1 %.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct Latencies {
     histogram: Histogram<u64>,
     sum_ns: u128,
@@ -81,7 +82,7 @@ impl Latencies {
 
 /// The form in a file.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct Written {
     /// Saturates after 584 years of latency.
     sum_ns: u64,
     min_ns: u64,
@@ -93,35 +94,31 @@ impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let sum_ns = u64::try_from(self.sum_ns).unwrap_or(u64::MAX);
         let buckets = self.buckets().collect();
-        Told { sum_ns, min_ns: self.min_ns, max_ns: self.max_ns, buckets }.serialize(serializer)
+        Written { sum_ns, min_ns: self.min_ns, max_ns: self.max_ns, buckets }.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Latencies {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let told = Told::deserialize(deserializer)?;
-        if told.buckets.len() > BUCKETS_MAX {
-            return Err(D::Error::custom("more buckets than a histogram has"));
+impl TryFrom<Written> for Latencies {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { sum_ns, min_ns, max_ns, buckets } = written;
+        if buckets.len() > BUCKETS_MAX {
+            return Err("more buckets than a histogram has");
         }
-        let total = told.buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
-        if total.is_none() {
-            return Err(D::Error::custom("more slots than can be counted"));
-        }
+        let total = buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
+        let Some(total) = total else { return Err("more slots than can be counted") };
         let mut latencies = Self::default();
-        for (value, count) in told.buckets {
+        for (value, count) in buckets {
             latencies.histogram.saturating_record_n(value.max(1), count);
         }
-        if total > Some(0) {
-            let is_ordered = told.min_ns <= told.max_ns;
-            let count = u128::from(latencies.count());
-            let sum_ns = u128::from(told.sum_ns);
-            let is_possible =
-                (u128::from(told.min_ns) * count..=u128::from(told.max_ns) * count).contains(&sum_ns);
-            if !is_ordered || !(is_possible || told.sum_ns == u64::MAX) {
-                return Err(D::Error::custom("sum_ns, min_ns and max_ns contradict each other"));
+        if total > 0 {
+            let (count, sum) = (u128::from(latencies.count()), u128::from(sum_ns));
+            let possible = u128::from(min_ns) * count..=u128::from(max_ns) * count;
+            if min_ns > max_ns || !(possible.contains(&sum) || sum_ns == u64::MAX) {
+                return Err("sum_ns, min_ns and max_ns contradict each other");
             }
-            (latencies.sum_ns, latencies.min_ns, latencies.max_ns) = (sum_ns, told.min_ns, told.max_ns);
+            (latencies.sum_ns, latencies.min_ns, latencies.max_ns) = (sum, min_ns, max_ns);
         }
         Ok(latencies)
     }

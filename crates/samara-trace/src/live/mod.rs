@@ -32,7 +32,7 @@ mod latencies;
 mod reader;
 mod writer;
 
-pub use event::{Clock, Edge, Event, Line, Outcome, RoundState, RunState, Step, VERSION};
+pub use event::{Clock, Edge, Event, Line, Outcome, Progress, RoundState, RunState, Step, VERSION};
 pub use latencies::Latencies;
 pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said};
-pub use writer::{FILE_BYTES_MAX, LiveCounts, LiveWriter, QUEUE_DEFAULT};
+pub use writer::LiveWriter;

@@ -1,11 +1,11 @@
 //! The JSON of Chrome's tracing ("Trace Event Format"): a process for each node, a thread for each lane.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::{Slice, Timeline};
+use super::Timeline;
 
 /// Slices without length cannot be clicked at: a nanosecond.
 const LENGTH_MIN_NS: i64 = 1;
@@ -17,7 +17,7 @@ impl Timeline {
     /// It cannot be written.
     pub fn write_chrome(&self, mut out: impl Write) -> io::Result<()> {
         let lanes = self.lanes();
-        let first = self.slices.iter().map(|slice| slice.start).min().unwrap_or(0);
+        let first = self.first();
         let us = |at: i64| (at - first) as f64 / 1e3;
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         let mut begun = false;
@@ -27,23 +27,17 @@ impl Timeline {
             Ok(())
         };
         for (node, number) in self.nodes.iter().zip(1..) {
-            event(
-                json!({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": node.name}}),
-            )?;
-            event(
-                json!({"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}}),
-            )?;
+            event(named("process_name", number, 0, json!({"name": node.name})))?;
+            event(named("process_sort_index", number, 0, json!({"sort_index": number})))?;
         }
         for lane in lanes.iter().collect::<BTreeSet<_>>() {
-            event(
-                json!({"ph": "M", "name": "thread_name", "pid": lane.node + 1, "tid": lane.lane + 1, "args": {"name": lane.name()}}),
-            )?;
+            event(named("thread_name", lane.node + 1, lane.lane + 1, json!({"name": lane.name()})))?;
         }
         for (slice, lane) in self.slices.iter().zip(&lanes) {
             let length = (slice.end - slice.start).max(LENGTH_MIN_NS);
             event(json!({
                 "ph": "X", "name": self.title(slice), "cat": slice.kind.name(), "pid": slice.node + 1, "tid": lane.lane + 1,
-                "ts": us(slice.start), "dur": length as f64 / 1e3, "args": self.arguments(slice),
+                "ts": us(slice.start), "dur": length as f64 / 1e3, "args": self.details(slice).collect::<BTreeMap<_, _>>(),
             }))?;
         }
         for (slice, (lane, id)) in self.slices.iter().zip(lanes.iter().zip(1..)) {
@@ -62,16 +56,9 @@ impl Timeline {
         out.write_all(b"\n]}\n")?;
         out.flush()
     }
+}
 
-    fn arguments(&self, slice: &Slice) -> Value {
-        let message = &self.messages[slice.message as usize];
-        let mut arguments = json!({"topic": message.topic, "message": message.id});
-        if let Some(peer) = self.peer_name(slice) {
-            arguments["peer"] = peer.into();
-        }
-        if let Some(reason) = &slice.reason {
-            arguments["reason"] = reason.as_str().into();
-        }
-        arguments
-    }
+/// An event that describes a process or a thread.
+fn named(name: &str, process: u32, thread: u32, arguments: Value) -> Value {
+    json!({"ph": "M", "name": name, "pid": process, "tid": thread, "args": arguments})
 }

@@ -8,10 +8,10 @@
 //! [JSON]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
 mod chrome;
-mod lanes;
 mod perfetto;
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use crate::{Body, RpcMeta, TraceEvent};
 
@@ -53,6 +53,27 @@ struct Slice {
     source: Option<usize>,
     /// Why it was rejected.
     reason: Option<String>,
+}
+
+impl Slice {
+    /// Whether a copy came to the node.
+    fn is_received(&self) -> bool {
+        matches!(self.kind, Kind::First | Kind::Duplicate | Kind::Rejected)
+    }
+}
+
+/// A lane of a node. Viewers nest the slices of one track, so the slices of a lane never overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Lane {
+    node: u32,
+    /// 0 for what the node published and lost; received copies are in lanes from 1 on.
+    lane: u32,
+}
+
+impl Lane {
+    fn name(self) -> String {
+        if self.lane == 0 { "own".to_owned() } else { format!("received {}", self.lane) }
+    }
 }
 
 /// A node.
@@ -133,25 +154,13 @@ impl Timeline {
                 }
             }
             Some(Body::DeliverMessage(body)) => {
-                let message = self.message(body.message_id, body.topic);
-                let from = body.received_from.map(|peer| self.node(&peer));
-                // Own messages are delivered, too.
-                if from != Some(me) {
-                    let times = self.times(me, from, message, at);
-                    self.has(me, Kind::First, times, message, from);
-                }
+                self.arrival(me, at, Kind::First, body.message_id, body.topic, body.received_from);
             }
             Some(Body::DuplicateMessage(body)) => {
-                let message = self.message(body.message_id, body.topic);
-                let from = body.received_from.map(|peer| self.node(&peer));
-                let times = self.times(me, from, message, at);
-                self.slice(me, Kind::Duplicate, times, message, from);
+                self.arrival(me, at, Kind::Duplicate, body.message_id, body.topic, body.received_from);
             }
             Some(Body::RejectMessage(body)) => {
-                let message = self.message(body.message_id, body.topic);
-                let from = body.received_from.map(|peer| self.node(&peer));
-                let times = self.times(me, from, message, at);
-                self.slice(me, Kind::Rejected, times, message, from);
+                self.arrival(me, at, Kind::Rejected, body.message_id, body.topic, body.received_from);
                 if let Some(slice) = self.slices.last_mut() {
                     slice.reason = body.reason;
                 }
@@ -188,6 +197,30 @@ impl Timeline {
         messages.into_iter().map(|message| self.message(message.message_id, message.topic)).collect()
     }
 
+    /// A received copy, from when it left, if that is known.
+    fn arrival(
+        &mut self,
+        me: u32,
+        at: i64,
+        kind: Kind,
+        id: Option<Vec<u8>>,
+        topic: Option<String>,
+        from: Option<Vec<u8>>,
+    ) {
+        let message = self.message(id, topic);
+        let from = from.map(|peer| self.node(&peer));
+        if kind == Kind::First {
+            // Own messages are delivered, too.
+            if from != Some(me) {
+                let times = self.times(me, from, message, at);
+                self.has(me, kind, times, message, from);
+            }
+        } else {
+            let times = self.times(me, from, message, at);
+            self.slice(me, kind, times, message, from);
+        }
+    }
+
     /// When a copy left and came; what is not known is when something was said of it.
     fn times(&mut self, me: u32, from: Option<u32>, message: u32, at: i64) -> (i64, i64) {
         let known = from.and_then(|from| self.arrived.remove(&(me, from, message)));
@@ -216,8 +249,54 @@ impl Timeline {
         format!("{topic} {}", &message.id[..message.id.len().min(8)])
     }
 
-    fn peer_name(&self, slice: &Slice) -> Option<&str> {
-        slice.peer.map(|peer| self.nodes[peer as usize].name.as_str())
+    /// The details of a slice that viewers show: topic, id, and the peer and the reason if there are any.
+    fn details<'a>(&'a self, slice: &'a Slice) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let message = &self.messages[slice.message as usize];
+        let peer = slice.peer.map(|peer| self.nodes[peer as usize].name.as_str());
+        let all = [
+            ("topic", Some(message.topic.as_str())),
+            ("message", Some(message.id.as_str())),
+            ("peer", peer),
+            ("reason", slice.reason.as_deref()),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// The time of the first slice.
+    fn first(&self) -> i64 {
+        self.slices.iter().map(|slice| slice.start).min().unwrap_or(0)
+    }
+
+    /// The lane of each slice. Slices that touch do not overlap, except those without length: two of them cannot be at one place.
+    fn lanes(&self) -> Vec<Lane> {
+        let mut lanes: Vec<Lane> =
+            self.slices.iter().map(|slice| Lane { node: slice.node, lane: 0 }).collect();
+        let mut order: Vec<usize> =
+            (0..self.slices.len()).filter(|at| self.slices[*at].is_received()).collect();
+        order.sort_by_key(|at| (self.slices[*at].node, self.slices[*at].start, *at));
+        // Of one node: when each lane is free again, and the lanes that are free.
+        let (mut node, mut count) = (None, 0);
+        let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+        let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
+        for at in order {
+            let slice = &self.slices[at];
+            if node != Some(slice.node) {
+                (node, count) = (Some(slice.node), 0);
+                busy.clear();
+                free.clear();
+            }
+            while busy.peek().is_some_and(|Reverse((until, _))| *until <= slice.start) {
+                free.extend(busy.pop().map(|Reverse((_, lane))| Reverse(lane)));
+            }
+            let Reverse(lane) = free.pop().unwrap_or_else(|| {
+                count += 1;
+                Reverse(count)
+            });
+            // A slice without length takes its moment.
+            busy.push(Reverse((slice.end.max(slice.start + 1), lane)));
+            lanes[at].lane = lane;
+        }
+        lanes
     }
 }
 

@@ -1,83 +1,51 @@
 //! Perfetto's protobuf (`protos/perfetto/trace`): a process track for each node, a track for each lane. Only the fields that are used,
-//! by hand, so that no compiler of protobuf is needed.
+//! written by hand, so that building this crate needs no protobuf compiler.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
-use super::lanes::Lane;
-use super::{Slice, Timeline};
+use super::{Lane, Timeline};
 
-/// Packets of one sequence are in order. Any number but 0.
-const SEQUENCE: u32 = 1;
+/// The sequence of all packets, which puts them in order. Any number but 0.
+const SEQUENCE: u64 = 1;
 
 /// `TrackEvent.Type`
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
 
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<TracePacket>,
-}
+/// A message that grows field by field.
+#[derive(Default)]
+struct Fields(Vec<u8>);
 
-#[derive(Clone, PartialEq, Message)]
-struct TracePacket {
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "60")]
-    track_descriptor: Option<TrackDescriptor>,
-}
+impl Fields {
+    fn number(mut self, tag: u32, value: u64) -> Self {
+        encode_key(tag, WireType::Varint, &mut self.0);
+        encode_varint(value, &mut self.0);
+        self
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    name: Option<String>,
-    #[prost(message, optional, tag = "3")]
-    process: Option<ProcessDescriptor>,
-    #[prost(uint64, optional, tag = "5")]
-    parent_uuid: Option<u64>,
-}
+    fn fixed(mut self, tag: u32, value: u64) -> Self {
+        encode_key(tag, WireType::SixtyFourBit, &mut self.0);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct ProcessDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pid: Option<i32>,
-    #[prost(string, optional, tag = "6")]
-    process_name: Option<String>,
-}
+    fn bytes(mut self, tag: u32, value: &[u8]) -> Self {
+        encode_key(tag, WireType::LengthDelimited, &mut self.0);
+        encode_varint(value.len() as u64, &mut self.0);
+        self.0.extend_from_slice(value);
+        self
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    debug_annotations: Vec<DebugAnnotation>,
-    #[prost(int32, optional, tag = "9")]
-    kind: Option<i32>,
-    #[prost(uint64, optional, tag = "11")]
-    track_uuid: Option<u64>,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
-    name: Option<String>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    terminating_flow_ids: Vec<u64>,
-}
+    fn text(self, tag: u32, value: &str) -> Self {
+        self.bytes(tag, value.as_bytes())
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct DebugAnnotation {
-    #[prost(string, optional, tag = "6")]
-    string_value: Option<String>,
-    #[prost(string, optional, tag = "10")]
-    name: Option<String>,
+    fn message(self, tag: u32, fields: Self) -> Self {
+        self.bytes(tag, &fields.0)
+    }
 }
 
 impl Timeline {
@@ -87,39 +55,31 @@ impl Timeline {
     /// It cannot be written.
     pub fn write_perfetto(&self, mut out: impl Write) -> io::Result<()> {
         let lanes = self.lanes();
-        let first = self.slices.iter().map(|slice| slice.start).min().unwrap_or(0);
-        let mut write = |packet: TracePacket| -> io::Result<()> {
-            // A trace is a message with packets: those of several traces behind each other are one trace.
-            out.write_all(&Trace { packet: vec![packet] }.encode_to_vec())
+        let first = self.first();
+        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11, track_descriptor = 60.
+        // A trace is a message with packets (1): those of several traces behind each other are one trace.
+        let mut write = |packet: Fields| -> io::Result<()> {
+            out.write_all(&Fields::default().message(1, packet.number(10, SEQUENCE)).0)
         };
+        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6), parent_uuid = 5.
         for (node, number) in self.nodes.iter().zip(0..) {
-            write(descriptor(TrackDescriptor {
-                uuid: Some(of_node(number)),
-                name: None,
-                process: Some(ProcessDescriptor {
-                    pid: i32::try_from(number + 1).ok(),
-                    process_name: Some(node.name.clone()),
-                }),
-                parent_uuid: None,
-            }))?;
+            let process = Fields::default().number(1, u64::from(number) + 1).text(6, &node.name);
+            let track = Fields::default().number(1, of_node(number)).message(3, process);
+            write(Fields::default().message(60, track))?;
         }
         for lane in lanes.iter().collect::<BTreeSet<_>>() {
-            write(descriptor(TrackDescriptor {
-                uuid: Some(of_lane(*lane)),
-                name: Some(lane.name()),
-                process: None,
-                parent_uuid: Some(of_node(lane.node)),
-            }))?;
+            let track = Fields::default().number(1, of_lane(*lane)).text(2, &lane.name());
+            write(Fields::default().message(60, track.number(5, of_node(lane.node))))?;
         }
-        // Arrows begin where copies came from.
+        // Arrows begin at the slices that copies came from.
         let mut outgoing: Vec<Vec<u64>> = vec![Vec::new(); self.slices.len()];
         for (slice, number) in self.slices.iter().zip(1..) {
             if let Some(source) = slice.source {
                 outgoing[source].push(number);
             }
         }
-        // Time, what comes first at that time, the slice, and whether this is its end: a slice ends before the next one begins, and one
-        // without length right after its beginning.
+        // Time, rank at that time, the slice, and whether this is its end: a slice ends before the next one
+        // begins, and one without length right after its beginning.
         let mut ends: Vec<(i64, u8, usize, bool)> = Vec::with_capacity(2 * self.slices.len());
         for (at, slice) in self.slices.iter().enumerate() {
             ends.push((slice.start, 1, at, false));
@@ -127,61 +87,33 @@ impl Timeline {
         }
         ends.sort_unstable();
         for (time, _, at, is_end) in ends {
-            let slice = &self.slices[at];
-            let event = if !is_end {
-                TrackEvent {
-                    debug_annotations: self.annotations(slice),
-                    kind: Some(SLICE_BEGIN),
-                    track_uuid: Some(of_lane(lanes[at])),
-                    categories: vec![slice.kind.name().to_owned()],
-                    name: Some(self.title(slice)),
-                    flow_ids: std::mem::take(&mut outgoing[at]),
-                    terminating_flow_ids: slice.source.map(|_| at as u64 + 1).into_iter().collect(),
-                }
+            let lane = of_lane(lanes[at]);
+            let event = if is_end {
+                Fields::default().number(9, SLICE_END).number(11, lane)
             } else {
-                TrackEvent {
-                    kind: Some(SLICE_END),
-                    track_uuid: Some(of_lane(lanes[at])),
-                    ..TrackEvent::default()
-                }
+                self.begin(at, lane, &outgoing[at])
             };
-            write(TracePacket {
-                timestamp: u64::try_from(time - first).ok(),
-                trusted_packet_sequence_id: Some(SEQUENCE),
-                track_event: Some(event),
-                track_descriptor: None,
-            })?;
+            write(Fields::default().number(8, (time - first).max(0) as u64).message(11, event))?;
         }
         out.flush()
     }
 
-    fn annotations(&self, slice: &Slice) -> Vec<DebugAnnotation> {
-        let message = &self.messages[slice.message as usize];
-        let all = [
-            ("topic", Some(message.topic.as_str())),
-            ("message", Some(message.id.as_str())),
-            ("peer", self.peer_name(slice)),
-            ("reason", slice.reason.as_deref()),
-        ];
-        let annotation = |(name, value): (&str, Option<&str>)| {
-            value.map(|value| DebugAnnotation {
-                string_value: Some(value.to_owned()),
-                name: Some(name.to_owned()),
-            })
-        };
-        all.into_iter().filter_map(annotation).collect()
+    /// The beginning of a slice. `TrackEvent`: debug_annotations = 4 (string_value = 6, name = 10), type = 9,
+    /// track_uuid = 11, categories = 22, name = 23, flow_ids = 47, terminating_flow_ids = 48.
+    fn begin(&self, at: usize, lane: u64, outgoing: &[u64]) -> Fields {
+        let slice = &self.slices[at];
+        let mut event = Fields::default();
+        for (name, value) in self.details(slice) {
+            event = event.message(4, Fields::default().text(6, value).text(10, name));
+        }
+        event = event.number(9, SLICE_BEGIN).number(11, lane).text(22, slice.kind.name());
+        event = event.text(23, &self.title(slice));
+        event = outgoing.iter().fold(event, |event, id| event.fixed(47, *id));
+        if slice.source.is_some() { event.fixed(48, at as u64 + 1) } else { event }
     }
 }
 
-fn descriptor(track: TrackDescriptor) -> TracePacket {
-    TracePacket {
-        trusted_packet_sequence_id: Some(SEQUENCE),
-        track_descriptor: Some(track),
-        ..TracePacket::default()
-    }
-}
-
-/// Tracks are known by numbers of their own.
+/// Numbers of tracks: the node in the upper half, the lane in the lower one.
 fn of_node(node: u32) -> u64 {
     (u64::from(node) + 1) << 32
 }

@@ -10,7 +10,7 @@ use rounds::Rounds;
 use samara_lab::mix::measure::Collector;
 use samara_lab::run::Progress;
 use samara_lab::scenario::Point;
-use samara_trace::live::{Clock, Event, LiveWriter, Outcome, RunState};
+use samara_trace::live::{self, Clock, Event, LiveWriter, Outcome, RunState};
 
 /// A run says how far it is no more often than this.
 const SAY_EVERY: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ impl Live {
             .map_err(|error| format!("{}: live/session.jsonl: {error}", results.display()))?;
         writer.say(unix_ns(), started("session", None));
         for point in points {
-            let progress = event(RunState::Waiting, None, None, Progress::default());
+            let progress = event(RunState::Waiting, None, None, None);
             writer.say_of(Some(&name(point)), unix_ns(), progress);
         }
         Ok(Self { writer, results: results.to_owned() })
@@ -107,7 +107,7 @@ impl RunLive<'_> {
 
     fn say(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
         let wall_ns = self.start.elapsed().as_nanos() as u64;
-        let said = event(state, doing, Some(wall_ns), progress.unwrap_or_default());
+        let said = event(state, doing, Some(wall_ns), progress);
         self.live.writer.say_of(Some(&self.name), unix_ns(), said);
         self.said = progress.map(|progress| (Instant::now(), progress));
     }
@@ -123,10 +123,11 @@ pub(crate) fn name(point: &Point) -> String {
     format!("{}, seed {}", point.name(), point.seed)
 }
 
-fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: Progress) -> Event {
-    // Nothing is done yet, or nobody knows how much: not the same.
-    let is_known = progress != Progress::default();
-    Event::Progress {
+/// The event of a progress; nothing of it is known before the run reports any.
+fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: Option<Progress>) -> Event {
+    let is_known = progress.is_some_and(|progress| progress != Progress::default());
+    let progress = progress.unwrap_or_default();
+    Event::Progress(live::Progress {
         state,
         doing: doing.map(str::to_owned),
         share: is_known.then_some(progress.share),
@@ -136,7 +137,7 @@ fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: P
         deliveries_expected: progress.deliveries_expected,
         copies: progress.copies,
         steps: progress.steps,
-    }
+    })
 }
 
 pub(crate) fn unix_ns() -> u64 {
