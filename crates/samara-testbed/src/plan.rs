@@ -1,6 +1,6 @@
 //! What nodes join and publish, and when: that of the simulation with the same seed.
 
-use samara_lab::columns::app::Columns;
+use samara_lab::columns::app::Blocks;
 use samara_lab::data::Inputs;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
@@ -28,7 +28,7 @@ pub(crate) struct Wanted {
 /// What is published.
 pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
-    Columns { custody: Vec<Vec<u32>>, columns: Columns },
+    Columns { custody: Vec<Vec<u32>>, columns: Blocks },
     /// A stream of messages.
     Messages { plan: Plan },
     /// Transactions at pools: the group of each node.
@@ -52,7 +52,7 @@ impl Wanted {
             return Ok(Self { hosts, graph, topics, job: Job::Messages { plan } });
         }
         let workload: &Workload = scenario.part();
-        let columns = Columns::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
+        let columns = Blocks::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
         Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })

@@ -506,7 +506,6 @@ fn columns(
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
     ColumnsMeasured {
         point: point.clone(),
-        measured_nanos: collector.last_copy_at().saturating_sub(wanted.warm_up(scenario)),
         lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns),
         withdrawn: withdrawn(looks),
         mesh_size: meshes / joined.max(1) as f64,
@@ -515,7 +514,6 @@ fn columns(
         hosts: wanted.hosts.clone(),
         digest: 0,
         steps: 0,
-        latency_raised: false,
         collector,
         published,
     }
