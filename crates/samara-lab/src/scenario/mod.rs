@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-pub use crate::columns::spec::{Columns, Columns as Workload};
+pub use crate::columns::spec::Columns;
 use crate::family;
 pub use crate::family::Selected;
 pub use crate::group::spec::{Group, RingPreset, RingSpec};

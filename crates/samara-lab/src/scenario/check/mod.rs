@@ -6,7 +6,7 @@ use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 
 use super::error::{Problem, line_of};
 use super::resolve::get;
-use super::{FaultKind, Scenario, Stack, TopologyKind, TransportKind, Workload};
+use super::{Columns, FaultKind, Scenario, Stack, TopologyKind, TransportKind};
 use samara_engine::units::{Share, Span};
 use samara_gossipsub::config::Parameters;
 
@@ -260,7 +260,7 @@ impl Checks<'_> {
                 self.wrong(key, "source and cap belong to the kind feedback".to_owned());
             }
             self.policy(key, spec, &gossipsub.policies);
-            let has_observer = scenario.find::<Workload>().is_some_and(|columns| columns.observer);
+            let has_observer = scenario.find::<Columns>().is_some_and(|columns| columns.observer);
             if spec.source == Some(SourceKind::Observer) && !has_observer {
                 self.wrong(key, "source = \"observer\" needs columns.observer = true".to_owned());
             }
