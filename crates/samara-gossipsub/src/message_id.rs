@@ -73,7 +73,7 @@ impl MessageIdFn {
     /// The id of a message; computed once per message and function, however many nodes share the message.
     pub fn id(&self, message: &Message) -> MessageId {
         let tag = self.tag();
-        let (known, id) = message.id.get_or_init(|| (tag, self.compute(message)));
+        let (known, id) = message.id.0.get_or_init(|| (tag, self.compute(message)));
         if *known == tag { id.clone() } else { self.compute(message) }
     }
 

@@ -1,14 +1,14 @@
 //! What nodes join and publish, and when: that of the simulation with the same seed.
 
-use samara_lab::columns::app::Columns;
+use samara_lab::columns::app::Blocks;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
+use samara_lab::scenario::Columns;
 use samara_lab::scenario::Group;
 use samara_lab::scenario::Handover;
 use samara_lab::scenario::Messages;
 use samara_lab::scenario::Transactions;
-use samara_lab::scenario::Workload;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
@@ -28,7 +28,7 @@ pub(crate) struct Wanted {
 /// What is published.
 pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
-    Columns { custody: Vec<Vec<u32>>, columns: Columns },
+    Columns { custody: Vec<Vec<u32>>, columns: Blocks },
     /// A stream of messages.
     Messages { plan: Plan },
     /// Transactions at pools: the group of each node.
@@ -51,8 +51,8 @@ impl Wanted {
             let topics = vec![vec![TOPIC.to_owned()]; nodes as usize];
             return Ok(Self { hosts, graph, topics, job: Job::Messages { plan } });
         }
-        let workload: &Workload = scenario.part();
-        let columns = Columns::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
+        let workload: &Columns = scenario.part();
+        let columns = Blocks::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
         Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
@@ -64,7 +64,7 @@ impl Wanted {
             // A file of messages may have its first later.
             (Job::Messages { plan }, _) => plan.times.first().copied().unwrap_or(0),
             (_, Some(transactions)) => transactions.warm_up.nanos(),
-            (_, None) => scenario.part::<Workload>().warm_up.nanos(),
+            (_, None) => scenario.part::<Columns>().warm_up.nanos(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Wanted {
                 plan.times.last().copied().unwrap_or(0) - plan.times.first().copied().unwrap_or(0)
             }
             Job::Columns { .. } => {
-                let workload: &Workload = scenario.part();
+                let workload: &Columns = scenario.part();
                 u64::from(workload.slots - 1) * workload.slot_interval.nanos()
             }
             Job::Transactions { .. } => {
@@ -97,10 +97,10 @@ impl Wanted {
         match &self.job {
             Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),
             Job::Columns { custody, .. } => {
-                let publisher = scenario.part::<Workload>().publisher as usize;
+                let publisher = scenario.part::<Columns>().publisher as usize;
                 let waiting = custody.iter().enumerate().filter(|(node, _)| *node != publisher);
                 let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
-                kept as u64 * u64::from(scenario.part::<Workload>().slots)
+                kept as u64 * u64::from(scenario.part::<Columns>().slots)
             }
             // Those of pools are counted as they are submitted.
             Job::Transactions { .. } => 0,
@@ -122,7 +122,7 @@ impl Wanted {
             // Pools have a schedule of their own.
             Job::Transactions { .. } => {}
             Job::Columns { columns, .. } => {
-                let workload: &Workload = scenario.part();
+                let workload: &Columns = scenario.part();
                 let bytes = workload.column_bytes();
                 let payload = |topic: &samara_gossipsub::rpc::Topic| Payload {
                     topic: topic.as_str().to_owned(),
@@ -166,7 +166,7 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     if scenario.transport.kind == TransportKind::Grpc {
         return refuse("transport.kind", "found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"");
     }
-    if scenario.find::<Workload>().is_some_and(|workload| workload.observer) {
+    if scenario.find::<Columns>().is_some_and(|workload| workload.observer) {
         return refuse("columns.observer", "hidden observers exist in the simulator only; set it to false");
     }
     if scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()) {

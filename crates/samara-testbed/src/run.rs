@@ -1,8 +1,8 @@
 //! One run of a testbed, from the first process to the figures.
 
+use samara_lab::scenario::Columns;
 use samara_lab::scenario::Messages;
 use samara_lab::scenario::Mix;
-use samara_lab::scenario::Workload;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -274,7 +274,7 @@ fn watch(
     let patience = match scenario.find::<Messages>() {
         Some(messages) => messages.cool_down,
         None => scenario
-            .find::<Workload>()
+            .find::<Columns>()
             .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
     };
     let last = first_unix_ns + wanted.duration(scenario);
@@ -488,7 +488,7 @@ fn columns(
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
     let scenario = &point.scenario;
-    let workload = scenario.part::<Workload>();
+    let workload = scenario.part::<Columns>();
     let start = first - wanted.warm_up(scenario);
     let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
     let numbers = events.columns(&topics);
@@ -506,7 +506,6 @@ fn columns(
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
     ColumnsMeasured {
         point: point.clone(),
-        measured_nanos: collector.last_copy_at().saturating_sub(wanted.warm_up(scenario)),
         lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns),
         withdrawn: withdrawn(looks),
         mesh_size: meshes / joined.max(1) as f64,
@@ -515,7 +514,6 @@ fn columns(
         hosts: wanted.hosts.clone(),
         digest: 0,
         steps: 0,
-        latency_raised: false,
         collector,
         published,
     }

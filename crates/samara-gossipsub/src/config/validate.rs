@@ -62,19 +62,30 @@ impl Config {
     /// The first one that is not.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.mesh.check("mesh")?;
-        let at_least_1 = "at least 1";
-        let positive = "more than 0";
-        check(!self.heartbeat_interval.is_zero(), "heartbeat_interval", self.heartbeat_interval, positive)?;
-        check(self.history_length >= 1, "history_length", self.history_length, at_least_1)?;
+        let (gossip, idontwant) = (&self.gossip, &self.idontwant);
+        for (field, found) in [
+            ("heartbeat_interval", self.heartbeat_interval),
+            ("seen_ttl", self.seen_ttl),
+            ("gossip.iwant_follow_up", gossip.iwant_follow_up),
+        ] {
+            check(!found.is_zero(), field, found, "more than 0")?;
+        }
+        for (field, found) in [
+            ("history_length", self.history_length as u64),
+            ("seen_capacity", self.seen_capacity as u64),
+            ("opportunistic_graft_ticks", self.opportunistic_graft_ticks),
+            ("direct_connect_ticks", self.direct_connect_ticks),
+            ("max_message_bytes", self.max_message_bytes as u64),
+            ("pending_validations_max", self.pending_validations_max as u64),
+            ("gossip.ihave_ids_max", gossip.ihave_ids_max as u64),
+            ("idontwant.ids_per_rpc_max", idontwant.ids_per_rpc_max as u64),
+            ("idontwant.ttl_heartbeats", idontwant.ttl_heartbeats),
+        ] {
+            check(found >= 1, field, found, "at least 1")?;
+        }
         let expected = format!("at most history_length = {}", self.history_length);
         let holds = self.history_gossip <= self.history_length;
         check(holds, "history_gossip", self.history_gossip, expected)?;
-        check(!self.seen_ttl.is_zero(), "seen_ttl", self.seen_ttl, positive)?;
-        check(self.seen_capacity >= 1, "seen_capacity", self.seen_capacity, at_least_1)?;
-        let ticks = self.opportunistic_graft_ticks;
-        check(ticks >= 1, "opportunistic_graft_ticks", ticks, at_least_1)?;
-        check(self.direct_connect_ticks >= 1, "direct_connect_ticks", self.direct_connect_ticks, at_least_1)?;
-        check(self.max_message_bytes >= 1, "max_message_bytes", self.max_message_bytes, at_least_1)?;
         let expected = format!("more than max_message_bytes = {}", self.max_message_bytes);
         check(self.max_rpc_bytes > self.max_message_bytes, "max_rpc_bytes", self.max_rpc_bytes, expected)?;
         let expected = format!("64 to max_rpc_bytes = {}", self.max_rpc_bytes);
@@ -84,8 +95,20 @@ impl Config {
         check(backoff.as_secs() >= 1, "prune_backoff", backoff, "at least 1 s (whole seconds travel)")?;
         let expected = format!("at least prune_backoff = {backoff:?}");
         check(self.remote_backoff_max >= backoff, "remote_backoff_max", self.remote_backoff_max, expected)?;
-        self.check_limits()?;
-        self.check_sending()?;
+        let sending = &self.sending;
+        for (name, LaneCapacity { copies, bytes, .. }) in [
+            ("control", sending.control),
+            ("publish", sending.publish),
+            ("forward", sending.forward),
+            ("answer", sending.answer),
+        ] {
+            check(copies >= 1, format!("sending.{name}.copies"), copies, "at least 1")?;
+            check(bytes >= 1, format!("sending.{name}.bytes"), bytes, "at least 1")?;
+        }
+        self.check_scores_and_topics()
+    }
+
+    fn check_scores_and_topics(&self) -> Result<(), ConfigError> {
         if let Some(params) = &self.peer_score {
             scored("peer_score", params.validate())?;
         }
@@ -106,36 +129,6 @@ impl Config {
                 let holds = bytes >= 1 && bytes < self.max_rpc_bytes;
                 check(holds, format!("{prefix}.max_message_bytes"), bytes, expected)?;
             }
-        }
-        Ok(())
-    }
-
-    fn check_limits(&self) -> Result<(), ConfigError> {
-        let at_least_1 = "at least 1";
-        let gossip = &self.gossip;
-        check(gossip.ihave_ids_max >= 1, "gossip.ihave_ids_max", gossip.ihave_ids_max, at_least_1)?;
-        let follow_up = gossip.iwant_follow_up;
-        check(!follow_up.is_zero(), "gossip.iwant_follow_up", follow_up, "more than 0")?;
-        let idontwant = &self.idontwant;
-        let ids = idontwant.ids_per_rpc_max;
-        check(ids >= 1, "idontwant.ids_per_rpc_max", ids, at_least_1)?;
-        let ttl = idontwant.ttl_heartbeats;
-        check(ttl >= 1, "idontwant.ttl_heartbeats", ttl, at_least_1)?;
-        let pending = self.pending_validations_max;
-        check(pending >= 1, "pending_validations_max", pending, at_least_1)
-    }
-
-    fn check_sending(&self) -> Result<(), ConfigError> {
-        let sending = &self.sending;
-        let lanes = [
-            ("control", sending.control),
-            ("publish", sending.publish),
-            ("forward", sending.forward),
-            ("answer", sending.answer),
-        ];
-        for (name, LaneCapacity { copies, bytes, .. }) in lanes {
-            check(copies >= 1, format!("sending.{name}.copies"), copies, "at least 1")?;
-            check(bytes >= 1, format!("sending.{name}.bytes"), bytes, "at least 1")?;
         }
         Ok(())
     }

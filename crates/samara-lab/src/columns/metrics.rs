@@ -1,13 +1,20 @@
-//! The figures of blocks of columns, with the names that `docs/results.md` defines.
+//! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
-use crate::scenario::Workload;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt16Array, UInt32Array};
+use samara_engine::units::Span;
 use samara_sim::HostStats;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::columns::measure::Delivery;
+use super::measure::{CopyRow, Delivery};
+use super::run::ColumnsMeasured;
 use crate::metric::metrics;
-use crate::results::{PacketDrops, packet_drops, ratio};
-use crate::run::ColumnsMeasured;
+use crate::network::Hosts;
+use crate::results::tables::{self, Table, numbers, traffic};
+use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
+use crate::scenario::{Columns, Point};
 use crate::statistics::Statistics;
 
 metrics! {
@@ -114,18 +121,20 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
     let duplication = ratio(copies as f64, delivered as f64);
     let dissemination = latencies.iter().copied().reduce(f64::max);
-    let publisher = measured.point.scenario.part::<Workload>().publisher as usize;
+    let scenario = &measured.point.scenario;
+    let workload = scenario.part::<Columns>();
+    let publisher = workload.publisher as usize;
     let others: Vec<&HostStats> = measured
         .traffic
         .iter()
-        .take(measured.point.scenario.network.nodes as usize)
+        .take(scenario.network.nodes as usize)
         .enumerate()
         .filter(|(host, _)| *host != publisher)
         .map(|(_, stats)| stats)
         .collect();
     let count = others.len() as f64;
     let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
-    let payload = delivered as f64 * measured.point.scenario.part::<Workload>().column_bytes() as f64;
+    let payload = delivered as f64 * workload.column_bytes() as f64;
     let received_payload: f64 = others.iter().map(|stats| stats.frames_received.payload_bytes as f64).sum();
     let (needed, duplicates) = (ratio(payload, down), ratio((received_payload - payload).max(0.0), down));
     // Utilisation over the time in which columns spread, added up over slots.
@@ -172,7 +181,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
 
 /// [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
-    let bytes = measured.point.scenario.part::<Workload>().column_bytes() as f64;
+    let bytes = measured.point.scenario.part::<Columns>().column_bytes() as f64;
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
     let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
     for block in measured.collector.deliveries().chunk_by(of_one_block) {
@@ -187,4 +196,101 @@ fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     }
     let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
     (mean, longest.map(|nanos| nanos as f64 / 1e6))
+}
+
+/// What is kept of a run with blocks of columns.
+#[derive(Clone, Debug)]
+pub struct ColumnsData {
+    /// The figures.
+    pub metrics: ColumnMetrics,
+    /// For each slot: when it was published, in nanoseconds of the run.
+    pub published: Vec<u64>,
+    /// Columns of a block.
+    pub columns: u32,
+    /// First copies and what came after them.
+    pub deliveries: Vec<Delivery>,
+    /// For each slot: milliseconds until hosts had all their columns; `None` for those that never had.
+    pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
+    /// How long nodes had to get their columns.
+    pub deadline: Span,
+}
+
+impl Data for ColumnsData {
+    fn metrics(&self) -> Value {
+        value(&self.metrics)
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.metrics.incomplete > 0
+    }
+}
+
+impl Measured for ColumnsMeasured {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let workload = self.point.scenario.part::<Columns>();
+        let custody = |(slot, published): (u32, &u64)| self.collector.custody_ms(slot, *published);
+        let data = ColumnsData {
+            metrics: column_metrics(self),
+            published: self.published.clone(),
+            columns: workload.count,
+            deliveries: self.collector.deliveries().to_vec(),
+            custody_ms: (0..).zip(&self.published).map(custody).collect(),
+            deadline: workload.deadline,
+        };
+        let parameter = ("blobs", workload.blobs.into());
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let Some(data) = outcome.data::<ColumnsData>() else { panic!("the outcome of another family") };
+        let rows = self.collector.copies();
+        vec![
+            Table::new("deliveries", data.deliveries.len(), || deliveries(data)),
+            Table::new("copies", rows.len(), || copies(rows, data.columns, &data.published)),
+            Table::new("traffic", self.traffic.len(), || {
+                traffic(&self.traffic, &self.hosts, &self.point.scenario)
+            }),
+        ]
+    }
+}
+
+/// A row for each column that a node waits for.
+fn deliveries(result: &ColumnsData) -> tables::Columns {
+    let rows = &result.deliveries;
+    let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
+    let arrivals = rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot)));
+    let lasts = rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot)));
+    let from = rows.iter().map(|row| row.delivered().then_some(row.from));
+    vec![
+        ("node", numbers(rows.iter().map(|row| row.host))),
+        ("slot", numbers(rows.iter().map(|row| row.slot))),
+        ("column", numbers(rows.iter().map(|row| row.column))),
+        ("delivery_latency_ms", Arc::new(Float64Array::from_iter(arrivals))),
+        ("from", Arc::new(UInt32Array::from_iter(from))),
+        ("hops", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.hops)))),
+        ("copies", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.copies)))),
+        ("last_copy_ms", Arc::new(Float64Array::from_iter(lasts))),
+    ]
+}
+
+/// All copies in the order of arrival.
+fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> tables::Columns {
+    let slot = |row: &CopyRow| row.column / columns;
+    let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
+    vec![
+        ("at_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(ms))) as ArrayRef),
+        ("node", numbers(rows.iter().map(|row| row.host))),
+        ("from", numbers(rows.iter().map(|row| row.from))),
+        ("slot", numbers(rows.iter().map(slot))),
+        ("column", numbers(rows.iter().map(|row| row.column % columns))),
+        ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
+    ]
 }

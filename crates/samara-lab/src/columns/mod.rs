@@ -1,10 +1,8 @@
 //! Blocks of columns: one node publishes them, and every node keeps some of them.
 
 pub mod app;
-pub(crate) mod codec;
 pub mod measure;
 pub(crate) mod metrics;
-pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
 pub(crate) mod spec;
@@ -17,19 +15,19 @@ use crate::report::Results;
 /// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
     section: "columns",
-    content: PartType::of::<spec::Workload>(),
+    content: PartType::of::<spec::Columns>(),
     protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
     metrics: metrics::ColumnMetrics::METRICS,
     unused: &[NO_CHANNELS, NO_UNSENT],
     custody: Some(|scenario, inputs, seed| {
-        let workload: &spec::Workload = scenario.part();
+        let workload: &spec::Columns = scenario.part();
         Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
     }),
-    publisher: |scenario| Some(scenario.part::<spec::Workload>().publisher),
-    extra_hosts: |scenario| u32::from(scenario.part::<spec::Workload>().observer),
+    publisher: |scenario| Some(scenario.part::<spec::Columns>().publisher),
+    extra_hosts: |scenario| u32::from(scenario.part::<spec::Columns>().observer),
     files: Files {
         named: |scenario| {
-            let file = scenario.part::<spec::Workload>().custody_file.as_deref();
+            let file = scenario.part::<spec::Columns>().custody_file.as_deref();
             file.map(|file| ("columns.custody_file", file)).into_iter().collect()
         },
         ..Family::BASE.files

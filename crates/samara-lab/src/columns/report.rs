@@ -7,8 +7,7 @@ use samara_report::{
     Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
 };
 
-use super::metrics::ColumnMetrics;
-use super::outcome::ColumnsData;
+use super::metrics::{ColumnMetrics, ColumnsData};
 use crate::report::{self, Body, Measures, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;

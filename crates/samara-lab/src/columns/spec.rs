@@ -13,7 +13,7 @@ use samara_scenario::table::read_pairs;
 /// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Workload {
+pub struct Columns {
     /// Blobs in a block.
     pub blobs: u32,
     /// The size of a blob; erasure coding doubles it.
@@ -44,7 +44,7 @@ pub struct Workload {
     pub observer: bool,
 }
 
-impl Default for Workload {
+impl Default for Columns {
     fn default() -> Self {
         Self {
             blobs: 8,
@@ -64,7 +64,7 @@ impl Default for Workload {
     }
 }
 
-impl Workload {
+impl Columns {
     /// Returns the columns that each node keeps; the publisher's entry lists those that it joins.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Workload {
 
 impl Checks<'_> {
     pub(crate) fn columns(&mut self, scenario: &Scenario) {
-        let workload: &Workload = scenario.part();
+        let workload: &Columns = scenario.part();
         self.range("columns.count", workload.count, 1, 4096);
         self.range("columns.blobs", workload.blobs, 1, 100_000);
         self.range("columns.slots", workload.slots, 1, 10_000);

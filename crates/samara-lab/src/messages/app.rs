@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Input, NodeRng, PeerId, PeerInfo, Purpose};
-use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
-use samara_gossipsub::{Event, GossipSub};
-use samara_sim::host_of;
+use samara_baselines::{Baseline, Event as BaselineEvent};
+use samara_engine::outbox::Lost;
+use samara_engine::{Engine, Input, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
+use samara_gossipsub::rpc::{Message, Topic};
+use samara_gossipsub::{Event as GossipEvent, GossipSub};
 
+use crate::host::{App, AppCx, EngineCx};
 use crate::processor::{Processor, VALIDATED};
+
+pub(crate) use crate::host::Neighbours;
 
 /// The number of a message in its run.
 pub type MessageNumber = u32;
@@ -39,16 +43,21 @@ pub fn number_of(payload: &[u8]) -> Option<MessageNumber> {
     payload.first_chunk().map(|bytes| MessageNumber::from_le_bytes(*bytes))
 }
 
-/// What all nodes of a run share: the messages.
+/// The messages of a run, by number, in the form of an engine; all nodes share them.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Stream<T, M> {
     /// The topic of all of them.
-    pub topic: Topic,
+    pub topic: T,
     /// By number.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Vec<Arc<M>>,
 }
 
-impl Stream {
+/// The messages of a stream in the form of GossipSub.
+pub type GossipStream = Stream<Topic, Message>;
+/// The messages of a stream in the form of the baselines.
+pub type BaselineStream = Stream<samara_baselines::Topic, samara_baselines::Message>;
+
+impl GossipStream {
     /// Messages of so many random bytes each, by these authors.
     pub fn new(authors: &[u32], sizes: &[u64], signed: bool, seed: u64) -> Self {
         let topic = Topic::new(TOPIC);
@@ -64,23 +73,37 @@ impl Stream {
     }
 }
 
+impl BaselineStream {
+    /// Messages of so many random bytes each, by these authors.
+    pub fn new(authors: &[u32], sizes: &[u64], seed: u64) -> Self {
+        let topic = samara_baselines::Topic::new(TOPIC);
+        let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
+            let mut identity = [0; AUTHOR_BYTES];
+            identity[..4].copy_from_slice(&author.to_le_bytes());
+            let (author, data) = (PeerIdentity::new(&identity), payload(number, *bytes, seed));
+            Arc::new(samara_baselines::Message::new(author, u64::from(number), topic.clone(), data))
+        });
+        Self { messages: messages.collect(), topic }
+    }
+}
+
 /// Publish this message.
 #[derive(Clone, Copy, Debug)]
 pub struct Publish(pub MessageNumber);
 
 /// What a node tells the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Event {
     /// The application has got a message.
     Delivered {
-        /// Which.
+        /// The message.
         message: MessageNumber,
-        /// Which host sent its first copy.
+        /// The host that sent its first copy.
         from: u32,
     },
     /// A copy did not fit into the queue for this host.
     Lost {
-        /// Which host.
+        /// The host.
         to: u32,
     },
 }
@@ -96,28 +119,26 @@ pub struct Counts {
     pub mesh: usize,
 }
 
-/// A node that takes part in a stream of messages, whatever its protocol.
-pub trait Member: Engine<Command = Publish, Event = Told> {
+/// A member of a stream of messages, whatever its protocol.
+pub trait Member: App<Command = Publish, Event = Event> + 'static {
     /// What it has counted.
     fn counts(&self) -> Counts;
 }
 
-/// The hosts behind the peers of a node.
-#[derive(Debug, Default)]
-pub(crate) struct Neighbours(Vec<u32>);
-
-impl Neighbours {
-    /// A link has come up.
-    pub(crate) fn up(&mut self, peer: PeerId, info: &PeerInfo) {
-        if self.0.len() <= peer.index() {
-            self.0.resize(peer.index() + 1, u32::MAX);
-        }
-        self.0[peer.index()] = host_of(&info.identity).unwrap_or(u32::MAX);
+fn tell_delivered<A: App<Event = Event>>(
+    payload: &[u8],
+    from: PeerId,
+    neighbours: &Neighbours,
+    cx: &mut AppCx<'_, A>,
+) {
+    if let Some(message) = number_of(payload) {
+        cx.emit(Event::Delivered { message, from: neighbours.host(from) });
     }
+}
 
-    /// The host behind a peer.
-    pub(crate) fn host(&self, peer: PeerId) -> u32 {
-        self.0.get(peer.index()).copied().unwrap_or(u32::MAX)
+fn tell_lost<A: App<Event = Event>>(lost: Lost, neighbours: &Neighbours, cx: &mut AppCx<'_, A>) {
+    if lost.message.is_some() {
+        cx.emit(Event::Lost { to: neighbours.host(lost.peer) });
     }
 }
 
@@ -125,41 +146,52 @@ impl Neighbours {
 #[derive(Debug)]
 pub struct GossipMember {
     gossip: GossipSub,
-    stream: Arc<Stream>,
+    stream: Arc<GossipStream>,
     processor: Processor,
-    neighbours: Neighbours,
-    events: Vec<Event>,
 }
 
 impl GossipMember {
-    /// A member.
-    pub fn new(gossip: GossipSub, stream: Arc<Stream>, validation_time: Duration) -> Self {
-        Self {
-            gossip,
-            stream,
-            processor: Processor::new(validation_time),
-            neighbours: Neighbours::default(),
-            events: Vec::new(),
+    /// A member that takes `validation_time` for a message.
+    pub fn new(gossip: GossipSub, stream: Arc<GossipStream>, validation_time: Duration) -> Self {
+        Self { gossip, stream, processor: Processor::new(validation_time) }
+    }
+}
+
+impl App for GossipMember {
+    type Engine = GossipSub;
+    type Command = Publish;
+    type Event = Event;
+
+    fn engine(&mut self) -> &mut GossipSub {
+        &mut self.gossip
+    }
+
+    fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
+        self.gossip.subscribe(&self.stream.topic, cx);
+    }
+
+    fn command(&mut self, Publish(number): Publish, cx: &mut EngineCx<'_, Self>) {
+        let message = Arc::clone(&self.stream.messages[number as usize]);
+        // That nobody was there to take it shows in the results.
+        let _ = self.gossip.publish_message(message, cx);
+    }
+
+    fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
+        match token {
+            VALIDATED => self.processor.done(&mut self.gossip, cx),
+            token => self.gossip.handle(Input::Timer(token), cx),
         }
     }
 
-    fn relay(&mut self, cx: &mut Context<'_, RpcFrame, Told>) {
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            match event {
-                Event::Message { message, from: Some(from), .. } => {
-                    if let Some(number) = number_of(&message.data) {
-                        cx.emit(Told::Delivered { message: number, from: self.neighbours.host(from) });
-                    }
-                }
-                Event::NeedsValidation { id, .. } => self.processor.take(id, cx),
-                Event::Lost(lost) if lost.message.is_some() => {
-                    cx.emit(Told::Lost { to: self.neighbours.host(lost.peer) });
-                }
-                _ => {}
+    fn observe(&mut self, event: GossipEvent, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
+        match event {
+            GossipEvent::Message { message, from: Some(from), .. } => {
+                tell_delivered::<Self>(&message.data, from, neighbours, cx);
             }
+            GossipEvent::NeedsValidation { id, .. } => self.processor.take(id, cx),
+            GossipEvent::Lost(lost) => tell_lost::<Self>(lost, neighbours, cx),
+            _ => {}
         }
-        self.events = events;
     }
 }
 
@@ -174,35 +206,55 @@ impl Member for GossipMember {
     }
 }
 
-impl Engine for GossipMember {
-    type Frame = RpcFrame;
-    type Command = Publish;
-    type Event = Told;
+/// A member that speaks a baseline protocol.
+#[derive(Debug)]
+pub struct BaselineMember<B> {
+    engine: B,
+    stream: Arc<BaselineStream>,
+}
 
-    fn handle(&mut self, input: Input<RpcFrame, Publish>, cx: &mut Context<'_, RpcFrame, Told>) {
-        let mut events = std::mem::take(&mut self.events);
-        let mut inner = cx.nested(&mut events);
-        match input {
-            Input::Start => {
-                self.gossip.handle(Input::Start, &mut inner);
-                self.gossip.subscribe(&self.stream.topic, &mut inner);
-            }
-            Input::LinkUp { peer, info } => {
-                self.neighbours.up(peer, &info);
-                self.gossip.handle(Input::LinkUp { peer, info }, &mut inner);
-            }
-            Input::Command(Publish(number)) => {
-                let message = Arc::clone(&self.stream.messages[number as usize]);
-                // That nobody was there to take it shows in the results.
-                let _ = self.gossip.publish_message(message, &mut inner);
-            }
-            Input::Timer(VALIDATED) => self.processor.done(&mut self.gossip, &mut inner),
-            Input::LinkDown { peer } => self.gossip.handle(Input::LinkDown { peer }, &mut inner),
-            Input::DialFailed { identity } => self.gossip.handle(Input::DialFailed { identity }, &mut inner),
-            Input::Frame { peer, frame } => self.gossip.handle(Input::Frame { peer, frame }, &mut inner),
-            Input::Timer(token) => self.gossip.handle(Input::Timer(token), &mut inner),
+impl<B: Baseline> BaselineMember<B> {
+    /// A member.
+    pub fn new(engine: B, stream: Arc<BaselineStream>) -> Self {
+        Self { engine, stream }
+    }
+}
+
+impl<B: Baseline> App for BaselineMember<B> {
+    type Engine = B;
+    type Command = Publish;
+    type Event = Event;
+
+    fn engine(&mut self) -> &mut B {
+        &mut self.engine
+    }
+
+    fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
+        if let Err(error) = self.engine.subscribe(&self.stream.topic, cx) {
+            unreachable!("the engine was made for this topic: {error}");
         }
-        self.events = events;
-        self.relay(cx);
+    }
+
+    fn command(&mut self, Publish(number): Publish, cx: &mut EngineCx<'_, Self>) {
+        let message = Arc::clone(&self.stream.messages[number as usize]);
+        // That nobody was there to take it shows in the results.
+        let _ = self.engine.publish_message(message, cx);
+    }
+
+    fn observe(&mut self, event: BaselineEvent, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
+        match event {
+            BaselineEvent::Message { message, from: Some(from), .. } => {
+                tell_delivered::<Self>(message.data(), from, neighbours, cx);
+            }
+            BaselineEvent::Lost(lost) => tell_lost::<Self>(lost, neighbours, cx),
+            _ => {}
+        }
+    }
+}
+
+impl<B: Baseline + 'static> Member for BaselineMember<B> {
+    fn counts(&self) -> Counts {
+        let metrics = self.engine.metrics();
+        Counts { duplicates: metrics.duplicates_received, answered: metrics.copies_answered, mesh: 0 }
     }
 }

@@ -1,10 +1,19 @@
-//! The figures of a stream of messages, with the names that `docs/results.md` defines.
+//! What a stream of messages reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, UInt32Array, UInt64Array};
 use samara_sim::HostStats;
+use serde_json::Value;
 
+use super::measure::MessageRow;
+use super::run::MessagesMeasured;
 use crate::metric::metrics;
-use crate::results::{PacketDrops, packet_drops, ratio};
-use crate::run::MessagesMeasured;
+use crate::network::Hosts;
+use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
+use crate::scenario::{Messages, Point};
 use crate::statistics::Statistics;
 
 metrics! {
@@ -122,4 +131,109 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         uplink_utilisation_max: measured.traffic.iter().map(busy).fold(0.0, f64::max),
         mesh_size: measured.mesh_size,
     }
+}
+
+/// What is kept of a run with a stream of messages.
+#[derive(Clone, Debug)]
+pub struct MessagesData {
+    /// The figures.
+    pub metrics: MessageMetrics,
+    /// Message by message.
+    pub messages: Vec<MessageRow>,
+    /// Nodes that a message is to reach: all but its publisher.
+    pub others: u32,
+    /// Milliseconds from publication to delivery, and the share of deliveries that took at most so long.
+    pub latency: Vec<(f64, f64)>,
+    /// Milliseconds between two deliveries at a node, and the share that were at most so far apart.
+    pub inter_arrival: Vec<(f64, f64)>,
+    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    pub lost: BTreeMap<(u32, u32), u64>,
+    /// Links of each node.
+    pub degrees: Vec<u32>,
+}
+
+impl Data for MessagesData {
+    fn metrics(&self) -> Value {
+        value(&self.metrics)
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.metrics.incomplete > 0
+    }
+}
+
+impl Measured for MessagesMeasured {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let data = MessagesData {
+            metrics: message_metrics(self),
+            messages: self.collector.rows().to_vec(),
+            others: self.point.scenario.network.nodes - 1,
+            latency: self.collector.latency().distribution_ms(),
+            inter_arrival: self.collector.inter_arrival().distribution_ms(),
+            lost: self.lost.clone(),
+            degrees: self.degrees.clone(),
+        };
+        let rate = self.point.scenario.find::<Messages>().map_or(0.0, |messages| messages.rate);
+        let parameter = ("messages_per_s", rate.into());
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let Some(data) = outcome.data::<MessagesData>() else { panic!("the outcome of another family") };
+        vec![
+            Table::new("messages", data.messages.len(), || message_rows(data)),
+            distribution("delivery_latency", "delivery_latency_ms", &data.latency),
+            distribution("inter_arrival", "inter_arrival_ms", &data.inter_arrival),
+            Table::new("queue_drops", data.lost.len(), || {
+                vec![
+                    ("node", numbers(data.lost.keys().map(|(node, _)| *node))),
+                    ("peer", numbers(data.lost.keys().map(|(_, peer)| *peer))),
+                    ("copies", counts(data.lost.values().copied())),
+                ]
+            }),
+            Table::new("traffic", self.traffic.len(), || message_traffic(self)),
+        ]
+    }
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn message_traffic(measured: &MessagesMeasured) -> Columns {
+    let nodes = || measured.counts.iter();
+    let mut columns = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
+    columns.extend([
+        ("links", numbers(measured.degrees.iter().copied())),
+        ("delivered", counts(measured.collector.delivered_by_node().iter().copied())),
+        ("duplicates", counts(nodes().map(|node| node.duplicates))),
+        ("answered_copies", counts(nodes().map(|node| node.answered))),
+    ]);
+    columns
+}
+
+/// A row for each message.
+fn message_rows(result: &MessagesData) -> Columns {
+    let rows = &result.messages;
+    let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
+    let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
+    let complete = |row: &&MessageRow| row.delivered == result.others;
+    let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
+    let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
+    vec![
+        ("message", numbers(0..rows.len() as u32)),
+        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
+        ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
+        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
+        ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
+        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+    ]
 }

@@ -1,11 +1,8 @@
 //! A stream of messages, each published by a node drawn at random.
 
 pub mod app;
-pub mod baselines;
-pub mod file;
 pub mod measure;
 pub(crate) mod metrics;
-pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
 pub(crate) mod spec;

@@ -8,8 +8,7 @@ use samara_report::{
     Table, Unit,
 };
 
-use super::metrics::MessageMetrics;
-use super::outcome::MessagesData;
+use super::metrics::{MessageMetrics, MessagesData};
 use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, of};
 use crate::results::Outcome;
 

@@ -1,6 +1,8 @@
 //! A stream of messages, each published by a node drawn at random.
 
-use samara_gossipsub::config::Parameters;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,17 +10,18 @@ use std::time::Duration;
 
 use samara_baselines::{Baseline, ConfigError, Plumtree, PlumtreeConfig, PubSub, PubSubConfig, Topic};
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
-use samara_gossipsub::GossipSub;
-use samara_gossipsub::config::{Authenticity, ValidatorHook};
+use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
 use super::RANDOMSUB;
-use crate::messages::app::{Counts, GossipMember, Member, Publish, Stream, Told};
-use crate::messages::baselines::{BaselineMember, BaselineStream};
-use crate::messages::measure::MessageCollector;
+use super::app::{
+    BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
+};
+use super::measure::MessageCollector;
+use crate::host::{self, Host};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
@@ -156,7 +159,8 @@ pub(crate) fn run(
 
 fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
     let World { messages, plan, setup, .. } = &world;
-    let stream = Arc::new(Stream::new(&plan.publishers, &plan.sizes, messages.signed, setup.point.seed));
+    let stream =
+        Arc::new(GossipStream::new(&plan.publishers, &plan.sizes, messages.signed, setup.point.seed));
     let mut config = setup.scenario().part::<Parameters>().build(None);
     if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
@@ -170,15 +174,11 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
     // The bounds are those of the smallest message.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
-    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Default::default() });
+    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
     let (config, validation) = (Arc::new(config), setup.hosts.validation.clone());
     let node = move |host: u32| {
-        let outbox = Outbox::new(config.outbox_config());
-        let gossip = match GossipSub::new(Arc::clone(&config), identity_of(host)) {
-            Ok(gossip) => gossip,
-            Err(error) => unreachable!("the configuration was checked: {error}"),
-        };
-        (GossipMember::new(gossip, Arc::clone(&stream), validation[host as usize]), outbox)
+        let (gossip, outbox) = host::gossipsub(&config, host);
+        (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation[host as usize])), outbox)
     };
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
 }
@@ -194,9 +194,10 @@ fn baseline<B: Baseline + 'static>(
     let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
     let sending = samara_baselines::Common::default();
     let node = move |host: u32| match engine(host, stream.topic.clone()) {
-        Ok(engine) => {
-            (BaselineMember::new(engine, Arc::clone(&stream)), Outbox::new(sending.outbox_config()))
-        }
+        Ok(engine) => (
+            Host::new(BaselineMember::new(engine, Arc::clone(&stream))),
+            Outbox::new(sending.outbox_config()),
+        ),
         Err(error) => unreachable!("the configuration is a default: {error}"),
     };
     world.run(Arc::new(node), bytes as u32, progress)
@@ -213,7 +214,7 @@ struct World<'a> {
 impl World<'_> {
     fn run<M: Member + 'static>(
         self,
-        factory: NodeFactory<M>,
+        factory: NodeFactory<Host<M>>,
         frame_bytes: u32,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<MessagesMeasured, RunError> {
@@ -279,10 +280,10 @@ impl<'a, M> Run<'a, M> {
 }
 
 impl<M: Member + 'static> Stepped for Run<'_, M> {
-    type App = M;
+    type App = Host<M>;
     type Measured = MessagesMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, M>) -> Result<Step, RunError> {
+    fn step(&mut self, net: &mut Net<'_, Host<M>>) -> Result<Step, RunError> {
         let (now, first, end) = (net.now(), self.first_at(), self.end_at());
         let quiet = now > self.collector.latest().max(self.last_at()) + QUIET_NANOS;
         if now >= end || quiet && self.collector.missing() == 0 {
@@ -290,22 +291,22 @@ impl<M: Member + 'static> Stepped for Run<'_, M> {
         }
         if now == first {
             self.before = net.stats();
-            let meshes: usize = net.hosts().map(|host| net.sim.node(host).counts().mesh).sum();
+            let meshes: usize = net.hosts().map(|host| net.sim.node(host).app.counts().mesh).sum();
             self.mesh_size = meshes as f64 / f64::from(self.world.graph.nodes);
         }
         Ok(Step::Until((now + SLICE_NANOS).min(if now < first { first } else { end })))
     }
 
-    fn observe(&mut self, record: Record<Told>) {
+    fn observe(&mut self, record: Record<Event>) {
         match record.event {
-            Told::Delivered { message, from } => {
+            Event::Delivered { message, from } => {
                 self.collector.delivered(message, record.host, from, record.at.as_nanos());
             }
-            Told::Lost { to } => *self.lost.entry((record.host, to)).or_default() += 1,
+            Event::Lost { to } => *self.lost.entry((record.host, to)).or_default() += 1,
         }
     }
 
-    fn progress(&self, net: &Net<'_, M>) -> Progress {
+    fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {
         let expected = self.world.plan.publishers.len() as u64 * u64::from(self.world.graph.nodes - 1);
         Progress {
             share: net.now() as f64 / self.end_at() as f64,
@@ -317,12 +318,12 @@ impl<M: Member + 'static> Stepped for Run<'_, M> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, M>) -> Result<Option<MessagesMeasured>, RunError> {
+    fn measured(self, net: &mut Net<'_, Host<M>>) -> Result<Option<MessagesMeasured>, RunError> {
         let (digest, steps) = net.digest_and_steps()?;
         let World { setup, graph, plan, messages } = self.world;
         Ok(Some(MessagesMeasured {
             point: setup.point.clone(),
-            counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
+            counts: net.hosts().map(|host| net.sim.node(host).app.counts()).collect(),
             traffic: net.traffic_since(&self.before)?,
             measured_nanos: net.now() - messages.warm_up.nanos().min(net.now()),
             lower_bound_ms: self.lower_bound_ms,
@@ -353,25 +354,4 @@ pub fn message_bounds_ms(graph: &Graph, hosts: &Hosts, wire_bytes: u64, latency:
         + bits / fastest(|host| host.downlink_bps) * 1e3;
     let neighbours = graph.neighbours();
     (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plans_follow_the_seed_and_the_rate() {
-        let messages =
-            Messages { duration: samara_engine::units::Span::from_millis(2_000), ..Messages::default() };
-        let plan = Plan::new(&messages, 95, 1);
-        assert_eq!(plan.times.len(), 400);
-        assert_eq!((plan.times[0], plan.times[399]), (10_000_000_000, 11_995_000_000));
-        assert_eq!(plan, Plan::new(&messages, 95, 1));
-        assert!(plan.publishers != Plan::new(&messages, 95, 2).publishers);
-        let poisson = Plan::new(&Messages { arrivals: Arrivals::Poisson, ..messages }, 95, 1);
-        assert_eq!(poisson.publishers, plan.publishers, "who publishes does not depend on when");
-        assert!(poisson.times.is_sorted());
-        let mean = (poisson.times[399] - poisson.times[0]) as f64 / 399.0;
-        assert!((mean - 5e6).abs() < 1e6, "{mean}");
-    }
 }

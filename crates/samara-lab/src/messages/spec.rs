@@ -1,20 +1,22 @@
-//! A stream of messages as a scenario states it.
+//! A stream of messages as a scenario states it, or a table: when, by whom, how large.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
+use samara_engine::units::{Size, Span};
+use samara_gossipsub::config::Parameters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use samara_engine::units::{Size, Span};
-use samara_gossipsub::config::Parameters;
+use samara_scenario::table::{Quantity, Shape, scan};
 use samara_scenario::{Inputs, closest, host_names};
 
-use crate::messages::app::PAYLOAD_MIN;
-use crate::messages::file::MessageTable;
+use super::app::PAYLOAD_MIN;
 use crate::scenario::{Checks, Scenario};
 
-/// Messages on one topic that all nodes join, each published by a node drawn at random. Takes the place of the blocks of
-/// `workload`.
+/// Messages on one topic that all nodes join, each published by a node drawn at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Messages {
@@ -108,9 +110,6 @@ pub struct PlumtreeParameters {
     pub graft_timeout: Option<Span>,
 }
 
-/// Messages of a run: what is known of each and of its deliveries is kept in memory.
-const MESSAGES_MAX: u32 = 10_000_000;
-
 /// Bytes of the largest message that the protocol takes.
 fn largest(scenario: &Scenario) -> u64 {
     let parameters = scenario.find::<Parameters>().cloned().unwrap_or_default();
@@ -151,7 +150,7 @@ impl Checks<'_> {
                 "messages.rate",
                 format!("is {}; it must be above 0 messages a second", messages.rate),
             );
-        } else if !(1..=MESSAGES_MAX).contains(&messages.count()) {
+        } else if !(1..=MESSAGES_MAX as u32).contains(&messages.count()) {
             self.wrong(
                 "messages.duration",
                 format!(
@@ -172,5 +171,75 @@ impl Checks<'_> {
             );
         }
         self.gossipsub(scenario);
+    }
+}
+
+/// Messages of a run: what is known of each and of its deliveries is kept in memory.
+const MESSAGES_MAX: usize = 10_000_000;
+/// Payloads of all messages, which are in memory, too.
+const BYTES_MAX: u64 = 4 << 30;
+
+const SHAPE: Shape = Shape {
+    needed: &["at"],
+    allowed: &["publisher", "size"],
+    units: &[("at", Span::UNITS), ("size", Size::UNITS)],
+    rows_max: MESSAGES_MAX,
+};
+
+/// The messages of a table, by time; those of the same time in the order of their rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MessageTable {
+    /// Nanoseconds from the end of the warm-up to each publication.
+    pub(crate) at: Vec<u64>,
+    /// By whom; `None` if the file does not say.
+    pub(crate) publishers: Option<Vec<u32>>,
+    /// Payload bytes; `None` if the file does not say.
+    pub(crate) sizes: Option<Vec<u64>>,
+}
+
+impl MessageTable {
+    /// Reads a file with a row for each message. `find` knows the numbers of hosts, and has a name that tells it from others; `sizes` are the
+    /// least and the most bytes of a message.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong; the message names file and line.
+    pub(crate) fn read(
+        file: &str,
+        inputs: &Inputs,
+        (hosts, find): (&str, impl Fn(&str) -> Result<u32, String>),
+        sizes: (u64, u64),
+    ) -> Result<Arc<Self>, String> {
+        let key = format!("messages {file} {hosts} {sizes:?}");
+        inputs.made(&key, || Self::parse(file, &inputs.read(file)?, find, sizes))
+    }
+
+    fn parse(
+        file: &str,
+        text: &str,
+        find: impl Fn(&str) -> Result<u32, String>,
+        (least, most): (u64, u64),
+    ) -> Result<Self, String> {
+        let mut rows: Vec<(u64, Option<u32>, Option<u64>)> = Vec::new();
+        scan(file, text, &SHAPE, |row| {
+            let at = row.quantity::<Span>("at")?.unwrap_or_default().nanos();
+            let publisher = row.text("publisher")?.map(&find).transpose().map_err(|why| row.wrong(why))?;
+            let size = row.quantity::<Size>("size")?.map(Size::bytes);
+            if let Some(size) = size.filter(|size| !(least..=most).contains(size)) {
+                return Err(row.wrong(format_args!("size is {size} B; allowed is {least} to {most}")));
+            }
+            rows.push((at, publisher, size));
+            Ok(())
+        })?;
+        let bytes = rows.iter().filter_map(|(.., size)| *size).sum::<u64>();
+        if bytes > BYTES_MAX {
+            return Err(format!("{file}: the messages have {bytes} B together; at most {BYTES_MAX}"));
+        }
+        // Stable: those of the same time stay as they are.
+        rows.sort_by_key(|(at, ..)| *at);
+        Ok(Self {
+            at: rows.iter().map(|(at, ..)| *at).collect(),
+            publishers: rows.iter().map(|(_, publisher, _)| *publisher).collect(),
+            sizes: rows.iter().map(|(.., size)| *size).collect(),
+        })
     }
 }

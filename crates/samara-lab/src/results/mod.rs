@@ -6,12 +6,11 @@ mod saved;
 mod summary;
 pub(crate) mod tables;
 
-pub use crate::columns::metrics::{ColumnMetrics, Slot, column_metrics};
-pub use crate::columns::outcome::ColumnsData;
-pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics, group_metrics};
+pub use crate::columns::metrics::{ColumnMetrics, ColumnsData, Slot, column_metrics};
+pub use crate::group::gateways::GatewayFigures;
+pub use crate::group::metrics::{GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
-pub use crate::messages::metrics::{MessageMetrics, message_metrics};
-pub use crate::messages::outcome::MessagesData;
+pub use crate::messages::metrics::{MessageMetrics, MessagesData, message_metrics};
 pub use crate::metric::{Better, better, is_first, rank};
 pub use crate::mix::handover::metrics::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use crate::mix::handover::outcome::HandoverData;

@@ -10,7 +10,7 @@ use samara_scenario::keys::get;
 use samara_scenario::{Problem, Regions, TopologyKind};
 use samara_sim::LATENCY_FLOOR;
 
-use super::{FaultKind, Scenario, Stack, TransportKind, Workload};
+use super::{Columns, FaultKind, Scenario, Stack, TransportKind};
 
 /// Everything that is wrong with the values of a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
@@ -294,7 +294,7 @@ impl Checks<'_> {
                 self.wrong(key, "source and cap belong to the kind feedback");
             }
             self.policy(key, spec, &gossipsub.policies);
-            let has_observer = scenario.find::<Workload>().is_some_and(|columns| columns.observer);
+            let has_observer = scenario.find::<Columns>().is_some_and(|columns| columns.observer);
             if spec.source == Some(SourceKind::Observer) && !has_observer {
                 self.wrong(key, "source = \"observer\" needs columns.observer = true");
             }

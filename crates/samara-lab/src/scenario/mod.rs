@@ -17,7 +17,7 @@ use samara_scenario::{Network, from_table, unknown_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::columns::spec::Workload;
+pub use crate::columns::spec::Columns;
 use crate::family;
 pub use crate::family::Selected;
 pub use crate::group::spec::Group;

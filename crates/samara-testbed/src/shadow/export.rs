@@ -1,9 +1,9 @@
 //! Writing what Shadow reads.
 
+use samara_lab::scenario::Columns;
 use samara_lab::scenario::Messages;
 use samara_lab::scenario::Mix;
 use samara_lab::scenario::Transactions;
-use samara_lab::scenario::Workload;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Times {
         let patience = match scenario.find::<Messages>() {
             Some(messages) => messages.cool_down,
             None => scenario
-                .find::<Workload>()
+                .find::<Columns>()
                 .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
         };
         let after_ns = first_ns + wanted.duration(scenario) + patience.nanos();

@@ -7,7 +7,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type};
 use arrow_array::{BooleanArray, PrimitiveArray, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use samara_lab::scenario::Workload;
 use samara_trace::{
     Body, DeliverMessage, DuplicateMessage, MessageMeta, PublishMessage, RecvRpc, RpcMeta, TraceEvent,
 };
@@ -28,7 +27,7 @@ pub(super) fn peer_id(node: u32) -> Vec<u8> {
 ///
 /// # Errors
 /// A text: the table cannot be read.
-pub(super) fn events(path: &Path, workload: &Workload) -> Result<Vec<TraceEvent>, String> {
+pub(super) fn events(path: &Path, workload: &samara_lab::scenario::Columns) -> Result<Vec<TraceEvent>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| wrong(&error))?;
     let reader =

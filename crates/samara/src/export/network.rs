@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{Loaded, Overrides, Point, Scenario, Workload, load_with};
+use samara_lab::scenario::{Columns, Loaded, Overrides, Point, Scenario, load_with};
 use samara_scenario::Network;
 use samara_scenario::keys::{GridAxis, parse_axis};
 use samara_scenario::topology::Graph;
@@ -118,7 +118,7 @@ impl OneRun {
 }
 
 /// What a network is built of: neither how it is shared, nor what is lost in it, nor, where links do not depend on it, what is sent.
-fn what_counts(scenario: &Scenario) -> (Network, Option<Workload>) {
+fn what_counts(scenario: &Scenario) -> (Network, Option<Columns>) {
     let plain = Network::default();
     let network = Network {
         interface: plain.interface,
@@ -128,13 +128,13 @@ fn what_counts(scenario: &Scenario) -> (Network, Option<Workload>) {
         ..scenario.network.clone()
     };
     // Subscribers of columns look for others.
-    let kept = |workload: &Workload| Workload {
+    let kept = |workload: &Columns| Columns {
         count: workload.count,
         custody: workload.custody,
         custody_file: workload.custody_file.clone(),
         publisher: workload.publisher,
         publisher_subscribes_all: workload.publisher_subscribes_all,
-        ..Workload::default()
+        ..Columns::default()
     };
     let has_own_links = network.topology.topic_peers_min > 0;
     (network, scenario.find().filter(|_| has_own_links).map(kept))

@@ -1,6 +1,6 @@
 //! `samara export trace`.
 
-use samara_lab::scenario::Workload;
+use samara_lab::scenario::Columns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -178,7 +178,7 @@ fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
     let loaded = load(&scenario.to_string_lossy(), &[], &[], None).map_err(|error| error.to_string())?;
     let point = loaded.points.iter().find(|point| samara_lab::results::point_name(point) == run);
     let point = point.ok_or_else(|| format!("{}: found no run {run} in it", scenario.display()))?;
-    let events = super::copies::events(&table, point.scenario.part::<Workload>())?;
+    let events = super::copies::events(&table, point.scenario.part::<Columns>())?;
     Ok(Source::Simulated(events, point.scenario.network.nodes))
 }
 

@@ -1,0 +1,116 @@
+//! An engine and what an experiment puts around it on a simulated host.
+
+use std::sync::Arc;
+
+use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerInfo, TimerToken};
+use samara_gossipsub::rpc::RpcFrame;
+use samara_gossipsub::{Config, GossipSub};
+use samara_sim::{host_of, identity_of};
+
+/// The context of an application's engine.
+pub(crate) type EngineCx<'a, A> =
+    Context<'a, <<A as App>::Engine as Engine>::Frame, <<A as App>::Engine as Engine>::Event>;
+/// The context of an application.
+pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
+
+/// What an experiment puts around an engine.
+pub trait App: Send + Sized {
+    /// The protocol.
+    type Engine: Engine;
+    /// What the experiment tells the host to do.
+    type Command: Send;
+    /// What the host tells the measurements.
+    type Event: Send;
+
+    /// The engine.
+    fn engine(&mut self) -> &mut Self::Engine;
+
+    /// Begins, once the engine has started.
+    fn start(&mut self, cx: &mut EngineCx<'_, Self>);
+
+    /// Carries out a command.
+    fn command(&mut self, command: Self::Command, cx: &mut EngineCx<'_, Self>);
+
+    /// A timer has fired: one of the engine's, unless the application has set it.
+    fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
+        self.engine().handle(Input::Timer(token), cx);
+    }
+
+    /// The engine tells something.
+    fn observe(
+        &mut self,
+        event: <Self::Engine as Engine>::Event,
+        neighbours: &Neighbours,
+        cx: &mut AppCx<'_, Self>,
+    );
+}
+
+/// A host with an application.
+pub(crate) struct Host<A: App> {
+    pub(crate) app: A,
+    neighbours: Neighbours,
+    events: Vec<<A::Engine as Engine>::Event>,
+}
+
+impl<A: App> Host<A> {
+    /// A host that has no links yet.
+    pub(crate) fn new(app: A) -> Self {
+        Self { app, neighbours: Neighbours::default(), events: Vec::new() }
+    }
+}
+
+impl<A: App> Engine for Host<A> {
+    type Frame = <A::Engine as Engine>::Frame;
+    type Command = A::Command;
+    type Event = A::Event;
+
+    fn handle(&mut self, input: Input<Self::Frame, A::Command>, cx: &mut AppCx<'_, A>) {
+        let Self { app, neighbours, events } = self;
+        let mut inner = cx.nested(events);
+        match input {
+            Input::Start => {
+                app.engine().handle(Input::Start, &mut inner);
+                app.start(&mut inner);
+            }
+            Input::LinkUp { peer, info } => {
+                neighbours.up(peer, &info);
+                app.engine().handle(Input::LinkUp { peer, info }, &mut inner);
+            }
+            Input::Command(command) => app.command(command, &mut inner),
+            Input::Timer(token) => app.timer(token, &mut inner),
+            Input::LinkDown { peer } => app.engine().handle(Input::LinkDown { peer }, &mut inner),
+            Input::DialFailed { identity } => app.engine().handle(Input::DialFailed { identity }, &mut inner),
+            Input::Frame { peer, frame } => app.engine().handle(Input::Frame { peer, frame }, &mut inner),
+        }
+        for event in events.drain(..) {
+            app.observe(event, neighbours, cx);
+        }
+    }
+}
+
+/// The hosts behind the peers of a node.
+#[derive(Debug, Default)]
+pub struct Neighbours(Vec<u32>);
+
+impl Neighbours {
+    /// A link has come up.
+    pub(crate) fn up(&mut self, peer: PeerId, info: &PeerInfo) {
+        if self.0.len() <= peer.index() {
+            self.0.resize(peer.index() + 1, u32::MAX);
+        }
+        self.0[peer.index()] = host_of(&info.identity).unwrap_or(u32::MAX);
+    }
+
+    /// The host behind a peer.
+    pub(crate) fn host(&self, peer: PeerId) -> u32 {
+        self.0.get(peer.index()).copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// The engine and the outbox of a host that speaks GossipSub. The configuration has been checked.
+pub(crate) fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame>) {
+    match GossipSub::new(Arc::clone(config), identity_of(host)) {
+        Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),
+        Err(error) => unreachable!("the configuration was checked: {error}"),
+    }
+}
