@@ -8,7 +8,7 @@
 //! | module | feature | link layer | runtime |
 //! |---|---|---|---|
 //! | `ring` | `ring` | framed TCP | a member of a group |
-//! | `mconn` | `mconnection` | the connections of CometBFT | any engine whose frames have a codec, as the transaction pool |
+//! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
 //! | `mix` | `mix` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
 
 mod driver;

@@ -363,8 +363,10 @@ names! {
     /// A wire format and its rules, as two nodes agree on them.
     ///
     /// CometBFT has no such names: its nodes tell each other which channels they have. These stand for what the channels amount to.
+    #[derive(Default)]
     Protocol {
         /// Transactions only (channel 0x30). What the flooding pools understand.
+        #[default]
         Flood = "txs/1",
         /// Announcements and requests besides, as merged in 2023 (channel 0x31).
         Cat = "cat/1",

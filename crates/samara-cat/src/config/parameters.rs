@@ -14,115 +14,114 @@ use super::{
 };
 use crate::pool::Order;
 
-/// The parameters of the transaction pools: a preset and what differs from it.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Parameters {
-    /// The values that are not given below.
-    pub preset: Preset,
-    /// Who gets the transactions that were submitted here, unasked: "all", "nobody", or so many peers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub push: Option<Recipients>,
-    /// Who gets the transactions of others, unasked. A number makes neighbourhoods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forward: Option<Recipients>,
-    /// Whether bodies that have not left are taken back once the peer turns out to have them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub withdraw: Option<bool>,
-    /// Whether bodies that were not asked for are taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub take_unrequested: Option<bool>,
-    /// Who is told of new transactions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub announce: Option<Announce>,
-    /// Announcing to sticky peers: to how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sticky_peers: Option<usize>,
-    /// How long announcements are collected for one frame; 0 sends each at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub coalesce: Option<Span>,
-    /// The longest transactions that are sent in the place of their announcements to peers that understand that; 0 for none.
-    /// If not given, our pool does so where it takes fewer bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inline: Option<Size>,
-    /// How long an announcement waits at most, at random; 0 for not at all. Nothing else waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Span>,
-    /// The longest wait for a push that an announcement tells of: announcements name the peer that pushed the transaction, and
-    /// peers that are pushed it too do not ask. 0 for no such hint.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<Span>,
-    /// How long an answer is waited for before another peer is asked: a time, or "adaptive".
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Timeout>,
-    /// Whether it is looked up at a timeout if the transaction has come from elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check_presence: Option<bool>,
-    /// Whom to ask next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<Choice>,
-    /// Most requests to one peer at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests_per_peer: Option<usize>,
-    /// Whether requests for what is not here are answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_found: Option<bool>,
-    /// Whether a new peer is told of the whole pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync: Option<bool>,
-    /// How long own transactions are collected into a bundle under one key; 0 for no bundles.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_window: Option<Span>,
-    /// Most transactions of a bundle (64).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_txs: Option<usize>,
-    /// Whether proposed blocks spread by the keys of their transactions, which needs `pool.consensus`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compact_blocks: Option<bool>,
-    /// Most transactions in a pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity_txs: Option<usize>,
-    /// Most bytes in a pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Size>,
-    /// After how many more blocks a transaction expires; 0 for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl_blocks: Option<u64>,
-    /// After what time a transaction expires; 0 for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<Span>,
-    /// Most keys in the cache of rejected and committed transactions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<usize>,
-    /// Which transactions come first, and which have to leave.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<Order>,
-    /// Keys of which it is remembered that a peer has them, for each peer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keys_per_peer: Option<usize>,
-    /// Keys that a peer announced and that are not here, for each peer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown_per_peer: Option<usize>,
-    /// Keys about which anything is remembered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keys: Option<usize>,
-    /// Whether peers that break the rules are disconnected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disconnect_misbehaving: Option<bool>,
+/// Declares the keys of a file: each has a type and, where it sets one field of [`Config`] by itself, that field.
+macro_rules! parameters {
+    ($(#[$about:meta])* $type:ident {
+        $($(#[$doc:meta])* $key:ident: $kind:ty $(=> $($field:ident).+ $(via $convert:path)?)?;)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $type {
+            /// The values that are not given below.
+            pub preset: Preset,
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$kind>,)*
+        }
+
+        impl $type {
+            /// Sets the fields that have a key of their own.
+            fn set(&self, config: &mut Config) {
+                $($(
+                    let value = self.$key;
+                    $(let value = value.map($convert);)?
+                    if let Some(value) = value {
+                        config.$($field).+ = value;
+                    }
+                )?)*
+            }
+        }
+
+        /// The key of [`Parameters`] that sets a field of [`Config`], by the name that
+        /// [`ConfigError`](super::ConfigError) gives it.
+        pub fn key_of(field: &str) -> Option<&'static str> {
+            $($(
+                if [$(stringify!($field)),+].join(".") == field {
+                    return Some(stringify!($key));
+                }
+            )?)*
+            match field {
+                "bundles.txs_max" => Some("bundle_txs"),
+                "bundles.window" => Some("bundle_window"),
+                _ => None,
+            }
+        }
+    };
 }
 
-/// The key of [`Parameters`] that sets a field of [`Config`], by the name that
-/// [`ConfigError`](super::ConfigError) gives it.
-pub fn key_of(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "requests.timeout" => "timeout",
-        "requests.per_peer_max" => "requests_per_peer",
-        "coalesce" => "coalesce",
-        "bundles.txs_max" => "bundle_txs",
-        "bundles.window" => "bundle_window",
-        "limits.keys" => "keys",
-        _ => return None,
-    })
+parameters! {
+    /// The parameters of the transaction pools: a preset and what differs from it.
+    Parameters {
+        /// Who gets the transactions that were submitted here, unasked: "all", "nobody", or so many peers.
+        push: Recipients => push;
+        /// Who gets the transactions of others, unasked. A number makes neighbourhoods.
+        forward: Recipients => forward;
+        /// Whether bodies that have not left are taken back once the peer turns out to have them.
+        withdraw: bool => withdraw;
+        /// Whether bodies that were not asked for are taken.
+        take_unrequested: bool => take_unrequested;
+        /// Who is told of new transactions.
+        announce: Announce => announce;
+        /// Announcing to sticky peers: to how many.
+        sticky_peers: usize => sticky.peers;
+        /// How long announcements are collected for one frame; 0 sends each at once.
+        coalesce: Span => coalesce via Span::duration;
+        /// The longest transactions that are sent in the place of their announcements to peers that understand that; 0 for none.
+        /// If not given, our pool does so where it takes fewer bytes.
+        inline: Size;
+        /// How long an announcement waits at most, at random; 0 for not at all. Nothing else waits.
+        jitter: Span;
+        /// The longest wait for a push that an announcement tells of: announcements name the peer that pushed the transaction, and
+        /// peers that are pushed it too do not ask. 0 for no such hint.
+        hint: Span;
+        /// How long an answer is waited for before another peer is asked: a time, or "adaptive".
+        timeout: Timeout => requests.timeout;
+        /// Whether it is looked up at a timeout if the transaction has come from elsewhere.
+        check_presence: bool => requests.check_presence;
+        /// Whom to ask next.
+        choice: Choice => requests.choice;
+        /// Most requests to one peer at a time.
+        requests_per_peer: usize => requests.per_peer_max;
+        /// Whether requests for what is not here are answered.
+        not_found: bool => not_found;
+        /// Whether a new peer is told of the whole pool.
+        sync: bool => sync;
+        /// How long own transactions are collected into a bundle under one key; 0 for no bundles.
+        bundle_window: Span;
+        /// Most transactions of a bundle (64).
+        bundle_txs: usize;
+        /// Whether proposed blocks spread by the keys of their transactions, which needs `pool.consensus`.
+        compact_blocks: bool;
+        /// Most transactions in a pool.
+        capacity_txs: usize => pool.capacity_txs;
+        /// Most bytes in a pool.
+        capacity: Size => pool.capacity_bytes via Size::bytes;
+        /// After how many more blocks a transaction expires; 0 for never.
+        ttl_blocks: u64 => pool.ttl_blocks;
+        /// After what time a transaction expires; 0 for never.
+        ttl: Span => pool.ttl via Span::duration;
+        /// Most keys in the cache of rejected and committed transactions.
+        cache: usize => pool.cache_size;
+        /// Which transactions come first, and which have to leave.
+        order: Order => pool.order;
+        /// Keys of which it is remembered that a peer has them, for each peer.
+        keys_per_peer: usize => limits.keys_per_peer;
+        /// Keys that a peer announced and that are not here, for each peer.
+        unknown_per_peer: usize => limits.unknown_per_peer;
+        /// Keys about which anything is remembered.
+        keys: usize => limits.keys;
+        /// Whether peers that break the rules are disconnected.
+        disconnect_misbehaving: bool => disconnect_misbehaving;
+    }
 }
 
 /// Most transactions of a bundle unless told otherwise: a list of keys holds as many.
@@ -136,23 +135,17 @@ impl Parameters {
     /// The engine's configuration. `consensus` is how long blocks spread before they are committed.
     pub fn build(&self, consensus: Duration) -> Config {
         let mut config = self.preset.config();
-        set(&mut config.push, self.push);
-        set(&mut config.forward, self.forward);
-        set(&mut config.withdraw, self.withdraw);
-        set(&mut config.take_unrequested, self.take_unrequested);
-        set(&mut config.announce, self.announce.or(self.sticky_peers.map(|_| Announce::Sticky)));
-        set(&mut config.sticky.peers, self.sticky_peers);
-        set(&mut config.coalesce, self.coalesce.map(Span::duration));
-        set(&mut config.not_found, self.not_found);
-        set(&mut config.sync, self.sync);
-        set(&mut config.disconnect_misbehaving, self.disconnect_misbehaving);
-        let inline = |most: Size| match most.bytes() {
-            0 => Inline::Never,
-            bytes => Inline::UpTo(usize::try_from(bytes).unwrap_or(usize::MAX)),
-        };
-        set(&mut config.inline, self.inline.map(inline));
-        let jitter = |max: Duration| if max.is_zero() { Jitter::None } else { Jitter::Timer { max } };
-        set(&mut config.jitter, self.jitter.map(Span::duration).map(jitter));
+        self.set(&mut config);
+        if self.announce.is_none() && self.sticky_peers.is_some() {
+            config.announce = Announce::Sticky;
+        }
+        if let Some(most) = self.inline.map(Size::bytes) {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            config.inline = if most == 0 { Inline::Never } else { Inline::UpTo(most) };
+        }
+        if let Some(max) = self.jitter.map(Span::duration) {
+            config.jitter = if max.is_zero() { Jitter::None } else { Jitter::Timer { max } };
+        }
         if let Some(wait) = self.hint.map(Span::duration) {
             config.hint = match config.hint {
                 _ if wait.is_zero() => Hint::None,
@@ -165,31 +158,10 @@ impl Parameters {
             config.bundles =
                 (!window.is_zero()).then_some(Bundles { window, txs_max, bytes_max: BUNDLE_BYTES });
         }
-        let blocks = CompactBlocks { kept: BLOCKS_KEPT, patience: consensus };
-        set(&mut config.compact_blocks, self.compact_blocks.map(|on| on.then_some(blocks)));
-        let requests = &mut config.requests;
-        set(&mut requests.timeout, self.timeout);
-        set(&mut requests.check_presence, self.check_presence);
-        set(&mut requests.choice, self.choice);
-        set(&mut requests.per_peer_max, self.requests_per_peer);
-        let pool = &mut config.pool;
-        set(&mut pool.capacity_txs, self.capacity_txs);
-        set(&mut pool.capacity_bytes, self.capacity.map(Size::bytes));
-        set(&mut pool.ttl_blocks, self.ttl_blocks);
-        set(&mut pool.ttl, self.ttl.map(Span::duration));
-        set(&mut pool.cache_size, self.cache);
-        set(&mut pool.order, self.order);
-        let limits = &mut config.limits;
-        set(&mut limits.keys_per_peer, self.keys_per_peer);
-        set(&mut limits.unknown_per_peer, self.unknown_per_peer);
-        set(&mut limits.keys, self.keys);
+        if let Some(on) = self.compact_blocks {
+            config.compact_blocks = on.then_some(CompactBlocks { kept: BLOCKS_KEPT, patience: consensus });
+        }
         config
-    }
-}
-
-fn set<T>(target: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *target = value;
     }
 }
 

@@ -32,14 +32,14 @@ pub enum Command {
     },
     /// The verdict on a transaction for which the application answered [`Verdict::Later`].
     Decided {
-        /// Which.
+        /// Its key.
         key: TxKey,
         /// The verdict.
         verdict: Verdict,
     },
     /// A peer has this height.
     PeerHeight {
-        /// Who.
+        /// The peer.
         peer: PeerId,
         /// Its height.
         height: u64,
@@ -51,26 +51,26 @@ pub enum Command {
 pub enum Event {
     /// A transaction is in the pool.
     Added {
-        /// Which.
+        /// Its key.
         key: TxKey,
-        /// Who sent it; `None` if it was submitted here.
+        /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
     },
     /// Another copy of a transaction that is in the pool, is being checked, or was committed
     /// (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
     Duplicate {
-        /// Which.
+        /// Its key.
         key: TxKey,
-        /// Who sent it; `None` if it was submitted here.
+        /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
     },
     /// A transaction was not taken.
     Refused {
-        /// Which.
+        /// Its key.
         key: TxKey,
-        /// Who sent it; `None` if it was submitted here.
+        /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
     /// A transaction left the pool for others.
@@ -82,16 +82,16 @@ pub enum Event {
     /// A transaction (a bundle, a block) is asked for, for the first time
     /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
     Requested {
-        /// Which.
+        /// Its key.
         key: TxKey,
-        /// Who is asked.
+        /// The peer that is asked.
         from: PeerId,
     },
     /// It is asked for again.
     Rerequested {
-        /// Which.
+        /// Its key.
         key: TxKey,
-        /// Who is asked.
+        /// The peer that is asked.
         from: PeerId,
     },
     /// Nobody is left to ask. It can be announced again, and late answers still count.
@@ -134,9 +134,9 @@ pub enum Event {
     },
     /// A peer broke the rules.
     Misbehaved {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// How.
+        /// The rule that it broke.
         why: Misbehaviour,
     },
     /// There are transactions, for the first time since the last block (`TxsAvailable`).

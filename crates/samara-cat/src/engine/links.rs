@@ -22,9 +22,9 @@ impl<A: Application> Cat<A> {
         }
         let address = Address::of(&info.identity);
         let rank = rank(&self.address, &address);
-        let mut peer = Peer::new(address, protocol, rank, self.config.limits.repeated_answers);
-        peer.persistent = self.config.persistent.contains(&info.identity);
-        self.peers.insert(id, peer);
+        let persistent = self.config.persistent.contains(&info.identity);
+        let repeats_left = self.config.limits.repeated_answers;
+        self.peers.insert(id, Peer { address, protocol, rank, persistent, repeats_left, ..Peer::default() });
         if self.config.sync {
             self.resync(id, cx);
         }

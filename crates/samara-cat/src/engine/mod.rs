@@ -272,7 +272,7 @@ impl<A: Application> Cat<A> {
     pub fn submit(&mut self, tx: Transaction, cx: &mut Cx<'_>) -> bool {
         let key = tx.key();
         let id = self.item_of(&key, Kind::Transaction, cx.now());
-        self.add(id, &tx, Origin { from: None, pushed: false, in_bundle: false }, cx);
+        self.add(id, &tx, Origin::default(), cx);
         self.arm_timer(cx);
         self.items.get(id).is_some_and(|item| item.have)
     }
@@ -376,7 +376,7 @@ impl<A: Application> Cat<A> {
         if let Some(item) = self.items.get_mut(id) {
             item.checking = false;
         }
-        self.checks.remove(&id).unwrap_or(Origin { from: None, pushed: false, in_bundle: false })
+        self.checks.remove(&id).unwrap_or_default()
     }
 
     /// A peer has reached a height. One that has caught up is told of what it was not told before.

@@ -11,7 +11,7 @@ use crate::config::{Protocol, Standing as Rules};
 use crate::wire::{CatFrame, PushedBy};
 
 /// The address of a node: 20 bytes. That of a CometBFT node is its identity; others are hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address([u8; Self::LEN]);
 
 impl Address {
@@ -29,21 +29,12 @@ impl Address {
 
     /// As a node of CometBFT writes it.
     pub(super) fn hex(&self) -> String {
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+        self.digits().collect()
     }
 
-    fn parse(hex: &str) -> Option<Self> {
-        let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
-        let mut address = [0; Self::LEN];
-        if !rest.is_empty() || pairs.len() != Self::LEN {
-            return None;
-        }
-        for (byte, pair) in address.iter_mut().zip(pairs) {
-            let digit = |digit: u8| char::from(digit).to_digit(16);
-            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-        }
-        Some(Self(address))
+    fn digits(&self) -> impl Iterator<Item = char> {
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16))
     }
 
     pub(super) fn short(&self) -> PushedBy {
@@ -64,7 +55,7 @@ pub(super) struct Asked {
 }
 
 /// What is known of a peer with a link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) address: Address,
     pub(super) protocol: Protocol,
@@ -113,36 +104,6 @@ pub(super) struct Peer {
     pub(super) inbox: VecDeque<CatFrame>,
     /// Bytes of its frames that wait, here or in the queue of all peers.
     pub(super) waiting_bytes: usize,
-}
-
-impl Peer {
-    pub(super) fn new(address: Address, protocol: Protocol, rank: u64, repeats: u32) -> Self {
-        Self {
-            address,
-            protocol,
-            persistent: false,
-            height: None,
-            rank,
-            response: ResponseTime::default(),
-            record: Record::default(),
-            live: 0,
-            asked: 0,
-            requests: VecDeque::new(),
-            answered: None,
-            waiting: VecDeque::new(),
-            keys: 0,
-            unknown: 0,
-            repeats_left: repeats,
-            invalid: 0,
-            buffered: 0,
-            backlog: VecDeque::new(),
-            retrying: false,
-            resyncing: false,
-            asleep: false,
-            inbox: VecDeque::new(),
-            waiting_bytes: 0,
-        }
-    }
 }
 
 /// Peers by their numbers.
@@ -207,19 +168,17 @@ impl Peers {
 
     /// The peer of this name.
     pub(super) fn named(&self, name: PushedBy) -> Option<PeerId> {
-        self.connected
-            .iter()
-            .copied()
-            .find(|peer| self.get(*peer).is_some_and(|peer| peer.address.short() == name))
+        self.find(|address| address.short() == name)
     }
 
     /// The peer of this address, as a node of CometBFT writes it.
     pub(super) fn written(&self, hex: &str) -> Option<PeerId> {
-        let address = Address::parse(hex)?;
-        self.connected
-            .iter()
-            .copied()
-            .find(|peer| self.get(*peer).is_some_and(|peer| peer.address == address))
+        self.find(|address| address.digits().eq(hex.chars().map(|digit| digit.to_ascii_lowercase())))
+    }
+
+    fn find(&self, is_it: impl Fn(&Address) -> bool) -> Option<PeerId> {
+        let is_it = |peer: &PeerId| self.get(*peer).is_some_and(|peer| is_it(&peer.address));
+        self.connected.iter().copied().find(is_it)
     }
 }
 

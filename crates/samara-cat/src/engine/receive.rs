@@ -9,12 +9,12 @@ use super::items::{Item, ItemId, Wait};
 use super::peers::Standing;
 use super::{Cat, Cx, Event, FrameKind, Ignored, Misbehaviour, Task};
 use crate::config::{Hint, Jitter, Protocol, Recipients};
-use crate::pool::{Application, Cause, Refusal, Rejection};
+use crate::pool::{Application, Cause, Rejection};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenKeys, SeenTx};
 use crate::{Transaction, TxKey};
 
 /// How a transaction came here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// From whom; `None` if it was submitted here.
     pub(super) from: Option<PeerId>,
@@ -70,20 +70,6 @@ impl<A: Application> Cat<A> {
 
     // ---- a receive loop that sleeps ----
 
-    /// Sleeps before a transaction is announced. Returns true if the receive loop of this peer is blocked now.
-    fn sleep(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) -> bool {
-        let Jitter::Sleep { step, steps } = self.config.jitter else { return false };
-        let nap = step * u32::try_from(cx.rng().below(steps)).unwrap_or(u32::MAX);
-        if nap == Duration::ZERO {
-            return false;
-        }
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.asleep = true;
-        }
-        self.agenda.push(cx.now() + nap, Task::Wake { item: id, peer, pushed });
-        true
-    }
-
     pub(super) fn wake(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) {
         self.announce(id, pushed.then_some(peer), cx);
         if let Some(state) = self.peers.get_mut(peer) {
@@ -129,24 +115,25 @@ impl<A: Application> Cat<A> {
                 self.misbehaved(peer, Misbehaviour::EmptyTx, cx);
                 return;
             }
-            if self.on_body(peer, tx, cx) {
+            self.on_body(peer, tx, cx);
+            if self.peers.get(peer).is_some_and(|peer| peer.asleep) {
                 self.put_back(peer, &txs[place + 1..]);
                 return;
             }
         }
     }
 
-    /// A transaction in full. Returns true if the receive loop of this peer is blocked now.
-    fn on_body(&mut self, peer: PeerId, tx: &Transaction, cx: &mut Cx<'_>) -> bool {
+    /// A transaction in full.
+    fn on_body(&mut self, peer: PeerId, tx: &Transaction, cx: &mut Cx<'_>) {
         self.metrics.bodies_received += 1;
         let (key, now) = (tx.key(), cx.now());
         // What is settled needs no memory.
-        let known = self.items.find(&key);
-        let id = match known {
+        let id = match self.items.find(&key) {
             Some(id) => id,
             None if self.pool.is_rejected(&key) && !self.config.pool.retry_invalid => {
-                self.settled_duplicate(tx, peer, cx);
-                return false;
+                self.metrics.settled_duplicates += 1;
+                self.report_duplicate(tx, Some(peer), cx);
+                return;
             }
             None => self.item_of(&key, Kind::Transaction, now),
         };
@@ -155,23 +142,20 @@ impl<A: Application> Cat<A> {
         self.take_back(id, peer, cx);
         if !requested && !self.config.take_unrequested {
             self.metrics.ignore(Ignored::Unrequested);
-            return false;
+            return;
         }
-        let asleep = if self.may_apply(id, tx, peer) {
+        if self.may_apply(id, tx, peer) {
             let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: false };
-            self.add(id, tx, origin, cx)
-        } else {
-            false
-        };
+            self.add(id, tx, origin, cx);
+        }
         if requested {
             self.request_waiting(peer, cx);
         }
-        asleep
     }
 
-    /// Adds a transaction that a peer sent. Returns true if the receive loop of its sender is blocked now.
-    pub(super) fn add(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cx: &mut Cx<'_>) -> bool {
-        let Some(item) = self.items.get(id) else { return false };
+    /// Adds a transaction.
+    pub(super) fn add(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cx: &mut Cx<'_>) {
+        let Some(item) = self.items.get(id) else { return };
         if item.is_here() {
             if item.have {
                 self.metrics.already_seen_txs += 1;
@@ -179,27 +163,19 @@ impl<A: Application> Cat<A> {
                 self.metrics.settled_duplicates += 1;
             }
             self.report_duplicate(tx, origin.from, cx);
-            return self.config.announce_duplicates && self.announce_received(id, origin, cx);
+            if self.config.announce_duplicates {
+                self.announce_received(id, origin, cx);
+            }
+            return;
         }
         match self.pool.try_add(cx.now(), tx.clone()) {
-            Ok(added) if added.waits => {
-                self.begin_check(id, origin);
-                false
-            }
+            Ok(added) if added.waits => self.begin_check(id, origin),
             Ok(added) => {
                 self.evicted(&added.evicted, cx);
-                self.accepted(id, origin, cx)
+                self.accepted(id, origin, cx);
             }
-            Err(refusal) => {
-                self.refused(id, tx, origin, &refusal, cx);
-                false
-            }
+            Err(refusal) => self.refused(id, tx, origin, refusal.cause(), cx),
         }
-    }
-
-    fn settled_duplicate(&mut self, tx: &Transaction, peer: PeerId, cx: &mut Cx<'_>) {
-        self.metrics.settled_duplicates += 1;
-        self.report_duplicate(tx, Some(peer), cx);
     }
 
     fn report_duplicate(&mut self, tx: &Transaction, from: Option<PeerId>, cx: &mut Cx<'_>) {
@@ -208,9 +184,9 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction is in the pool now. Returns true if the receive loop of its sender is blocked now.
-    pub(super) fn accepted(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) -> bool {
-        let Some(item) = self.items.get_mut(id) else { return false };
+    /// A transaction is in the pool now.
+    pub(super) fn accepted(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
+        let Some(item) = self.items.get_mut(id) else { return };
         let key = item.key;
         item.checking = false;
         item.wait = Wait::None;
@@ -221,46 +197,41 @@ impl<A: Application> Cat<A> {
             cx.emit(Event::Available);
         }
         self.go_on_with_signer(id, cx);
-        let asleep = match origin.from {
-            None => {
-                self.spread_own(id, cx);
-                false
+        // Flooding pools with announcements announce first: bodies mark their receivers as having it.
+        let announces_first = self.config.forward == Recipients::All;
+        if origin.from.is_none() {
+            self.spread_own(id, cx);
+        } else if announces_first {
+            self.announce_received(id, origin, cx);
+            self.forward(id, origin, cx);
+        } else {
+            self.forward(id, origin, cx);
+            if !origin.in_bundle {
+                self.announce_received(id, origin, cx);
             }
-            // Flooding pools with announcements announce first: bodies mark their receivers as having it.
-            Some(_) if self.config.forward == Recipients::All => {
-                let asleep = self.announce_received(id, origin, cx);
-                self.forward(id, origin, cx);
-                asleep
-            }
-            Some(_) => {
-                self.forward(id, origin, cx);
-                !origin.in_bundle && self.announce_received(id, origin, cx)
-            }
-        };
+        }
         self.block_has(&key, cx);
-        asleep
     }
 
-    /// Announces what came from a peer, at once or after a sleep. Returns true if the receive loop of its sender is blocked now.
-    fn announce_received(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) -> bool {
-        let Some(from) = origin.from else { return false };
-        if self.sleep(id, from, origin.pushed, cx) {
-            return true;
+    /// Announces what came from a peer, at once or after a sleep that blocks the receive loop of its sender.
+    fn announce_received(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
+        let Some(from) = origin.from else { return };
+        if let Jitter::Sleep { step, steps } = self.config.jitter {
+            let nap = step * u32::try_from(cx.rng().below(steps)).unwrap_or(u32::MAX);
+            if !nap.is_zero() {
+                if let Some(peer) = self.peers.get_mut(from) {
+                    peer.asleep = true;
+                }
+                self.agenda.push(cx.now() + nap, Task::Wake { item: id, peer: from, pushed: origin.pushed });
+                return;
+            }
         }
         self.announce(id, origin.pushed.then_some(from), cx);
-        false
     }
 
     /// A transaction was not taken.
-    pub(super) fn refused(
-        &mut self,
-        id: ItemId,
-        tx: &Transaction,
-        origin: Origin,
-        refusal: &Refusal,
-        cx: &mut Cx<'_>,
-    ) {
-        let (cause, from) = (refusal.cause(), origin.from);
+    fn refused(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cause: Cause, cx: &mut Cx<'_>) {
+        let from = origin.from;
         match cause {
             Cause::InPool | Cause::Reserved => {
                 self.metrics.already_seen_txs += u64::from(cause == Cause::InPool);

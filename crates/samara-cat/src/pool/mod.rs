@@ -58,7 +58,7 @@ use store::Store;
 /// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application answered
 ///   [`Verdict::Later`];
 /// - [`commit`](Self::commit) tells it of a block, and [`expire`](Self::expire) takes old transactions out;
-/// - [`reap`](Self::reap) and [`reap_count`](Self::reap_count) choose transactions for a block and leave them in the pool.
+/// - [`reap`](Self::reap) chooses transactions for a block and leaves them in the pool.
 ///
 /// The time handed in must not go back.
 #[derive(Debug)]
@@ -332,11 +332,6 @@ impl<A> Pool<A> {
             }
         }
         reaped
-    }
-
-    /// The `count` transactions of highest rank, or all if there are fewer.
-    pub fn reap_count(&self, count: usize) -> Vec<Transaction> {
-        self.store.iter().take(count).map(|entry| entry.transaction.clone()).collect()
     }
 
     /// Whether there are transactions, asked for the first time since the last block; for proposers that wait for some. Once it

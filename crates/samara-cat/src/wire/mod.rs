@@ -104,7 +104,7 @@ pub enum CatFrame {
 /// The announcement of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTx {
-    /// Which.
+    /// Its key.
     pub key: TxKey,
     /// What some generations add.
     pub details: Option<SeenDetails>,

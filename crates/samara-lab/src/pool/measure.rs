@@ -1,7 +1,6 @@
 //! From additions to pools to what is known of each transaction and node.
 
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-
+use rustc_hash::FxHashMap;
 use samara_cat::TxKey;
 
 use crate::pool::app::TxNumber;
@@ -35,31 +34,6 @@ impl TxRow {
     /// Milliseconds from its submission to its last delivery.
     pub fn dissemination_ms(&self) -> f64 {
         self.last_at.saturating_sub(self.submitted) as f64 / 1e6
-    }
-}
-
-/// Takes the first bytes of a key as they are: they are those of a hash, and this table has no keys of strangers.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(TxKey);
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
     }
 }
 
@@ -108,7 +82,8 @@ pub struct Reach {
 /// Collects submissions, additions to pools, and blocks.
 pub struct TxCollector {
     nodes: u32,
-    numbers: std::collections::HashMap<Key, TxNumber, BuildHasherDefault<KeyHasher>>,
+    /// Never iterated over; keys are those of clients, not of strangers.
+    numbers: FxHashMap<TxKey, TxNumber>,
     rows: Vec<TxRow>,
     /// A bit for each transaction and node: whether it has been in its pool.
     had: Vec<u64>,
@@ -133,7 +108,7 @@ impl TxCollector {
     pub fn new(nodes: u32) -> Self {
         Self {
             nodes,
-            numbers: std::collections::HashMap::default(),
+            numbers: FxHashMap::default(),
             rows: Vec::new(),
             had: Vec::new(),
             words: (nodes as usize).div_ceil(64),
@@ -147,7 +122,7 @@ impl TxCollector {
     /// A transaction will be submitted. Its number is that of calls before this one.
     pub fn submitted(&mut self, key: TxKey, at: u64, origin: u32, valid: bool) -> TxNumber {
         let number = self.rows.len() as TxNumber;
-        self.numbers.insert(Key(key), number);
+        self.numbers.insert(key, number);
         self.rows.push(TxRow {
             submitted: at,
             origin,
@@ -163,7 +138,7 @@ impl TxCollector {
 
     /// The number of a transaction, if it is one of clients.
     pub fn number(&self, key: &TxKey) -> Option<TxNumber> {
-        self.numbers.get(&Key(*key)).copied()
+        self.numbers.get(key).copied()
     }
 
     /// A transaction came into a pool. `false` if it has been there before, or is none of clients.

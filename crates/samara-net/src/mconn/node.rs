@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use samara_cat::CatFrame;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Input, Outbox, PeerId as Handle};
+use samara_engine::{Context, Engine, Outbox, PeerId as Handle};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
@@ -219,34 +219,26 @@ pub struct Stopped {
     pub left: BTreeMap<NodeId, usize>,
 }
 
-type Call<E> = Box<dyn FnOnce(&mut E, &mut Context<'_, <E as Engine>::Frame, <E as Engine>::Event>) + Send>;
-
-/// What the owner of a node wants.
-enum Request<E: Engine> {
-    Call(Call<E>),
-    Dial(PeerAddress),
-    Disconnect(NodeId),
-    Status(oneshot::Sender<Status>),
-    Stop(Duration, oneshot::Sender<Stopped>),
-}
+/// What the owner of a node wants of its task.
+type Request<E> = Box<dyn FnOnce(&mut Task<E>) + Send>;
 
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
 /// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the node ends with
 /// [`stop`](Self::stop), or when the last clone is dropped.
-pub struct Node<E: Engine> {
+pub struct Node<E: Engine<Frame = CatFrame> + 'static> {
     id: NodeId,
     listen: Option<SocketAddr>,
     requests: mpsc::Sender<Request<E>>,
 }
 
-impl<E: Engine> Clone for Node<E> {
+impl<E: Engine<Frame = CatFrame> + 'static> Clone for Node<E> {
     fn clone(&self) -> Self {
         Self { id: self.id, listen: self.listen, requests: self.requests.clone() }
     }
 }
 
-impl<E: Engine> fmt::Debug for Node<E> {
+impl<E: Engine<Frame = CatFrame> + 'static> fmt::Debug for Node<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("id", &self.id).field("listen", &self.listen).finish_non_exhaustive()
     }
@@ -336,24 +328,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        self.ask(|answer| {
-            Request::Call(Box::new(move |engine, cx| {
-                // Fails only if the caller has given up.
-                let _ = answer.send(call(engine, cx));
-            }))
-        })
-        .await
-    }
-
-    /// Gives the engine a command.
-    ///
-    /// # Errors
-    /// The node has stopped.
-    pub async fn command(&self, command: E::Command) -> Result<(), Gone>
-    where
-        E::Command: 'static,
-    {
-        self.call(|engine, cx| engine.handle(Input::Command(command), cx)).await
+        self.now(|task| task.hub.driver.with(call)).await
     }
 
     /// Adds a persistent peer.
@@ -361,7 +336,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// # Errors
     /// The node has stopped.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
-        self.requests.send(Request::Dial(peer)).await.map_err(|_| Gone)
+        self.now(move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
 
     /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
@@ -369,7 +344,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// # Errors
     /// The node has stopped.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
-        self.requests.send(Request::Disconnect(peer)).await.map_err(|_| Gone)
+        self.now(move |task| task.disconnect(peer)).await
     }
 
     /// Returns the node's state and counters.
@@ -377,7 +352,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// # Errors
     /// The node has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
-        self.ask(Request::Status).await
+        self.now(Task::status).await
     }
 
     /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
@@ -386,12 +361,31 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// # Errors
     /// The node has stopped already.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
-        self.ask(|answer| Request::Stop(drain, answer)).await
+        self.ask(move |task, answer| {
+            task.hub.stop();
+            task.stopping = Some(Stopping { until: Instant::now() + drain, answer });
+        })
+        .await
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request<E>) -> Result<T, Gone> {
+    /// Asks the task for what it can answer at once.
+    async fn now<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Task<E>) -> T + Send + 'static,
+    ) -> Result<T, Gone> {
+        self.ask(|task, answer| {
+            // Fails only if the caller has given up.
+            let _ = answer.send(request(task));
+        })
+        .await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Task<E>, oneshot::Sender<T>) + Send + 'static,
+    ) -> Result<T, Gone> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(request(answer)).await.map_err(|_| Gone)?;
+        self.requests.send(Box::new(|task| request(task, answer))).await.map_err(|_| Gone)?;
         answered.await.map_err(|_| Gone)
     }
 }
@@ -433,7 +427,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
                     }
                 }
                 request = self.requests.recv() => match request {
-                    Some(request) => self.handle_request(request),
+                    Some(request) => request(&mut self),
                     // Connections end with the tasks.
                     None => return,
                 },
@@ -453,24 +447,10 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
         }
     }
 
-    fn handle_request(&mut self, request: Request<E>) {
-        match request {
-            Request::Call(call) => self.hub.driver.with(|engine, cx| call(engine, cx)),
-            Request::Dial(peer) => self.hub.layer.peers.add(&peer, Instant::now()),
-            Request::Disconnect(peer) => {
-                self.hub.layer.peers.remove(&peer);
-                if let Some((handle, _)) = self.hub.links.of(&peer) {
-                    self.hub.take_down(handle, Closed::Here);
-                }
-            }
-            Request::Status(answer) => {
-                // Fails only if the caller has given up.
-                let _ = answer.send(self.status());
-            }
-            Request::Stop(drain, answer) => {
-                self.hub.stop();
-                self.stopping = Some(Stopping { until: Instant::now() + drain, answer });
-            }
+    fn disconnect(&mut self, peer: NodeId) {
+        self.hub.layer.peers.remove(&peer);
+        if let Some((handle, _)) = self.hub.links.of(&peer) {
+            self.hub.take_down(handle, Closed::Here);
         }
     }
 

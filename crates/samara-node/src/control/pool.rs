@@ -15,7 +15,7 @@ use super::handlers::{Answered, Body};
 use crate::model::{Arrivals, PlannedReport, PoolStatus, Submitted};
 use crate::node::payload::Payload;
 use crate::node::schedule::{Late, Planned};
-use crate::pool::{Pool, PoolCommand};
+use crate::pool::Pool;
 
 /// The longest transaction that can be submitted: more than any preset takes.
 const TX_MAX: usize = 8 << 20;
@@ -114,7 +114,7 @@ pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Ans
 }
 
 pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
-    Ok(Json(api.pool()?.ask(PoolCommand::Planned).await?))
+    Ok(Json(api.pool()?.planned().await?))
 }
 
 pub(super) async fn txs(State(api): State<Api>, Path(count): Path<String>) -> Answered<Vec<String>> {
@@ -124,7 +124,7 @@ pub(super) async fn txs(State(api): State<Api>, Path(count): Path<String>) -> An
 
 pub(super) async fn arrivals(State(api): State<Api>, Path(from): Path<String>) -> Answered<Arrivals> {
     let from = number("number", &from)?;
-    Ok(Json(api.pool()?.ask(|answer| PoolCommand::Arrivals(from, answer)).await?))
+    Ok(Json(api.pool()?.arrivals(from).await?))
 }
 
 pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {

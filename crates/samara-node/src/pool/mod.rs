@@ -1,26 +1,23 @@
 //! The transaction pool of a node: a task that submits what is planned and keeps record of what arrives.
 
-mod command;
-mod record;
-
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_cat::pool::{Admission, Application, Cause, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
-use samara_engine::Outbox;
 use samara_engine::outbox::Lane;
-use samara_net::mconn::{self, CatCodec, NodeKey};
+use samara_engine::{Outbox, PeerId};
+use samara_net::mconn::{self, CatCodec, NodeId, NodeKey};
 use tokio::sync::{mpsc, oneshot};
-
-pub(crate) use command::PoolCommand;
 
 use crate::clock::unix_ns;
 use crate::config::CheckedCat;
 use crate::metrics::PoolSnapshot;
-use crate::model::{PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
+use crate::model::{
+    Arrival, Arrivals, PlannedReport, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted,
+};
 use crate::node::schedule::{Due, Late, Plan, Planned};
-use record::Record;
 
 /// Requests that wait for the pool's task.
 const COMMANDS_MAX: usize = 64;
@@ -48,12 +45,14 @@ impl Application for TakesAll {
 }
 
 type Node = mconn::Node<Cat<TakesAll>>;
+/// What the control API asks of the pool's task.
+type Command = Box<dyn FnOnce(&mut Task) + Send>;
 
 /// A pool that runs. It ends when all of these are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     node: Node,
-    commands: mpsc::Sender<PoolCommand>,
+    commands: mpsc::Sender<Command>,
     /// Whether it is about to stop: then it takes nothing new from clients.
     stopping: Arc<AtomicBool>,
 }
@@ -194,23 +193,35 @@ impl Pool {
         late: Late,
     ) -> Result<Result<Vec<u64>, String>, Gone> {
         self.unless_stopping()?;
-        self.ask(|answer| PoolCommand::Plan(planned, late, answer)).await
+        self.ask(move |task| task.plan.add(planned, late)).await
+    }
+
+    /// The submissions that were planned.
+    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Gone> {
+        self.ask(|task| task.plan.report()).await
+    }
+
+    /// Arrivals from a number on, those that are known still.
+    pub(crate) async fn arrivals(&self, from: u64) -> Result<Arrivals, Gone> {
+        self.ask(move |task| task.record.arrivals(from)).await
     }
 
     /// Asks the pool's own task.
-    pub(crate) async fn ask<T>(
+    async fn ask<T: Send + 'static>(
         &self,
-        command: impl FnOnce(oneshot::Sender<T>) -> PoolCommand,
+        ask: impl FnOnce(&mut Task) -> T + Send + 'static,
     ) -> Result<T, Gone> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.map_err(|_| Gone)?;
+        // The asker may have gone away meanwhile: then the answer is for nobody.
+        let command: Command = Box::new(move |task| drop(answer.send(ask(task))));
+        self.commands.send(command).await.map_err(|_| Gone)?;
         answered.await.map_err(|_| Gone)
     }
 
     /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry.
     pub(crate) async fn stop(self, drain: std::time::Duration, hurry: oneshot::Receiver<()>) -> PoolStopped {
         self.stopping.store(true, Ordering::Relaxed);
-        let cancelled = self.ask(PoolCommand::Cancel).await.unwrap_or(0);
+        let cancelled = self.ask(|task| task.plan.cancel()).await.unwrap_or(0);
         let hurried = async {
             if hurry.await.is_err() {
                 // Nobody will be.
@@ -250,7 +261,7 @@ fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submi
 struct Task {
     node: Node,
     events: mpsc::Receiver<mconn::Event<Event>>,
-    commands: mpsc::Receiver<PoolCommand>,
+    commands: mpsc::Receiver<Command>,
     plan: Plan,
     record: Record,
 }
@@ -263,7 +274,7 @@ impl Task {
                 biased;
                 due = self.plan.due() => self.submit_due(due).await,
                 command = self.commands.recv() => match command {
-                    Some(command) => self.handle_command(command),
+                    Some(command) => command(&mut self),
                     // Nobody can ask for anything any more: the node ends with its last handle.
                     None => return,
                 },
@@ -283,14 +294,76 @@ impl Task {
         self.plan.done(due.number, first.at_unix_ns, took_ns, None);
         tracing::info!(submission = due.number, key = first.key, "submitted as planned");
     }
+}
 
-    /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
-    fn handle_command(&mut self, command: PoolCommand) {
-        match command {
-            PoolCommand::Plan(planned, late, answer) => drop(answer.send(self.plan.add(planned, late))),
-            PoolCommand::Planned(answer) => drop(answer.send(self.plan.report())),
-            PoolCommand::Cancel(answer) => drop(answer.send(self.plan.cancel())),
-            PoolCommand::Arrivals(from, answer) => drop(answer.send(self.record.arrivals(from))),
+// ---- what happened: in the log, and what arrived when ----
+
+/// Arrivals that are kept at most: the last ones.
+const KEPT_MAX: usize = 200_000;
+/// Arrivals in one answer.
+const ANSWER_MAX: usize = 10_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    key: TxKey,
+    at_unix_ns: u64,
+    from: Option<NodeId>,
+}
+
+/// What was noted.
+#[derive(Debug, Default)]
+struct Record {
+    /// The number of the first one that is kept.
+    first: u64,
+    kept: VecDeque<Kept>,
+    peers: BTreeMap<PeerId, NodeId>,
+}
+
+impl Record {
+    fn note(&mut self, event: mconn::Event<Event>) {
+        match event {
+            mconn::Event::Engine(Event::Added { key, from }) => self.added(key, from),
+            mconn::Event::Engine(Event::Misbehaved { peer, why }) => {
+                let peer = self.peers.get(&peer).map(ToString::to_string);
+                tracing::warn!(peer, why = why.name(), "a peer of the pool broke the rules");
+            }
+            mconn::Event::Engine(_) => {}
+            mconn::Event::LinkUp { peer, handle, protocol, outbound, info } => {
+                tracing::info!(%peer, %protocol, outbound, moniker = info.moniker, "a link of the pool is up");
+                self.peers.insert(handle, peer);
+            }
+            mconn::Event::LinkDown { peer, handle, why, lost_copies } => {
+                tracing::info!(%peer, %why, lost_copies, "a link of the pool is down");
+                self.peers.remove(&handle);
+            }
+            mconn::Event::DialFailed { peer, why } => tracing::info!(%peer, %why, "cannot connect"),
+            mconn::Event::Refused { remote, why } => {
+                tracing::debug!(%remote, %why, "an incoming connection failed")
+            }
         }
+    }
+
+    fn added(&mut self, key: TxKey, from: Option<PeerId>) {
+        let from = from.and_then(|peer| self.peers.get(&peer).copied());
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        self.kept.push_back(Kept { key, at_unix_ns: unix_ns(), from });
+    }
+
+    /// Arrivals from a number on, those that are known still.
+    fn arrivals(&self, from: u64) -> Arrivals {
+        let skip = from.saturating_sub(self.first);
+        let start = self.first + skip.min(self.kept.len() as u64);
+        let arrivals = self.kept.iter().skip((start - self.first) as usize).take(ANSWER_MAX);
+        let arrivals: Vec<_> = arrivals
+            .map(|kept| Arrival {
+                key: kept.key.to_string(),
+                at_unix_ns: kept.at_unix_ns,
+                from: kept.from.map(|peer| peer.to_string()),
+            })
+            .collect();
+        Arrivals { first: start, next: start + arrivals.len() as u64, arrivals }
     }
 }
