@@ -4,8 +4,9 @@
 //! forwards it until none is left. Own and forwarded messages leave in turn. There is neither membership nor recovery: a
 //! link that breaks takes its messages with it, and the chain stands still without any of its members.
 //!
-//! The flow control of the protocols above DAISYCHAIN is reduced to one window for each sender: the last member that gets
-//! messages is the predecessor of their sender, and grants it their bytes again.
+//! The post ran below the flow control of `tcp.xml`, and the chain needs some: where all N members fill their links, own messages
+//! take half of each link, forwarded ones need (N-2)/(N-1) of it, and their queues would grow without end. Here it is one window for
+//! each sender: the last member that gets messages is the predecessor of their sender, and grants it their bytes again.
 
 use std::sync::Arc;
 

@@ -123,32 +123,23 @@ impl Measured for GroupMeasured {
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome of another family") };
-        group(self, data)
+        vec![
+            distribution("delivery_latency", "delivery_latency_ms", &data.latency),
+            Table::new("links", data.links.iter().map(Vec::len).sum(), || link_rows(data)),
+            Table::new("suspicions", self.suspicions.len(), || suspicion_rows(self)),
+            Table::new("traffic", self.traffic.len(), || group_traffic(self, data)),
+        ]
     }
-}
-
-/// Of a run with a group.
-fn group<'a>(measured: &'a GroupMeasured, result: &'a GroupData) -> Vec<Table<'a>> {
-    vec![
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        Table::new("links", result.links.iter().map(Vec::len).sum(), || link_rows(result)),
-        Table::new("suspicions", measured.suspicions.len(), || suspicion_rows(measured)),
-        Table::new("traffic", measured.traffic.len(), || group_traffic(measured, result)),
-    ]
 }
 
 /// A row for each pair of members.
 fn link_rows(result: &GroupData) -> Columns {
-    let pairs = || {
-        result
-            .links
-            .iter()
-            .enumerate()
-            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, bytes)| (from, to, *bytes)))
-    };
+    let rows = || (0u32..).zip(&result.links);
+    let pairs =
+        || rows().flat_map(|(from, row)| (0u32..).zip(row).map(move |(to, bytes)| (from, to, *bytes)));
     vec![
-        ("from", numbers(pairs().map(|(from, ..)| from as u32))),
-        ("to", numbers(pairs().map(|(_, to, _)| to as u32))),
+        ("from", numbers(pairs().map(|(from, ..)| from))),
+        ("to", numbers(pairs().map(|(_, to, _)| to))),
         ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
     ]
 }

@@ -1,20 +1,19 @@
-//! A member as its owner sees it.
+//! A member: as its owner sees it, and its task.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Outbox, outbox};
-use samara_ring::{BroadcastError, Metrics, Ring, View};
+use samara_engine::{Input, Outbox, outbox};
+use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
 
-use super::events::{Events, outlet};
+use super::events::{Events, Outlet, outlet};
 use super::framed::{Framed, identity_of};
-use super::member::{Inbound, Member, Request};
 use super::options::Options;
 use crate::driver::Driver;
-use crate::hub::{Hub, Limits};
+use crate::hub::{self, BATCH_MAX, Hub, Limits};
 use crate::status::{Counters, Gone, OptionError, StartError};
 
 /// Requests that may wait in the queue.
@@ -103,13 +102,20 @@ impl Group {
         let (view_sender, view) = watch::channel(None);
         let (outlet, events) = outlet(options.waiting_bytes);
         let room = Arc::new(Semaphore::new(queue_bytes));
-        let inbound = Inbound {
+        let member = Member {
+            hub,
             messages: message_queue,
             requests: request_queue,
             room: Arc::clone(&room),
             queue_bytes,
+            taken: 0,
+            outlet,
+            is_paused: false,
+            view: view_sender,
+            leaving: Vec::new(),
+            has_left: false,
         };
-        tokio::spawn(Member::new(hub, inbound, outlet, view_sender).run());
+        tokio::spawn(member.run());
         let group = Self { address, message_bytes_max, queue_bytes, room, messages, requests, view };
         Ok((group, events))
     }
@@ -131,11 +137,8 @@ impl Group {
     /// The message is too long, or this member leaves.
     pub async fn broadcast(&self, message: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let message = message.into();
-        let room = self.room_for(&message)?;
-        let permit = self.room.acquire_many(room).await.map_err(|_| BroadcastError::Leaving)?;
-        // The member's task gives the room back when the message has left the queue.
-        permit.forget();
-        self.messages.send(message).map_err(|_| BroadcastError::Leaving)
+        let permit = self.room.acquire_many(self.room_for(&message)?).await;
+        self.hand_in(message, permit.map_err(|_| BroadcastError::Leaving)?)
     }
 
     /// The same without waiting.
@@ -144,14 +147,11 @@ impl Group {
     /// There is no room for the message, it is too long, or this member leaves.
     pub fn try_broadcast(&self, message: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let message = message.into();
-        let permit = self.room.try_acquire_many(self.room_for(&message)?);
-        permit
-            .map_err(|error| match error {
-                tokio::sync::TryAcquireError::Closed => BroadcastError::Leaving,
-                tokio::sync::TryAcquireError::NoPermits => BroadcastError::Full,
-            })?
-            .forget();
-        self.messages.send(message).map_err(|_| BroadcastError::Leaving)
+        let permit = self.room.try_acquire_many(self.room_for(&message)?).map_err(|error| match error {
+            TryAcquireError::Closed => BroadcastError::Leaving,
+            TryAcquireError::NoPermits => BroadcastError::Full,
+        })?;
+        self.hand_in(message, permit)
     }
 
     fn room_for(&self, message: &Bytes) -> Result<u32, BroadcastError> {
@@ -163,14 +163,18 @@ impl Group {
         Ok(found.clamp(1, self.queue_bytes) as u32)
     }
 
+    fn hand_in(&self, message: Bytes, permit: SemaphorePermit<'_>) -> Result<(), BroadcastError> {
+        // The member's task gives the room back when the message has left the queue.
+        permit.forget();
+        self.messages.send(message).map_err(|_| BroadcastError::Leaving)
+    }
+
     /// Returns the member's state and counters.
     ///
     /// # Errors
     /// The member has left.
     pub async fn status(&self) -> Result<Status, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Status(answer)).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
+        self.ask(Request::Status).await
     }
 
     /// Leaves. Returns once all members that stay have delivered this member's messages.
@@ -178,8 +182,160 @@ impl Group {
     /// # Errors
     /// The member has left already.
     pub async fn leave(&self) -> Result<(), Gone> {
+        self.ask(Request::Leave).await
+    }
+
+    async fn ask<T>(&self, request: fn(oneshot::Sender<T>) -> Request) -> Result<T, Gone> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Leave(answer)).await.map_err(|_| Gone)?;
+        self.requests.send(request(answer)).await.map_err(|_| Gone)?;
         answered.await.map_err(|_| Gone)
+    }
+}
+
+/// What the owner of a member wants.
+enum Request {
+    Leave(oneshot::Sender<()>),
+    Status(oneshot::Sender<Status>),
+}
+
+/// The task of a member: a hub over framed TCP, what the owner broadcasts, and what the application has not taken yet.
+struct Member {
+    hub: Hub<Framed>,
+    messages: mpsc::UnboundedReceiver<Bytes>,
+    requests: mpsc::Receiver<Request>,
+    /// The room in the queue of messages, in bytes, and all of it.
+    room: Arc<Semaphore>,
+    queue_bytes: usize,
+    /// Bytes of that room that messages take.
+    taken: usize,
+    outlet: Outlet,
+    is_paused: bool,
+    view: watch::Sender<Option<Arc<View>>>,
+    leaving: Vec<oneshot::Sender<()>>,
+    has_left: bool,
+}
+
+impl Member {
+    /// Runs until the member has left, or its owner has dropped it.
+    async fn run(mut self) {
+        loop {
+            self.hub.driver.fire_timers();
+            self.settle();
+            if self.has_left {
+                return self.finish().await;
+            }
+            tokio::select! {
+                turn = self.hub.next(None) => {
+                    if let Some((stream, remote)) = self.hub.handle(turn) {
+                        self.hub.greet(remote, self.hub.layer.handshake.greet(stream, false));
+                    }
+                }
+                Some(message) = self.messages.recv() => self.broadcast(message),
+                () = self.outlet.wait_for_room(), if self.is_paused => {}
+                request = self.requests.recv() => match request {
+                    Some(request) => self.handle_request(request),
+                    // Links end with the tasks.
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn broadcast(&mut self, first: Bytes) {
+        let mut next = Some(first);
+        for _ in 0..BATCH_MAX {
+            let Some(message) = next.take().or_else(|| self.messages.try_recv().ok()) else { break };
+            self.taken += message.len().clamp(1, self.queue_bytes);
+            // There is room: the semaphore counts what the queue counts. And after the request to leave nothing comes.
+            let taken = self.hub.driver.with(|ring, cx| ring.broadcast(message, cx));
+            debug_assert_eq!(taken, Ok(()));
+        }
+    }
+
+    fn handle_request(&mut self, request: Request) {
+        match request {
+            Request::Leave(answer) => {
+                // The messages that were taken until now leave with it.
+                self.room.close();
+                self.messages.close();
+                while let Ok(message) = self.messages.try_recv() {
+                    self.broadcast(message);
+                }
+                self.leaving.push(answer);
+                self.hub.driver.input(Input::Command(Command::Leave));
+            }
+            Request::Status(answer) => {
+                // Fails only if the caller has given up.
+                let _ = answer.send(self.status());
+            }
+        }
+    }
+
+    fn status(&mut self) -> Status {
+        let lanes = self.hub.lanes();
+        let ring = self.hub.driver.engine();
+        Status {
+            ring: ring.metrics().clone(),
+            transport: self.hub.counters(),
+            lanes,
+            links: self.hub.links.len(),
+            queued_bytes: ring.queued_bytes(),
+            window_bytes: ring.window_bytes(),
+            kept_bytes: ring.kept_bytes(),
+            waiting_bytes: self.outlet.bytes(),
+        }
+    }
+
+    /// Passes on events, carries out what the engine wants, and gives room in the queue back.
+    fn settle(&mut self) {
+        self.pass_events();
+        self.pause_or_resume();
+        self.hub.settle();
+        self.pass_events();
+        self.hub.drain();
+        let queued = self.hub.driver.engine().queued_bytes().min(self.taken);
+        if queued < self.taken {
+            self.room.add_permits(self.taken - queued);
+            self.taken = queued;
+        }
+    }
+
+    fn pass_events(&mut self) {
+        for event in self.hub.take_events() {
+            let hub::Event::Engine(event) = event else { continue };
+            match event {
+                // The semaphore counts the room in the queue.
+                Event::Room | Event::Refused(_) => {}
+                Event::Left => self.has_left = true,
+                event => {
+                    if let Event::View(view) = &event {
+                        self.view.send_replace(Some(Arc::clone(view)));
+                    }
+                    self.outlet.push(event);
+                }
+            }
+        }
+    }
+
+    fn pause_or_resume(&mut self) {
+        if !self.is_paused && self.outlet.is_full() {
+            self.is_paused = true;
+            self.hub.counters.pauses += 1;
+            self.hub.driver.input(Input::Command(Command::Pause));
+        } else if self.is_paused && self.outlet.has_room() {
+            self.is_paused = false;
+            self.hub.driver.input(Input::Command(Command::Unpause));
+        }
+    }
+
+    async fn finish(mut self) {
+        // The news that this member has left is still owed.
+        self.hub.limits.in_flight_bytes = usize::MAX;
+        self.hub.drain();
+        self.hub.finish().await;
+        // Each fails only if the caller has given up.
+        for answer in self.leaving.drain(..) {
+            let _ = answer.send(());
+        }
     }
 }

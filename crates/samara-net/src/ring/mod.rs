@@ -46,7 +46,6 @@ mod buffers;
 mod events;
 mod framed;
 mod group;
-mod member;
 mod options;
 
 pub use events::Events;

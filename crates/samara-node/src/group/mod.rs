@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_net::ring::{BroadcastError, Event, Events, Group as Member, Options, StartError};
+use samara_net::ring::{BroadcastError, Events, Group as Member, Options, StartError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::unix_ns;
@@ -176,7 +176,7 @@ impl Task {
                     None => return,
                 },
                 event = self.events.next(), if !has_ended => match event {
-                    Some(event) => self.note(&event),
+                    Some(event) => self.record.note(&event),
                     // It has left; what it has delivered can still be asked for.
                     None => has_ended = true,
                 },
@@ -194,7 +194,7 @@ impl Task {
             let taken = loop {
                 tokio::select! {
                     taken = &mut broadcast => break taken,
-                    Some(event) = self.events.next() => self.note(&event),
+                    Some(event) = self.events.next() => self.record.note(&event),
                 }
             };
             error = error.or(taken.err());
@@ -204,10 +204,6 @@ impl Task {
             None => tracing::info!(broadcast = number, "broadcast as planned"),
             Some(error) => tracing::warn!(broadcast = number, %error, "a planned broadcast was refused"),
         }
-    }
-
-    fn note(&mut self, event: &Event) {
-        self.record.note(event);
     }
 
     /// Whoever asked may have gone away meanwhile: then the answer is for nobody.

@@ -15,13 +15,12 @@ pub(crate) struct GroupSnapshot {
 
 impl GroupSnapshot {
     pub(super) fn encode(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        self.messages(out)?;
-        self.members(out)?;
+        self.member(out)?;
         self.links(out)
     }
 
-    fn messages(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let ring = &self.status.ring;
+    fn member(&self, out: &mut Out<'_>) -> Result<(), Error> {
+        let (status, ring) = (&self.status, &self.status.ring);
         let counters = [
             ("group_broadcast", "Own messages that were taken", ring.broadcast),
             ("group_refused", "Own messages that were not taken", ring.refused),
@@ -34,6 +33,10 @@ impl GroupSnapshot {
             ),
             ("group_forwarded_units", "Messages and chunks that were passed on", ring.forwarded_units),
             ("group_resent_units", "Messages and chunks that were sent again", ring.resent_units),
+            ("group_pauses", "Times that deliveries were not taken", status.transport.pauses),
+            ("group_views", "Views that were installed", ring.views),
+            ("group_suspicions", "Members that were taken for failed", ring.suspicions),
+            ("group_frozen_ns", "Nanoseconds of view changes", ring.frozen_ns),
         ];
         for (name, help, count) in counters {
             out.counter(name, help, count)?;
@@ -41,23 +44,13 @@ impl GroupSnapshot {
         let ignored = ring.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
         out.counters("group_ignored", "What came and had no effect", ignored)?;
         let gauges = [
-            ("group_queued_bytes", "Bytes of own messages that wait", self.status.queued_bytes as u64),
-            ("group_window_bytes", "Bytes of its own that it may have on the way", self.status.window_bytes),
-            ("group_kept_bytes", "Bytes that are kept until all members have them", self.status.kept_bytes),
-            ("group_waiting_bytes", "Bytes of deliveries not taken yet", self.status.waiting_bytes as u64),
+            ("group_members", "Members of the view", self.members as u64),
+            ("group_queued_bytes", "Bytes of own messages that wait", status.queued_bytes as u64),
+            ("group_window_bytes", "Bytes of its own that it may have on the way", status.window_bytes),
+            ("group_kept_bytes", "Bytes that are kept until all members have them", status.kept_bytes),
+            ("group_waiting_bytes", "Bytes of deliveries not taken yet", status.waiting_bytes as u64),
         ];
-        for (name, help, value) in gauges {
-            out.gauge(name, help, value as f64)?;
-        }
-        out.counter("group_pauses", "Times that deliveries were not taken", self.status.transport.pauses)
-    }
-
-    fn members(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let ring = &self.status.ring;
-        out.gauge("group_members", "Members of the view", self.members as f64)?;
-        out.counter("group_views", "Views that were installed", ring.views)?;
-        out.counter("group_suspicions", "Members that were taken for failed", ring.suspicions)?;
-        out.counter("group_frozen_ns", "Nanoseconds of view changes", ring.frozen_ns)
+        gauges.into_iter().try_for_each(|(name, help, value)| out.gauge(name, help, value as f64))
     }
 
     fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {
@@ -66,11 +59,10 @@ impl GroupSnapshot {
         out.counter("group_links_up", "Links that came up", transport.links)?;
         let closed = transport.closed.iter().map(|(cause, count)| ([("cause", *cause)], *count));
         out.counters("group_links_closed", "Connections that ended or did not come about", closed)?;
-        let bytes = [("up", transport.bytes_up), ("down", transport.bytes_down)];
-        let bytes = bytes.map(|(way, bytes)| ([("direction", way)], bytes));
+        let by_direction = |up, down| [([("direction", "up")], up), ([("direction", "down")], down)];
+        let bytes = by_direction(transport.bytes_up, transport.bytes_down);
         out.counters("group_bytes", "Bytes of frames on the wire", bytes)?;
-        let frames = [("up", transport.frames_up), ("down", transport.frames_down)];
-        let frames = frames.map(|(way, frames)| ([("direction", way)], frames));
+        let frames = by_direction(transport.frames_up, transport.frames_down);
         out.counters("group_frames", "Frames on the wire", frames)?;
         out.counter("group_lost_copies", "Frames lost with their links", transport.lost_copies)?;
         let lanes = self.status.lanes.iter();

@@ -212,14 +212,11 @@ impl Ring {
             state: None,
             is_ready: false,
         });
-        let participants: Vec<Participant> = participants.collect();
+        let participants = participants.collect();
         let prepare = Arc::new(Prepare { proposal, members, departing, shape });
         self.metrics.proposals += 1;
-        let peers: Vec<_> = participants.iter().map(|participant| participant.peer).collect();
         self.proposal = Some(Proposal { prepare: prepare.clone(), since: now, participants, is_cut: false });
-        for peer in peers {
-            self.send_or_loop(peer, RingFrame::Prepare(prepare.clone()), cx);
-        }
+        self.send_to_participants(&RingFrame::Prepare(prepare), cx);
     }
 
     /// A member that is heard here, but not by another one, would come back at once, and have to go again.
@@ -273,8 +270,7 @@ impl Ring {
             return;
         }
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
-            self.metrics.ignore(Ignored::StaleProposal);
-            return;
+            return self.metrics.ignore(Ignored::StaleProposal);
         }
         let is_member = |peer| self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
         if let Some(peer) = from.filter(|peer| !is_member(*peer)) {
@@ -296,8 +292,7 @@ impl Ring {
         let Some(proposal) =
             self.proposal.as_mut().filter(|own| own.prepare.proposal == state.proposal && !own.is_cut)
         else {
-            self.metrics.ignore(Ignored::StaleProposal);
-            return;
+            return self.metrics.ignore(Ignored::StaleProposal);
         };
         if let Some(participant) = proposal.participants.iter_mut().find(|other| other.peer == from) {
             participant.state = Some(state.clone());
@@ -315,8 +310,7 @@ impl Ring {
     pub(super) fn on_ready(&mut self, from: Option<PeerId>, id: ViewId, cx: &mut Cx<'_>) {
         let Some(proposal) = self.proposal.as_mut().filter(|own| own.prepare.proposal == id && own.is_cut)
         else {
-            self.metrics.ignore(Ignored::StaleProposal);
-            return;
+            return self.metrics.ignore(Ignored::StaleProposal);
         };
         if let Some(participant) = proposal.participants.iter_mut().find(|other| other.peer == from) {
             participant.is_ready = true;
@@ -423,8 +417,7 @@ impl Ring {
             && prepare.members.len() <= self.config.members_max
             && !self.has_left;
         if !is_sound {
-            self.metrics.ignore(Ignored::Inconsistent);
-            return;
+            return self.metrics.ignore(Ignored::Inconsistent);
         }
         if let Some(peer) = from.filter(|peer| self.declines(*peer, prepare, cx.now())) {
             self.send(peer, RingFrame::Nack { proposal, promised: self.promised }, cx);
@@ -540,8 +533,7 @@ impl Ring {
     /// Remembers what a successor lacks: its word may come before the proposal does, or before an earlier view is installed.
     pub(super) fn keep_resume(&mut self, peer: PeerId, proposal: ViewId, resume: &Arc<Resume>) {
         if proposal < self.promised {
-            self.metrics.ignore(Ignored::StaleProposal);
-            return;
+            return self.metrics.ignore(Ignored::StaleProposal);
         }
         self.resumes
             .retain(|(other, old)| *other != peer || old.proposal > Some(proposal) || old.view > resume.view);
@@ -568,8 +560,7 @@ impl Ring {
         let Some(index) = self.resumes.iter().position(fits) else { return };
         let (_, resume) = self.resumes.swap_remove(index);
         if resume.have.len() != current.len() {
-            self.metrics.ignore(Ignored::Inconsistent);
-            return;
+            return self.metrics.ignore(Ignored::Inconsistent);
         }
         let count = current.len();
         let hop = current.hops.iter().position(|hop| hop.rank == next).unwrap_or_else(|| {
@@ -609,8 +600,7 @@ impl Ring {
             return;
         };
         let Some(old) = section(current.view.id).filter(|old| old.last.len() == current.len()) else {
-            self.metrics.ignore(Ignored::Inconsistent);
-            return;
+            return self.metrics.ignore(Ignored::Inconsistent);
         };
         let last = &old.last;
         flush.cut = Some(last.clone());

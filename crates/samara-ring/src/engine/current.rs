@@ -131,7 +131,7 @@ pub(super) enum Item {
 }
 
 /// A successor, and what waits for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Hop {
     pub(super) rank: u16,
     /// `None` while there never was a link.
@@ -156,20 +156,7 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn new(rank: u16, peer: Option<PeerId>, is_up: bool, members: usize) -> Self {
-        Self {
-            rank,
-            peer,
-            is_waiting: !is_up,
-            forward: VecDeque::new(),
-            own: VecDeque::new(),
-            sent: 0,
-            arrived: 0,
-            measured: 0,
-            rate: 0.0,
-            window: 0,
-            served: [0; 2],
-            last: vec![0; members],
-        }
+        Self { rank, peer, is_waiting: !is_up, last: vec![0; members], ..Self::default() }
     }
 
     pub(super) fn on_the_way(&self) -> u64 {

@@ -249,11 +249,6 @@ impl Peers {
         }
     }
 
-    /// Nodes that a link is wanted to.
-    fn wanted(&self) -> usize {
-        self.dials.len()
-    }
-
     /// Wants no link to this node any more, unless it is a seed.
     pub(super) fn forget(&mut self, identity: &PeerIdentity) {
         if self.dials.get(identity).is_some_and(|dial| !dial.is_seed()) {
@@ -415,7 +410,7 @@ impl Ring {
     /// name any address.
     pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
         let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
-        if *identity != self.me.identity && !is_up && self.peers.wanted() < self.config.members_max {
+        if *identity != self.me.identity && !is_up && self.peers.dials.len() < self.config.members_max {
             self.peers.keep(identity, cx.now(), cx.now() + span);
         }
     }
@@ -463,8 +458,7 @@ impl Ring {
     pub(super) fn on_heartbeat(&mut self, id: PeerId, heartbeat: &Heartbeat, cx: &mut Cx<'_>) {
         let now = cx.now();
         if heartbeat.group != self.config.group {
-            self.metrics.ignore(Ignored::OtherGroup);
-            return;
+            return self.metrics.ignore(Ignored::OtherGroup);
         }
         if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.hear_of(view)) {
             return;

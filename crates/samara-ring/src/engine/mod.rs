@@ -188,11 +188,6 @@ impl Ring {
         stream.map_or(0, |stream| stream.stable_messages)
     }
 
-    /// The set-up.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// This node, as others know it.
     pub fn member(&self) -> &Member {
         &self.me

@@ -24,8 +24,7 @@ impl Ring {
         }
         let Some(current) = &self.current else { return };
         if current.rank_of(peer).is_none() {
-            self.metrics.ignore(Ignored::Stranger);
-            return;
+            return self.metrics.ignore(Ignored::Stranger);
         }
         self.count_credit(peer, data, cx);
         let is_frozen = self.flush.is_some();
@@ -45,14 +44,12 @@ impl Ring {
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let ready = self.ready.as_ref().map(|ready| ready.prepare.proposal);
         if proposed != Some(data.view()) && ready != Some(data.view()) {
-            self.metrics.ignore(Ignored::StaleView);
-            return;
+            return self.metrics.ignore(Ignored::StaleView);
         }
         let len = data.weight();
         // Each predecessor stops when its window to here is full; this bound is for those that do not.
         if self.early_bytes + len > 4 * self.config.hop_window_bytes {
-            self.metrics.ignore(Ignored::EarlyOverflow);
-            return;
+            return self.metrics.ignore(Ignored::EarlyOverflow);
         }
         self.early_bytes += len;
         self.early.push((peer, data.clone()));
@@ -80,12 +77,10 @@ impl Ring {
         self.metrics.received_units += 1;
         let Some(current) = &mut self.current else { return };
         if usize::from(unit.origin) >= current.len() {
-            self.metrics.ignore(Ignored::UnknownOrigin);
-            return;
+            return self.metrics.ignore(Ignored::UnknownOrigin);
         }
         if unit.origin == current.rank {
-            self.metrics.ignore(Ignored::Returned);
-            return;
+            return self.metrics.ignore(Ignored::Returned);
         }
         let members = current.len();
         let weight_max = self.weight_max(members);
@@ -203,8 +198,7 @@ impl Ring {
         }
         let fits = |partial: &Payload| partial.len() + bytes.len() <= self.config.message_bytes_max;
         let Some(mut payload) = stream.partial.take().filter(fits) else {
-            self.metrics.ignore(Ignored::Fragment);
-            return;
+            return self.metrics.ignore(Ignored::Fragment);
         };
         payload.push(bytes);
         if !last {
@@ -267,8 +261,7 @@ impl Ring {
     fn take_ack(&mut self, ack: Ack, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         let Some(stream) = current.streams.get_mut(usize::from(ack.origin)) else {
-            self.metrics.ignore(Ignored::UnknownOrigin);
-            return;
+            return self.metrics.ignore(Ignored::UnknownOrigin);
         };
         if ack.reached > stream.reached_before {
             stream.reached_before = ack.reached;
@@ -368,8 +361,7 @@ impl Ring {
 
     pub(super) fn on_credit(&mut self, peer: PeerId, view: ViewId, bytes: u64) {
         let Some(current) = self.current.as_mut().filter(|current| current.view.id == view) else {
-            self.metrics.ignore(Ignored::StaleView);
-            return;
+            return self.metrics.ignore(Ignored::StaleView);
         };
         if let Some(hop) = current.hop_to(peer) {
             hop.arrived = hop.arrived.max(bytes.min(hop.sent));
@@ -401,18 +393,13 @@ pub(super) struct Outlet {
     bytes: u64,
 }
 
-fn bytes_of(event: &Event) -> u64 {
-    match event {
-        Event::Delivered { payload, .. } => payload.len() as u64,
-        _ => 0,
-    }
-}
-
 impl Outlet {
     /// Passes an event on whose place among others matters: deliveries, views, and the end.
     pub(super) fn emit(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.is_paused {
-            self.bytes += bytes_of(&event);
+            if let Event::Delivered { payload, .. } = &event {
+                self.bytes += payload.len() as u64;
+            }
             self.waiting.push_back(event);
         } else {
             cx.emit(event);

@@ -381,16 +381,13 @@ impl Ring {
         let Some(current) =
             self.current.as_mut().filter(|current| current.view.id == resume.view && !is_frozen)
         else {
-            self.metrics.ignore(Ignored::StaleView);
-            return;
+            return self.metrics.ignore(Ignored::StaleView);
         };
         let Some(index) = current.hops.iter().position(|hop| hop.peer == Some(peer)) else {
-            self.metrics.ignore(Ignored::Stranger);
-            return;
+            return self.metrics.ignore(Ignored::Stranger);
         };
         if resume.have.len() != current.len() {
-            self.metrics.ignore(Ignored::Inconsistent);
-            return;
+            return self.metrics.ignore(Ignored::Inconsistent);
         }
         self.resume(index, &resume.have);
     }

@@ -189,8 +189,7 @@ impl Federation {
 
     fn on_bridge_letter(&mut self, rank: u16, message: &Bytes) {
         let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
-            self.metrics.ignore(Unused::Malformed);
-            return;
+            return self.metrics.ignore(Unused::Malformed);
         };
         let Some(leader) = &mut self.leader else { return };
         let Some(other) = leader.others.get_mut(usize::from(rank)) else { return };
@@ -218,8 +217,7 @@ impl Federation {
         let Some(leader) = &self.leader else { return };
         let is_current = leader.view.as_ref().is_some_and(|current| current.id.counter == view);
         if !is_current || round < leader.round || round - leader.round > ROUNDS_AHEAD_MAX {
-            self.metrics.ignore(Unused::Malformed);
-            return;
+            return self.metrics.ignore(Unused::Malformed);
         }
         if round > leader.round {
             if let Some(leader) = &mut self.leader {
@@ -291,8 +289,7 @@ impl Federation {
     fn on_relay(&mut self, sender: Sender, number: u64, content: Bytes, may_leap: bool) {
         // Nobody else can have more of a member of this site than its ring has delivered here.
         if self.is_here(&sender) {
-            self.metrics.ignore(Unused::Duplicate);
-            return;
+            return self.metrics.ignore(Unused::Duplicate);
         }
         if !self.open(&sender) {
             return;

@@ -136,11 +136,6 @@ impl Federation {
         })
     }
 
-    /// The set-up.
-    pub fn config(&self) -> &FederationConfig {
-        &self.config
-    }
-
     /// The ring of the site.
     pub fn local(&self) -> &Ring {
         &self.local

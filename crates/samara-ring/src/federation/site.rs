@@ -89,8 +89,7 @@ impl Federation {
 
     fn on_hello(&mut self, peer: PeerId, hello: &Hello, cx: &mut FederationCx<'_>) {
         let Some(link) = self.links.get_mut(&peer).filter(|_| hello.group == self.config.bridge.group) else {
-            self.metrics.ignore(Unused::NoBridge);
-            return;
+            return self.metrics.ignore(Unused::NoBridge);
         };
         link.hello = Some(hello.clone());
         self.sort_link(peer, cx);
@@ -200,8 +199,7 @@ impl Federation {
 
     fn on_letter(&mut self, origin: &Member, place: Place, message: &Bytes, cx: &mut FederationCx<'_>) {
         let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
-            self.metrics.ignore(Unused::Malformed);
-            return;
+            return self.metrics.ignore(Unused::Malformed);
         };
         let is_leader = place.0 == 0;
         match letter {
@@ -273,8 +271,7 @@ impl Federation {
             Some(Accepted::Skipped) => self.metrics.skipped += u64::from(is_known),
             Some(Accepted::Duplicate) => self.metrics.ignore(Unused::Duplicate),
             Some(Accepted::Gap) | None => {
-                self.metrics.ignore(Unused::Gap);
-                return;
+                return self.metrics.ignore(Unused::Gap);
             }
         }
         self.note_delivered(&sender, number, place);

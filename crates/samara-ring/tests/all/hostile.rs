@@ -10,7 +10,7 @@ use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
 use samara_ring::{Command, Config, Ignored, Member, Preset, Ring, RingFrame, ViewId};
 
 use crate::message;
-use crate::wire::arbitrary;
+use crate::wire;
 
 /// A frame as another one says it, about this view or proposal: otherwise nearly all would be ignored at once.
 fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn a_member_survives_anything(
         total in any::<bool>(),
-        frames in proptest::collection::vec((0u32..2, 0u64..300, arbitrary::frame()), 0..200),
+        frames in proptest::collection::vec((0u32..2, 0u64..300, wire::frame()), 0..200),
     ) {
         let config = if total { Preset::RingTotal.config().unwrap() } else { Config::default() };
         let mut played = Played::new(&config);
