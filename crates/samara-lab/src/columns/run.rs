@@ -7,7 +7,7 @@ use std::sync::Arc;
 use samara_engine::{Outbox, PeerId, Time};
 use samara_gossipsub::config::ValidatorHook;
 use samara_gossipsub::{Config, GossipSub};
-use samara_sim::{HostStats, NodeFactory, Ranks, Record, identity_of, part_of};
+use samara_sim::{HostStats, NodeFactory, Ranks, Record, hosts_of_rank, identity_of};
 
 use super::codec::Codec;
 use crate::columns::app::{Columns, ColumnsNode, Command, Told};
@@ -50,7 +50,7 @@ pub struct ColumnsMeasured {
     pub latency_raised: bool,
 }
 
-/// Runs a point, in this process or together with others; of these only the first gets a result.
+/// Runs a point, in this process or in several, of which only the first gets a result.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -61,11 +61,11 @@ pub(crate) fn run(
     let (graph, custody) =
         topology::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let nodes = Nodes::new(point, custody, &graph.edges, options)?;
-    let own = ranks.as_ref().map(|ranks| part_of(nodes.count(), ranks.rank(), ranks.count()));
+    let own = ranks.as_ref().map(|ranks| hosts_of_rank(nodes.count(), ranks.rank(), ranks.count()));
     let others = ranks.take().map(|ranks| -> (_, Box<dyn crate::run::Codec<ColumnsNode>>) {
         (ranks, Box::new(Codec(Arc::clone(&nodes.shared))))
     });
-    let mut net = nodes.setup.part(nodes.factory(), own.unwrap_or(0..nodes.count()), others)?;
+    let mut net = nodes.setup.distributed(nodes.factory(), own.unwrap_or(0..nodes.count()), others)?;
     nodes.setup.set_protocol(&mut net);
     nodes.schedule_links(&mut net, &graph.edges);
     nodes.setup.schedule_faults(&mut net);
