@@ -1,11 +1,16 @@
-//! A cursor over the fields of a message.
+//! Protobuf, field by field: what the wire formats of the engines have in common.
+//!
+//! The engines read and write their messages by hand. A generated codec cannot tell a length without the message, copies what it
+//! reads, drops unknown fields and takes memory before a bound can be checked. What is left to share is small:
+//!
+//! - [`Reader`], a cursor over the fields of a message: it never reads beyond its message, never copies, and takes no memory.
+//! - [`WireError`], which says where in the frame something is wrong, and what.
+//! - [`varint_len`], [`put_varint`] and the [wire types](VARINT).
 
 use std::ops::Range;
 
-use bytes::Bytes;
-
-use super::error::{WireError, WireErrorKind};
-use super::write::{BYTES, FIXED32, FIXED64, VARINT};
+use bytes::{BufMut, Bytes};
+use thiserror::Error;
 
 /// A message inside a frame: what is left of it.
 ///
@@ -199,4 +204,122 @@ fn expect(head: Head, path: &'static str, expected: u8) -> Result<(), WireError>
         return Ok(());
     }
     Err(WireErrorKind::WireType { found, expected }.at(path, head.start))
+}
+
+// ---- varints and wire types (encoding of protobuf, "Base 128 Varints" and "Message Structure") ----
+
+/// The wire type of numbers of variable length.
+pub const VARINT: u8 = 0;
+/// The wire type of numbers of 8 bytes.
+pub const FIXED64: u8 = 1;
+/// The wire type of bytes, strings, nested messages and packed lists.
+pub const BYTES: u8 = 2;
+/// The wire type of numbers of 4 bytes.
+pub const FIXED32: u8 = 5;
+
+/// The length of a varint in bytes: 1 to 10.
+pub const fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Writes a varint.
+///
+/// # Panics
+/// If `out` is full: it needs [`varint_len`] bytes. A `Vec` grows.
+pub fn put_varint(out: &mut impl BufMut, mut value: u64) {
+    while value >= 0x80 {
+        out.put_u8(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+// ---- errors ----
+
+/// A frame that cannot be read: where, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{path}, at byte {offset}: {kind}")]
+pub struct WireError {
+    /// The field, for example `seen_tx.tx_key`.
+    pub path: &'static str,
+    /// Where in the frame (without its length prefix).
+    pub offset: usize,
+    /// What is wrong.
+    pub kind: WireErrorKind,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireErrorKind {
+    /// The field ends after its container.
+    #[error("cut short: {needed} bytes needed, {available} left")]
+    Truncated {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes left.
+        available: usize,
+    },
+    /// A varint of more than 10 bytes, or beyond 64 bits.
+    #[error("a varint that does not fit 64 bits")]
+    VarintTooLong,
+    /// A tag beyond 32 bits, or with field number 0.
+    #[error("a field number out of range")]
+    FieldNumber,
+    /// A known field with another wire type than it has.
+    #[error("wire type {found} found, {expected} expected")]
+    WireType {
+        /// Wire type found.
+        found: u8,
+        /// Wire type expected.
+        expected: u8,
+    },
+    /// A group (wire types 3 and 4), or wire type 6 or 7.
+    #[error("wire type {found}, which is not supported")]
+    Unsupported {
+        /// Wire type found.
+        found: u8,
+    },
+    /// A length that the field cannot have.
+    #[error("{found} bytes found, {expected} expected")]
+    Length {
+        /// Bytes found.
+        found: usize,
+        /// Bytes expected.
+        expected: &'static str,
+    },
+    /// A field that must be there is not.
+    #[error("missing")]
+    Missing,
+    /// A known field that whoever reads does not take.
+    #[error("not supported")]
+    Refused,
+    /// A name that is not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// A number that stands for nothing.
+    #[error("the value {found}, which is not known")]
+    Unknown {
+        /// The value.
+        found: u64,
+    },
+    /// None of the known kinds of messages.
+    #[error("no message of a known kind")]
+    NoKind,
+    /// More than a limit allows.
+    #[error("{found} found, at most {max} allowed by the limit {limit}")]
+    Limit {
+        /// The field of the format's `Limits`.
+        limit: &'static str,
+        /// What was found; of counts, the first beyond the limit.
+        found: u64,
+        /// What is allowed.
+        max: usize,
+    },
+}
+
+impl WireErrorKind {
+    /// The error of a field at an offset in the frame.
+    pub const fn at(self, path: &'static str, offset: usize) -> WireError {
+        WireError { path, offset, kind: self }
+    }
 }
