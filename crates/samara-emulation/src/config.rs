@@ -1,8 +1,8 @@
-//! What is emulated: hosts, the network between them, and their queues. The vocabulary is that of the simulator.
+//! What is emulated: hosts, the network between them, and their queues, in the types of the simulator.
 
 use std::time::Duration;
 
-use crate::error::ConfigError;
+use samara_sim::{ConfigError, DownlinkQueue, HostConfig, Latency, NicDiscipline};
 
 /// The most hosts of an emulation: their number has 16 bits in the key of a flow.
 pub const MAX_HOSTS: usize = 65_534;
@@ -19,7 +19,7 @@ pub const MIN_QUEUE_BYTES: u64 = 1_500;
 /// A network to emulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmulationConfig {
-    /// The seed that latencies, jitter and losses are drawn from.
+    /// The seed that latencies, jitter and losses are drawn from; latencies are those of a simulation with the same seed.
     pub seed: u64,
     /// The hosts, by number.
     pub hosts: Vec<HostConfig>,
@@ -29,11 +29,12 @@ pub struct EmulationConfig {
     pub jitter: Duration,
     /// The probability that a packet is lost on its way, in `0..1`.
     pub loss: f64,
-    /// How the flows of a host share its uplink.
+    /// How the flows of a host share its uplink. A flow is a 5-tuple.
     pub nic: NicDiscipline,
     /// How much waits for the uplink of a host.
     pub uplink_queue: UplinkQueue,
-    /// What happens to packets that find the downlink of a host busy.
+    /// What happens to packets that find the downlink of a host busy. Behind CoDel, 32 MiB wait at most (the memory limit of
+    /// Linux's `fq_codel`).
     pub downlink_queue: DownlinkQueue,
 }
 
@@ -57,120 +58,58 @@ impl EmulationConfig {
     /// # Errors
     /// The first value that cannot be emulated.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.hosts.is_empty() || self.hosts.len() > MAX_HOSTS {
-            return Err(ConfigError::Hosts { found: self.hosts.len() });
-        }
+        let count = self.hosts.len();
+        ensure((1..=MAX_HOSTS).contains(&count), || {
+            format!("hosts: found {count}, expected 1 to {MAX_HOSTS}")
+        })?;
         for (host, config) in self.hosts.iter().enumerate() {
-            for (key, rate_bps) in [("uplink_bps", config.uplink_bps), ("downlink_bps", config.downlink_bps)]
-            {
-                if rate_bps < MIN_RATE_BPS {
-                    return Err(ConfigError::Rate { host, key, found: rate_bps });
-                }
+            for (key, found) in [("uplink_bps", config.uplink_bps), ("downlink_bps", config.downlink_bps)] {
+                ensure(found >= MIN_RATE_BPS, || {
+                    format!("hosts[{host}].{key}: found {found} bit/s, expected {MIN_RATE_BPS} bit/s or more")
+                })?;
             }
         }
-        if !(0.0..1.0).contains(&self.loss) {
-            return Err(ConfigError::Loss { found: self.loss });
+        ensure((0.0..1.0).contains(&self.loss), || {
+            let found = self.loss;
+            format!(
+                "loss: found {found}, expected a probability from 0 to below 1 (0.01 is one packet in a hundred)"
+            )
+        })?;
+        self.latency.check(&self.hosts)?;
+        let (queue, zero) = (self.uplink_queue, Duration::ZERO);
+        let (queued, target, interval) = match self.downlink_queue {
+            DownlinkQueue::DropTail { bytes } => (bytes, zero, zero),
+            DownlinkQueue::CoDel { interval: Duration::ZERO, .. } => {
+                let message = "downlink_queue.interval: found 0, expected more (RFC 8289 has 100 ms)";
+                return Err(ConfigError::new(message));
+            }
+            DownlinkQueue::CoDel { target, interval } => (u64::MAX, target, interval),
+        };
+        for (key, found) in [
+            ("jitter", self.jitter),
+            ("latency", self.latency.most()),
+            ("downlink_queue.target", target),
+            ("downlink_queue.interval", interval),
+        ] {
+            ensure(found <= MAX_LATENCY, || {
+                format!("{key}: found {found:?}, expected {MAX_LATENCY:?} at the most")
+            })?;
         }
-        not_longer("jitter", self.jitter, MAX_LATENCY)?;
-        self.check_latency()?;
-        self.check_queues()
-    }
-
-    fn check_latency(&self) -> Result<(), ConfigError> {
-        match &self.latency {
-            Latency::Constant(latency) => not_longer("latency", *latency, MAX_LATENCY),
-            Latency::Uniform { min, max } if min > max => {
-                Err(ConfigError::LatencyOrder { min: *min, max: *max })
-            }
-            Latency::Uniform { max, .. } => not_longer("latency.max", *max, MAX_LATENCY),
-            Latency::Regions(matrix) => {
-                self.check_matrix(matrix, self.hosts.iter().map(|host| host.region.into()))
-            }
-            Latency::Pairs(matrix) => self.check_matrix(matrix, 0..self.hosts.len()),
-        }
-    }
-
-    fn check_matrix(
-        &self,
-        matrix: &[Vec<Duration>],
-        rows: impl Iterator<Item = usize>,
-    ) -> Result<(), ConfigError> {
-        let size = matrix.len();
-        for (row, values) in matrix.iter().enumerate() {
-            if values.len() != size {
-                return Err(ConfigError::MatrixRow { row, found: values.len(), rows: size });
-            }
-            values.iter().try_for_each(|latency| not_longer("latency", *latency, MAX_LATENCY))?;
-        }
-        for (host, row) in rows.enumerate() {
-            if row >= size {
-                return Err(ConfigError::MatrixSize { host, row, rows: size });
-            }
+        for (key, found) in [
+            ("uplink_queue.flow_bytes", queue.flow_bytes),
+            ("uplink_queue.total_bytes", queue.total_bytes),
+            ("downlink_queue.bytes", queued),
+        ] {
+            ensure(found >= MIN_QUEUE_BYTES, || {
+                format!("{key}: found {found} bytes, expected {MIN_QUEUE_BYTES} or more (one packet)")
+            })?;
         }
         Ok(())
     }
-
-    fn check_queues(&self) -> Result<(), ConfigError> {
-        let UplinkQueue { flow_bytes, total_bytes } = self.uplink_queue;
-        at_least("uplink_queue.flow_bytes", flow_bytes)?;
-        at_least("uplink_queue.total_bytes", total_bytes)?;
-        match self.downlink_queue {
-            DownlinkQueue::DropTail { bytes } => at_least("downlink_queue.bytes", bytes),
-            DownlinkQueue::CoDel { target, interval } => {
-                not_longer("downlink_queue.target", target, MAX_LATENCY)?;
-                not_longer("downlink_queue.interval", interval, MAX_LATENCY)?;
-                if interval.is_zero() { Err(ConfigError::CoDelInterval) } else { Ok(()) }
-            }
-        }
-    }
 }
 
-fn not_longer(key: &'static str, found: Duration, most: Duration) -> Result<(), ConfigError> {
-    if found > most { Err(ConfigError::Duration { key, found, most }) } else { Ok(()) }
-}
-
-fn at_least(key: &'static str, found: u64) -> Result<(), ConfigError> {
-    if found < MIN_QUEUE_BYTES { Err(ConfigError::Queue { key, found }) } else { Ok(()) }
-}
-
-/// A host's own properties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostConfig {
-    /// Uplink rate in bits per second.
-    pub uplink_bps: u64,
-    /// Downlink rate in bits per second.
-    pub downlink_bps: u64,
-    /// Index into the rows of [`Latency::Regions`]; ignored by other latency models.
-    pub region: u16,
-}
-
-/// One-way latency between hosts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Latency {
-    /// The same for all pairs.
-    Constant(Duration),
-    /// Drawn once for every pair of hosts, uniformly, the same in both directions; with the same seed as a simulation it
-    /// gives the same latencies.
-    Uniform {
-        /// The least.
-        min: Duration,
-        /// The most.
-        max: Duration,
-    },
-    /// By the regions of sender (row) and receiver (column).
-    Regions(Vec<Vec<Duration>>),
-    /// By the numbers of sender (row) and receiver (column).
-    Pairs(Vec<Vec<Duration>>),
-}
-
-/// How the flows of a host that have something to send share its uplink. A flow is a 5-tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum NicDiscipline {
-    /// Flows send a packet each in turn: in effect what Linux does (fair queueing between flows).
-    #[default]
-    RoundRobin,
-    /// The packet that came first goes first.
-    Fifo,
+fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError::new(message())) }
 }
 
 /// How much waits for the uplink of a host; what comes on top is dropped and counted.
@@ -188,29 +127,5 @@ impl Default for UplinkQueue {
     /// interface; a short queue would then lose what a real host never loses. 64 MiB for a host.
     fn default() -> Self {
         Self { flow_bytes: 6 << 20, total_bytes: 64 << 20 }
-    }
-}
-
-/// What happens to packets that find the downlink busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DownlinkQueue {
-    /// Packets queue up to so many bytes; those beyond are dropped.
-    DropTail {
-        /// The most bytes that wait.
-        bytes: u64,
-    },
-    /// Controlled delay (RFC 8289). The queue is bounded by 32 MiB (the memory limit of Linux's `fq_codel`).
-    CoDel {
-        /// The standing delay that is tolerated (5 ms in the RFC; 10 ms in Shadow).
-        target: Duration,
-        /// How long it is tolerated (100 ms in the RFC).
-        interval: Duration,
-    },
-}
-
-impl Default for DownlinkQueue {
-    /// CoDel with the values of RFC 8289, section 4.
-    fn default() -> Self {
-        Self::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
     }
 }

@@ -3,13 +3,12 @@
 //! Two parts, which know nothing of each other's business:
 //!
 //! - [`Emulator`]: the network as a state machine. Packets and the time go in, packets and the times at which they are due
-//!   come out. The vocabulary is that of the simulator (`samara-sim`).
+//!   come out. It has the types of the simulator (`samara-sim`) for hosts, latencies and queues.
 //! - `Relay` (Linux): a TUN device and a thread that carries packets between the kernel and an emulator, so that the
 //!   kernel's own TCP, and QUIC over UDP, see these links. No network namespace and no traffic shaping of the kernel is
 //!   needed, only the right to create a device.
 
 mod config;
-mod counters;
 mod emulator;
 mod error;
 #[cfg(target_os = "linux")]
@@ -18,17 +17,14 @@ mod linux;
 mod packet;
 mod subnets;
 
-pub use config::{
-    DownlinkQueue, EmulationConfig, HostConfig, Latency, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES,
-    MIN_RATE_BPS, NicDiscipline, UplinkQueue,
-};
-pub use counters::{Count, Drops, HostCounters};
-pub use emulator::{Delivery, Emulator, Packet};
-pub use error::{ConfigError, Unavailable};
+pub use config::{EmulationConfig, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES, MIN_RATE_BPS, UplinkQueue};
+pub use emulator::{Delivery, Drops, Emulator, HostCounters, Packet};
+pub use error::Unavailable;
 #[cfg(target_os = "linux")]
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
+pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 
 /// Whether a relay can be started by this process.
@@ -37,5 +33,5 @@ pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 /// Always: there is none for this system.
 #[cfg(not(target_os = "linux"))]
 pub fn availability() -> Result<(), Unavailable> {
-    Err(Unavailable::Platform { found: std::env::consts::OS })
+    Err(Unavailable::Platform(std::env::consts::OS))
 }

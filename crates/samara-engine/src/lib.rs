@@ -11,10 +11,7 @@
 //!
 //! The order of calls for a driver is written down on [`Engine`].
 
-mod context;
 mod engine;
-mod frame;
-mod ids;
 mod keyed;
 pub mod outbox;
 pub mod protobuf;
@@ -26,10 +23,10 @@ mod time;
 #[cfg(feature = "config")]
 pub mod units;
 
-pub use context::{Context, Effects, LinkRequest, TimerRequest};
-pub use engine::{Engine, Input};
-pub use frame::Frame;
-pub use ids::{MessageKey, PeerId, PeerIdentity, PeerInfo, TimerToken};
+pub use engine::{
+    Context, Effects, Engine, Frame, Input, LinkRequest, MessageKey, PeerId, PeerIdentity, PeerInfo,
+    TimerRequest, TimerToken,
+};
 pub use keyed::PeerKeyed;
 pub use outbox::Outbox;
 pub use rng::{NodeRng, Purpose, derive_seed};

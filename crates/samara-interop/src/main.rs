@@ -12,7 +12,6 @@ mod lines;
 mod node;
 mod params;
 mod script;
-mod swarm;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

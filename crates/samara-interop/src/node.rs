@@ -8,22 +8,23 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
+use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::dial_opts::DialOpts;
-use libp2p::swarm::{DialError, SwarmEvent};
-use libp2p::{Multiaddr, PeerId, Swarm};
+use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::PeerId as Handle;
 use samara_gossipsub::Acceptance;
 use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
 use samara_gossipsub::rpc::{Message, MessageId, Topic};
-use samara_libp2p::Event;
+use samara_gossipsub::wire::Limits;
+use samara_libp2p::{Event, Options};
 
 use crate::engine::{self, Profile};
 use crate::identity::NodeId;
 use crate::lines::{Lines, Way};
 use crate::params::GossipSubParams;
 use crate::script::{Action, ID_BYTES, Step};
-use crate::swarm::{self, Host, HostEvent, PORT};
 
 /// How long a connection may take, repeated attempts included: not all processes of a run start at the same moment.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -135,7 +136,7 @@ impl Node {
             tracing::warn!("gossipSubParams.{name} has no meaning here");
         }
         config.validator = Some(validator(&self.delays));
-        let mut swarm = swarm::build(self.id.key(), config.clone())?;
+        let mut swarm = build_swarm(self.id.key(), config.clone())?;
         let address = Multiaddr::from(Ipv4Addr::UNSPECIFIED).with(Protocol::Tcp(PORT));
         let wrong = |error: &dyn std::fmt::Display| format!("{address} cannot be listened on: {error}");
         let listener = swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
@@ -306,4 +307,47 @@ async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
         Some(address) => Ok(Multiaddr::from(address).with(Protocol::Tcp(PORT))),
         None => Err(format!("the name {host} has no IPv4 address")),
     }
+}
+
+/// The port of all nodes.
+const PORT: u16 = 9000;
+
+/// As the name that go-libp2p gives its network.
+const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
+
+/// Connections stay: nobody dials them again. The other runners have no limit.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// What a node does on its connections.
+#[derive(NetworkBehaviour)]
+struct Host {
+    /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
+    identify: identify::Behaviour,
+    gossip: samara_libp2p::Behaviour,
+}
+
+/// Builds a libp2p host (TCP, Noise, Yamux, identify and the engine) that neither listens nor dials yet. The error is a text.
+fn build_swarm(key: Keypair, config: Config) -> Result<Swarm<Host>, String> {
+    let options = Options {
+        limits: Limits::with_frame_bytes(config.max_rpc_bytes),
+        report_frames: true,
+        ..Options::default()
+    };
+    let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
+        let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
+            .with_agent_version(concat!("samara-interop/", env!("CARGO_PKG_VERSION")).to_owned());
+        Ok(Host {
+            identify: identify::Behaviour::new(identify),
+            gossip: samara_libp2p::Behaviour::new(key, config, options)?,
+        })
+    };
+    let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .map_err(|error| format!("the TCP transport cannot be set up: {error}"))?
+        .with_behaviour(host)
+        .map_err(|error| format!("the node cannot be set up: {error}"))?
+        .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(IDLE_TIMEOUT))
+        .build();
+    Ok(swarm)
 }

@@ -1,4 +1,4 @@
-//! `mpirun -n K samara run peerdas-100k`: the command line of `samara`, with processes that simulate one network together.
+//! `mpirun -n K samara run peerdas-100k`: the command line of `samara`, with several processes that simulate one network.
 
 mod world;
 

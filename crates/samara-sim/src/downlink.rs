@@ -1,4 +1,4 @@
-//! A host's downlink: a rate, and a queue for packets that find it busy.
+//! A host's downlink: a rate, and a queue for packets that find it busy, with controlled delay (RFC 8289).
 
 use std::collections::VecDeque;
 
@@ -64,9 +64,7 @@ impl<F> Downlink<F> {
     ) -> Option<Packet<F>> {
         if self.queue.is_empty() && self.end_of(&packet) == packet.arrive {
             self.free_at = packet.arrive;
-            if let DownlinkQueue::CoDel { target, interval } = queue {
-                self.codel.drops(packet.arrive, 0, 0, target.as_nanos() as u64, interval.as_nanos() as u64);
-            }
+            self.codel.drops(packet.arrive, 0, 0, queue);
             return Some(packet);
         }
         if let DownlinkQueue::DropTail { bytes } = queue
@@ -90,26 +88,16 @@ impl<F> Downlink<F> {
         let mut packet = self.queue.pop_front()?;
         rewind(&mut self.queue);
         self.queued_bytes -= u64::from(packet.len);
-        if let DownlinkQueue::CoDel { target, interval } = queue {
-            let sojourn = now - packet.arrive;
-            let drops = self.codel.drops(
-                now,
-                sojourn,
-                self.queued_bytes,
-                target.as_nanos() as u64,
-                interval.as_nanos() as u64,
-            );
-            if drops {
-                // One packet at a time: of several segments the first.
-                if let Some(first) = packet.behead() {
-                    stats.drops.downlink_codel.add(1, first);
-                    self.queued_bytes += u64::from(packet.len);
-                    self.queue.push_front(packet);
-                } else {
-                    stats.drops.downlink_codel.add(packet.body.packets(), packet.len);
-                }
-                return None;
+        if self.codel.drops(now, now - packet.arrive, self.queued_bytes, queue) {
+            // One packet at a time: of several segments the first.
+            if let Some(first) = packet.behead() {
+                stats.drops.downlink_codel.add(1, first);
+                self.queued_bytes += u64::from(packet.len);
+                self.queue.push_front(packet);
+            } else {
+                stats.drops.downlink_codel.add(packet.body.packets(), packet.len);
             }
+            return None;
         }
         stats.downlink_wait_nanos_max = stats.downlink_wait_nanos_max.max(now - packet.arrive);
         self.free_at = now;
@@ -121,9 +109,16 @@ pub(crate) fn nanos_per_byte(rate_bps: u64) -> f64 {
     8e9 / rate_bps.max(1) as f64
 }
 
-/// The control law of RFC 8289.
+/// RFC 8289 section 5.1: a backlog of one packet of the largest size is never a standing queue.
+const MAX_PACKET: u64 = 1_500;
+
+/// RFC 8289 section 5.4 (the pseudocode of `dequeue`): dropping that resumes within so many intervals goes on where it
+/// had stopped.
+const RECENT_INTERVALS: u64 = 16;
+
+/// The control law of RFC 8289 for one queue. Times in nanoseconds.
 #[derive(Debug, Default)]
-struct CoDel {
+pub struct CoDel {
     /// When the delay will have been above the target for an interval; 0 if it is not above.
     first_above: u64,
     dropping: bool,
@@ -133,43 +128,96 @@ struct CoDel {
 }
 
 impl CoDel {
-    /// Whether the packet that leaves the queue now is dropped (the pseudocode of RFC 8289 section 5, one packet at a
-    /// time).
-    fn drops(&mut self, now: u64, sojourn: u64, backlog: u64, target: u64, interval: u64) -> bool {
-        let mtu = 1500;
-        let mut ok_to_drop = false;
-        if sojourn < target || backlog <= mtu {
-            self.first_above = 0;
-        } else if self.first_above == 0 {
-            self.first_above = now + interval;
-        } else {
-            ok_to_drop = now >= self.first_above;
-        }
+    /// Whether a packet that leaves the queue now, after `sojourn`, is dropped; `backlog` bytes stay behind. A queue that is not controlled
+    /// drops none. The pseudocode loops over packets; here the caller asks again for the next one.
+    pub fn drops(&mut self, now: u64, sojourn: u64, backlog: u64, queue: &DownlinkQueue) -> bool {
+        let DownlinkQueue::CoDel { target, interval } = queue else { return false };
+        let (target, interval) = (target.as_nanos() as u64, interval.as_nanos() as u64);
+        let is_above = self.above_for_an_interval(now, sojourn < target || backlog <= MAX_PACKET, interval);
         if self.dropping {
-            if !ok_to_drop {
-                self.dropping = false;
-                return false;
-            }
-            if now < self.drop_next {
+            self.dropping = is_above;
+            if !is_above || now < self.drop_next {
                 return false;
             }
             self.count += 1;
-            self.drop_next += control_law(interval, self.count);
+            self.drop_next += self.spacing(interval);
             return true;
         }
-        if !ok_to_drop {
+        if !is_above {
             return false;
         }
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
-        let recent = now.saturating_sub(self.drop_next) < 16 * interval;
+        let recent = now.saturating_sub(self.drop_next) < RECENT_INTERVALS * interval;
         self.count = if delta > 1 && recent { delta } else { 1 };
         self.last_count = self.count;
-        self.drop_next = now + control_law(interval, self.count);
+        self.drop_next = now + self.spacing(interval);
         true
+    }
+
+    fn above_for_an_interval(&mut self, now: u64, is_below: bool, interval: u64) -> bool {
+        if is_below {
+            self.first_above = 0;
+            return false;
+        }
+        if self.first_above == 0 {
+            self.first_above = now + interval;
+            return false;
+        }
+        now >= self.first_above
+    }
+
+    fn spacing(&self, interval: u64) -> u64 {
+        (interval as f64 / f64::from(self.count).sqrt()) as u64
     }
 }
 
-fn control_law(interval: u64, count: u32) -> u64 {
-    (interval as f64 / f64::from(count).sqrt()) as u64
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const QUEUE: DownlinkQueue =
+        DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+
+    /// The times at which packets are dropped, one packet a millisecond with this delay.
+    fn drop_times(millis: std::ops::Range<u64>, sojourn: u64, codel: &mut CoDel) -> Vec<u64> {
+        millis.filter(|ms| codel.drops(ms * MS, sojourn, 100_000, &QUEUE)).collect()
+    }
+
+    #[test]
+    fn a_delay_below_the_target_is_tolerated_for_ever() {
+        let mut codel = CoDel::default();
+        assert!(drop_times(0..10_000, 5 * MS - 1, &mut codel).is_empty());
+    }
+
+    #[test]
+    fn drops_are_spaced_by_the_square_root_law() {
+        let mut codel = CoDel::default();
+        // First after one interval, then 100/sqrt(1), 100/sqrt(2), 100/sqrt(3), ... later.
+        let mut expected = vec![100.0];
+        for n in 1..8 {
+            expected.push(expected[n - 1] + 100.0 / (n as f64).sqrt());
+        }
+        let expected: Vec<u64> = expected.iter().map(|ms| ms.ceil() as u64).collect();
+        assert_eq!(drop_times(0..expected[7] + 1, 6 * MS, &mut codel), expected);
+    }
+
+    #[test]
+    fn a_last_packet_is_never_dropped() {
+        let mut codel = CoDel::default();
+        assert!((0..1000).all(|ms| !codel.drops(ms * MS, 50 * MS, MAX_PACKET, &QUEUE)));
+    }
+
+    #[test]
+    fn dropping_resumes_at_the_rate_that_had_worked() {
+        let mut codel = CoDel::default();
+        let first = drop_times(0..1_000, 6 * MS, &mut codel).len();
+        assert!(!codel.drops(1_000 * MS, 0, 100_000, &QUEUE));
+        let again = drop_times(1_001..1_301, 6 * MS, &mut codel);
+        let fresh = drop_times(1_001..1_301, 6 * MS, &mut CoDel::default()).len();
+        assert!(first > 8 && again.len() > fresh, "{again:?}, {fresh}");
+    }
 }

@@ -9,7 +9,7 @@ use samara_engine::Engine;
 
 use crate::config::{DownlinkQueue, GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, ensure};
 use crate::packet::{Packet, Stop};
 use crate::stats::{Count, HostStats};
 use crate::world::World;
@@ -149,7 +149,7 @@ impl<F> Gate<F> {
     }
 }
 
-/// Whether gateways are possible in a network.
+/// Checks that gateways are possible in a network.
 pub(crate) fn check(network: &Network) -> Result<(), ConfigError> {
     if network.gateways.is_empty() {
         return Ok(());
@@ -158,22 +158,27 @@ pub(crate) fn check(network: &Network) -> Result<(), ConfigError> {
         Latency::Regions(matrix) => matrix,
         Latency::Constant(_) | Latency::Uniform { .. } | Latency::Pairs(_) => &[],
     };
-    if network.gateways.len() != matrix.len() {
-        return Err(ConfigError::GatewayCount { found: network.gateways.len(), regions: matrix.len() });
-    }
+    let (found, regions) = (network.gateways.len(), matrix.len());
+    ensure!(
+        found == regions,
+        "there are {found} gateways for {regions} regions; every region needs one, or none has one"
+    );
     for (region, gateway) in network.gateways.iter().enumerate() {
         for (direction, rate) in [("out", gateway.up_bps), ("in", gateway.down_bps)] {
-            if rate == 0 {
-                return Err(ConfigError::NoGatewayRate { region, direction });
-            }
+            ensure!(
+                rate > 0,
+                "the gateway of region {region}: the rate {direction} is 0 bit/s; it must be positive"
+            );
         }
     }
-    let least = matrix.iter().flatten().min().copied().unwrap_or_default().max(LATENCY_FLOOR);
+    let least = network.latency.least().max(LATENCY_FLOOR);
     for (from, row) in matrix.iter().enumerate() {
         for (to, latency) in row.iter().copied().enumerate() {
-            if from != to && latency < 3 * least {
-                return Err(ConfigError::TooNearForGateways { from, to, latency, least });
-            }
+            ensure!(
+                from == to || latency >= 3 * least,
+                "from region {from} to region {to} the latency is {latency:?}; with gateways it must be at least three \
+                 times the least latency of the network, {least:?}"
+            );
         }
     }
     Ok(())

@@ -6,45 +6,40 @@
 //! there is no global queue of events. Order is defined by (time, sender, count), never by threads: the results of 1, 2 or
 //! 16 threads are bit-identical.
 
-mod backlog;
 mod config;
-mod digest;
+mod distributed;
 mod downlink;
 mod error;
 mod gateway;
-mod half;
 mod host;
-mod http2;
 mod link;
-mod mail;
-mod mconn;
-mod nic;
 mod packet;
-mod pairs;
-mod quic;
 mod shard;
 mod simulation;
 mod stats;
-mod tcp;
-mod together;
+mod transport;
 mod world;
 
 pub use config::{
-    Congestion, Control, DownlinkQueue, Framing, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network,
-    NicDiscipline, Partition, RtoFloor, SendBuffer, SimConfig, TcpConfig, Transport,
+    DownlinkQueue, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, PairLatencies,
+    Partition, SimConfig,
 };
+pub use distributed::{FrameCodec, RankError, Ranks, Reader, SingleProcess, Threads, hosts_of_rank};
+pub use downlink::CoDel;
 pub use error::ConfigError;
 pub use gateway::GateStats;
-pub use http2::{Http2Config, Window};
-pub use mconn::{
-    ChannelConfig, ChannelStats, Connection, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
-    SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
-};
-pub use pairs::PairLatencies;
-pub use quic::{IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD};
 pub use simulation::{Record, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
-pub use together::{Alone, FrameCodec, RankError, Ranks, Reader, Threads, part_of};
+pub use transport::http2::{Http2Config, Window};
+pub use transport::mconn::{
+    ChannelConfig, ChannelStats, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,
+    SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
+};
+pub use transport::quic::{
+    IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD,
+};
+pub use transport::tcp::{Congestion, RtoFloor, SendBuffer, TcpConfig};
+pub use transport::{Connection, Control, Framing, Transport};
 pub use world::{NodeFactory, host_of, identity_of};
 
 /// Has a queue that is empty begin again where its memory begins, which is in the processor's cache: otherwise it goes round all that it

@@ -1,10 +1,13 @@
-//! One host's end of a link.
+//! One host's end of a link, and the uplink that its links share.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use samara_engine::Frame;
 
-use crate::config::Transport;
-use crate::half::{Receiver, Sender};
-use crate::nic::NicState;
+use crate::config::NicDiscipline;
+use crate::packet::UNKNOWN_SLOT;
+use crate::transport::{Receiver, Sender, Transport};
 
 /// How far a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl<F: Frame> Link<F> {
     pub(crate) fn new(peer: u32, latency: u64, transport: &Transport) -> Self {
         Self {
             peer,
-            peer_slot: crate::packet::UNKNOWN_SLOT,
+            peer_slot: UNKNOWN_SLOT,
             epoch: 0,
             state: LinkState::Down,
             outbound: false,
@@ -87,5 +90,79 @@ impl<F: Frame> Link<F> {
     /// An acknowledgement should leave, at the next turn of the link.
     pub(crate) fn ack_is_due(&mut self, separate: bool) {
         self.acks_due = if separate { self.acks_due + 1 } else { 1 };
+    }
+}
+
+/// The links that have something to send, in the order of the discipline.
+#[derive(Debug)]
+pub(crate) enum Nic {
+    RoundRobin { turn: VecDeque<u32> },
+    Fifo { by_rank: BinaryHeap<Reverse<(u64, u32)>> },
+}
+
+/// What the interface remembers of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum NicState {
+    /// The link has nothing that could be sent now.
+    #[default]
+    Idle,
+    /// The link waits for its turn with a packet of this rank.
+    Waiting { rank: u64 },
+}
+
+impl Nic {
+    pub(crate) fn new(discipline: NicDiscipline) -> Self {
+        match discipline {
+            NicDiscipline::RoundRobin => Self::RoundRobin { turn: VecDeque::new() },
+            NicDiscipline::Fifo => Self::Fifo { by_rank: BinaryHeap::new() },
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Self::RoundRobin { turn } => turn.clear(),
+            Self::Fifo { by_rank } => by_rank.clear(),
+        }
+    }
+
+    /// The link has something to send whose first packet has this rank.
+    pub(crate) fn wait(&mut self, link: u32, state: &mut NicState, rank: u64) {
+        match self {
+            Self::RoundRobin { turn } => {
+                if *state == NicState::Idle {
+                    turn.push_back(link);
+                }
+            }
+            Self::Fifo { by_rank } => {
+                if *state != (NicState::Waiting { rank }) {
+                    by_rank.push(Reverse((rank, link)));
+                }
+            }
+        }
+        *state = NicState::Waiting { rank };
+    }
+
+    /// Whether links take turns now, packet by packet.
+    pub(crate) fn shares(&self) -> bool {
+        matches!(self, Self::RoundRobin { turn } if !turn.is_empty())
+    }
+
+    /// The link whose turn it is; the caller makes its state idle and puts it back if it has more to send. Entries of
+    /// links that are idle or whose rank has changed are skipped.
+    pub(crate) fn next(&mut self, state_of: impl Fn(u32) -> NicState) -> Option<u32> {
+        match self {
+            Self::RoundRobin { turn } => loop {
+                let link = turn.pop_front()?;
+                if state_of(link) != NicState::Idle {
+                    return Some(link);
+                }
+            },
+            Self::Fifo { by_rank } => loop {
+                let Reverse((rank, link)) = by_rank.pop()?;
+                if state_of(link) == (NicState::Waiting { rank }) {
+                    return Some(link);
+                }
+            },
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::http2;
-use crate::mconn::Load;
+use crate::transport::{http2, mconn};
 
 /// A packet on its way, or waiting in a queue.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub(crate) struct Packet<F> {
     pub(crate) epoch: u32,
     /// Bytes on the wire.
     pub(crate) len: u32,
-    /// What it acknowledges: see [`Ack`](crate::half::Ack).
+    /// What it acknowledges: see [`Ack`](crate::transport::Ack).
     pub(crate) ack: u32,
     /// TCP: when it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
     pub(crate) stamp: u32,
@@ -108,7 +107,7 @@ pub(crate) enum Body<F> {
     Data { seq: u32, frame: Option<F> },
     /// The same of a connection with channels: `count` segments that left one after the other. They complete none, one or
     /// several frames, with the last segment.
-    Stream { seq: u32, count: u32, load: Option<Load<F>> },
+    Stream { seq: u32, count: u32, load: Option<mconn::Load<F>> },
     /// The same of HTTP/2; the last segment of one or several of its frames brings these.
     Http2 { seq: u32, load: Option<http2::Load<F>> },
     /// Only the acknowledgement.

@@ -1,10 +1,11 @@
 //! The hosts that one thread simulates.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use samara_engine::{Engine, Time};
 
 use crate::gateway::{Gate, gate_of};
 use crate::host::Host;
-use crate::mail::Mail;
 use crate::packet::{Packet, Stop};
 use crate::simulation::Record;
 use crate::world::World;
@@ -33,8 +34,8 @@ impl<N: Engine> Shard<N> {
         for host in &mut self.hosts {
             host.links.shrink_to_fit();
             host.start(0, world);
+            collect_records(host, &mut self.records);
         }
-        self.collect_records();
         for (next_at, host) in self.next_at.iter_mut().zip(&self.hosts) {
             *next_at = host.next_at();
         }
@@ -71,12 +72,7 @@ impl<N: Engine> Shard<N> {
             std::mem::swap(&mut host.arrivals, &mut self.arrivals);
             std::mem::swap(&mut host.outgoing, &mut self.outgoing);
             self.next_at[index] = host.next_at();
-            let id = self.first + index as u32;
-            self.records.extend(host.records.drain(..).map(|(at, event)| Record {
-                at: Time::from_nanos(at),
-                host: id,
-                event,
-            }));
+            collect_records(host, &mut self.records);
             self.send(world, shard_len, mail);
         }
         for index in 0..self.gates.len() {
@@ -89,8 +85,8 @@ impl<N: Engine> Shard<N> {
     fn send(&mut self, world: &World<N>, shard_len: usize, mail: &mut Mail<'_, N::Frame>) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for packet in outgoing.drain(..) {
-            if !world.part.contains(&packet.heading.host()) {
-                mail.away.push(packet);
+            if !world.local.contains(&packet.heading.host()) {
+                mail.remote.push(packet);
                 continue;
             }
             match shard_of(&packet, world, shard_len, mail.shards()) {
@@ -106,17 +102,6 @@ impl<N: Engine> Shard<N> {
         let shards = mail.shards();
         for packet in mail.take() {
             self.post(packet, world, shards);
-        }
-    }
-
-    fn collect_records(&mut self) {
-        for host in &mut self.hosts {
-            let id = host.id;
-            self.records.extend(host.records.drain(..).map(|(at, event)| Record {
-                at: Time::from_nanos(at),
-                host: id,
-                event,
-            }));
         }
     }
 
@@ -139,6 +124,12 @@ impl<N: Engine> Shard<N> {
     }
 }
 
+fn collect_records<N: Engine>(host: &mut Host<N>, records: &mut Vec<Record<N::Event>>) {
+    let id = host.id;
+    let events = host.records.drain(..);
+    records.extend(events.map(|(at, event)| Record { at: Time::from_nanos(at), host: id, event }));
+}
+
 /// The shard in which a packet stops next.
 pub(crate) fn shard_of<N: Engine>(
     packet: &Packet<N::Frame>,
@@ -147,7 +138,7 @@ pub(crate) fn shard_of<N: Engine>(
     shards: usize,
 ) -> usize {
     match packet.heading.stop() {
-        Stop::Host(host) => (host - world.part.start) as usize / shard_len,
+        Stop::Host(host) => (host - world.local.start) as usize / shard_len,
         Stop::Out | Stop::In => next_gate(packet, world) % shards,
     }
 }
@@ -157,4 +148,75 @@ fn next_gate<N: Engine>(packet: &Packet<N::Frame>, world: &World<N>) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)
+}
+
+/// Packets that are handed over together, so that locks are rare.
+const BUNDLE: usize = 512;
+
+/// What came for a shard and was not taken yet.
+pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
+
+/// What a shard sends to others, and what they sent to it. The order in which packets are taken does not matter: a host sorts those of a
+/// window.
+pub(crate) struct Mail<'a, F> {
+    own: usize,
+    /// By shard.
+    boxes: &'a [Mailbox<F>],
+    waiting: Vec<Vec<Packet<F>>>,
+    taken: Vec<Packet<F>>,
+    /// To hosts of other processes.
+    pub(crate) remote: Vec<Packet<F>>,
+}
+
+impl<'a, F> Mail<'a, F> {
+    /// That of the shard with a number.
+    pub(crate) fn new(own: usize, boxes: &'a [Mailbox<F>]) -> Self {
+        Self {
+            own,
+            boxes,
+            waiting: boxes.iter().map(|_| Vec::new()).collect(),
+            taken: Vec::new(),
+            remote: Vec::new(),
+        }
+    }
+
+    /// The number of the shard.
+    pub(crate) const fn own(&self) -> usize {
+        self.own
+    }
+
+    /// How many shards there are.
+    pub(crate) const fn shards(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Sends a packet to another shard, sooner or later.
+    pub(crate) fn send(&mut self, to: usize, packet: Packet<F>) {
+        self.waiting[to].push(packet);
+        if self.waiting[to].len() >= BUNDLE {
+            self.hand_over(to);
+        }
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self) {
+        (0..self.waiting.len()).for_each(|to| self.hand_over(to));
+    }
+
+    fn hand_over(&mut self, to: usize) {
+        if !self.waiting[to].is_empty() {
+            lock(&self.boxes[to]).append(&mut self.waiting[to]);
+        }
+    }
+
+    /// What came since the last time.
+    pub(crate) fn take(&mut self) -> std::vec::Drain<'_, Packet<F>> {
+        std::mem::swap(&mut *lock(&self.boxes[self.own]), &mut self.taken);
+        self.taken.drain(..)
+    }
+}
+
+/// A thread that panics ends the whole simulation, so that what it left is never read.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,21 +6,18 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use samara_engine::{Engine, Time};
 
-use crate::config::{HostConfig, SimConfig};
-use crate::digest::Digest;
+use crate::config::{HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
-use crate::mail::{Mail, Mailbox};
-use crate::mconn::ConnectionStats;
 use crate::packet::{Packet, Stop};
-use crate::shard::{Shard, shard_of};
-use crate::stats::HostStats;
+use crate::shard::{Mail, Mailbox, Shard, lock, shard_of};
+use crate::stats::{Digest, HostStats};
+use crate::transport::mconn::{self, ConnectionStats};
 use crate::world::{NodeFactory, World};
 
-/// So many steps must be in a window for each thread for several of them to simulate it together. Below, they wait for each other longer than they work: on
-/// two processors, thresholds from 100 to 400 differ by at most 15 % in time, and without one the first run of `gossip-study` takes 2.4 times as long.
-const SHARE_FROM: u64 = 200;
+/// Minimum steps per thread before a window runs in parallel. Below, threads wait for each other longer than they work: on two processors, thresholds from 100 to 400 differ by at most 15 % in time, and without one the first run of `gossip-study` takes 2.4 times as long.
+const PARALLEL_THRESHOLD: u64 = 200;
 /// Threads go on for so many windows before it is looked whether they are worth it.
 const WINDOWS_SHARED: u64 = 256;
 
@@ -50,11 +47,11 @@ pub struct Simulation<N: Engine> {
     windows: u64,
     /// Whether windows have enough to do for several threads.
     is_busy: bool,
-    share_from: u64,
-    /// Links that hosts of other parts were given with [`establish`](Self::establish), by host; empty if there is one part.
-    foreign_links: Vec<u32>,
-    /// Packets for hosts of other parts.
-    away: Vec<Packet<N::Frame>>,
+    parallel_threshold: u64,
+    /// Links that hosts of other processes were given with [`establish`](Self::establish), by host; empty if there are none.
+    remote_links: Vec<u32>,
+    /// Packets for hosts of other processes.
+    remote: Vec<Packet<N::Frame>>,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -68,36 +65,37 @@ impl<N: Engine> Simulation<N> {
         factory: NodeFactory<N>,
     ) -> Result<Self, ConfigError> {
         let all = 0..hosts.len() as u32;
-        Self::part_of_network(config, hosts, factory, all)
+        Self::with_local_hosts(config, hosts, factory, all)
     }
 
-    /// Some hosts of a network, of which other processes simulate the others: see [`run_until_together`](Self::run_until_together). What is scheduled for
-    /// other hosts is none of this part's business; asking for one of them panics.
+    /// Some hosts of a network, of which other processes simulate the others: see
+    /// [`run_until_distributed`](Self::run_until_distributed). Actions of other hosts are ignored; a look at one of them panics.
     ///
     /// # Errors
-    /// A value of the configuration that cannot be simulated; of parts also connections with layers of their own, and gateways.
-    pub fn part_of_network(
+    /// A value of the configuration that cannot be simulated; in several processes also connections with layers of their own,
+    /// and gateways.
+    pub fn with_local_hosts(
         config: SimConfig,
         hosts: Vec<HostConfig>,
         factory: NodeFactory<N>,
-        part: Range<u32>,
+        local: Range<u32>,
     ) -> Result<Self, ConfigError> {
         crate::error::check(&config, &hosts)?;
-        let is_whole = part.len() == hosts.len();
+        let is_whole = local.len() == hosts.len();
         if !is_whole {
-            crate::error::check_part(&config, &hosts, &part)?;
+            crate::error::check_local(&config, &hosts, &local)?;
         }
         let threads = if is_whole { config.threads.clamp(1, hosts.len()) } else { 1 };
-        let shard_len = part.len().div_ceil(threads);
+        let shard_len = local.len().div_ceil(threads);
         let protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync> = {
             let none: Arc<str> = "".into();
             Arc::new(move |_, _| none.clone())
         };
         let identities = (0..hosts.len() as u32).map(crate::world::identity_of).collect();
-        let foreign_links = if is_whole { Vec::new() } else { vec![0; hosts.len()] };
-        let mut world = World { config, hosts, factory, protocol, part, identities, access: 0 };
+        let remote_links = if is_whole { Vec::new() } else { vec![0; hosts.len()] };
+        let mut world = World { config, hosts, factory, protocol, local, identities, access: 0 };
         world.access = world.lookahead();
-        let numbers: Vec<u32> = world.part.clone().collect();
+        let numbers: Vec<u32> = world.local.clone().collect();
         let mut shards: Vec<Shard<N>> = numbers
             .chunks(shard_len)
             .map(|chunk| Shard {
@@ -118,7 +116,7 @@ impl<N: Engine> Simulation<N> {
         }
         if let Some(config) = world.config.transport.connection.channels() {
             for host in shards.iter().flat_map(|shard| &shard.hosts) {
-                crate::mconn::check_outbox(config, host.outbox.config())?;
+                mconn::check_outbox(config, host.outbox.config())?;
             }
         }
         Ok(Self {
@@ -129,9 +127,9 @@ impl<N: Engine> Simulation<N> {
             now: 0,
             windows: 0,
             is_busy: true,
-            share_from: SHARE_FROM,
-            foreign_links,
-            away: Vec::new(),
+            parallel_threshold: PARALLEL_THRESHOLD,
+            remote_links,
+            remote: Vec::new(),
         })
     }
 
@@ -140,10 +138,10 @@ impl<N: Engine> Simulation<N> {
         self.world.protocol = Arc::new(protocol);
     }
 
-    /// Has several threads simulate a window together if each has so many steps in it (200, if this is not called; with 0, always): meeting in every window
-    /// takes them longer than a few steps. Results do not depend on it.
-    pub fn share_from(&mut self, steps: u64) {
-        self.share_from = steps;
+    /// Sets the minimum of steps per thread before a window runs in parallel (200 by default; with 0, all do): meeting in every
+    /// window takes threads longer than a few steps. Results do not depend on it.
+    pub fn set_parallel_threshold(&mut self, steps: u64) {
+        self.parallel_threshold = steps;
     }
 
     /// Has `dialler` dial `listener` at a time; the handshake takes its round trips.
@@ -151,13 +149,13 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, dialler, Action::Dial(listener));
     }
 
-    /// Brings a link up at both ends at a time, without a handshake. Where there are several parts, a pair gets one such link only, before
-    /// anything runs, in the same order in all parts.
+    /// Brings a link up at both ends at a time, without a handshake. In several processes, a pair gets one such link only, before
+    /// anything runs, in the same order in all of them.
     pub fn establish(&mut self, at: Time, dialler: u32, listener: u32) {
         let mut slot_at = |host: u32, peer: u32| match self.place(host) {
             Some((shard, index)) => self.shards[shard].hosts[index].slot(peer, &self.world),
             None => {
-                let links = &mut self.foreign_links[host as usize];
+                let links = &mut self.remote_links[host as usize];
                 *links += 1;
                 *links - 1
             }
@@ -190,12 +188,12 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
 
-    /// The shard of a host, and its place there; `None` if it is in another part.
+    /// The shard of a host, and its place there; `None` if it is in another process.
     fn place(&self, host: u32) -> Option<(usize, usize)> {
-        if !self.world.part.contains(&host) {
+        if !self.world.local.contains(&host) {
             return None;
         }
-        let place = (host - self.world.part.start) as usize;
+        let place = (host - self.world.local.start) as usize;
         Some((place / self.shard_len, place % self.shard_len))
     }
 
@@ -211,7 +209,7 @@ impl<N: Engine> Simulation<N> {
     /// and then by host.
     pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
         let until = until.as_nanos();
-        if self.start_part() {
+        if self.start_hosts() {
             self.hand_over(&mut observer);
         }
         while self.next() < until {
@@ -229,7 +227,7 @@ impl<N: Engine> Simulation<N> {
     }
 
     /// Starts the hosts, unless they have been started.
-    pub(crate) fn start_part(&mut self) -> bool {
+    pub(crate) fn start_hosts(&mut self) -> bool {
         if std::mem::replace(&mut self.started, true) {
             return false;
         }
@@ -240,7 +238,7 @@ impl<N: Engine> Simulation<N> {
         true
     }
 
-    /// When something happens next in this part.
+    /// When something happens next at the hosts of this process.
     pub(crate) fn next(&self) -> u64 {
         self.shards.iter().map(Shard::next).min().unwrap_or(u64::MAX)
     }
@@ -250,25 +248,25 @@ impl<N: Engine> Simulation<N> {
         let end = start.saturating_add(self.world.lookahead()).min(until);
         let boxes = [Mailbox::default()];
         let mut mail = Mail::new(0, &boxes);
-        mail.away = std::mem::take(&mut self.away);
+        mail.remote = std::mem::take(&mut self.remote);
         self.shards[0].run(end, &self.world, self.shard_len, &mut mail);
-        self.away = mail.away;
+        self.remote = mail.remote;
         self.windows += 1;
     }
 
-    /// Packets for hosts of other parts.
-    pub(crate) fn away(&mut self) -> Vec<Packet<N::Frame>> {
-        std::mem::take(&mut self.away)
+    /// Packets for hosts of other processes.
+    pub(crate) fn take_remote(&mut self) -> Vec<Packet<N::Frame>> {
+        std::mem::take(&mut self.remote)
     }
 
-    /// Takes a packet from another part.
+    /// Takes a packet from another process.
     pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
         self.shards[0].post(packet, &self.world, 1);
     }
 
     /// The hosts that are simulated here.
-    pub fn part(&self) -> Range<u32> {
-        self.world.part.clone()
+    pub fn local_hosts(&self) -> Range<u32> {
+        self.world.local.clone()
     }
 
     /// How many hosts the network has.
@@ -281,7 +279,7 @@ impl<N: Engine> Simulation<N> {
         let lookahead = self.world.lookahead();
         let boxes: Vec<Mailbox<N::Frame>> = self.shards.iter().map(|_| Mailbox::default()).collect();
         let mut mails: Vec<_> = (0..boxes.len()).map(|own| Mail::new(own, &boxes)).collect();
-        let many = 2 * self.share_from * self.shards.len() as u64;
+        let many = 2 * self.parallel_threshold * self.shards.len() as u64;
         loop {
             let (start, steps) = (self.next(), self.shard_steps());
             if start >= until {
@@ -366,7 +364,7 @@ impl<N: Engine> Simulation<N> {
         });
         let windows = windows.into_inner();
         self.windows += windows;
-        self.is_busy = self.shard_steps() - steps >= windows * self.share_from * count as u64;
+        self.is_busy = self.shard_steps() - steps >= windows * self.parallel_threshold * count as u64;
     }
 
     pub(crate) fn hand_over(&mut self, observer: &mut impl FnMut(Record<N::Event>)) {
@@ -386,8 +384,8 @@ impl<N: Engine> Simulation<N> {
         }
         let count = self.shards.len();
         for packet in mail {
-            if !self.world.part.contains(&packet.heading.host()) {
-                self.away.push(packet);
+            if !self.world.local.contains(&packet.heading.host()) {
+                self.remote.push(packet);
                 continue;
             }
             let shard = shard_of(&packet, &self.world, self.shard_len, count);
@@ -472,20 +470,20 @@ impl<N: Engine> Simulation<N> {
         digest_of(self.digests())
     }
 
-    /// The digests of the hosts of this part, in their order; [`digest_of`] those of all parts is that of the run.
+    /// The digests of the hosts of this process, in their order; [`digest_of`] those of all processes is that of the run.
     pub fn digests(&self) -> impl Iterator<Item = u64> + '_ {
         self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
 
-    /// Whether a latency was raised to [`LATENCY_FLOOR`](crate::LATENCY_FLOOR).
+    /// Whether a latency was raised to [`LATENCY_FLOOR`].
     pub fn latency_was_raised(&self) -> bool {
-        crate::error::below_floor(&self.world.config.network.latency)
+        self.world.config.network.latency.least() < LATENCY_FLOOR
     }
 
     fn host(&self, host: u32) -> &Host<N> {
         match self.place(host) {
             Some((shard, index)) => &self.shards[shard].hosts[index],
-            None => panic!("host {host} is not in this part of the network, {:?}", self.world.part),
+            None => panic!("host {host} is not one of this process, {:?}", self.world.local),
         }
     }
 }
@@ -503,9 +501,4 @@ fn in_order<E>(records: &mut Vec<Record<E>>, observer: &mut impl FnMut(Record<E>
     for record in records.drain(..) {
         observer(record);
     }
-}
-
-/// A thread that panics ends the whole simulation, so that what it left is never read.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! What a simulation counts for every host.
+//! What a simulation counts for every host, and the digest of what happened to it.
 
-use crate::together::Reader;
+use crate::distributed::Reader;
 
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,9 +12,17 @@ pub struct Count {
 }
 
 impl Count {
-    pub(crate) fn add(&mut self, packets: u32, bytes: u32) {
+    /// Counts packets with so many bytes in all.
+    pub fn add(&mut self, packets: u32, bytes: u32) {
         self.packets += u64::from(packets);
         self.bytes += u64::from(bytes);
+    }
+}
+
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
     }
 }
 
@@ -135,5 +143,23 @@ difference! {
         timeouts, uplink_busy_nanos, steps ;
         sent, received, retransmitted, drops, frames_sent, frames_received ;
         downlink_wait_nanos_max
+    }
+}
+
+/// FNV-1a over 64-bit words: not for security, only to compare runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub(crate) const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(crate) fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+
+    pub(crate) const fn value(self) -> u64 {
+        self.0
     }
 }

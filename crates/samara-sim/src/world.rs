@@ -4,25 +4,25 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::sync::Arc;
 
-use samara_engine::{Engine, Outbox, PeerIdentity, Purpose, Time, derive_seed};
+use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 
-use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, Latency, SimConfig};
-use crate::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
+use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::packet::Heading;
+use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
 /// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
 /// later may the first of them arrive than by itself.
-const TOGETHER_NANOS: f64 = 1_000_000.0;
+const BURST_NANOS: f64 = 1_000_000.0;
 /// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
 /// least (its samples last a tenth of one).
 const READS_PER_SECOND: f64 = 320.0;
 /// They take at most this part of the receiver's queue.
 const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
-const SEGMENTS_TOGETHER: f64 = 44.0;
+const BURST_SEGMENTS: f64 = 44.0;
 
 /// What all hosts share.
 pub(crate) struct World<N: Engine> {
@@ -31,7 +31,7 @@ pub(crate) struct World<N: Engine> {
     pub(crate) factory: NodeFactory<N>,
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
     /// The hosts that are simulated here; others are in other processes.
-    pub(crate) part: Range<u32>,
+    pub(crate) local: Range<u32>,
     /// By host: links share them.
     pub(crate) identities: Vec<PeerIdentity>,
     /// Nanoseconds from a host to the gateway of its region: the [lookahead](Self::lookahead), the least that leaves windows as they are.
@@ -41,21 +41,7 @@ pub(crate) struct World<N: Engine> {
 impl<N: Engine> World<N> {
     /// One-way latency from host to host in nanoseconds.
     pub(crate) fn latency(&self, from: u32, to: u32) -> u64 {
-        let latency = match &self.config.network.latency {
-            Latency::Constant(latency) => latency.as_nanos() as u64,
-            Latency::Uniform { min, max } => {
-                let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
-                let drawn = derive_seed(self.config.seed, pair, Purpose::Network);
-                let span = (max.as_nanos() - min.as_nanos()) as u64;
-                min.as_nanos() as u64 + ((u128::from(drawn) * u128::from(span + 1)) >> 64) as u64
-            }
-            Latency::Regions(matrix) => {
-                let row = self.hosts[from as usize].region;
-                let column = self.hosts[to as usize].region;
-                matrix[usize::from(row)][usize::from(column)].as_nanos() as u64
-            }
-            Latency::Pairs(pairs) => pairs.nanos(from, to),
-        };
+        let latency = self.config.network.latency.nanos(self.config.seed, &self.hosts, from, to);
         latency.max(LATENCY_FLOOR.as_nanos() as u64)
     }
 
@@ -71,18 +57,12 @@ impl<N: Engine> World<N> {
 
     /// The least latency in the network: how far hosts can be simulated alone.
     pub(crate) fn lookahead(&self) -> u64 {
-        let least = match &self.config.network.latency {
-            Latency::Constant(latency) => *latency,
-            Latency::Uniform { min, .. } => *min,
-            Latency::Regions(matrix) => matrix.iter().flatten().min().copied().unwrap_or_default(),
-            Latency::Pairs(pairs) => pairs.least(),
-        };
-        least.max(LATENCY_FLOOR).as_nanos() as u64
+        self.config.network.latency.least().max(LATENCY_FLOOR).as_nanos() as u64
     }
 
     /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
     /// can be lost for itself on the way, and few beside what a short queue of the receiver takes, which they fill or miss together.
-    pub(crate) fn together(&self, uplink_nanos_per_byte: f64) -> u32 {
+    pub(crate) fn burst_max(&self, uplink_nanos_per_byte: f64) -> u32 {
         let transport = &self.config.transport;
         let segment = f64::from(SEALED_FRAME + transport.header);
         if self.config.network.loss > 0.0 {
@@ -93,13 +73,12 @@ impl<N: Engine> World<N> {
             // It drops one segment of them at a time.
             DownlinkQueue::CoDel { .. } => f64::INFINITY,
         };
-        let in_time = TOGETHER_NANOS / (uplink_nanos_per_byte * segment);
+        let in_time = BURST_NANOS / (uplink_nanos_per_byte * segment);
         let read_at_once = match transport.connection.channels() {
             Some(config) if config.receive_rate > 0 => config.receive_rate as f64 / READS_PER_SECOND,
             _ => f64::INFINITY,
         };
-        in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, SEGMENTS_TOGETHER)
-            as u32
+        in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, BURST_SEGMENTS) as u32
     }
 
     /// Whether a partition is in the way.

@@ -2,9 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use samara_emulation::{
-    DownlinkQueue, EmulationConfig, HostConfig, Latency, NicDiscipline, Relay, RelayConfig, UplinkQueue,
-};
+use samara_emulation::{EmulationConfig, Relay, RelayConfig, UplinkQueue};
 use samara_lab::network::{self, Hosts};
 use samara_lab::scenario::{Scenario, TransportKind};
 
@@ -80,36 +78,12 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
     let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
         seed,
-        hosts: hosts
-            .configs
-            .iter()
-            .map(|host| HostConfig {
-                uplink_bps: host.uplink_bps,
-                downlink_bps: host.downlink_bps,
-                region: host.region,
-            })
-            .collect(),
-        latency: match simulated.latency {
-            samara_sim::Latency::Constant(latency) => Latency::Constant(latency),
-            samara_sim::Latency::Uniform { min, max } => Latency::Uniform { min, max },
-            samara_sim::Latency::Regions(matrix) => Latency::Regions(matrix),
-            samara_sim::Latency::Pairs(pairs) => {
-                let row = |from| (0..pairs.hosts() as u32).map(|to| pairs.get(from, to)).collect();
-                Latency::Pairs((0..pairs.hosts() as u32).map(row).collect())
-            }
-        },
+        hosts: hosts.configs.clone(),
+        latency: simulated.latency,
         jitter: simulated.jitter,
         loss: simulated.loss,
-        nic: match network::nic(scenario) {
-            samara_sim::NicDiscipline::RoundRobin => NicDiscipline::RoundRobin,
-            samara_sim::NicDiscipline::Fifo => NicDiscipline::Fifo,
-        },
+        nic: network::nic(scenario),
         uplink_queue: UplinkQueue::default(),
-        downlink_queue: match network::downlink_queue(scenario) {
-            samara_sim::DownlinkQueue::DropTail { bytes } => DownlinkQueue::DropTail { bytes },
-            samara_sim::DownlinkQueue::CoDel { target, interval } => {
-                DownlinkQueue::CoDel { target, interval }
-            }
-        },
+        downlink_queue: network::downlink_queue(scenario),
     }
 }

@@ -403,15 +403,11 @@ fn emulated(
     before: &samara_emulation::HostCounters,
     after: &samara_emulation::HostCounters,
 ) {
-    let count = |after: samara_emulation::Count, before: samara_emulation::Count| samara_sim::Count {
-        packets: after.packets - before.packets,
-        bytes: after.bytes - before.bytes,
-    };
-    stats.sent = count(after.sent, before.sent);
-    stats.received = count(after.received, before.received);
-    stats.drops.random = count(after.drops.random, before.drops.random);
-    stats.drops.downlink_full = count(after.drops.downlink_full, before.drops.downlink_full);
-    stats.drops.downlink_codel = count(after.drops.downlink_codel, before.drops.downlink_codel);
+    stats.sent = after.sent.since(&before.sent);
+    stats.received = after.received.since(&before.received);
+    stats.drops.random = after.drops.random.since(&before.drops.random);
+    stats.drops.downlink_full = after.drops.downlink_full.since(&before.drops.downlink_full);
+    stats.drops.downlink_codel = after.drops.downlink_codel.since(&before.drops.downlink_codel);
 }
 
 fn messages(

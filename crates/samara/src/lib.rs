@@ -4,6 +4,7 @@
 mod args;
 mod compare;
 mod dashboard;
+mod distributed;
 mod export;
 mod live;
 mod node;
@@ -13,7 +14,6 @@ mod session;
 mod signals;
 mod sweep;
 mod testbed;
-mod together;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ impl Cli {
 /// are for one process.
 pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
     let outcome = match (Args::parse().verb, ranks) {
-        (Verb::Run(options), Some(ranks)) => together::run(&options, ranks),
+        (Verb::Run(options), Some(ranks)) => distributed::run(&options, ranks),
         (_, Some(_)) => {
             Err("only `samara run` works in several processes; start the others without mpirun".to_owned())
         }
@@ -88,7 +88,7 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
 fn alone(verb: Verb) -> Result<ExitCode, String> {
     match verb {
         Verb::Run(options) => {
-            together::not_launched_as_one_of_many()?;
+            distributed::reject_mpi_launch()?;
             run::run(&options)
         }
         Verb::Sweep(options) => sweep::run(&options),

@@ -17,7 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Virtual.
     ("samara-sim", &["samara-engine"]),
     // Real.
-    ("samara-emulation", &["samara-engine"]),
+    ("samara-emulation", &["samara-engine", "samara-sim"]),
     ("samara-trace", &[]),
     ("samara-net", &["samara-engine", "samara-cat", "samara-ring", "samara-mix"]),
     ("samara-libp2p", &["samara-engine", "samara-gossipsub", "samara-net"]),

@@ -1,7 +1,6 @@
 //! The emulated network as a state machine: packets and the time go in, packets and when they are due come out.
 
 mod downlink;
-mod path;
 #[cfg(test)]
 mod tests;
 mod uplink;
@@ -10,14 +9,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use samara_engine::Time;
+use rustc_hash::FxHashMap;
+use samara_engine::{NodeRng, Purpose, Time};
+use samara_sim::{ConfigError, Count, HostConfig, Latency};
 use slab::Slab;
 
 use crate::config::EmulationConfig;
-use crate::counters::HostCounters;
-use crate::error::ConfigError;
 use downlink::{Downlink, Left, Taken};
-use path::Paths;
 use uplink::{Departure, Offered, Uplink};
 
 /// A packet that a host sends. `P` is what it carries; the emulator only needs to know its length.
@@ -40,6 +38,45 @@ pub struct Delivery<P> {
     pub due: Time,
     /// The packet.
     pub packet: Packet<P>,
+}
+
+/// Packets that were lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// At the sender: the queue of its uplink was full.
+    pub uplink_full: Count,
+    /// At the sender: random loss in the network.
+    pub random: Count,
+    /// At the receiver: the queue of its downlink was full.
+    pub downlink_full: Count,
+    /// At the receiver: dropped by controlled delay.
+    pub downlink_codel: Count,
+}
+
+impl Drops {
+    /// All causes together.
+    pub fn total(&self) -> Count {
+        let mut total = self.uplink_full;
+        total += self.random;
+        total += self.downlink_full;
+        total += self.downlink_codel;
+        total
+    }
+}
+
+/// What a host sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// What the host handed to its uplink, whether it was lost later or not.
+    pub sent: Count,
+    /// What reached the host.
+    pub received: Count,
+    /// What was lost.
+    pub drops: Drops,
+    /// The longest that a packet waited for the uplink.
+    pub uplink_wait_max: Duration,
+    /// The longest that a packet waited for the downlink.
+    pub downlink_wait_max: Duration,
 }
 
 /// Something that happens at a time.
@@ -115,11 +152,11 @@ impl<P> Emulator<P> {
         self.advance(now);
         let (from, bytes) = (packet.from, packet.bytes);
         let host = &mut self.hosts[from as usize];
-        host.counters.sent.add(bytes);
+        host.counters.sent.add(1, bytes);
         let waited = host.uplink.next_at().is_some();
         match host.uplink.offer(self.now, flow, packet) {
             Offered::Leaves(departure) => self.travel(from, departure),
-            Offered::Full => host.counters.drops.uplink_full.add(bytes),
+            Offered::Full => host.counters.drops.uplink_full.add(1, bytes),
             Offered::Queued if waited => (),
             Offered::Queued => {
                 let at = host.uplink.next_at().unwrap_or(self.now);
@@ -182,7 +219,7 @@ impl<P> Emulator<P> {
         let counters = &mut host.counters;
         counters.uplink_wait_max = counters.uplink_wait_max.max(Duration::from_nanos(waited));
         let Some(duration) = self.paths.travel(from, packet.to) else {
-            counters.drops.random.add(packet.bytes);
+            counters.drops.random.add(1, packet.bytes);
             host.uplink.arrived(flow);
             return;
         };
@@ -199,7 +236,7 @@ impl<P> Emulator<P> {
         let waited = host.downlink.next_at().is_some();
         match host.downlink.arrive(self.now, packet) {
             Taken::Received(packet) => self.deliver(packet),
-            Taken::Full { bytes } => host.counters.drops.downlink_full.add(bytes),
+            Taken::Full { bytes } => host.counters.drops.downlink_full.add(1, bytes),
             Taken::Queued if waited => (),
             Taken::Queued => self.schedule_downlink(to),
         }
@@ -213,7 +250,7 @@ impl<P> Emulator<P> {
                 *longest = (*longest).max(Duration::from_nanos(waited));
                 self.deliver(packet);
             }
-            Some(Left::Dropped { bytes }) => host.counters.drops.downlink_codel.add(bytes),
+            Some(Left::Dropped { bytes }) => host.counters.drops.downlink_codel.add(1, bytes),
             None => (),
         }
         self.schedule_downlink(to);
@@ -226,8 +263,60 @@ impl<P> Emulator<P> {
     }
 
     fn deliver(&mut self, packet: Packet<P>) {
-        self.hosts[packet.to as usize].counters.received.add(packet.bytes);
+        self.hosts[packet.to as usize].counters.received.add(1, packet.bytes);
         self.ready.push_back(Delivery { due: Time::from_nanos(self.now), packet });
+    }
+}
+
+/// One direction between two hosts.
+#[derive(Debug)]
+struct Path {
+    latency: u64,
+    /// Each direction has a stream of its own: what it loses does not depend on other traffic.
+    rng: NodeRng,
+}
+
+/// All paths that were used so far.
+#[derive(Debug)]
+struct Paths {
+    seed: u64,
+    latency: Latency,
+    hosts: Vec<HostConfig>,
+    jitter: u64,
+    loss: f64,
+    paths: FxHashMap<(u32, u32), Path>,
+}
+
+impl Paths {
+    fn new(config: &EmulationConfig) -> Self {
+        Self {
+            seed: config.seed,
+            latency: config.latency.clone(),
+            hosts: config.hosts.clone(),
+            jitter: nanos(config.jitter),
+            loss: config.loss,
+            paths: FxHashMap::default(),
+        }
+    }
+
+    /// How long the next packet is on its way, in nanoseconds; `None` if it is lost.
+    fn travel(&mut self, from: u32, to: u32) -> Option<u64> {
+        if !self.paths.contains_key(&(from, to)) {
+            let path = self.path(from, to);
+            self.paths.insert((from, to), path);
+        }
+        let path = self.paths.get_mut(&(from, to))?;
+        if self.loss > 0.0 && path.rng.chance(self.loss) {
+            return None;
+        }
+        let jitter = if self.jitter > 0 { path.rng.below(self.jitter + 1) } else { 0 };
+        Some(path.latency + jitter)
+    }
+
+    fn path(&self, from: u32, to: u32) -> Path {
+        let direction = u64::from(from) << 32 | u64::from(to);
+        let rng = NodeRng::new(self.seed, direction, Purpose::Transport);
+        Path { latency: self.latency.nanos(self.seed, &self.hosts, from, to), rng }
     }
 }
 

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use samara_engine::Time;
+use samara_sim::{DownlinkQueue, NicDiscipline, PairLatencies};
 
 use super::*;
-use crate::config::{DownlinkQueue, HostConfig, Latency, NicDiscipline, UplinkQueue};
-use crate::counters::Count;
+use crate::config::UplinkQueue;
 
 const MBIT: u64 = 1_000_000;
 const MS: u64 = 1_000_000;
@@ -207,8 +206,8 @@ fn latencies_come_from_the_matrix_or_the_seed_of_the_simulator() {
         [(0, 1), (0, 2), (2, 0), (2, 2)].map(|(from, to)| arrival(regions.clone(), from, to)),
         [1, 2, 3, 4].map(|ms| ms * MS)
     );
-    let pairs =
-        Latency::Pairs((0..3).map(|row| (0..3).map(|column| ms(10 * row + column)).collect()).collect());
+    let nanos: Vec<u32> = (0..9).map(|at| (10 * (at / 3) + at % 3) * MS as u32).collect();
+    let pairs = Latency::Pairs(PairLatencies::new(3, nanos).unwrap());
     assert_eq!(arrival(pairs.clone(), 2, 1), 21 * MS);
     assert_eq!(arrival(pairs, 1, 2), 12 * MS);
     let drawn = Latency::Uniform { min: ms(10), max: ms(90) };

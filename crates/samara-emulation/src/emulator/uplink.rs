@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
+use samara_sim::NicDiscipline;
 use slab::Slab;
 
 use super::{Packet, serialisation};
-use crate::config::{NicDiscipline, UplinkQueue};
+use crate::config::UplinkQueue;
 
 /// A packet that waits, and since when.
 #[derive(Debug)]

@@ -70,7 +70,7 @@ fn open(path: &Path) -> Result<File, Unavailable> {
         let no_device =
             [Errno::ENODEV, Errno::ENXIO].iter().any(|e| source.raw_os_error() == Some(*e as i32));
         if source.kind() == io::ErrorKind::NotFound || no_device {
-            Unavailable::NoTunFile { path }
+            Unavailable::NoTunFile(path)
         } else {
             Unavailable::TunFile { path, source }
         }
@@ -110,14 +110,14 @@ fn set_interface(file: &File) -> Result<String, Errno> {
 pub fn enter_private_network() -> Result<(), Unavailable> {
     let threads = system("counting threads (/proc/self/task)", fs::read_dir("/proc/self/task"))?.count();
     if threads != 1 {
-        return Err(Unavailable::Threads { found: threads });
+        return Err(Unavailable::Threads(threads));
     }
     let (user, group) = (geteuid(), getegid());
     match unshare(CloneFlags::CLONE_NEWNET) {
         Ok(()) => (),
         Err(Errno::EPERM) => {
             unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)
-                .map_err(|errno| Unavailable::NoNamespace { source: errno.into() })?;
+                .map_err(|errno| Unavailable::NoNamespace(errno.into()))?;
             // The order is prescribed for unprivileged processes (Linux, `user_namespaces(7)`).
             system("writing /proc/self/setgroups", fs::write("/proc/self/setgroups", "deny"))?;
             system(
@@ -129,7 +129,7 @@ pub fn enter_private_network() -> Result<(), Unavailable> {
                 fs::write("/proc/self/gid_map", format!("{group} {group} 1")),
             )?;
         }
-        Err(errno) => return Err(Unavailable::NoNamespace { source: errno.into() }),
+        Err(errno) => return Err(Unavailable::NoNamespace(errno.into())),
     }
     let loopback = Netlink::new().and_then(|mut netlink| netlink.bring_up(LOOPBACK, None, None));
     system("bringing up the loopback device", loopback)

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::message::{Pending, Stagger, Waiting};
-use super::order::{Key, Rounds};
+use super::message::{Key, Pending, Rounds, Stagger, Waiting};
 use super::queue::{Entry, Link, NONE};
 use super::{Lane, LossCause, Lost, Outbox, Outgoing, Overflow, Room, Schedule};
 use crate::{Frame, MessageKey, PeerId, Time};

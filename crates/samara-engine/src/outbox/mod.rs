@@ -96,18 +96,13 @@
 //! surface on these links: next to none where a message goes to a few of many peers, but about one for each link and copy
 //! where every message goes to all peers, so that node dispatch is meant for some hundred links with copies at most.
 
-mod balance;
 mod config;
 mod flow;
 mod message;
 mod next;
-mod order;
 mod plan;
-#[cfg(feature = "config")]
-mod policies;
 mod policy;
 mod queue;
-mod room;
 mod schedule;
 #[cfg(feature = "config")]
 mod spec;
@@ -116,19 +111,17 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Tally};
+pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally};
 #[cfg(feature = "config")]
-pub use policies::Policies;
+pub use policy::Policies;
 pub use policy::{Custom, Orderer, PendingCopy, Policy};
-pub use room::Room;
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 #[cfg(feature = "config")]
 pub use spec::{PeerOrderKind, ScheduleKind, ScheduleSpec, SourceKind};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
 use flow::{Active, Origin, Outcome};
-use message::Store;
-use order::{Batch, Rounds};
+use message::{Batch, Rounds, Store};
 use plan::Plan;
 use queue::{Class, Link, NONE, Spare};
 

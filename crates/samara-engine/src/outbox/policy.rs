@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::order::Key;
+use super::message::Key;
 use super::{Lane, Outbox};
 use crate::{Frame, MessageKey, PeerId, Time};
 
@@ -220,5 +220,30 @@ impl<F: Frame> Outbox<F> {
             orders.set_key(slots[chosen as usize], key);
         }
         self.line_up_again(at);
+    }
+}
+
+/// Scheduling policies that a program brings along, by the names that scenarios use: `schedule_publish = { kind = "custom", policy = "mine" }`.
+#[cfg(feature = "config")]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policies(std::collections::BTreeMap<String, Custom>);
+
+#[cfg(feature = "config")]
+impl Policies {
+    /// With one more policy; one of the same name is replaced.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, policy: impl Policy + 'static) -> Self {
+        self.0.insert(name.into(), Custom::new(policy));
+        self
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The policy of a name.
+    pub fn get(&self, name: &str) -> Option<Custom> {
+        self.0.get(name).cloned()
     }
 }

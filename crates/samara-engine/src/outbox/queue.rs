@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::message::Store;
-use super::order::Key;
+use super::message::{Key, Store};
 
 /// No copy, no group, no place.
 pub(super) const NONE: u32 = u32::MAX;

@@ -1,20 +1,13 @@
 //! How a message gets from its origin to all the others: who passes it on to whom.
 
 mod choose;
-mod double_tree;
 pub mod formula;
-mod rounds;
-#[cfg(feature = "config")]
-mod setting;
 #[cfg(test)]
 mod tests;
 
 use smallvec::SmallVec;
 
-pub use choose::{Estimate, Workload, choose, estimate};
-pub use rounds::{Transfer, rounds};
-#[cfg(feature = "config")]
-pub use setting::ShapeSetting;
+pub use choose::{Estimate, Transfer, Workload, choose, estimate, rounds};
 
 /// Ranks that a member passes a unit on to.
 pub type Children = SmallVec<[u16; 2]>;
@@ -81,7 +74,7 @@ impl Shape {
             Self::Ring => others,
             Self::Direct => others.min(1),
             Self::BinaryTree => members.max(1).ilog2() as usize,
-            Self::DoubleTree => double_tree::depth(others),
+            Self::DoubleTree => double_tree_depth(others),
         };
         hops as u16
     }
@@ -101,8 +94,79 @@ impl Shape {
                 [2 * place + 1, 2 * place + 2].into_iter().filter(|child| *child < count).map(rank).collect()
             }
             Self::DoubleTree => {
-                double_tree::children(count - 1, place, sequence.is_multiple_of(2)).map(rank).collect()
+                double_tree_children(count - 1, place, sequence.is_multiple_of(2)).map(rank).collect()
             }
+        }
+    }
+}
+
+// ---- two binary trees over the places 1 to `others`, fed by the origin at place 0 ----
+//
+// The first tree is the in-order one of NCCL (`ncclGetBtree` in `src/graph/trees.cc`): a place is as high in it as its
+// number has trailing zeros, so that odd places are leaves. The second one is the first one with all places moved by one, so
+// that even places are leaves.
+
+/// The children of a place in the first or the second tree. Place 0 has one child, the root.
+fn double_tree_children(others: usize, place: usize, second: bool) -> impl Iterator<Item = usize> {
+    let places: SmallVec<[usize; 2]> = match (others, place) {
+        (0, _) => SmallVec::new(),
+        (_, 0) => SmallVec::from_iter([1 << others.ilog2()]),
+        _ => below(others, if second { place % others + 1 } else { place }),
+    };
+    let moved =
+        move |label: usize| if !second || label == 0 { label } else { (label + others - 2) % others + 1 };
+    places.into_iter().map(moved)
+}
+
+fn below(others: usize, label: usize) -> SmallVec<[usize; 2]> {
+    let height = label & label.wrapping_neg();
+    let mut found = SmallVec::new();
+    let mut step = height / 2;
+    if step > 0 {
+        found.push(label - step);
+    }
+    // To the right, the tree may be cut off: the next lower place that exists takes over.
+    while step > 0 && label + step > others {
+        step /= 2;
+    }
+    if step > 0 {
+        found.push(label + step);
+    }
+    found
+}
+
+/// The most links from the origin to a place.
+fn double_tree_depth(others: usize) -> usize {
+    if others == 0 { 0 } else { others.ilog2() as usize + 1 }
+}
+
+/// How messages travel.
+#[cfg(feature = "config")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShapeSetting {
+    /// Each member to its successor.
+    Ring,
+    /// The origin to everybody.
+    Direct,
+    /// A pipelined binary tree below each origin.
+    BinaryTree,
+    /// Two such trees in turn, in which nobody passes units on twice.
+    DoubleTree,
+    /// As is best by formula for the number of members and senders, the size of messages and chunks, rate and latency.
+    ByFormula,
+}
+
+#[cfg(feature = "config")]
+impl ShapeSetting {
+    /// The shape; `None` if it is chosen by formula.
+    pub fn fixed(self) -> Option<Shape> {
+        match self {
+            Self::Ring => Some(Shape::Ring),
+            Self::Direct => Some(Shape::Direct),
+            Self::BinaryTree => Some(Shape::BinaryTree),
+            Self::DoubleTree => Some(Shape::DoubleTree),
+            Self::ByFormula => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use samara_engine::{Frame, NodeRng, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
 use samara_gossipsub::rpc::RpcFrame;
-use samara_sim::{HostStats, NodeFactory, Ranks, Record, identity_of, part_of};
+use samara_sim::{HostStats, NodeFactory, Ranks, Record, hosts_of_rank, identity_of};
 
 use super::app::{Blocks, Codec, Command, Event, Node};
 use super::measure::{Collector, CopyRow};
@@ -45,7 +45,7 @@ pub struct ColumnsMeasured {
     pub steps: u64,
 }
 
-/// Runs a point, in this process or together with others; of these only the first gets a result.
+/// Runs a point, in this process or in several, of which only the first gets a result.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -56,11 +56,11 @@ pub(crate) fn run(
     let (graph, custody) =
         network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let run = Run::new(point, custody, &graph.edges, options)?;
-    let own = ranks.as_ref().map(|ranks| part_of(run.hosts(), ranks.rank(), ranks.count()));
+    let own = ranks.as_ref().map(|ranks| hosts_of_rank(run.hosts(), ranks.rank(), ranks.count()));
     let others = ranks.take().map(|ranks| -> (_, Box<dyn crate::run::Codec<Host<Node>>>) {
         (ranks, Box::new(Codec(Arc::clone(&run.blocks))))
     });
-    let mut net = run.setup.part(run.factory(), own.unwrap_or(0..run.hosts()), others)?;
+    let mut net = run.setup.distributed(run.factory(), own.unwrap_or(0..run.hosts()), others)?;
     run.setup.set_protocol(&mut net);
     let mut rng = run.setup.links_rng();
     let observed = run.observed(&mut rng);

@@ -119,20 +119,20 @@ impl<'a> Setup<'a> {
     /// The simulator does not take a value of the scenario.
     pub(crate) fn network<N: Engine>(&self, factory: NodeFactory<N>) -> Result<Net<'static, N>, RunError> {
         let all = 0..self.hosts.configs.len() as u32;
-        self.part(factory, all, None)
+        self.distributed(factory, all, None)
     }
 
-    /// The simulation of a part of the hosts.
+    /// The simulation of the hosts of this process.
     ///
     /// # Errors
     /// The simulator does not take a value of the scenario.
-    pub(crate) fn part<'o, N: Engine>(
+    pub(crate) fn distributed<'o, N: Engine>(
         &self,
         factory: NodeFactory<N>,
-        part: std::ops::Range<u32>,
+        local: std::ops::Range<u32>,
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
-        let sim = Simulation::part_of_network(self.config(), self.hosts.configs.clone(), factory, part)
+        let sim = Simulation::with_local_hosts(self.config(), self.hosts.configs.clone(), factory, local)
             .map_err(|error| RunError::Scenario(error.to_string()))?;
         Ok(Net::new(sim, others))
     }

@@ -34,7 +34,7 @@ pub enum RunError {
     Scenario(String),
     /// Several processes cannot go on together.
     #[error("{0}")]
-    Together(String),
+    Distributed(String),
     /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -108,13 +108,13 @@ fn run_any(
     (point.scenario.family().run)(point, options, Watching { progress, rounds })
 }
 
-/// Whether a scenario can be run by [`run_together`].
+/// Whether a scenario can be run by [`run_distributed`].
 ///
 /// # Errors
 /// What is in the way.
-pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
+pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
     let what = "only blocks of columns are simulated in several processes; run this scenario in one";
-    let run = scenario.family().run_together;
+    let run = scenario.family().run_distributed;
     if run.is_none() { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
 }
 
@@ -122,14 +122,14 @@ pub fn check_together(scenario: &Scenario) -> Result<(), RunError> {
 ///
 /// # Errors
 /// As [`run`]; the scenario is not about blocks of columns, or another process is gone.
-pub fn run_together(
+pub fn run_distributed(
     point: &Point,
     options: RunOptions<'_>,
     ranks: &mut dyn Ranks,
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
-    check_together(&point.scenario)?;
-    match point.scenario.family().run_together {
+    check_distributed(&point.scenario)?;
+    match point.scenario.family().run_distributed {
         Some(run) => run(point, options, ranks, &mut progress),
         None => Ok(None),
     }

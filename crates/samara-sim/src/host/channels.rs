@@ -3,9 +3,9 @@
 use samara_engine::{Engine, Outbox, PeerId, Time};
 
 use super::{Host, TimerKind};
-use crate::half::{Receiver, Sender};
 use crate::link::LinkState;
-use crate::mconn::{Load, Surroundings};
+use crate::transport::mconn::{Load, Surroundings};
+use crate::transport::{Receiver, Sender};
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
@@ -108,8 +108,7 @@ impl<N: Engine> Host<N> {
             && let Receiver::MConnection(receiver) = &mut link.receiver
             && let Sender::MConnection(sender) = &mut link.sender
         {
-            let tcp = transport.control.tcp();
-            let heard = receiver.read(now, config.receive_rate, tcp, &mut delivered);
+            let heard = receiver.read(now, config.receive_rate, transport, &mut delivered);
             pinged = heard.ping;
             if heard.ping {
                 sender.ping_arrived();
@@ -122,9 +121,7 @@ impl<N: Engine> Host<N> {
             }
             self.set_connection_timer(now, slot);
         }
-        self.refresh(slot);
-        self.deliver_all(now, slot, &mut delivered, world);
-        self.delivered = delivered;
+        self.deliver_all(now, slot, delivered, world);
         if pinged {
             self.feed(now, slot, world);
         }

@@ -3,19 +3,11 @@
 use samara_engine::{Engine, Input, PeerId, PeerInfo};
 
 use super::{Host, TimerKind};
-use crate::config::Control;
-use crate::link::{Link, LinkState};
-use crate::mconn::wire::handshake_bytes;
-use crate::nic::NicState;
+use crate::link::{Link, LinkState, NicState};
 use crate::packet::{Body, UNKNOWN_SLOT};
+use crate::transport::Control;
 use crate::world::{World, address_of, identity_of};
 
-/// Payload of a step of the handshake: about what the messages of Noise XX take.
-const HELLO_BYTES: u32 = 100;
-/// The UDP payload that QUIC's first datagrams are filled up to at least, and how many steps that concerns: the client's
-/// Initial, the server's answer, the client's acknowledgement of it (RFC 9000 section 14.1).
-const INITIAL_BYTES: u32 = 1200;
-const INITIAL_STEPS: u32 = 3;
 /// How often a dial is tried before it has failed, as Linux does by default (`tcp_syn_retries`).
 const DIAL_TRIES: u32 = 6;
 /// How long the first answer is waited for; doubled with every try (RFC 6298; RFC 9002 section 6.2.2 comes to 999 ms).
@@ -62,14 +54,7 @@ impl<N: Engine> Host<N> {
     }
 
     fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<N>) {
-        let transport = &world.config.transport;
-        let payload = match transport.control {
-            _ if transport.connection.channels().is_some() => handshake_bytes(step, transport.header),
-            Control::Quic(_) if step < INITIAL_STEPS => {
-                INITIAL_BYTES.saturating_sub(transport.packet_overhead())
-            }
-            Control::Ideal | Control::Tcp(_) | Control::Quic(_) => HELLO_BYTES,
-        };
+        let payload = world.config.transport.hello_bytes(step);
         self.links[slot as usize].hello_at = now;
         self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }

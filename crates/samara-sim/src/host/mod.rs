@@ -2,7 +2,7 @@
 
 mod channels;
 mod connection;
-mod transport;
+mod packets;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,14 +13,12 @@ use samara_engine::{
     Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
 };
 
-use crate::digest::Digest;
 use crate::downlink::{Downlink, nanos_per_byte};
-use crate::half::Sender;
-use crate::link::{Link, LinkState};
-use crate::mconn::ConnectionStats;
-use crate::nic::{Nic, NicState};
+use crate::link::{Link, LinkState, Nic, NicState};
 use crate::packet::Packet;
-use crate::stats::HostStats;
+use crate::stats::{Digest, HostStats};
+use crate::transport::Sender;
+use crate::transport::mconn::ConnectionStats;
 use crate::world::{World, host_of};
 
 /// Something that a host is to do at a given time.

@@ -8,7 +8,7 @@ use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Sched
 use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, Time, TimerToken};
 use samara_sim::{
     ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, MConnectionConfig, Network,
-    NicDiscipline, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
+    NicDiscipline, NodeFactory, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
 };
 
 pub(crate) const MBIT: u64 = 1_000_000;
@@ -158,12 +158,12 @@ impl Talker {
     }
 }
 
-pub(crate) fn outbox(dispatch: Dispatch) -> Outbox<Blob> {
-    outbox_of(dispatch, 1)
-}
-
-fn outbox_of(dispatch: Dispatch, lanes: usize) -> Outbox<Blob> {
-    Outbox::new(OutboxConfig { dispatch, lanes: vec![LaneConfig::unbounded("data", 0); lanes] })
+/// Makes nodes whose outboxes have so many lanes.
+pub(crate) fn talkers(dispatch: Dispatch, lanes: usize) -> NodeFactory<Talker> {
+    Arc::new(move |_| {
+        let lanes = vec![LaneConfig::unbounded("data", 0); lanes];
+        (Talker::default(), Outbox::new(OutboxConfig { dispatch, lanes }))
+    })
 }
 
 /// The channels of a transaction pool, one for each of two lanes: no pings, no limits.
@@ -181,20 +181,6 @@ pub(crate) fn channels(flush: Flush) -> MConnectionConfig {
 /// Channels over TCP, or over the ideal transport.
 pub(crate) fn over(tcp: Option<TcpConfig>, config: MConnectionConfig) -> Transport {
     Transport { control: tcp.map_or(Control::Ideal, Control::Tcp), ..Transport::mconnection(config) }
-}
-
-/// Nodes whose outboxes have two lanes.
-pub(crate) fn two_lanes(
-    config: SimConfig,
-    hosts: Vec<HostConfig>,
-    edges: &[(u32, u32)],
-) -> Simulation<Talker> {
-    let node = |_| (Talker::default(), outbox_of(Dispatch::PerLink, 2));
-    let mut sim = Simulation::new(config, hosts, Arc::new(node)).unwrap();
-    for (a, b) in edges {
-        sim.establish(Time::ZERO, *a, *b);
-    }
-    sim
 }
 
 /// No framing, no headers, no handshake cost worth the name: closed forms stay short.
@@ -230,7 +216,16 @@ pub(crate) fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
 }
 
 pub(crate) fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
-    network_with(config, hosts, edges, Dispatch::PerLink)
+    network_with(config, hosts, edges, Dispatch::PerLink, 1)
+}
+
+/// Nodes whose outboxes have two lanes.
+pub(crate) fn two_lanes(
+    config: SimConfig,
+    hosts: Vec<HostConfig>,
+    edges: &[(u32, u32)],
+) -> Simulation<Talker> {
+    network_with(config, hosts, edges, Dispatch::PerLink, 2)
 }
 
 pub(crate) fn network_with(
@@ -238,9 +233,9 @@ pub(crate) fn network_with(
     hosts: Vec<HostConfig>,
     edges: &[(u32, u32)],
     dispatch: Dispatch,
+    lanes: usize,
 ) -> Simulation<Talker> {
-    let mut sim =
-        Simulation::new(config, hosts, Arc::new(move |_| (Talker::default(), outbox(dispatch)))).unwrap();
+    let mut sim = Simulation::new(config, hosts, talkers(dispatch, lanes)).unwrap();
     for (a, b) in edges {
         sim.establish(Time::ZERO, *a, *b);
     }

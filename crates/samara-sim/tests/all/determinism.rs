@@ -12,7 +12,7 @@ use samara_sim::{
 /// Random traffic on a random network with jitter, loss, crashes and restarts.
 fn messy(
     seed: u64,
-    (threads, share_from): (usize, u64),
+    (threads, parallel_threshold): (usize, u64),
     dispatch: Dispatch,
     transport: &Transport,
 ) -> (u64, u64, Vec<Record<Heard>>) {
@@ -33,8 +33,8 @@ fn messy(
             }
         }
     }
-    let mut sim = network_with(config, hosts(n as usize, 10 * MBIT), &edges, dispatch);
-    sim.share_from(share_from);
+    let mut sim = network_with(config, hosts(n as usize, 10 * MBIT), &edges, dispatch, 1);
+    sim.set_parallel_threshold(parallel_threshold);
     for id in 0..300 {
         let at = Time::from_millis(1000 + rng.below(3000));
         let say = Say::Along {
@@ -127,7 +127,7 @@ fn slicing_a_run_does_not_show() {
 #[test]
 fn one_order_over_the_uplink_sends_first_copies_first() {
     let edges: Vec<(u32, u32)> = (1..=8).map(|peer| (0, peer)).collect();
-    let mut sim = network_with(config(50, bare(None)), hosts(9, 8 * MBIT), &edges, Dispatch::Node);
+    let mut sim = network_with(config(50, bare(None)), hosts(9, 8 * MBIT), &edges, Dispatch::Node, 1);
     let schedule = Schedule::INTERLEAVED;
     sim.command(
         Time::from_secs(1),

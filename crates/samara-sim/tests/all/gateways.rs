@@ -1,14 +1,11 @@
 //! What hosts of a region share on the way to other regions.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
-use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    ConfigError, DownlinkQueue, GatewayConfig, HostConfig, Latency, Record, SimConfig, Simulation, TcpConfig,
-    Transport,
+    DownlinkQueue, GatewayConfig, HostConfig, Latency, Record, SimConfig, Simulation, TcpConfig, Transport,
 };
 
 const LONG: DownlinkQueue = DownlinkQueue::DropTail { bytes: u64::MAX };
@@ -120,8 +117,8 @@ fn messy(seed: u64, threads: usize) -> (u64, u64, Vec<Record<Heard>>) {
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
     let edges: Vec<_> = pairs.filter(|_| rng.chance(0.2)).collect();
-    let mut sim = network_with(config, spread(4, 6, 10 * MBIT), &edges, Dispatch::PerLink);
-    sim.share_from(0);
+    let mut sim = network(config, spread(4, 6, 10 * MBIT), &edges);
+    sim.set_parallel_threshold(0);
     for id in 0..200 {
         let route = (0..5).map(|_| rng.below(u64::from(n)) as u32).collect();
         let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };
@@ -143,24 +140,4 @@ fn results_do_not_depend_on_threads() {
             assert_eq!(messy(seed, threads), alone, "seed {seed}, {threads} threads");
         }
     }
-}
-
-#[test]
-fn what_cannot_be_is_refused() {
-    let error = |config: SimConfig| {
-        let node = |_| (Talker::default(), outbox(Dispatch::PerLink));
-        Simulation::new(config, spread(2, 1, MBIT), Arc::new(node)).map(|_| ()).unwrap_err()
-    };
-    let good = || regions(2, bare(None), 8 * MBIT);
-    let mut config = good();
-    config.network.gateways.pop();
-    assert_eq!(error(config), ConfigError::GatewayCount { found: 1, regions: 2 });
-    let mut config = good();
-    config.network.gateways[1].down_bps = 0;
-    assert_eq!(error(config), ConfigError::NoGatewayRate { region: 1, direction: "in" });
-    let mut config = good();
-    let (near, far) = (Duration::from_millis(10), Duration::from_millis(29));
-    config.network.latency = Latency::Regions(vec![vec![near, far], vec![far, near]]);
-    let (from, to) = (0, 1);
-    assert_eq!(error(config), ConfigError::TooNearForGateways { from, to, latency: far, least: near });
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{
-    ConfigError, Connection, Control, DownlinkQueue, Framing, Http2Config, QuicConfig, SendBuffer,
-    Simulation, TcpConfig, Transport, Window,
+    Control, DownlinkQueue, Framing, Http2Config, SendBuffer, Simulation, TcpConfig, Transport, Window,
 };
 
 const WIDE: Window = Window::Fixed { bytes: 1 << 30 };
@@ -160,20 +159,4 @@ fn losses_cost_time_and_nothing_else() {
         }
         assert!(sim.stats(0).retransmitted.packets > 0);
     }
-}
-
-#[test]
-fn what_cannot_be_is_refused() {
-    let refused = |transport: Transport| {
-        let node = |_| (Talker::default(), outbox(samara_engine::outbox::Dispatch::PerLink));
-        Simulation::new(config(5, transport), hosts(2, MBIT), std::sync::Arc::new(node)).err()
-    };
-    let http2 = Connection::Http2(Http2Config::default());
-    let quic = Transport { connection: http2.clone(), ..bare_quic(QuicConfig::of(1452)) };
-    assert_eq!(refused(quic), Some(ConfigError::Http2OverQuic));
-    assert_eq!(
-        refused(Transport { connection: http2, ..Transport::tcp() }),
-        Some(ConfigError::Http2WithFraming)
-    );
-    assert_eq!(refused(over(None, Window::Fixed { bytes: 0 })), Some(ConfigError::NoCredit));
 }

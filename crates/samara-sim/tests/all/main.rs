@@ -4,6 +4,7 @@
 mod closed_forms;
 mod common;
 mod determinism;
+mod distributed;
 mod gateways;
 mod http2;
 mod links;
@@ -11,4 +12,4 @@ mod loss;
 mod mconn;
 mod mconn_properties;
 mod quic;
-mod together;
+mod refusals;

@@ -1,13 +1,12 @@
 //! Connections with channels, whatever happens on the way; and set-ups that make no sense.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
 use proptest::prelude::*;
 use samara_engine::Time;
-use samara_engine::outbox::{Dispatch, Lane};
-use samara_sim::{ConfigError, Flush, Framing, MConnectionConfig, Simulation, TcpConfig, Transport};
+
+use samara_sim::{Flush, MConnectionConfig, TcpConfig};
 
 #[derive(Clone, Debug)]
 struct Message {
@@ -90,44 +89,4 @@ proptest! {
         }
         prop_assert_eq!(heard.len(), messages.len());
     }
-}
-
-fn refused(transport: Transport, dispatch: Dispatch, lanes: usize) -> ConfigError {
-    let node = move |_| {
-        let lanes = vec![samara_engine::outbox::LaneConfig::unbounded("data", 0); lanes];
-        let config = samara_engine::outbox::OutboxConfig { dispatch, lanes };
-        (Talker::default(), samara_engine::Outbox::new(config))
-    };
-    match Simulation::new(config(50, transport), hosts(2, MBIT), Arc::new(node)) {
-        Err(error) => error,
-        Ok(_) => panic!("this must not be accepted"),
-    }
-}
-
-#[test]
-fn what_cannot_work_is_refused() {
-    let tcp = Some(TcpConfig::default());
-    let changed = |change: fn(&mut MConnectionConfig)| {
-        let mut config = channels(Flush::WhenIdle);
-        change(&mut config);
-        config
-    };
-    let with = |change| refused(over(tcp, changed(change)), Dispatch::PerLink, 2);
-    let plain = || over(tcp, changed(|_| {}));
-    let quic = Transport { connection: plain().connection, ..Transport::quic() };
-    assert_eq!(refused(quic, Dispatch::PerLink, 2), ConfigError::ChannelsOverQuic);
-    let noise = Transport { framing: Framing::NOISE_YAMUX, ..plain() };
-    assert_eq!(refused(noise, Dispatch::PerLink, 2), ConfigError::ChannelsWithFraming);
-    let limited = over(None, changed(|config| config.receive_rate = 1));
-    assert_eq!(refused(limited, Dispatch::PerLink, 2), ConfigError::ReceiveRateWithoutWindow);
-    assert_eq!(with(|config| config.flush = Flush::Throttle(Duration::ZERO)), ConfigError::NoFlushInterval);
-    assert_eq!(with(|config| config.channels[1].queue = 0), ConfigError::EmptyChannel { channel: 0x31 });
-    assert_eq!(with(|config| config.channels[0].priority = 0), ConfigError::EmptyChannel { channel: 0x30 });
-    assert_eq!(with(|config| config.channels[1].id = 0x30), ConfigError::ChannelTwice { channel: 0x30 });
-    assert_eq!(refused(plain(), Dispatch::Node, 2), ConfigError::ChannelsWithNodeDispatch);
-    assert_eq!(refused(plain(), Dispatch::PerLink, 3), ConfigError::LaneOfChannels { lane: 2, channels: 0 });
-    assert_eq!(
-        with(|config| config.channels[1].lanes.push(Lane(0))),
-        ConfigError::LaneOfChannels { lane: 0, channels: 2 }
-    );
 }

@@ -83,7 +83,7 @@ fn a_held_link_takes_frames_again_when_its_time_has_come() {
     // One order over all links: the second frame is asked for when there is room.
     let quic = QuicConfig { pacing: true, ..quic() };
     let hosts = hosts(2, 1_000_000 * MBIT);
-    let mut sim = network_with(config(50, bare_quic(quic)), hosts, &[(0, 1)], Dispatch::Node);
+    let mut sim = network_with(config(50, bare_quic(quic)), hosts, &[(0, 1)], Dispatch::Node, 1);
     for id in 0..3 {
         sim.command(START, 0, Say::To { hosts: vec![1], id, len: 10_000 });
     }

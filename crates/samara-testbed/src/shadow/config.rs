@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use samara_emulation::NicDiscipline;
+use samara_sim::NicDiscipline;
 use serde::Serialize;
 
 /// The whole file.

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use samara_emulation::{EmulationConfig, Latency};
+use samara_emulation::EmulationConfig;
+use samara_sim::Latency;
 
 /// The least latency, that of the simulator's floor: Shadow wants more than nothing.
 pub(super) const LATENCY_MIN: Duration = Duration::from_micros(50);
@@ -44,7 +45,8 @@ pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
         ));
     }
     let one_way = |from: usize, to: usize| match &network.latency {
-        Latency::Regions(matrix) | Latency::Pairs(matrix) => matrix[from][to],
+        Latency::Regions(matrix) => matrix[from][to],
+        Latency::Pairs(pairs) => pairs.get(from as u32, to as u32),
         Latency::Constant(latency) => *latency,
         Latency::Uniform { min, .. } => *min,
     };
@@ -128,12 +130,14 @@ mod tests {
     #[test]
     fn pairs_are_places_each_and_not_without_end() {
         let mut network = EmulationConfig::uniform(2, 1_000_000, MS);
-        network.latency = Latency::Pairs(vec![vec![Duration::ZERO, MS], vec![MS, Duration::ZERO]]);
+        let nanos = MS.as_nanos() as u32;
+        let pairs = samara_sim::PairLatencies::new(2, vec![0, nanos, nanos, 0]).unwrap();
+        network.latency = Latency::Pairs(pairs.clone());
         let each = places(&network).unwrap();
         assert_eq!(each.of_host, [0, 1]);
         assert!(!each.raised, "nobody is alone at home");
         let many = EmulationConfig {
-            latency: Latency::Pairs(Vec::new()),
+            latency: Latency::Pairs(pairs),
             ..EmulationConfig::uniform(PLACES_MAX + 1, 1_000_000, MS)
         };
         let error = places(&many).err().unwrap();

@@ -11,13 +11,13 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use samara_sim::ConfigError;
 use thiserror::Error;
 
 use super::netlink::{Destination, Netlink, Treatment};
 use super::system::{TUN_FILE, Tun};
 use crate::config::EmulationConfig;
 use crate::emulator::Emulator;
-use crate::error::ConfigError;
 use crate::error::Unavailable;
 use crate::subnets::{MAX_ADDRESSES, Subnets};
 pub use report::{Lateness, RelayReport, Unrouted};
@@ -64,36 +64,16 @@ pub enum RelayError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// More hosts than addresses.
-    #[error("hosts: found {found}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
-    TooManyHosts {
-        /// The number of hosts.
-        found: usize,
-    },
+    #[error("hosts: found {0}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
+    TooManyHosts(usize),
     /// The subnets are in use.
-    #[error(
-        "subnets: {own} and {peers} with prefix /{prefix} are in use (there is a route to {taken}/{taken_prefix}); \
-         give others, or none to have free ones chosen"
-    )]
-    SubnetsTaken {
-        /// The first address of the hosts.
-        own: Ipv4Addr,
-        /// The first address that hosts are seen under.
-        peers: Ipv4Addr,
-        /// The length of the prefix.
-        prefix: u8,
-        /// The destination of the route that is in the way.
-        taken: Ipv4Addr,
-        /// The length of its prefix.
-        taken_prefix: u8,
-    },
+    #[error("subnets: {0}; give others, or none to have free ones chosen")]
+    SubnetsTaken(String),
     /// All candidates are in use.
     #[error(
-        "subnets: all {tried} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
+        "subnets: all {0} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
     )]
-    NoFreeSubnets {
-        /// How many pairs were tried.
-        tried: usize,
-    },
+    NoFreeSubnets(usize),
     /// A step of the set-up failed.
     #[error("{step}: {source}")]
     System {
@@ -103,11 +83,8 @@ pub enum RelayError {
         source: io::Error,
     },
     /// The relay's thread is gone.
-    #[error("the relay has stopped{}; what was measured since is worthless", because(reason))]
-    Stopped {
-        /// Why, if it said so.
-        reason: Option<io::Error>,
-    },
+    #[error("the relay has stopped{}; what was measured since is worthless", because(.0))]
+    Stopped(Option<io::Error>),
 }
 
 fn because(reason: &Option<io::Error>) -> String {
@@ -136,7 +113,7 @@ impl Relay {
         let emulator = Emulator::new(&config.emulation)?;
         let hosts = config.emulation.hosts.len();
         if hosts > MAX_ADDRESSES {
-            return Err(RelayError::TooManyHosts { found: hosts });
+            return Err(RelayError::TooManyHosts(hosts));
         }
         let tun = Tun::create(&config.tun_file)?;
         let mut netlink = Netlink::new().map_err(|source| system("connecting to rtnetlink", source))?;
@@ -226,7 +203,7 @@ impl Relay {
             Some(Err(_)) => Some(io::Error::other("its thread panicked")),
             Some(Ok(Ok(()))) | None => None,
         };
-        RelayError::Stopped { reason }
+        RelayError::Stopped(reason)
     }
 }
 
@@ -265,11 +242,11 @@ fn add_subnets(
     for subnets in Subnets::candidates() {
         match add_routes(netlink, index, subnets, hosts, &routes) {
             Ok(true) => return Ok(subnets),
-            Ok(false) | Err(RelayError::SubnetsTaken { .. }) => (),
+            Ok(false) | Err(RelayError::SubnetsTaken(_)) => (),
             Err(error) => return Err(error),
         }
     }
-    Err(RelayError::NoFreeSubnets { tried: Subnets::candidates().count() })
+    Err(RelayError::NoFreeSubnets(Subnets::candidates().count()))
 }
 
 /// Adds the routes of these subnets. Returns false if somebody else was faster.
@@ -304,5 +281,8 @@ fn add_routes(
 
 fn subnets_taken(subnets: Subnets, route: Destination) -> RelayError {
     let ((own, prefix), (peers, _)) = (subnets.own(), subnets.peers());
-    RelayError::SubnetsTaken { own, peers, prefix, taken: route.address, taken_prefix: route.prefix }
+    let Destination { address: taken, prefix: taken_prefix } = route;
+    RelayError::SubnetsTaken(format!(
+        "{own} and {peers} with prefix /{prefix} are in use (there is a route to {taken}/{taken_prefix})"
+    ))
 }

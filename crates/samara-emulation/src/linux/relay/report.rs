@@ -5,8 +5,9 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use samara_sim::Count;
 
-use crate::counters::{Count, HostCounters};
+use crate::emulator::HostCounters;
 
 /// From here on a relay is so late that it distorts measurements: a tenth of the shortest latencies between continents'
 /// neighbours (10 ms).

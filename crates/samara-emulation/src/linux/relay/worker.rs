@@ -128,10 +128,10 @@ impl Worker {
                 let now = Time::ZERO + self.start.elapsed();
                 self.emulator.push(now, route.flow, packet);
             }
-            Err(Refused::NotIpv4) => self.unrouted.not_ipv4.add(len as u32),
-            Err(Refused::Malformed) => self.unrouted.malformed.add(len as u32),
+            Err(Refused::NotIpv4) => self.unrouted.not_ipv4.add(1, len as u32),
+            Err(Refused::Malformed) => self.unrouted.malformed.add(1, len as u32),
             Err(Refused::UnknownHost { source, destination }) => {
-                self.unrouted.unknown_host.add(len as u32);
+                self.unrouted.unknown_host.add(1, len as u32);
                 let addresses = (Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination));
                 self.unrouted.first_unknown.get_or_insert(addresses);
             }
@@ -146,7 +146,7 @@ impl Worker {
             self.lateness.record(now.since(delivery.due));
             let packet = delivery.packet;
             if let Err(error) = self.tun.write(&packet.payload) {
-                self.unrouted.not_taken.add(packet.bytes);
+                self.unrouted.not_taken.add(1, packet.bytes);
                 self.unrouted.first_not_taken.get_or_insert_with(|| error.to_string());
             }
         }

@@ -1,0 +1,325 @@
+//! Protobuf, field by field: what the wire formats of the engines have in common.
+//!
+//! The engines read and write their messages by hand. A generated codec cannot tell a length without the message, copies what it
+//! reads, drops unknown fields and takes memory before a bound can be checked. What is left to share is small:
+//!
+//! - [`Reader`], a cursor over the fields of a message: it never reads beyond its message, never copies, and takes no memory.
+//! - [`WireError`], which says where in the frame something is wrong, and what.
+//! - [`varint_len`], [`put_varint`] and the [wire types](VARINT).
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes};
+use thiserror::Error;
+
+/// A message inside a frame: what is left of it.
+///
+/// Call [`head`](Self::head) until it says `None`; after each head read the value ([`number`](Self::number), [`fixed64`](Self::fixed64),
+/// [`bytes`](Self::bytes), [`short`](Self::short), [`message`](Self::message)) or pass over it ([`skip`](Self::skip)). Every one of them
+/// takes the field's name, which errors carry.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    frame: &'a Bytes,
+    at: usize,
+    end: usize,
+    path: &'static str,
+}
+
+/// The head of a field: its number and wire type.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    number: u32,
+    wire_type: u8,
+    start: usize,
+}
+
+impl Head {
+    /// The number of the field.
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+
+    /// Where in the frame the head is.
+    pub const fn start(self) -> usize {
+        self.start
+    }
+
+    /// Whether the value is a varint.
+    pub const fn is_varint(self) -> bool {
+        self.wire_type == VARINT
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The message that is a frame as a whole; `path` is its name in errors.
+    pub fn new(frame: &'a Bytes, path: &'static str) -> Self {
+        Self { frame, at: 0, end: frame.len(), path }
+    }
+
+    /// The name of the message.
+    pub const fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Where in the frame the next byte is.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The head of the next field, `None` at the end of the message.
+    ///
+    /// # Errors
+    /// The tag is malformed.
+    pub fn head(&mut self) -> Result<Option<Head>, WireError> {
+        if self.at == self.end {
+            return Ok(None);
+        }
+        let start = self.at;
+        let tag = self.varint(self.path)?;
+        let (number, wire_type) = ((tag >> 3) as u32, (tag & 7) as u8);
+        if tag > u64::from(u32::MAX) || number == 0 {
+            return Err(WireErrorKind::FieldNumber.at(self.path, start));
+        }
+        Ok(Some(Head { number, wire_type, start }))
+    }
+
+    /// The value of a varint field.
+    ///
+    /// # Errors
+    /// It has another wire type, is cut short, or does not fit 64 bits.
+    pub fn number(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
+        expect(head, path, VARINT)?;
+        self.varint(path)
+    }
+
+    /// The value of a `fixed64` field.
+    ///
+    /// # Errors
+    /// It has another wire type, or is cut short.
+    pub fn fixed64(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
+        expect(head, path, FIXED64)?;
+        let range = self.advance(8, path)?;
+        Ok(self.frame[range].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+
+    /// The next value of a packed list of varints, which [`message`](Self::message) opens as if it were a message; `None` at its end.
+    ///
+    /// # Errors
+    /// It is cut short, or does not fit 64 bits.
+    pub fn packed(&mut self) -> Result<Option<u64>, WireError> {
+        if self.at == self.end { Ok(None) } else { self.varint(self.path).map(Some) }
+    }
+
+    /// A nested message.
+    ///
+    /// # Errors
+    /// The field has another wire type, or is cut short.
+    pub fn message(&mut self, head: Head, path: &'static str) -> Result<Self, WireError> {
+        let range = self.range(head, path)?;
+        Ok(Self { frame: self.frame, at: range.start, end: range.end, path })
+    }
+
+    /// The value of a field of bytes, without copying. It ends at [`offset`](Self::offset).
+    ///
+    /// # Errors
+    /// The field has another wire type, or is cut short.
+    pub fn bytes(&mut self, head: Head, path: &'static str) -> Result<Bytes, WireError> {
+        let range = self.range(head, path)?;
+        Ok(self.frame.slice(range))
+    }
+
+    /// The value of a field of bytes that is at most `max` long, which is called `limit`.
+    ///
+    /// # Errors
+    /// The field has another wire type, is cut short or too long.
+    pub fn short(
+        &mut self,
+        head: Head,
+        path: &'static str,
+        limit: &'static str,
+        max: usize,
+    ) -> Result<&'a [u8], WireError> {
+        let range = self.range(head, path)?;
+        if range.len() > max {
+            let kind = WireErrorKind::Limit { limit, found: range.len() as u64, max };
+            return Err(kind.at(path, range.start));
+        }
+        Ok(&self.frame[range])
+    }
+
+    /// Passes over a field; where it is, head included.
+    ///
+    /// # Errors
+    /// It is cut short, or of a wire type that is not supported.
+    pub fn skip(&mut self, head: Head) -> Result<Range<usize>, WireError> {
+        let path = self.path;
+        match head.wire_type {
+            VARINT => self.varint(path).map(drop)?,
+            FIXED64 => self.advance(8, path).map(drop)?,
+            BYTES => self.range(head, path).map(drop)?,
+            FIXED32 => self.advance(4, path).map(drop)?,
+            found => return Err(WireErrorKind::Unsupported { found }.at(path, head.start)),
+        }
+        Ok(head.start..self.at)
+    }
+
+    fn range(&mut self, head: Head, path: &'static str) -> Result<Range<usize>, WireError> {
+        expect(head, path, BYTES)?;
+        let len = self.varint(path)?;
+        self.advance(len, path)
+    }
+
+    fn advance(&mut self, len: u64, path: &'static str) -> Result<Range<usize>, WireError> {
+        let available = self.end - self.at;
+        if len > available as u64 {
+            return Err(WireErrorKind::Truncated { needed: len, available }.at(path, self.at));
+        }
+        let start = self.at;
+        self.at += len as usize;
+        Ok(start..self.at)
+    }
+
+    fn varint(&mut self, path: &'static str) -> Result<u64, WireError> {
+        let start = self.at;
+        let mut value = 0u64;
+        for (index, byte) in self.frame[start..self.end].iter().take(10).enumerate() {
+            // The tenth byte holds the 64th bit alone.
+            if index == 9 && *byte > 1 {
+                return Err(WireErrorKind::VarintTooLong.at(path, start));
+            }
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte & 0x80 == 0 {
+                self.at = start + index + 1;
+                return Ok(value);
+            }
+        }
+        let available = self.end - start;
+        Err(WireErrorKind::Truncated { needed: available as u64 + 1, available }.at(path, start))
+    }
+}
+
+fn expect(head: Head, path: &'static str, expected: u8) -> Result<(), WireError> {
+    let found = head.wire_type;
+    if found == expected {
+        return Ok(());
+    }
+    Err(WireErrorKind::WireType { found, expected }.at(path, head.start))
+}
+
+// ---- varints and wire types (encoding of protobuf, "Base 128 Varints" and "Message Structure") ----
+
+/// The wire type of numbers of variable length.
+pub const VARINT: u8 = 0;
+/// The wire type of numbers of 8 bytes.
+pub const FIXED64: u8 = 1;
+/// The wire type of bytes, strings, nested messages and packed lists.
+pub const BYTES: u8 = 2;
+/// The wire type of numbers of 4 bytes.
+pub const FIXED32: u8 = 5;
+
+/// The length of a varint in bytes: 1 to 10.
+pub const fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Writes a varint.
+///
+/// # Panics
+/// If `out` is full: it needs [`varint_len`] bytes. A `Vec` grows.
+pub fn put_varint(out: &mut impl BufMut, mut value: u64) {
+    while value >= 0x80 {
+        out.put_u8(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+// ---- errors ----
+
+/// A frame that cannot be read: where, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{path}, at byte {offset}: {kind}")]
+pub struct WireError {
+    /// The field, for example `seen_tx.tx_key`.
+    pub path: &'static str,
+    /// Where in the frame (without its length prefix).
+    pub offset: usize,
+    /// What is wrong.
+    pub kind: WireErrorKind,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireErrorKind {
+    /// The field ends after its container.
+    #[error("cut short: {needed} bytes needed, {available} left")]
+    Truncated {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes left.
+        available: usize,
+    },
+    /// A varint of more than 10 bytes, or beyond 64 bits.
+    #[error("a varint that does not fit 64 bits")]
+    VarintTooLong,
+    /// A tag beyond 32 bits, or with field number 0.
+    #[error("a field number out of range")]
+    FieldNumber,
+    /// A known field with another wire type than it has.
+    #[error("wire type {found} found, {expected} expected")]
+    WireType {
+        /// Wire type found.
+        found: u8,
+        /// Wire type expected.
+        expected: u8,
+    },
+    /// A group (wire types 3 and 4), or wire type 6 or 7.
+    #[error("wire type {found}, which is not supported")]
+    Unsupported {
+        /// Wire type found.
+        found: u8,
+    },
+    /// A length that the field cannot have.
+    #[error("{found} bytes found, {expected} expected")]
+    Length {
+        /// Bytes found.
+        found: usize,
+        /// Bytes expected.
+        expected: &'static str,
+    },
+    /// A field that must be there is not.
+    #[error("missing")]
+    Missing,
+    /// A known field that whoever reads does not take.
+    #[error("not supported")]
+    Refused,
+    /// A name that is not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// A number that stands for nothing.
+    #[error("the value {found}, which is not known")]
+    Unknown {
+        /// The value.
+        found: u64,
+    },
+    /// None of the known kinds of messages.
+    #[error("no message of a known kind")]
+    NoKind,
+    /// More than a limit allows.
+    #[error("{found} found, at most {max} allowed by the limit {limit}")]
+    Limit {
+        /// The field of the format's `Limits`.
+        limit: &'static str,
+        /// What was found; of counts, the first beyond the limit.
+        found: u64,
+        /// What is allowed.
+        max: usize,
+    },
+}
+
+impl WireErrorKind {
+    /// The error of a field at an offset in the frame.
+    pub const fn at(self, path: &'static str, offset: usize) -> WireError {
+        WireError { path, offset, kind: self }
+    }
+}

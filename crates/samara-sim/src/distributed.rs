@@ -1,0 +1,312 @@
+//! One simulation in several processes: each has some of the hosts, and packets are exchanged at the borders of windows.
+//!
+//! Hosts are independent within a window, so that it makes no difference where they are simulated: the digest is that of one process.
+
+use std::collections::VecDeque;
+
+use samara_engine::{Engine, Time};
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::packet::{Body, Heading, Packet, Sack};
+use crate::simulation::{Record, Simulation};
+
+/// The processes of a simulation. Each calls the same methods in the same order, and waits in them for all others.
+pub trait Ranks {
+    /// The number of this process.
+    fn rank(&self) -> usize;
+
+    /// How many processes there are.
+    fn count(&self) -> usize;
+
+    /// The least of the values of all processes.
+    ///
+    /// # Errors
+    /// Another process is gone.
+    fn least(&mut self, value: u64) -> Result<u64, RankError>;
+
+    /// Sends bytes to each process, this one included, and returns what each sent to this one. Empties what it is given.
+    ///
+    /// # Errors
+    /// Another process is gone.
+    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError>;
+
+    /// Ends the other processes, if they would wait for this one, which cannot go on.
+    fn give_up(&mut self) {}
+}
+
+/// Why processes cannot go on together.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RankError {
+    /// Another process is gone, or cannot be reached.
+    #[error("another process of the simulation is gone: {0}")]
+    Gone(String),
+    /// What another process sent cannot be read: it is of another version.
+    #[error("process {from} sent what is no packet; all processes must run the same program")]
+    Garbled {
+        /// Which.
+        from: usize,
+    },
+}
+
+/// The hosts of one of several processes: those of a network, as even as whole hosts allow.
+pub fn hosts_of_rank(hosts: u32, rank: usize, ranks: usize) -> std::ops::Range<u32> {
+    let border = |rank: usize| (u64::from(hosts) * rank as u64 / ranks as u64) as u32;
+    border(rank)..border(rank + 1)
+}
+
+impl<N: Engine> Simulation<N> {
+    /// Like [`run_until`](Simulation::run_until), in step with the other processes: all call it with the same time. The observer gets the records
+    /// of its own hosts.
+    ///
+    /// # Errors
+    /// Another process is gone.
+    ///
+    /// # Panics
+    /// If the hosts of the processes are not those of [`hosts_of_rank`].
+    pub fn run_until_distributed(
+        &mut self,
+        until: Time,
+        ranks: &mut dyn Ranks,
+        codec: &dyn FrameCodec<N::Frame>,
+        mut observer: impl FnMut(Record<N::Event>),
+    ) -> Result<(), RankError> {
+        assert_eq!(
+            self.local_hosts(),
+            hosts_of_rank(self.world_size(), ranks.rank(), ranks.count()),
+            "the hosts of a process"
+        );
+        let until = until.as_nanos();
+        if self.start_hosts() {
+            self.exchange(ranks, codec)?;
+            self.hand_over(&mut observer);
+        }
+        loop {
+            let start = ranks.least(self.next())?;
+            if start >= until {
+                break;
+            }
+            self.run_window(start, until);
+            self.exchange(ranks, codec)?;
+            self.hand_over(&mut observer);
+        }
+        self.reach(until);
+        Ok(())
+    }
+
+    /// Sends packets to hosts of other processes, and takes theirs.
+    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<N::Frame>) -> Result<(), RankError> {
+        let (hosts, count) = (self.world_size(), ranks.count());
+        let mut outgoing = vec![Vec::new(); count];
+        let borders: Vec<u32> = (0..count).map(|rank| hosts_of_rank(hosts, rank, count).end).collect();
+        for packet in self.take_remote() {
+            let to = borders.partition_point(|end| *end <= packet.heading.host());
+            write_packet(&packet, codec, &mut outgoing[to]);
+        }
+        for (from, bytes) in ranks.exchange(&mut outgoing)?.into_iter().enumerate() {
+            let mut reader = Reader::new(&bytes);
+            while !reader.is_empty() {
+                let packet = read_packet(&mut reader, codec).filter(|packet| {
+                    self.local_hosts().contains(&packet.heading.host()) && packet.src < hosts
+                });
+                self.take_packet(packet.ok_or(RankError::Garbled { from })?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The only process of a simulation: for tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SingleProcess;
+
+impl Ranks for SingleProcess {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn least(&mut self, value: u64) -> Result<u64, RankError> {
+        Ok(value)
+    }
+
+    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
+        Ok(outgoing.iter_mut().map(std::mem::take).collect())
+    }
+}
+
+/// Processes that are threads of one: what tests use in the place of a cluster.
+#[derive(Debug)]
+pub struct Threads {
+    rank: usize,
+    senders: Vec<std::sync::mpsc::Sender<(usize, Vec<u8>)>>,
+    receiver: std::sync::mpsc::Receiver<(usize, Vec<u8>)>,
+    /// What came from processes that are further on than this one.
+    early: Vec<VecDeque<Vec<u8>>>,
+}
+
+impl Threads {
+    /// So many of them.
+    pub fn new(count: usize) -> Vec<Self> {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| std::sync::mpsc::channel()).unzip();
+        let of = |(rank, receiver)| Self {
+            rank,
+            senders: senders.clone(),
+            receiver,
+            early: vec![VecDeque::new(); count],
+        };
+        receivers.into_iter().enumerate().map(of).collect()
+    }
+}
+
+impl Ranks for Threads {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn count(&self) -> usize {
+        self.senders.len()
+    }
+
+    fn least(&mut self, value: u64) -> Result<u64, RankError> {
+        let mut outgoing = vec![value.to_le_bytes().to_vec(); self.count()];
+        let all = self.exchange(&mut outgoing)?;
+        let value = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(u64::MAX, u64::from_le_bytes);
+        Ok(all.iter().map(value).min().unwrap_or(u64::MAX))
+    }
+
+    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
+        let gone = || RankError::Gone("its thread has ended".to_owned());
+        for (sender, bytes) in self.senders.iter().zip(outgoing) {
+            sender.send((self.rank, std::mem::take(bytes))).map_err(|_| gone())?;
+        }
+        while self.early.iter().any(VecDeque::is_empty) {
+            let (from, bytes) = self.receiver.recv().map_err(|_| gone())?;
+            self.early[from].push_back(bytes);
+        }
+        Ok(self.early.iter_mut().filter_map(VecDeque::pop_front).collect())
+    }
+}
+
+// ---- packets as bytes ----
+
+/// How frames travel between processes.
+pub trait FrameCodec<F> {
+    /// Writes a frame.
+    fn write(&self, frame: &F, out: &mut Vec<u8>);
+
+    /// Reads what [`write`](Self::write) wrote; `None` if it is something else.
+    fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
+}
+
+/// Bytes that are read from front to back.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads these bytes.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether nothing is left.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next so many bytes.
+    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    /// The next byte.
+    pub fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// The next four bytes, little endian.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next eight bytes, little endian.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+/// Where a number of ranges would be.
+const NO_SACK: u32 = u32::MAX;
+
+/// Writes a packet of a link without layers of its own, as simulations in several processes have them.
+fn write_packet<F>(packet: &Packet<F>, codec: &dyn FrameCodec<F>, out: &mut Vec<u8>) {
+    let Packet { arrive, src, heading, order, slot, epoch, len, ack, stamp, echo, window, sack, body } =
+        packet;
+    out.extend_from_slice(&arrive.to_le_bytes());
+    let words = [*src, heading.host(), *order, *slot, *epoch, *len, *ack, *stamp, *echo, *window];
+    words.into_iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    out.extend_from_slice(&sack.as_ref().map_or(NO_SACK, |sack| sack.ranges.len() as u32).to_le_bytes());
+    for (from, to) in sack.iter().flat_map(|sack| sack.iter()) {
+        out.extend_from_slice(&from.to_le_bytes());
+        out.extend_from_slice(&to.to_le_bytes());
+    }
+    let mut word = |kind: u8, words: &[u32]| {
+        out.push(kind);
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    };
+    match body {
+        Body::Data { seq, frame: None } => word(0, &[*seq]),
+        Body::Data { seq, frame: Some(frame) } => {
+            word(1, &[*seq]);
+            codec.write(frame, out);
+        }
+        Body::Ack => word(2, &[]),
+        Body::Hello { step, slot } => word(3, &[*step, *slot]),
+        Body::Close => word(4, &[]),
+        Body::Refuse { epoch } => word(5, &[*epoch]),
+        Body::Stream { .. } | Body::Http2 { .. } => {
+            unreachable!("several processes simulate no connections with layers")
+        }
+    }
+}
+
+fn read_packet<F>(reader: &mut Reader<'_>, codec: &dyn FrameCodec<F>) -> Option<Packet<F>> {
+    let arrive = reader.u64()?;
+    let mut words = [0; 10];
+    for word in &mut words {
+        *word = reader.u32()?;
+    }
+    let [src, host, order, slot, epoch, len, ack, stamp, echo, window] = words;
+    let sack = match reader.u32()? {
+        NO_SACK => None,
+        count => {
+            let mut ranges = SmallVec::new();
+            for _ in 0..count {
+                ranges.push((reader.u32()?, reader.u32()?));
+            }
+            Some(Box::new(Sack { ranges }))
+        }
+    };
+    let body = match reader.u8()? {
+        0 => Body::Data { seq: reader.u32()?, frame: None },
+        1 => Body::Data { seq: reader.u32()?, frame: Some(codec.read(reader)?) },
+        2 => Body::Ack,
+        3 => Body::Hello { step: reader.u32()?, slot: reader.u32()? },
+        4 => Body::Close,
+        5 => Body::Refuse { epoch: reader.u32()? },
+        _ => return None,
+    };
+    let heading = Heading::to(host);
+    Some(Packet { arrive, src, heading, order, slot, epoch, len, ack, stamp, echo, window, sack, body })
+}

@@ -1,0 +1,322 @@
+//! Packets in, packets out, and the timers of transports.
+
+use samara_engine::outbox::{Dispatch, Weight};
+use samara_engine::{Engine, Input, Outbox, PeerId};
+
+use super::{Host, TimerKind};
+use crate::link::LinkState;
+use crate::packet::{Body, Packet};
+use crate::transport::tcp::timestamp;
+use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender, http2};
+use crate::world::World;
+
+impl<N: Engine> Host<N> {
+    /// A packet has been received from the downlink.
+    pub(super) fn receive(&mut self, now: u64, packet: Packet<N::Frame>, world: &World<N>) {
+        self.digest.word(now);
+        self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
+        if !self.running {
+            self.stats.drops.stale.add(packet.body.packets(), packet.len);
+            self.turn_away(now, packet.src, packet.epoch, &packet.body, world);
+            return;
+        }
+        self.stats.received.add(packet.body.packets(), packet.len);
+        let Packet { src, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } = packet;
+        if let Body::Hello { step, slot: peer_slot } = body {
+            self.hello(now, src, epoch, step, peer_slot, world);
+            return;
+        }
+        if let Body::Refuse { epoch } = body {
+            self.refused(now, src, slot, epoch, world);
+            return;
+        }
+        let current =
+            self.links.get(slot as usize).is_some_and(|link| link.epoch == epoch && link.peer == src);
+        if current && self.links[slot as usize].state == LinkState::Answering {
+            // The last step of the handshake was lost; data proves that the dialler has finished.
+            self.bring_up(now, slot, world);
+        }
+        if !current || self.links[slot as usize].state != LinkState::Up {
+            self.stats.drops.stale.add(body.packets(), len);
+            return;
+        }
+        self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
+        match body {
+            Body::Data { seq, frame } => self.segment(now, slot, (seq, frame), stamp, world),
+            Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
+            Body::Http2 { seq, load } => self.http2(now, slot, (seq, load), stamp, world),
+            Body::Close => self.take_down(now, slot, world),
+            Body::Ack | Body::Hello { .. } | Body::Refuse { .. } => {}
+        }
+    }
+
+    fn segment(
+        &mut self,
+        now: u64,
+        slot: u32,
+        segment: (u32, Option<N::Frame>),
+        stamp: u32,
+        world: &World<N>,
+    ) {
+        let transport = &world.config.transport;
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let receiver = &mut self.links[slot as usize].receiver;
+        let need = receiver.segment(now, stamp, segment, transport, &mut delivered);
+        self.acknowledge_later(now, slot, need, world);
+        self.deliver_all(now, slot, delivered, world);
+    }
+
+    /// A segment of a link with HTTP/2 arrives.
+    fn http2(
+        &mut self,
+        now: u64,
+        slot: u32,
+        segment: (u32, Option<http2::Load<N::Frame>>),
+        stamp: u32,
+        world: &World<N>,
+    ) {
+        let transport = &world.config.transport;
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let link = &mut self.links[slot as usize];
+        if let (Receiver::Http2(receiver), Sender::Http2(sender)) = (&mut link.receiver, &mut link.sender) {
+            let writing = (&mut **sender, self.frames_written);
+            let heard = receiver.segment(now, stamp, segment, transport, writing, &mut delivered);
+            self.frames_written += heard.written;
+            self.acknowledge_later(now, slot, heard.need, world);
+        }
+        self.deliver_all(now, slot, delivered, world);
+    }
+
+    /// Does what a received packet demands.
+    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<N>) {
+        let control = &world.config.transport.control;
+        let link = &mut self.links[slot as usize];
+        match need {
+            AckNeed::None => {}
+            AckNeed::Now => link.ack_is_due(control.separate_acks()),
+            AckNeed::Later => {
+                if link.ack_by == 0 {
+                    link.ack_by = now + control.ack_delay();
+                    if !link.ack_timer {
+                        link.ack_timer = true;
+                        let at = link.ack_by;
+                        self.set_timer(at, TimerKind::DelayedAck(slot));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Delivers frames of a link, in order, and keeps the empty buffer.
+    pub(super) fn deliver_all(
+        &mut self,
+        now: u64,
+        slot: u32,
+        mut delivered: Vec<N::Frame>,
+        world: &World<N>,
+    ) {
+        self.refresh(slot);
+        let epoch = self.links[slot as usize].epoch;
+        for frame in delivered.drain(..) {
+            // Handling a frame can close the link; what comes behind it is then gone.
+            let link = &self.links[slot as usize];
+            if link.state == LinkState::Up && link.epoch == epoch {
+                self.stats.frames_received.add(&frame);
+                self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
+            }
+        }
+        self.delivered = delivered;
+    }
+
+    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World<N>) {
+        let transport = &world.config.transport;
+        let sender = &mut self.links[slot as usize].sender;
+        let srtt = sender.srtt();
+        if !sender.take_ack(ack, now, transport) {
+            return;
+        }
+        if sender.srtt() != srtt {
+            let seconds = sender.srtt() as f64 / 1e9;
+            let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;
+            self.outbox.set_weight(PeerId(slot), Weight::Latency, 1.0 / seconds);
+            self.outbox.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
+        }
+        self.outbox_dry = false;
+        match self.dispatch {
+            Dispatch::PerLink => {
+                self.fill_link(now, slot, world, Outbox::pop_for);
+                self.offer_room(now, world);
+            }
+            Dispatch::Node => self.refresh(slot),
+        }
+        if self.links[slot as usize].sender.timer_moves_back() {
+            self.start_loss_timer(slot);
+        }
+    }
+
+    /// Sets the timer if none is running. One of QUIC's may also run for too long: a packet that was overtaken is lost soon,
+    /// while the running timer waits for a probe.
+    fn start_loss_timer(&mut self, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        let due = link.sender.timer_at();
+        if due < link.loss_timer && (link.loss_timer == u64::MAX || link.sender.timer_moves_back()) {
+            self.set_loss_timer(slot);
+        }
+    }
+
+    fn set_loss_timer(&mut self, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        link.loss_timer = link.sender.timer_at();
+        let at = link.loss_timer;
+        self.set_timer(at, TimerKind::Loss(slot));
+    }
+
+    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let link = &mut self.links[slot as usize];
+        if now < link.loss_timer {
+            // One that was set sooner has fired already.
+            return;
+        }
+        link.loss_timer = u64::MAX;
+        if link.state != LinkState::Up || link.sender.timer_at() == u64::MAX {
+            return;
+        }
+        let held = link.sender.is_held();
+        let expired = link.sender.timer_at() <= now && link.sender.timer_expired(now, transport);
+        if held && !link.sender.is_held() {
+            // There is room again.
+            self.outbox_dry = false;
+        }
+        if expired {
+            self.stats.timeouts += 1;
+            if link.sender.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
+                self.take_down(now, slot, world);
+                return;
+            }
+        }
+        let link = &self.links[slot as usize];
+        if link.sender.timer_at() != u64::MAX {
+            self.set_loss_timer(slot);
+        }
+        self.refresh(slot);
+    }
+
+    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        link.ack_timer = false;
+        if link.state != LinkState::Up || link.ack_by == 0 {
+            return;
+        }
+        if link.ack_by > now {
+            // The acknowledgement that this timer was set for rode on data; a later one waits.
+            link.ack_timer = true;
+            let at = link.ack_by;
+            self.set_timer(at, TimerKind::DelayedAck(slot));
+        } else {
+            link.ack_by = 0;
+            link.ack_is_due(world.config.transport.control.separate_acks());
+            self.refresh(slot);
+        }
+    }
+
+    /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
+    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let burst_max = if self.nic.shares() { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
+        let link = &mut self.links[slot as usize];
+        if link.state != LinkState::Up {
+            return;
+        }
+        let own_turn = link.acks_due > 0 && transport.control.separate_acks();
+        let outgoing = if own_turn { None } else { link.sender.pop(now, burst_max, transport) };
+        let (body, payload, stamp, makes_room) = match outgoing {
+            Some(Outgoing { body, len, again, stamp, frees }) => {
+                if again {
+                    self.stats.retransmitted.add(1, len + transport.header);
+                }
+                let makes_room = match transport.control {
+                    Control::Tcp(_) => {
+                        self.dispatch == Dispatch::PerLink && link.sender.has_room_again(transport)
+                    }
+                    Control::Ideal => frees,
+                    Control::Quic(_) => !again && self.dispatch == Dispatch::PerLink,
+                };
+                (body, len, stamp, makes_room)
+            }
+            None if link.acks_due > 0 => (Body::Ack, 0, timestamp(now), false),
+            None => return,
+        };
+        self.transmit_packet(now, slot, (payload, stamp), body, world);
+        if makes_room {
+            self.outbox_dry = false;
+            if self.dispatch == Dispatch::PerLink {
+                self.fill_link(now, slot, world, Outbox::pop_for);
+                self.offer_room(now, world);
+            }
+        }
+        self.start_loss_timer(slot);
+    }
+
+    /// Puts a packet on the uplink: so many bytes of payload, and what it says of itself.
+    pub(super) fn transmit_packet(
+        &mut self,
+        now: u64,
+        slot: u32,
+        (payload, stamp): (u32, u32),
+        body: Body<N::Frame>,
+        world: &World<N>,
+    ) {
+        let packets = body.packets();
+        let len = payload + packets * world.config.transport.header;
+        let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
+        self.uplink_free_at = self.uplink_free_at.max(now) + nanos;
+        self.stats.uplink_busy_nanos += nanos;
+        self.stats.sent.add(packets, len);
+        let order = self.packets_sent;
+        self.packets_sent = self.packets_sent.wrapping_add(1);
+
+        let network = &world.config.network;
+        let link = &mut self.links[slot as usize];
+        let Ack { ack, echo, window, sack } = link.receiver.acknowledge(now, &world.config.transport);
+        link.acks_due = if world.config.transport.control.separate_acks() {
+            link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack)))
+        } else {
+            0
+        };
+        link.ack_by = 0;
+        let (heading, way) = world.way(self.id, link.peer, link.latency);
+        let mut arrive = self.uplink_free_at + way;
+        if !network.jitter.is_zero() {
+            arrive += (self.network_rng.unit() * network.jitter.as_nanos() as f64) as u64;
+            arrive = arrive.max(link.last_arrival);
+            link.last_arrival = arrive;
+        }
+        if world.partitioned(now, self.id, link.peer) {
+            self.stats.drops.partition.add(packets, len);
+            return;
+        }
+        // A closing segment is sent again by TCP until it arrives, QUIC's close in answer to whatever still comes (RFC 9000
+        // section 10.2); the model lets it through.
+        let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
+        if lossy && self.network_rng.chance(network.loss) {
+            self.stats.drops.random.add(packets, len);
+            return;
+        }
+        self.outgoing.push(Packet {
+            arrive,
+            src: self.id,
+            heading,
+            order,
+            slot: link.peer_slot,
+            epoch: link.epoch,
+            len,
+            ack,
+            stamp,
+            echo,
+            window,
+            sack,
+            body,
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! Frames that were handed to a link, cut into segments: what every transport model sends from.
+
+use std::collections::VecDeque;
+
+use super::{Framing, Transport};
+
+/// A segment that leaves now.
+#[derive(Debug)]
+pub(crate) struct Segment<F> {
+    pub(crate) seq: u32,
+    /// How many segments leave together, of which `seq` is the first: more than one only on connections with channels.
+    pub(crate) count: u32,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    /// The frame that it completes.
+    pub(crate) frame: Option<F>,
+    /// Whether it has been sent before.
+    pub(crate) again: bool,
+    /// What the packet says of itself and its acknowledgement refers to: a timestamp (TCP) or its number (QUIC).
+    pub(crate) stamp: u32,
+}
+
+#[derive(Debug)]
+struct Written<F> {
+    frame: F,
+    first: u32,
+    segments: u32,
+    /// Payload bytes with framing.
+    len: u32,
+    /// Payload bytes of a segment in the middle.
+    unit: u32,
+    /// Whether all segments leave together when they leave first.
+    together: bool,
+    /// When it was written, among all frames of the host.
+    rank: u64,
+}
+
+impl<F> Written<F> {
+    /// How many segments leave at once from this one on, and their bytes.
+    fn leaving(&self, offset: u32, again: bool, framing: Framing) -> (u32, u32) {
+        if self.together && !again {
+            return (self.segments - offset, self.len - offset * self.unit);
+        }
+        (1, segment_len(self.len, offset, self.segments, self.unit, framing))
+    }
+}
+
+/// Segments that leave together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) segments: u32,
+    /// Payload bytes of all.
+    pub(crate) len: u32,
+    /// Payload bytes of each but the last, which may have fewer.
+    pub(crate) unit: u32,
+    /// When the first was written, among all writes of the host.
+    pub(crate) rank: u64,
+}
+
+/// Frames that are written and not released yet. Segments are numbered from 0.
+#[derive(Debug)]
+pub(crate) struct Backlog<F> {
+    written: VecDeque<Written<F>>,
+    /// The index in `written` of the frame that `nxt` belongs to.
+    cursor: usize,
+    /// The next segment that was never sent.
+    nxt: u32,
+    end: u32,
+    /// Bytes of `written`.
+    buffered: u64,
+}
+
+impl<F: Clone> Backlog<F> {
+    pub(crate) const fn new() -> Self {
+        Self { written: VecDeque::new(), cursor: 0, nxt: 0, end: 0, buffered: 0 }
+    }
+
+    /// Takes a frame of `len` encoded bytes. Returns its bytes with framing.
+    pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) -> u32 {
+        let (len, segments) = cut(len, transport.mss, transport.framing);
+        let (unit, first) = (transport.mss, self.end);
+        self.push(Written { frame, first, segments, len, unit, together: false, rank });
+        len
+    }
+
+    /// Takes what has been cut into segments of `unit` bytes, the last one maybe shorter, all of which leave together.
+    pub(crate) fn write_run(&mut self, frame: F, run: Run) {
+        let Run { segments, len, unit, rank } = run;
+        self.push(Written { frame, first: self.end, segments, len, unit, together: true, rank });
+    }
+
+    fn push(&mut self, written: Written<F>) {
+        self.end += written.segments;
+        self.buffered += u64::from(written.len);
+        self.written.push_back(written);
+    }
+
+    /// The next segment that was never sent.
+    pub(crate) const fn nxt(&self) -> u32 {
+        self.nxt
+    }
+
+    /// Whether there is a segment that was never sent.
+    pub(crate) const fn has_new(&self) -> bool {
+        self.nxt < self.end
+    }
+
+    /// Segments that were never sent.
+    pub(crate) const fn unsent(&self) -> u32 {
+        self.end - self.nxt
+    }
+
+    /// Bytes of all frames that are not released.
+    pub(crate) const fn buffered(&self) -> u64 {
+        self.buffered
+    }
+
+    /// The write rank of the oldest frame.
+    pub(crate) fn oldest_rank(&self) -> u64 {
+        self.written.front().map_or(0, |written| written.rank)
+    }
+
+    /// The write rank of the frame of the next new segment.
+    pub(crate) fn new_rank(&self) -> u64 {
+        self.written.get(self.cursor).map_or(u64::MAX, |written| written.rank)
+    }
+
+    /// Segment `seq`, which was sent before, or the next new one.
+    pub(crate) fn take(&mut self, again: Option<u32>, stamp: u32, transport: &Transport) -> Segment<F> {
+        let (seq, index) = match again {
+            Some(seq) => (seq, self.written.partition_point(|written| written.first <= seq) - 1),
+            None => (self.nxt, self.cursor),
+        };
+        let written = &self.written[index];
+        let offset = seq - written.first;
+        let (count, len) = written.leaving(offset, again.is_some(), transport.framing);
+        let complete = offset + count == written.segments;
+        let frame = complete.then(|| written.frame.clone());
+        if again.is_none() {
+            self.nxt += count;
+            self.cursor += usize::from(complete);
+        }
+        Segment { seq, count, len, frame, again: again.is_some(), stamp }
+    }
+
+    /// The next segment, which need not be remembered once it has left.
+    pub(crate) fn take_and_forget(&mut self, transport: &Transport) -> Option<Segment<F>> {
+        let written = self.written.front()?;
+        let seq = self.nxt;
+        let offset = seq - written.first;
+        let (count, len) = written.leaving(offset, false, transport.framing);
+        self.nxt += count;
+        let mut frame = None;
+        if offset + count == written.segments {
+            self.buffered -= u64::from(written.len);
+            frame = self.written.pop_front().map(|written| written.frame);
+        }
+        Some(Segment { seq, count, len, frame, again: false, stamp: 0 })
+    }
+
+    /// Everything before `una` has arrived.
+    pub(crate) fn release(&mut self, una: u32) {
+        while self.written.front().is_some_and(|written| written.first + written.segments <= una) {
+            self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
+            self.cursor -= 1;
+        }
+        if self.written.is_empty() {
+            // Most links of a large network are idle most of the time.
+            self.written = VecDeque::new();
+        }
+    }
+}
+
+/// Bytes with framing, and segments, of a frame of `len` encoded bytes.
+pub(crate) fn cut(len: u32, mss: u32, framing: Framing) -> (u32, u32) {
+    let small = len + framing.small_overhead;
+    if small <= mss {
+        return (small, 1);
+    }
+    let large = len + framing.large_overhead;
+    let lead = u32::from(framing.lead > 0);
+    (large, lead + (large - framing.lead).div_ceil(mss))
+}
+
+pub(crate) fn segment_len(len: u32, offset: u32, segments: u32, mss: u32, framing: Framing) -> u32 {
+    if segments == 1 {
+        return len;
+    }
+    if offset == 0 && framing.lead > 0 {
+        return framing.lead;
+    }
+    let before = if framing.lead > 0 { framing.lead + (offset - 1) * mss } else { offset * mss };
+    (len - before).min(mss)
+}

@@ -1,0 +1,294 @@
+//! What CometBFT and celestia-core have between a protocol and TCP: an `MConnection` over a `SecretConnection`.
+//!
+//! Several **channels** share a connection. Each has a short queue of messages; the **send routine** cuts the message at
+//! its head into packets of at most 1,024 bytes and writes the packet of the channel that has sent the least for its
+//! priority into a **buffer** of 64 KiB. What is in there leaves with the next **flush**: when the buffer is full, or some
+//! time after the first packet was written (the flush throttle). A flush **seals** the bytes in frames of 1,024, the last
+//! one padded, and each sealed frame of 1,044 bytes is one write to the socket.
+//!
+//! ```text
+//! outbox -> Channel -> Writer (packets, buffer) -> Stream (sealed frames, segments) -> tcp::Sender
+//!                                                              engine <- Receiver <- tcp::Receiver
+//! ```
+//!
+//! Nothing can be withdrawn from a channel's queue: what finds no room there stays in the outbox.
+//!
+//! Source: `p2p/conn/connection.go`, `p2p/conn/secret_connection.go`, `libs/timer/throttle_timer.go` and
+//! `libs/flowrate/flowrate.go` of celestia-core v1.16.0-tm-v0.34.27 (the same in Tendermint and CometBFT 0.34 and 0.37).
+
+mod receiver;
+mod sender;
+mod socket;
+
+use std::time::Duration;
+
+use samara_engine::outbox::{Dispatch, Lane, OutboxConfig};
+
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::{Sender, Surroundings};
+pub(crate) use socket::Load;
+
+use super::config::{Connection, Control, Framing, Transport};
+use crate::error::{ConfigError, ensure};
+use sender::Written;
+
+#[cfg(test)]
+mod tests;
+
+/// A connection with channels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MConnectionConfig {
+    /// The channels, in the order in which the peer's software registers them (it decides between equals). Every lane of
+    /// the outbox belongs to one of them.
+    pub channels: Vec<ChannelConfig>,
+    /// When written packets leave.
+    pub flush: Flush,
+    /// How often each side pings (60 s: `defaultPingInterval`; a pong is waited for 45 s); zero for never.
+    pub ping_interval: Duration,
+    /// The most bytes per second that are written as packets; 0 for no limit.
+    pub send_rate: u64,
+    /// The most bytes per second that are read as packets; 0 for no limit. A slow reader closes its TCP window; over the
+    /// ideal transport, which has none, there must be no limit.
+    pub receive_rate: u64,
+}
+
+impl MConnectionConfig {
+    /// The defaults of CometBFT and celestia-core (`DefaultP2PConfig` in `config/config.go`): 100 ms, 5.12 MB/s both ways.
+    pub const fn cometbft(channels: Vec<ChannelConfig>) -> Self {
+        Self {
+            channels,
+            flush: Flush::Throttle(Duration::from_millis(100)),
+            ping_interval: Duration::from_secs(60),
+            send_rate: 5_120_000,
+            receive_rate: 5_120_000,
+        }
+    }
+}
+
+/// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelConfig {
+    /// Its number on the wire.
+    pub id: u8,
+    /// Its share of a connection that is busy, relative to the others (at least 1).
+    pub priority: u32,
+    /// The most messages that wait behind the one that is being sent (at least 1, the default there).
+    pub queue: usize,
+    /// The lanes of the outbox whose copies it takes, in the outbox's order among them.
+    pub lanes: Vec<Lane>,
+}
+
+/// When the packets that were written into the buffer leave. A full buffer always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// So long after the first packet that was written since the last time (`ThrottleTimer`; 100 ms by default).
+    Throttle(Duration),
+    /// As soon as nothing more is to be written: a connection that waits for nothing.
+    WhenIdle,
+}
+
+impl Transport {
+    /// TCP below channels and a secret connection, as CometBFT and celestia-core have them.
+    pub fn mconnection(config: MConnectionConfig) -> Self {
+        Self {
+            framing: Framing::PLAIN,
+            handshake_round_trips: HANDSHAKE_ROUND_TRIPS,
+            connection: Connection::MConnection(config),
+            ..Self::tcp()
+        }
+    }
+}
+
+/// Checks that the transport can carry its connection.
+pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
+    let Some(config) = transport.connection.channels() else { return Ok(()) };
+    let is_quic = matches!(transport.control, Control::Quic(_));
+    ensure!(!is_quic, "connections with channels are streams of bytes of their own; use tcp or ideal");
+    ensure!(
+        transport.framing == Framing::PLAIN,
+        "a connection with channels frames its packets itself; the framing must be plain"
+    );
+    ensure!(
+        config.receive_rate == 0 || transport.control != Control::Ideal,
+        "the ideal transport has no receive window to close; use tcp, or no limit on the receive rate"
+    );
+    let never_flushes = config.flush == Flush::Throttle(Duration::ZERO);
+    ensure!(!never_flushes, "the flush interval is 0; use a flush when idle");
+    for (index, ChannelConfig { id, priority, queue, .. }) in config.channels.iter().enumerate() {
+        ensure!(*priority > 0 && *queue > 0, "channel {id:#04x}: priority and queue must be at least 1");
+        let is_second = config.channels[..index].iter().any(|other| other.id == *id);
+        ensure!(!is_second, "there are two channels {id:#04x}");
+    }
+    super::tcp::check(transport)
+}
+
+/// Checks that an outbox and a connection with channels fit together.
+pub(crate) fn check_outbox(config: &MConnectionConfig, outbox: &OutboxConfig) -> Result<(), ConfigError> {
+    let is_per_link = outbox.dispatch == Dispatch::PerLink;
+    ensure!(is_per_link, "connections with channels take copies per link; use per-link dispatch");
+    for lane in 0..outbox.lanes.len() as u8 {
+        let channels = config.channels.iter().filter(|channel| channel.lanes.contains(&Lane(lane))).count();
+        ensure!(channels == 1, "lane {lane} belongs to {channels} channels; it must be one");
+    }
+    Ok(())
+}
+
+/// Bytes on the wire of a frame that is alone in its flush and finds the window open.
+pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
+    let first = transport.connection.channels().and_then(|config| config.channels.first());
+    let id = first.map_or(0, |channel| channel.id);
+    let frames = message_bytes(id, encoded_len).div_ceil(SEALED_PLAINTEXT);
+    let segments = SEALED_FRAME.div_ceil(transport.mss);
+    u64::from(frames) * u64::from(SEALED_FRAME + segments * transport.header)
+}
+
+// ---- bytes on the wire ----
+
+/// The most bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in `p2p/conn/connection.go`).
+pub const MESSAGE_PACKET_BYTES: u32 = 1024;
+/// The bytes that a sealed frame has room for (`dataMaxSize` in `p2p/conn/secret_connection.go`).
+pub const SEALED_PLAINTEXT: u32 = 1024;
+/// Bytes of a sealed frame, full or not: a length of 4 bytes, [`SEALED_PLAINTEXT`], a tag of 16 bytes (`dataLenSize`,
+/// `aeadSizeOverhead`).
+pub const SEALED_FRAME: u32 = 4 + SEALED_PLAINTEXT + 16;
+/// A ping or a pong: a length prefix, and a `Packet` whose only field is an empty message.
+pub(super) const PING_BYTES: u32 = 3;
+/// The buffer that packets are written into (`minWriteBufferSize`).
+pub(super) const BUFFER_BYTES: u64 = 65_536;
+
+/// What a step of the handshake carries, by its number (even from the dialler), in the writes that the two sides make.
+/// Each side writes as soon as it has read what it waits for, so that they overlap in three round trips:
+///
+/// | step | | writes |
+/// |---|---|---|
+/// | 0, 1 | SYN, SYN-ACK | |
+/// | 2 | the dialler's ephemeral key | 35 |
+/// | 3 | the listener's, and its signature of the challenge (103 bytes, sealed) | 35, 1,044 |
+/// | 4 | the dialler's signature, and its node info | 1,044, 1,044 |
+/// | 5 | the listener's node info | 1,044 |
+/// | 6 | an acknowledgement | |
+///
+/// `MakeSecretConnection` in `p2p/conn/secret_connection.go`, `handshake` in `p2p/transport.go`. A node info (identity,
+/// address, network, version, channels, moniker) has some 200 bytes and fits in one sealed frame.
+const HANDSHAKE: [&[u32]; 7] =
+    [&[], &[], &[EPHEMERAL_KEY], &[EPHEMERAL_KEY, SEALED_FRAME], &[SEALED_FRAME; 2], &[SEALED_FRAME], &[]];
+/// An ephemeral key, in the clear: a length prefix, and a `BytesValue` of 32 bytes (`shareEphPubKey`).
+const EPHEMERAL_KEY: u32 = 1 + 2 + 32;
+/// Round trips from the dial until the dialler's link is up: see [`HANDSHAKE`].
+const HANDSHAKE_ROUND_TRIPS: u32 = 3;
+
+/// Payload of a step of the handshake. Every write is a segment: the headers of those behind the first are included.
+pub(crate) fn hello_bytes(step: u32, transport: &Transport) -> u32 {
+    let writes = HANDSHAKE.get(step as usize).copied().unwrap_or_default();
+    writes.iter().sum::<u32>() + (writes.len() as u32).saturating_sub(1) * transport.header
+}
+
+/// Bytes of a base 128 varint.
+const fn varint(value: u32) -> u32 {
+    match value {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x20_0000 => 3,
+        0x20_0000..0x1000_0000 => 4,
+        _ => 5,
+    }
+}
+
+/// Bytes of a field with a length prefix, whose number is below 16.
+const fn field(len: u32) -> u32 {
+    1 + varint(len) + len
+}
+
+/// Bytes of a packet with `data` bytes of a message, its length prefix included: `Packet { packet_msg: PacketMsg {
+/// channel_id, eof, data } }` as protobuf has it, where fields with their default value are left out
+/// (`proto/tendermint/p2p/conn.proto`).
+pub(super) const fn packet_bytes(channel: u8, last: bool, data: u32) -> u32 {
+    let id = if channel == 0 { 0 } else { 1 + varint(channel as u32) };
+    let eof = if last { 2 } else { 0 };
+    let data = if data == 0 { 0 } else { field(data) };
+    let packet = field(id + eof + data);
+    varint(packet) + packet
+}
+
+/// Bytes of all packets of a message of `len` bytes: what it takes of the stream before sealing.
+pub const fn message_bytes(channel: u8, len: u32) -> u32 {
+    let full = len.saturating_sub(1) / MESSAGE_PACKET_BYTES;
+    let rest = len - full * MESSAGE_PACKET_BYTES;
+    full * packet_bytes(channel, false, MESSAGE_PACKET_BYTES) + packet_bytes(channel, true, rest)
+}
+
+// ---- counts ----
+
+/// What the connections of a host with channels wrote, since the start of the run.
+///
+/// Everything that leaves is accounted for: payload and framing of the channels, three bytes for each ping and pong, twenty
+/// for sealing each frame, padding, and the headers of packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionStats {
+    /// Sealed frames handed to the socket.
+    pub sealed_frames: u64,
+    /// Bytes that frames were filled up with.
+    pub padding_bytes: u64,
+    /// Flushes of something.
+    pub flushes: u64,
+    /// Those that a full buffer made.
+    pub full_buffers: u64,
+    /// Pings and pongs.
+    pub pings_and_pongs: u64,
+    /// How often a copy in the outbox began to wait for room in the queue of its channel.
+    pub queue_waits: u64,
+    /// The channels, in the order of the configuration.
+    pub channels: Vec<ChannelStats>,
+}
+
+/// What was written on one channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelStats {
+    /// The channel's number on the wire.
+    pub id: u8,
+    /// Messages whose last packet was written.
+    pub messages: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of messages in them.
+    pub message_bytes: u64,
+    /// All other bytes of them.
+    pub framing_bytes: u64,
+}
+
+impl ConnectionStats {
+    pub(crate) fn new(ids: impl Iterator<Item = u8>) -> Self {
+        let channels = ids.map(|id| ChannelStats { id, ..ChannelStats::default() }).collect();
+        Self { channels, ..Self::default() }
+    }
+
+    fn packet<F>(&mut self, channel: usize, packet: &Written<F>) {
+        let channel = &mut self.channels[channel];
+        channel.packets += 1;
+        channel.messages += u64::from(packet.complete.is_some());
+        channel.message_bytes += u64::from(packet.data);
+        channel.framing_bytes += u64::from(packet.bytes - packet.data);
+    }
+
+    /// What happened since an earlier look.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let channels = self.channels.iter().zip(&earlier.channels);
+        Self {
+            sealed_frames: self.sealed_frames - earlier.sealed_frames,
+            padding_bytes: self.padding_bytes - earlier.padding_bytes,
+            flushes: self.flushes - earlier.flushes,
+            full_buffers: self.full_buffers - earlier.full_buffers,
+            pings_and_pongs: self.pings_and_pongs - earlier.pings_and_pongs,
+            queue_waits: self.queue_waits - earlier.queue_waits,
+            channels: channels
+                .map(|(now, earlier)| ChannelStats {
+                    id: now.id,
+                    messages: now.messages - earlier.messages,
+                    packets: now.packets - earlier.packets,
+                    message_bytes: now.message_bytes - earlier.message_bytes,
+                    framing_bytes: now.framing_bytes - earlier.framing_bytes,
+                })
+                .collect(),
+        }
+    }
+}

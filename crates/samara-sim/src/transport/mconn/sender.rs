@@ -1,0 +1,499 @@
+//! The send routine: messages in, packets into the buffer, sealed frames into the socket.
+
+use std::collections::VecDeque;
+
+use samara_engine::Frame;
+use samara_engine::outbox::Room;
+use smallvec::SmallVec;
+
+use super::socket::{Item, Load, Socket, Writer};
+use super::{
+    ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME,
+    SEALED_PLAINTEXT, packet_bytes,
+};
+use crate::packet::Body;
+use crate::rewind;
+use crate::transport::backlog::Segment;
+use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport, tcp};
+
+/// Packets that are written between two looks at the limit of the rate (`numBatchPacketMsgs`).
+const BATCH: u32 = 10;
+/// How often `recently_sent` decays, in nanoseconds (2 s: `updateStats`).
+const DECAY_INTERVAL: u64 = 2_000_000_000;
+/// How long a pong is waited for, in nanoseconds (45 s: `defaultPongTimeout`).
+const PONG_TIMEOUT: u64 = 45_000_000_000;
+
+/// What the send routine works with besides its own state.
+pub(crate) struct Surroundings<'a> {
+    /// The time in nanoseconds.
+    pub(crate) now: u64,
+    pub(crate) config: &'a MConnectionConfig,
+    pub(crate) transport: &'a Transport,
+    /// Counts the writes of the host.
+    pub(crate) writes: &'a mut u64,
+    pub(crate) stats: &'a mut ConnectionStats,
+}
+
+/// The sending end of a connection. Times in nanoseconds, `u64::MAX` for never.
+///
+/// The routine is one thread, which does one thing at a time and takes no time for it. It is *blocked* while it waits for
+/// the socket in the middle of a flush, or for the limit of its rate: the flush timer, pings and pongs wait with it.
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    socket: Socket<F>,
+    channels: SmallVec<[Channel<F>; 2]>,
+    writer: Writer<F>,
+    limiter: Limiter,
+    /// Until when the limit of the rate blocks the routine.
+    limited_until: u64,
+    /// Packets that may be written before the limit is looked at again.
+    batch_left: u32,
+    /// When `recently_sent` decays next.
+    decay_at: u64,
+    flush_at: u64,
+    ping_at: u64,
+    wants_ping: bool,
+    wants_pong: bool,
+    /// When a pong is overdue.
+    pong_by: u64,
+    /// When the host's timer for flushes and limits fires that was set to do so soonest.
+    pub(crate) timer: u64,
+    /// The same for pings, which are rare: one timer for both would be set anew with every flush.
+    pub(crate) ping_timer: u64,
+}
+
+impl<F: Frame> Sender<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let channels = transport.connection.channels().map_or(0, |config| config.channels.len());
+        Self {
+            socket: Socket::new(transport),
+            channels: (0..channels).map(|_| Channel::new()).collect(),
+            writer: Writer::new(),
+            limiter: Limiter::default(),
+            limited_until: 0,
+            batch_left: 0,
+            decay_at: DECAY_INTERVAL,
+            flush_at: u64::MAX,
+            ping_at: u64::MAX,
+            wants_ping: false,
+            wants_pong: false,
+            pong_by: u64::MAX,
+            timer: u64::MAX,
+            ping_timer: u64::MAX,
+        }
+    }
+
+    /// The link is up.
+    pub(crate) fn start(&mut self, now: u64, config: &MConnectionConfig) {
+        self.decay_at = now + DECAY_INTERVAL;
+        self.limiter = Limiter::new(now);
+        if !config.ping_interval.is_zero() {
+            self.ping_at = now.saturating_add(config.ping_interval.as_nanos() as u64);
+        }
+    }
+
+    // ---- the outbox's side ----
+
+    /// Whether the queue of a channel takes another message.
+    pub(crate) fn has_room(&self, channel: usize, config: &MConnectionConfig) -> bool {
+        self.channels[channel].has_room(config.channels[channel].queue)
+    }
+
+    /// Takes a message of `len` encoded bytes on a channel.
+    pub(crate) fn push(&mut self, channel: usize, frame: F, len: u32) {
+        self.channels[channel].full = false;
+        self.channels[channel].push(frame, len);
+    }
+
+    /// Notes that the outbox has more for a channel whose queue is full.
+    pub(crate) fn note_full(&mut self, channel: usize, stats: &mut ConnectionStats) {
+        if !std::mem::replace(&mut self.channels[channel].full, true) {
+            stats.queue_waits += 1;
+        }
+    }
+
+    // ---- the routine ----
+
+    /// Does what can be done now, until a message leaves its queue: who waits for that fills the queue while the message
+    /// is being sent. Returns whether it stopped for that.
+    pub(crate) fn run(&mut self, around: &mut Surroundings<'_>) -> bool {
+        if self.has_nothing_to_do() {
+            self.batch_left = 0;
+            return false;
+        }
+        loop {
+            self.seal(around);
+            if self.is_blocked(around.now) {
+                break;
+            }
+            if std::mem::take(&mut self.wants_pong) {
+                self.write_control(Item::Pong, around);
+            } else if std::mem::take(&mut self.wants_ping) {
+                self.pong_by = self.pong_by.min(around.now + PONG_TIMEOUT);
+                self.write_control(Item::Ping, around);
+            } else {
+                match self.write_packet(around) {
+                    Some(true) => return true,
+                    Some(false) => {}
+                    None => break,
+                }
+            }
+        }
+        self.socket.watch_window(around.now, around.transport);
+        false
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        !self.writer.is_flushing()
+            && !self.wants_pong
+            && !self.wants_ping
+            && !self.channels.iter().any(Channel::is_pending)
+            && self.socket.is_quiet()
+    }
+
+    /// There is nothing more to take from the outbox: a connection that does not wait for more flushes.
+    pub(crate) fn rest(&mut self, around: &mut Surroundings<'_>) {
+        if around.config.flush == Flush::WhenIdle && !self.writer.is_flushing() {
+            self.flush(around);
+            while self.run(around) {}
+        }
+    }
+
+    /// Whether a flush waits for the socket.
+    pub(crate) const fn waits_for_socket(&self) -> bool {
+        self.writer.is_flushing()
+    }
+
+    fn is_blocked(&self, now: u64) -> bool {
+        self.writer.is_flushing() || now < self.limited_until
+    }
+
+    /// Goes on with the flush that is under way while the socket takes something.
+    fn seal(&mut self, around: &mut Surroundings<'_>) {
+        while self.writer.is_flushing()
+            && let room = self.socket.room_for(SEALED_FRAME, around.transport)
+            && let Some(sealed) = self.writer.seal(room, *around.writes + 1)
+        {
+            *around.writes += u64::from(sealed.frames);
+            around.stats.sealed_frames += u64::from(sealed.frames);
+            around.stats.padding_bytes += u64::from(sealed.frames * SEALED_PLAINTEXT - sealed.brings.plain);
+            self.socket.write(sealed);
+        }
+    }
+
+    fn flush(&mut self, around: &mut Surroundings<'_>) {
+        if self.writer.flush() {
+            around.stats.flushes += 1;
+            self.seal(around);
+        }
+    }
+
+    /// Writes a packet of the channel that has sent the least for its priority, unless there is none or the rate does not
+    /// allow it. Returns whether there is room in a queue that was full.
+    fn write_packet(&mut self, around: &mut Surroundings<'_>) -> Option<bool> {
+        if !self.channels.iter().any(Channel::is_pending) {
+            self.batch_left = 0;
+            return None;
+        }
+        if self.batch_left == 0 {
+            if let Err(until) = self.limiter.admit(around.now, around.config.send_rate) {
+                self.limited_until = until;
+                return None;
+            }
+            self.batch_left = BATCH;
+        }
+        self.decay(around.now);
+        let mut least: Option<(f32, usize)> = None;
+        let mut room = false;
+        let mut pending = 0;
+        for (index, (channel, config)) in self.channels.iter_mut().zip(&around.config.channels).enumerate() {
+            if let Some(taken) = channel.poll() {
+                room |= taken;
+                pending += 1;
+                let ratio = channel.ratio(config.priority);
+                if least.is_none_or(|(least, _)| ratio < least) {
+                    least = Some((ratio, index));
+                }
+            }
+        }
+        let (_, index) = least?;
+        let alone = pending == 1;
+        loop {
+            let packet = self.channels[index].write(around.config.channels[index].id)?;
+            self.batch_left -= 1;
+            self.limiter.count(around.now, packet.bytes);
+            around.stats.packet(index, &packet);
+            let complete = packet.complete.is_some();
+            self.write(packet.bytes, packet.complete.map(Item::Message), around);
+            // Nobody else has anything: it is this channel's turn again.
+            if !alone || complete || self.batch_left == 0 || self.writer.is_flushing() {
+                break;
+            }
+        }
+        if let Flush::Throttle(interval) = around.config.flush
+            && self.flush_at == u64::MAX
+        {
+            self.flush_at = around.now.saturating_add(interval.as_nanos() as u64);
+        }
+        Some(room)
+    }
+
+    /// Writes a ping or a pong, and flushes, as the routine does for these.
+    fn write_control(&mut self, item: Item<F>, around: &mut Surroundings<'_>) {
+        around.stats.pings_and_pongs += 1;
+        self.limiter.count(around.now, PING_BYTES);
+        self.write(PING_BYTES, Some(item), around);
+        self.flush(around);
+    }
+
+    fn write(&mut self, bytes: u32, item: Option<Item<F>>, around: &mut Surroundings<'_>) {
+        if self.writer.write(bytes, item) {
+            around.stats.flushes += 1;
+            around.stats.full_buffers += 1;
+        }
+    }
+
+    fn decay(&mut self, now: u64) {
+        if now >= self.decay_at {
+            let decays = 1 + (now - self.decay_at) / DECAY_INTERVAL;
+            self.channels.iter_mut().for_each(|channel| channel.decay(decays));
+            self.decay_at += decays * DECAY_INTERVAL;
+        }
+    }
+
+    // ---- time ----
+
+    /// When something other than pinging is to be done although nothing happens.
+    pub(crate) fn due(&self, now: u64) -> u64 {
+        let limited = if now < self.limited_until { self.limited_until } else { u64::MAX };
+        limited.min(self.flush_at).min(self.socket.persist_at)
+    }
+
+    /// When a ping is due, or a pong overdue.
+    pub(crate) fn ping_due(&self) -> u64 {
+        self.ping_at.min(self.pong_by)
+    }
+
+    /// It may be time for a ping. Returns whether a pong stayed out for too long: the connection is to be closed.
+    pub(crate) fn tick_ping(&mut self, now: u64, config: &MConnectionConfig) -> bool {
+        if self.ping_at <= now {
+            self.wants_ping = true;
+            self.ping_at = now.saturating_add(config.ping_interval.as_nanos() as u64);
+        }
+        self.pong_by <= now
+    }
+
+    /// It may be time for a flush or a probe.
+    pub(crate) fn tick(&mut self, around: &mut Surroundings<'_>) {
+        let now = around.now;
+        if self.socket.persist_at <= now {
+            self.socket.probe();
+        }
+        if self.flush_at <= now {
+            // A timer whose routine is busy tries again an interval later.
+            if self.is_blocked(now)
+                && let Flush::Throttle(interval) = around.config.flush
+            {
+                self.flush_at = now.saturating_add(interval.as_nanos() as u64);
+            } else {
+                self.flush_at = u64::MAX;
+                self.flush(around);
+            }
+        }
+    }
+
+    /// A ping has been read.
+    pub(crate) fn ping_arrived(&mut self) {
+        self.wants_pong = true;
+    }
+
+    /// A pong has been read.
+    pub(crate) fn pong_arrived(&mut self) {
+        self.pong_by = u64::MAX;
+    }
+}
+
+/// Copies come by lane, as the channels have room for them.
+impl<F: Frame> SendHalf<F> for Sender<F> {
+    type Recovery = tcp::Sender<Load<F>>;
+
+    fn recovery(&self) -> &Self::Recovery {
+        &self.socket.tcp
+    }
+
+    fn recovery_mut(&mut self) -> &mut Self::Recovery {
+        &mut self.socket.tcp
+    }
+
+    fn write(&mut self, _frame: F, _len: u32, _rank: u64, _transport: &Transport) {
+        debug_assert!(false, "channels take copies by lane");
+    }
+
+    fn has_buffer(&self, _transport: &Transport) -> bool {
+        false
+    }
+
+    fn room(&self, _transport: &Transport) -> Room {
+        Room::NONE
+    }
+
+    fn can_send(&self) -> bool {
+        self.socket.can_send()
+    }
+
+    fn next_rank(&self) -> u64 {
+        self.socket.next_rank()
+    }
+
+    fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
+        let Segment { seq, count, len, frame: load, again, stamp } =
+            self.socket.pop(now, burst_max, transport)?;
+        Some(Outgoing { body: Body::Stream { seq, count, load }, len, again, stamp, frees: true })
+    }
+
+    fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
+        if transport.control.tcp().is_none() {
+            return false;
+        }
+        let opened = self.socket.set_window(ack.window);
+        let news = self.socket.tcp.acknowledged(ack, now, transport);
+        self.socket.watch_window(now, transport);
+        news || opened
+    }
+}
+
+/// What is left of `recently_sent` after each interval (`updateStats` in `p2p/conn/connection.go`).
+const DECAY: f64 = 0.8;
+/// So many steps leave nothing of any number of bytes that a connection could carry in between.
+const DECAY_STEPS_MAX: u64 = 200;
+
+/// A message and its bytes.
+type Message<F> = (F, u32);
+
+/// One channel of one end of a connection.
+#[derive(Debug)]
+pub(super) struct Channel<F> {
+    /// The message at the head of the queue: most queues never have another one.
+    head: Option<Message<F>>,
+    /// Those behind it.
+    queue: VecDeque<Message<F>>,
+    /// The message that packets are being made of, and how many of its bytes were sent.
+    sending: Option<(Message<F>, u32)>,
+    /// Bytes in packets, decaying.
+    recently_sent: u64,
+    /// Whether copies in the outbox wait for room in the queue.
+    pub(super) full: bool,
+}
+
+/// A packet that was written.
+#[derive(Debug)]
+pub(super) struct Written<F> {
+    /// Its bytes of the message.
+    pub(super) data: u32,
+    /// Its bytes in all.
+    pub(super) bytes: u32,
+    /// The message, if this was its last packet.
+    pub(super) complete: Option<F>,
+}
+
+impl<F> Channel<F> {
+    pub(super) const fn new() -> Self {
+        Self { head: None, queue: VecDeque::new(), sending: None, recently_sent: 0, full: false }
+    }
+
+    /// Whether the queue takes another message.
+    pub(super) fn has_room(&self, capacity: usize) -> bool {
+        usize::from(self.head.is_some()) + self.queue.len() < capacity
+    }
+
+    pub(super) fn push(&mut self, frame: F, len: u32) {
+        match self.head {
+            None => self.head = Some((frame, len)),
+            Some(_) => self.queue.push_back((frame, len)),
+        }
+    }
+
+    /// Takes the next message out of the queue if none is being sent. Returns whether there is room in the queue for it,
+    /// or `None` if there is nothing to send.
+    pub(super) fn poll(&mut self) -> Option<bool> {
+        if self.sending.is_some() {
+            return Some(false);
+        }
+        self.sending = Some((self.head.take()?, 0));
+        self.head = self.queue.pop_front();
+        rewind(&mut self.queue);
+        Some(true)
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn is_pending(&self) -> bool {
+        self.sending.is_some() || self.head.is_some()
+    }
+
+    /// What decides whose turn it is: the least goes first.
+    pub(super) fn ratio(&self, priority: u32) -> f32 {
+        self.recently_sent as f32 / priority as f32
+    }
+
+    /// So many intervals have passed.
+    pub(super) fn decay(&mut self, steps: u64) {
+        for _ in 0..steps.min(DECAY_STEPS_MAX) {
+            self.recently_sent = (self.recently_sent as f64 * DECAY) as u64;
+        }
+    }
+
+    /// Makes the next packet, if there is something to send.
+    pub(super) fn write(&mut self, id: u8) -> Option<Written<F>> {
+        let ((_, len), sent) = self.sending.as_mut()?;
+        let data = (*len - *sent).min(MESSAGE_PACKET_BYTES);
+        *sent += data;
+        let last = sent == len;
+        let bytes = packet_bytes(id, last, data);
+        self.recently_sent += u64::from(bytes);
+        let complete = if last { self.sending.take().map(|((frame, _), _)| frame) } else { None };
+        Some(Written { data, bytes, complete })
+    }
+}
+
+/// How long a sample lasts, in nanoseconds (100 ms: `New` in `libs/flowrate/flowrate.go`).
+const SAMPLE: u64 = 100_000_000;
+/// The shortest wait for the end of a sample (`minWait` in `waitNextSample`).
+const WAIT_MIN: u64 = 5_000_000;
+
+/// A flow monitor: within a sample of 100 ms nothing more is admitted once a tenth of the rate was transferred. What the
+/// last transfer was too much is forgotten with the sample, and a sample ends with the first look at it after its time,
+/// so that samples of idle times are longer. (There the clock has steps of 20 ms; here it has none.)
+#[derive(Debug, Default)]
+pub(super) struct Limiter {
+    since: u64,
+    bytes: u64,
+}
+
+impl Limiter {
+    /// A monitor that starts at `now`.
+    pub(super) const fn new(now: u64) -> Self {
+        Self { since: now, bytes: 0 }
+    }
+
+    /// Whether something may be transferred now at `rate` bytes per second (0: without limit); otherwise when to ask again.
+    pub(super) fn admit(&mut self, now: u64, rate: u64) -> Result<(), u64> {
+        if rate == 0 {
+            return Ok(());
+        }
+        self.end_sample(now);
+        if self.bytes < (rate / 10).max(1) { Ok(()) } else { Err((self.since + SAMPLE).max(now + WAIT_MIN)) }
+    }
+
+    /// So many bytes were transferred.
+    pub(super) fn count(&mut self, now: u64, bytes: u32) {
+        self.bytes += u64::from(bytes);
+        self.end_sample(now);
+    }
+
+    fn end_sample(&mut self, now: u64) {
+        if now - self.since >= SAMPLE {
+            self.since = now;
+            self.bytes = 0;
+        }
+    }
+}

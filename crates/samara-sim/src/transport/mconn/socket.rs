@@ -1,0 +1,396 @@
+//! The socket under a connection, and what is on the way to it: the buffer of packets, and sealed frames that wait for TCP.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{BUFFER_BYTES, SEALED_FRAME, SEALED_PLAINTEXT};
+use crate::rewind;
+use crate::transport::backlog::{Run, Segment};
+use crate::transport::{SendHalf, Transport, tcp};
+
+/// A probe of a closed window comes no later than this after the last one, in nanoseconds (`TCP_RTO_MAX` in Linux).
+const PERSIST_MAX: u64 = 120_000_000_000;
+
+/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels, so that a short one,
+/// as elsewhere on that transport, would be of no use; this is about what Linux begins with.
+const IDEAL_SEND_BUFFER: u64 = 131_072;
+
+/// The sending half of a socket. TCP is given a segment when it can leave, so that what waits for the window can still be
+/// put together.
+#[derive(Debug)]
+pub(super) struct Socket<F> {
+    pub(super) tcp: tcp::Sender<Load<F>>,
+    stream: Stream<F>,
+    /// When the receiver's closed window is probed; `u64::MAX` if it is open or something is in flight.
+    pub(super) persist_at: u64,
+    /// Probes since the window closed.
+    probes: u32,
+    /// Whether a probe is to leave.
+    probe_due: bool,
+}
+
+impl<F> Socket<F> {
+    pub(super) fn new(transport: &Transport) -> Self {
+        Self {
+            tcp: tcp::Sender::new(transport),
+            stream: Stream::new(),
+            persist_at: u64::MAX,
+            probes: 0,
+            probe_due: false,
+        }
+    }
+
+    /// How many writes of so many bytes the send buffer takes: the last one may exceed it.
+    pub(super) fn room_for(&self, bytes: u32, transport: &Transport) -> u32 {
+        let limit = match transport.control.tcp() {
+            Some(_) => self.tcp.buffer_limit(transport),
+            None => IDEAL_SEND_BUFFER,
+        };
+        let left = limit.saturating_sub(self.tcp.buffered() + self.stream.bytes());
+        u32::try_from(left.div_ceil(u64::from(bytes))).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn write(&mut self, sealed: Sealed<F>) {
+        self.stream.write(sealed, self.tcp.window_left());
+    }
+
+    /// Whether nothing waits to leave, and no timer for a closed window runs.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.stream.is_empty() && self.persist_at == u64::MAX
+    }
+
+    /// Whether a packet can leave now.
+    pub(super) fn can_send(&self) -> bool {
+        self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
+    }
+
+    /// The write rank of what leaves next.
+    pub(super) fn next_rank(&self) -> u64 {
+        if self.tcp.can_send() { self.tcp.next_rank() } else { self.stream.rank() }
+    }
+
+    /// The segments that leave at `now`, at most `burst_max`, if any can: what was lost before what is new.
+    pub(super) fn pop(
+        &mut self,
+        now: u64,
+        burst_max: u32,
+        transport: &Transport,
+    ) -> Option<Segment<Load<F>>> {
+        if self.probe_due {
+            // Something that the receiver has had: it answers with its window.
+            self.probe_due = false;
+            return Some(self.tcp.probe(now));
+        }
+        if !self.tcp.can_send() {
+            let window = self.tcp.window_left();
+            if window < 1.0 {
+                return None;
+            }
+            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(burst_max))?;
+            self.tcp.write_run(load, run);
+        }
+        self.tcp.pop_segment(now, transport)
+    }
+
+    /// The receiver says how many packets it has room for beyond what it acknowledges. Returns whether that is more.
+    pub(super) fn set_window(&mut self, window: u32) -> bool {
+        window > std::mem::replace(&mut self.tcp.receive_window, window)
+    }
+
+    /// Sets or stops the timer that probes a closed window (RFC 9293 section 3.8.6.1).
+    pub(super) fn watch_window(&mut self, now: u64, transport: &Transport) {
+        let shut = self.tcp.is_shut() && !self.stream.is_empty();
+        let Some(config) = transport.control.tcp().filter(|_| shut) else {
+            self.persist_at = u64::MAX;
+            self.probes = 0;
+            self.probe_due = false;
+            return;
+        };
+        if self.persist_at == u64::MAX {
+            let wait = self.tcp.rtt.timeout(config).saturating_mul(1 << self.probes.min(16)).min(PERSIST_MAX);
+            self.persist_at = now.saturating_add(wait);
+        }
+    }
+
+    /// The time for a probe has come.
+    pub(super) fn probe(&mut self) {
+        self.persist_at = u64::MAX;
+        self.probes += 1;
+        self.probe_due = true;
+    }
+}
+
+/// What a packet means to the receiver once it is complete.
+#[derive(Debug)]
+pub(super) enum Item<F> {
+    /// A whole message is there.
+    Message(F),
+    /// The sender wants a pong.
+    Ping,
+    /// The answer to a ping.
+    Pong,
+}
+
+/// The buffered writer of one end of a connection (Go's `bufio.Writer` of 64 KiB). Places are bytes since the start.
+#[derive(Debug)]
+pub(super) struct Writer<F> {
+    /// Everything that was written ends here.
+    written: u64,
+    /// Everything that was sealed ends here.
+    sealed: u64,
+    /// A flush is under way up to here; there is none if it is `sealed`.
+    flush_to: u64,
+    /// What completes at which place.
+    items: VecDeque<(u64, Item<F>)>,
+}
+
+impl<F> Writer<F> {
+    pub(super) const fn new() -> Self {
+        Self { written: 0, sealed: 0, flush_to: 0, items: VecDeque::new() }
+    }
+
+    /// Writes a packet. Returns whether the buffer was full: then a flush of all 64 KiB begins, and what did not fit stays.
+    /// No flush is under way.
+    pub(super) fn write(&mut self, bytes: u32, item: Option<Item<F>>) -> bool {
+        self.written += u64::from(bytes);
+        if let Some(item) = item {
+            self.items.push_back((self.written, item));
+        }
+        let full = self.written - self.sealed > BUFFER_BYTES;
+        if full {
+            self.flush_to = self.sealed + BUFFER_BYTES;
+        }
+        full
+    }
+
+    /// Begins a flush of all that is there. Returns whether there is anything.
+    pub(super) fn flush(&mut self) -> bool {
+        self.flush_to = self.written;
+        self.is_flushing()
+    }
+
+    /// Whether a flush waits for the socket.
+    pub(super) const fn is_flushing(&self) -> bool {
+        self.sealed < self.flush_to
+    }
+
+    /// The next sealed frames of the flush that is under way, at most `most`: up to the one that brings something to read.
+    /// `rank` is the first one's.
+    pub(super) fn seal(&mut self, most: u32, rank: u64) -> Option<Sealed<F>> {
+        let limit = u64::from(most) * u64::from(SEALED_PLAINTEXT);
+        let mut plain = (self.flush_to - self.sealed).min(limit);
+        if plain == 0 {
+            return None;
+        }
+        if let Some((end, _)) = self.items.front() {
+            // The frame in which it ends is filled up with what comes behind it.
+            let needed = (end - self.sealed).next_multiple_of(u64::from(SEALED_PLAINTEXT));
+            plain = plain.min(needed);
+        }
+        self.sealed += plain;
+        let mut sealed = Sealed::new(plain.div_ceil(u64::from(SEALED_PLAINTEXT)) as u32, plain as u32, rank);
+        let complete = self.items.partition_point(|(end, _)| *end <= self.sealed);
+        sealed.brings.messages.reserve_exact(complete);
+        for (_, item) in self.items.drain(..complete) {
+            match item {
+                Item::Message(frame) => sealed.brings.messages.push(frame),
+                Item::Ping => sealed.brings.ping = true,
+                Item::Pong => sealed.brings.pong = true,
+            }
+        }
+        rewind(&mut self.items);
+        Some(sealed)
+    }
+}
+
+/// What a segment brings: shared between what is on its way and what the sender keeps to send it again.
+pub(crate) type Load<F> = Arc<Brings<F>>;
+
+/// What becomes readable when sealed frames are complete.
+#[derive(Debug)]
+pub(crate) struct Brings<F> {
+    /// Bytes of packets in them.
+    pub(super) plain: u32,
+    /// Segments that brought them.
+    pub(super) segments: u32,
+    /// Messages that end in them.
+    pub(super) messages: SmallVec<[F; 1]>,
+    /// Whether they hold a ping.
+    pub(super) ping: bool,
+    /// Whether they hold a pong.
+    pub(super) pong: bool,
+}
+
+impl<F> Brings<F> {
+    fn nothing() -> Self {
+        Self { plain: 0, segments: 0, messages: SmallVec::new(), ping: false, pong: false }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.plain += other.plain;
+        self.ping |= other.ping;
+        self.pong |= other.pong;
+        if self.messages.is_empty() {
+            self.messages = other.messages;
+        } else {
+            self.messages.extend(other.messages);
+        }
+    }
+}
+
+/// Sealed frames, written one after the other, only the last of which brings something to read.
+#[derive(Debug)]
+pub(super) struct Sealed<F> {
+    /// How many.
+    pub(super) frames: u32,
+    /// When the first was written, among all writes of the host; the others follow.
+    pub(super) rank: u64,
+    pub(super) brings: Brings<F>,
+}
+
+impl<F> Sealed<F> {
+    pub(super) fn new(frames: u32, plain: u32, rank: u64) -> Self {
+        Self { frames, rank, brings: Brings { plain, ..Brings::nothing() } }
+    }
+}
+
+/// What is left of sealed frames that wait for a segment.
+#[derive(Debug)]
+struct Waiting<F> {
+    /// Bytes that have not left.
+    left: u32,
+    /// Whether each has segments of its own.
+    alone: bool,
+    sealed: Sealed<F>,
+}
+
+/// Written to the socket and not yet in a segment.
+///
+/// A sealed frame that is written while the window is open leaves at once, as a segment of its own: sockets have
+/// `TCP_NODELAY` and each frame is a write. One that has to wait for the window is appended to what waits there already,
+/// and leaves in full segments (`tcp_sendmsg` fills the last buffer that has not been sent).
+#[derive(Debug)]
+pub(super) struct Stream<F> {
+    waiting: VecDeque<Waiting<F>>,
+    bytes: u64,
+    /// Frames that leave alone.
+    alone: u32,
+    /// Frames, or parts of them, behind those.
+    together: u32,
+}
+
+impl<F> Stream<F> {
+    pub(super) const fn new() -> Self {
+        Self { waiting: VecDeque::new(), bytes: 0, alone: 0, together: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The write rank of the oldest frame.
+    pub(super) fn rank(&self) -> u64 {
+        self.waiting.front().map_or(u64::MAX, |waiting| waiting.sealed.rank)
+    }
+
+    /// Takes frames. `window` more segments can leave.
+    pub(super) fn write(&mut self, mut sealed: Sealed<F>, window: f64) {
+        let room = if self.together == 0 { (window as u32).saturating_sub(self.alone) } else { 0 };
+        let alone = room.min(sealed.frames);
+        if 0 < alone && alone < sealed.frames {
+            let brings = std::mem::replace(&mut sealed.brings, Brings::nothing());
+            let rest = Sealed { frames: sealed.frames - alone, rank: sealed.rank + u64::from(alone), brings };
+            sealed.frames = alone;
+            self.push(sealed, true);
+            self.push(rest, false);
+        } else {
+            self.push(sealed, alone > 0);
+        }
+    }
+
+    fn push(&mut self, sealed: Sealed<F>, alone: bool) {
+        *(if alone { &mut self.alone } else { &mut self.together }) += sealed.frames;
+        let left = sealed.frames * SEALED_FRAME;
+        self.bytes += u64::from(left);
+        self.waiting.push_back(Waiting { left, alone, sealed });
+    }
+
+    /// The next segments of at most `mss` bytes, at most `most`, and what they bring. All were written one after the other:
+    /// nothing that the host wrote to another link lies between them.
+    pub(super) fn cut(&mut self, mss: u32, most: u32) -> Option<(Run, Load<F>)> {
+        let front = self.waiting.front()?;
+        let mut brings = Brings::nothing();
+        let run = match front.alone {
+            true if mss < SEALED_FRAME => self.cut_part(mss, &mut brings),
+            true => self.cut_alone(most, &mut brings),
+            false => self.cut_full(mss, most, &mut brings),
+        };
+        self.bytes -= u64::from(run.len);
+        brings.segments = run.segments;
+        Some((run, Arc::new(brings)))
+    }
+
+    /// Takes so many bytes from the front, at most what waits there; returns how many. What ends with them goes to `brings`.
+    fn take(&mut self, most: u32, brings: &mut Brings<F>) -> u32 {
+        let Some(front) = self.waiting.front_mut() else { return 0 };
+        let taken = front.left.min(most);
+        front.left -= taken;
+        let frames = front.left.div_ceil(SEALED_FRAME);
+        let gone = front.sealed.frames - frames;
+        front.sealed.frames = frames;
+        front.sealed.rank += u64::from(gone);
+        *(if front.alone { &mut self.alone } else { &mut self.together }) -= gone;
+        if frames == 0
+            && let Some(front) = self.waiting.pop_front()
+        {
+            brings.add(front.sealed.brings);
+            rewind(&mut self.waiting);
+        }
+        taken
+    }
+
+    /// Cuts a segment off the first sealed frame, which is longer.
+    fn cut_part(&mut self, mss: u32, brings: &mut Brings<F>) -> Run {
+        let rank = self.rank();
+        let left = self.waiting.front().map_or(0, |front| (front.left - 1) % SEALED_FRAME + 1);
+        Run { segments: 1, len: self.take(left.min(mss), brings), unit: mss, rank }
+    }
+
+    /// Cuts segments with a sealed frame each.
+    fn cut_alone(&mut self, most: u32, brings: &mut Brings<F>) -> Run {
+        let mut run = Run { segments: 0, len: 0, unit: SEALED_FRAME, rank: self.rank() };
+        while run.segments < most
+            && let Some(front) = self.waiting.front()
+            && front.alone
+            && front.sealed.rank == run.rank + u64::from(run.segments)
+        {
+            let len = self.take((most - run.segments) * SEALED_FRAME, brings);
+            run.len += len;
+            run.segments += len / SEALED_FRAME;
+        }
+        run
+    }
+
+    /// Cuts full segments, whatever frames they hold.
+    fn cut_full(&mut self, mss: u32, most: u32, brings: &mut Brings<F>) -> Run {
+        let mut run = Run { segments: 0, len: 0, unit: mss, rank: self.rank() };
+        let mut next = run.rank;
+        while run.segments < most && !self.is_empty() && self.rank() <= next {
+            let mut len = 0;
+            while len < mss && !self.is_empty() {
+                next = self.rank() + 1;
+                len += self.take(mss - len, brings);
+            }
+            run.segments += 1;
+            run.len += len;
+        }
+        run
+    }
+}

@@ -1,0 +1,220 @@
+//! The parts of a connection by themselves; whole connections are in `tests/`.
+
+use super::receiver::Receiver;
+use super::sender::{Channel, Limiter};
+use super::socket::{Item, Load, Sealed, Stream, Writer};
+use super::{PING_BYTES, SEALED_FRAME, SEALED_PLAINTEXT, hello_bytes, message_bytes, packet_bytes};
+use crate::transport::Transport;
+use crate::transport::tcp::TcpConfig;
+
+const MILLI: u64 = 1_000_000;
+
+/// Encodes a packet field by field, as the protobuf guide says.
+fn encode(channel: u8, last: bool, data: usize) -> Vec<u8> {
+    fn varint(mut value: usize, into: &mut Vec<u8>) {
+        while value >= 0x80 {
+            into.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        into.push(value as u8);
+    }
+    let mut message = Vec::new();
+    if channel != 0 {
+        message.push(1 << 3);
+        varint(channel.into(), &mut message);
+    }
+    if last {
+        message.extend([2 << 3, 1]);
+    }
+    if data > 0 {
+        message.push(3 << 3 | 2);
+        varint(data, &mut message);
+        message.resize(message.len() + data, 0);
+    }
+    let mut packet = vec![3 << 3 | 2];
+    varint(message.len(), &mut packet);
+    packet.extend(message);
+    let mut delimited = Vec::new();
+    varint(packet.len(), &mut delimited);
+    delimited.extend(packet);
+    delimited
+}
+
+#[test]
+fn packets_have_the_length_of_their_encoding() {
+    for channel in [0, 1, 0x30, 0x31, 0x7f, 0x80, 0xff] {
+        for last in [false, true] {
+            for data in [0, 1, 36, 110, 115, 116, 117, 118, 119, 120, 121, 122, 127, 128, 1000, 1023, 1024] {
+                let expected = encode(channel, last, data as usize).len() as u32;
+                assert_eq!(packet_bytes(channel, last, data), expected, "{channel:#x} {last} {data}");
+            }
+        }
+    }
+    // A ping is a length, and field 1 with nothing in it.
+    assert_eq!(PING_BYTES, 3);
+}
+
+#[test]
+fn a_message_ends_with_a_packet_that_says_so() {
+    assert_eq!(message_bytes(0x31, 36), packet_bytes(0x31, true, 36));
+    assert_eq!(message_bytes(0x30, 1024), packet_bytes(0x30, true, 1024));
+    assert_eq!(message_bytes(0x30, 2049), 2 * packet_bytes(0x30, false, 1024) + packet_bytes(0x30, true, 1));
+    for len in [0, 1, 1023, 1024, 1025, 2048, 5000] {
+        let mut channel = Channel::new();
+        channel.push((), len);
+        let (mut bytes, mut data) = (0, 0);
+        while channel.poll().is_some() {
+            let packet = channel.write(0x30).unwrap();
+            bytes += packet.bytes;
+            data += packet.data;
+            assert_eq!(packet.complete.is_some(), !channel.is_pending());
+        }
+        assert_eq!((bytes, data), (message_bytes(0x30, len), len));
+    }
+}
+
+#[test]
+fn the_handshake_carries_what_both_sides_write() {
+    let bytes: Vec<u32> = (0..8).map(|step| hello_bytes(step, &Transport::tcp())).collect();
+    assert_eq!(bytes, [0, 0, 35, 35 + 1044 + 40, 1044 + 1044 + 40, 1044, 0, 0]);
+}
+
+#[test]
+fn a_sample_admits_a_tenth_of_the_rate_and_what_comes_on_top_is_forgotten() {
+    let mut limiter = Limiter::new(0);
+    let rate = 100_000;
+    assert_eq!(limiter.admit(0, rate), Ok(()));
+    limiter.count(0, 9_999);
+    assert_eq!(limiter.admit(MILLI, rate), Ok(()));
+    limiter.count(MILLI, 10_000);
+    assert_eq!(limiter.admit(2 * MILLI, rate), Err(100 * MILLI));
+    assert_eq!(limiter.admit(99 * MILLI, rate), Err(104 * MILLI), "no wait is shorter than 5 ms");
+    assert_eq!(limiter.admit(104 * MILLI, rate), Ok(()));
+    limiter.count(104 * MILLI, 10_000);
+    assert_eq!(limiter.admit(104 * MILLI, rate), Err(204 * MILLI), "the sample began with the look");
+    assert_eq!(limiter.admit(104 * MILLI, 0), Ok(()), "no rate, no limit");
+}
+
+#[test]
+fn recently_sent_loses_a_fifth_each_time() {
+    let mut channel = Channel::new();
+    channel.push((), 1000);
+    assert_eq!(channel.poll(), Some(true), "the queue has room again");
+    assert_eq!(channel.poll(), Some(false));
+    let bytes = channel.write(1).unwrap().bytes;
+    assert_eq!(channel.ratio(5), bytes as f32 / 5.0);
+    channel.decay(1);
+    let once = (f64::from(bytes) * 0.8) as u64;
+    assert_eq!(channel.ratio(1), once as f32);
+    channel.decay(2);
+    assert_eq!(channel.ratio(1), (((once as f64 * 0.8) as u64) as f64 * 0.8) as u64 as f32);
+    channel.decay(u64::MAX);
+    assert_eq!(channel.ratio(1), 0.0);
+}
+
+fn drain(writer: &mut Writer<u32>) -> Vec<Sealed<u32>> {
+    std::iter::from_fn(|| writer.seal(1, 1)).collect()
+}
+
+#[test]
+fn a_full_buffer_leaves_in_full_frames_and_the_rest_stays() {
+    let mut writer = Writer::new();
+    let mut full = 0;
+    for id in 0..64 {
+        full += u32::from(writer.write(1036, Some(Item::Message(id))));
+    }
+    assert_eq!(full, 1);
+    let sealed = drain(&mut writer);
+    assert_eq!(sealed.len(), 64);
+    assert!(sealed.iter().all(|sealed| sealed.brings.plain == SEALED_PLAINTEXT));
+    let messages: Vec<u32> = sealed.into_iter().flat_map(|sealed| sealed.brings.messages).collect();
+    assert_eq!(messages, (0..63).collect::<Vec<_>>(), "the last one did not fit");
+    assert!(writer.flush(), "there is a rest");
+    let rest = drain(&mut writer);
+    assert_eq!(rest.len(), 1);
+    assert_eq!(rest[0].brings.plain, 64 * 1036 - 65_536);
+    assert_eq!(rest[0].brings.messages[..], [63]);
+    assert!(!writer.flush(), "there is nothing more");
+}
+
+#[test]
+fn exactly_64_kib_wait_for_the_next_byte() {
+    let mut writer = Writer::<u32>::new();
+    for _ in 0..64 {
+        assert!(!writer.write(1024, None));
+    }
+    assert!(writer.write(1, None));
+    assert_eq!(drain(&mut writer).len(), 64);
+}
+
+fn cut_all(stream: &mut Stream<u32>, mss: u32) -> Vec<u32> {
+    std::iter::from_fn(|| stream.cut(mss, 1).map(|(run, _)| run.len)).collect()
+}
+
+#[test]
+fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it() {
+    let mut stream = Stream::new();
+    (0..5).for_each(|_| stream.write(Sealed::new(1, 1024, 0), 2.0));
+    assert_eq!(stream.bytes(), u64::from(5 * SEALED_FRAME));
+    assert_eq!(cut_all(&mut stream, 1460), [1044, 1044, 1460, 1460, 3 * 1044 - 2 * 1460]);
+    assert_eq!(stream.bytes(), 0);
+    // What waits goes first, so that later frames join it whatever the window.
+    stream.write(Sealed::new(1, 1024, 0), 0.0);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
+    assert_eq!(cut_all(&mut stream, 1460), [1460, 628]);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
+    stream.write(Sealed::new(1, 1024, 0), 9.0);
+    assert_eq!(cut_all(&mut stream, 600), [600, 444, 600, 444]);
+}
+
+#[test]
+fn a_segment_brings_the_frames_that_end_in_it() {
+    let mut stream = Stream::new();
+    for id in 0..3 {
+        let mut sealed = Sealed::new(1, 1000, 0);
+        sealed.brings.messages = [10 * id, 10 * id + 1].into_iter().collect();
+        stream.write(sealed, 0.0);
+    }
+    let loads: Vec<Load<u32>> = std::iter::from_fn(|| stream.cut(1500, 1).map(|(_, load)| load)).collect();
+    let brought: Vec<(u32, &[u32])> = loads.iter().map(|load| (load.plain, &load.messages[..])).collect();
+    assert_eq!(brought, [(1000, &[0, 1][..]), (1000, &[10, 11]), (1000, &[20, 21])]);
+    // Small frames in a large segment, and a segment in which nothing ends.
+    for id in 0..2 {
+        let mut sealed = Sealed::new(1, 1000, 0);
+        sealed.brings.messages.push(id);
+        stream.write(sealed, 0.0);
+    }
+    let (run, load) = stream.cut(9000, 1).unwrap();
+    assert_eq!((run.len, load.plain, &load.messages[..]), (2088, 2000, &[0, 1][..]));
+    stream.write(Sealed::new(1, 1000, 0), 0.0);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 0);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 1000);
+}
+
+/// A reader that is held back closes the window by what it has not read, and tells when it opens again.
+#[test]
+fn what_is_not_read_closes_the_window() {
+    let tcp = TcpConfig { receive_window: 8, ..TcpConfig::default() };
+    let transport = Transport { control: crate::Control::Tcp(tcp), ..Transport::tcp() };
+    let mut receiver = Receiver::<u32>::new(&transport);
+    let mut stream = Stream::new();
+    let rate = 20_000;
+    let mut read = Vec::new();
+    for seq in 0..8 {
+        stream.write(Sealed::new(1, 1000, 0), 9.0);
+        let load = stream.cut(1460, 1).unwrap().1;
+        receiver.segments(0, (seq, 1, Some(load)), &transport);
+        assert!(!receiver.read(0, rate, &transport, &mut read).window_opened);
+    }
+    // Two loads of 1,000 bytes are a sample's worth.
+    assert_eq!(receiver.read_at(), 100 * MILLI);
+    let ack = receiver.acknowledge(0, &transport);
+    assert_eq!((ack.ack, ack.window), (8, 2));
+    assert!(!receiver.read(50 * MILLI, rate, &transport, &mut read).window_opened);
+    assert!(receiver.read(100 * MILLI, rate, &transport, &mut read).window_opened, "four are twice two");
+    let ack = receiver.acknowledge(0, &transport);
+    assert_eq!((ack.ack, ack.window), (8, 4));
+    assert!(!receiver.read(200 * MILLI, rate, &transport, &mut read).window_opened, "six are not twice four");
+    assert!(receiver.read(300 * MILLI, rate, &transport, &mut read).window_opened);
+    assert_eq!(receiver.read_at(), u64::MAX);
+}

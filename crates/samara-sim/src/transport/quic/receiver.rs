@@ -1,0 +1,209 @@
+//! The receiving half: acknowledges packets, and puts frames together.
+
+use samara_engine::Frame;
+use smallvec::SmallVec;
+
+use super::{PING, QuicConfig, StreamOrder};
+use crate::packet::Sack;
+use crate::transport::backlog::cut;
+use crate::transport::{Ack, AckNeed, Transport};
+
+/// An acknowledgement names at most so many ranges of packets, and older ones are forgotten, as in quic-go
+/// (`MaxNumAckRanges` in `internal/protocol/params.go`) and quinn (`MAX_ACK_BLOCKS` in
+/// `quinn-proto/src/connection/spaces.rs`).
+const MAX_ACK_RANGES: usize = 64;
+
+/// One direction, at its receiver. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Receiver<F> {
+    config: QuicConfig,
+    /// Packets that arrived.
+    numbers: Ranges,
+    /// Segments that arrived.
+    segments: Ranges,
+    /// Frames whose last segment is there and which cannot be delivered yet, in the order of the segments.
+    waiting: Vec<Waiting<F>>,
+    /// Packets since the last acknowledgement that left.
+    unacked: u32,
+    /// When the packet with the largest number arrived.
+    largest_at: u64,
+}
+
+/// A frame and its segments, `to` exclusive.
+#[derive(Debug)]
+struct Waiting<F> {
+    from: u32,
+    to: u32,
+    frame: F,
+}
+
+impl<F: Frame> Receiver<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        Self {
+            config: transport.control.quic(),
+            numbers: Ranges::default(),
+            segments: Ranges::default(),
+            waiting: Vec::new(),
+            unacked: 0,
+            largest_at: 0,
+        }
+    }
+
+    /// Takes a packet with a segment; frames that are complete now go to `deliver`.
+    pub(crate) fn packet(
+        &mut self,
+        now: u64,
+        number: u32,
+        (seq, frame): (u32, Option<F>),
+        transport: &Transport,
+        deliver: &mut Vec<F>,
+    ) -> AckNeed {
+        let expected = self.numbers.end();
+        self.numbers.insert(number);
+        if self.numbers.len() > MAX_ACK_RANGES {
+            self.numbers.forget_first();
+        }
+        if number >= expected {
+            self.largest_at = now;
+        }
+        self.unacked += 1;
+        if seq != PING && self.segments.insert(seq) {
+            self.segment(seq, frame, transport, deliver);
+        }
+        // RFC 9000 section 13.2.1: at once what comes out of order, whether it opens a gap or fills one.
+        if number != expected || self.unacked >= self.config.ack_every {
+            AckNeed::Now
+        } else {
+            AckNeed::Later
+        }
+    }
+
+    /// A segment is there that was not there before.
+    fn segment(&mut self, seq: u32, frame: Option<F>, transport: &Transport, deliver: &mut Vec<F>) {
+        if self.waiting.is_empty() && self.segments.first_gap() == seq + 1 {
+            // Everything before it is there.
+            deliver.extend(frame);
+            return;
+        }
+        if let Some(frame) = frame {
+            let to = seq + 1;
+            let from = to - cut(frame.encoded_len() as u32, transport.mss, transport.framing).1;
+            let at = self.waiting.partition_point(|waiting| waiting.to < to);
+            self.waiting.insert(at, Waiting { from, to, frame });
+        }
+        match self.config.streams {
+            StreamOrder::Single => {
+                let gap = self.segments.first_gap();
+                let ready = self.waiting.partition_point(|waiting| waiting.to <= gap);
+                deliver.extend(self.waiting.drain(..ready).map(|waiting| waiting.frame));
+            }
+            StreamOrder::PerFrame => {
+                // The only frame that can have become complete is the one that the segment is of.
+                let at = self.waiting.partition_point(|waiting| waiting.to <= seq);
+                let complete = self.waiting.get(at).is_some_and(|waiting| {
+                    waiting.from <= seq && self.segments.covers(waiting.from, waiting.to)
+                });
+                if complete {
+                    deliver.push(self.waiting.remove(at).frame);
+                }
+            }
+        }
+    }
+
+    /// Something leaves that carries an acknowledgement if there is news. Its `echo` is how long it was kept, in
+    /// microseconds.
+    pub(crate) fn acknowledge(&mut self, now: u64, _transport: &Transport) -> Ack {
+        if self.unacked == 0 {
+            return Ack::default();
+        }
+        self.unacked = 0;
+        let end = self.numbers.end();
+        let sack = (self.numbers.first_gap() != end).then(|| {
+            let ranges: SmallVec<_> = self.numbers.descending().collect();
+            Box::new(Sack { ranges })
+        });
+        Ack { ack: end, echo: ((now - self.largest_at) / 1000) as u32, window: 0, sack }
+    }
+}
+
+/// A set of numbers as ranges (from, to exclusive), ascending, with gaps between them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges(Vec<(u32, u32)>);
+
+impl Ranges {
+    /// Adds a number. Returns whether it is new.
+    pub(super) fn insert(&mut self, number: u32) -> bool {
+        // Most numbers come in order.
+        match self.0.last_mut() {
+            None => {
+                self.0.push((number, number + 1));
+                return true;
+            }
+            Some((_, to)) if *to == number => {
+                *to += 1;
+                return true;
+            }
+            Some((_, to)) if *to < number => {
+                self.0.push((number, number + 1));
+                return true;
+            }
+            Some(_) => {}
+        }
+        // The first range that ends at the number or behind it; there is one.
+        let at = self.0.partition_point(|(_, to)| *to < number);
+        let (from, to) = self.0[at];
+        if from <= number && number < to {
+            return false;
+        }
+        if to == number {
+            self.0[at].1 += 1;
+            if self.0.get(at + 1).is_some_and(|(from, _)| *from == number + 1) {
+                self.0[at].1 = self.0.remove(at + 1).1;
+            }
+        } else if from == number + 1 {
+            self.0[at].0 = number;
+        } else {
+            self.0.insert(at, (number, number + 1));
+        }
+        true
+    }
+
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.covers(number, number + 1)
+    }
+
+    /// Whether all of `from..to` is there.
+    pub(super) fn covers(&self, from: u32, to: u32) -> bool {
+        let at = self.0.partition_point(|(_, end)| *end <= from);
+        self.0.get(at).is_some_and(|(start, end)| *start <= from && to <= *end)
+    }
+
+    /// The first number from 0 on that is not there.
+    pub(super) fn first_gap(&self) -> u32 {
+        match self.0.first() {
+            Some((0, to)) => *to,
+            _ => 0,
+        }
+    }
+
+    /// One more than the largest number, 0 if there is none.
+    pub(super) fn end(&self) -> u32 {
+        self.0.last().map_or(0, |(_, to)| *to)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets the range of the smallest numbers.
+    pub(super) fn forget_first(&mut self) {
+        if !self.0.is_empty() {
+            self.0.remove(0);
+        }
+    }
+
+    /// The ranges, those of the largest numbers first.
+    pub(super) fn descending(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.0.iter().rev().copied()
+    }
+}

@@ -1,0 +1,277 @@
+//! Packets in flight: which arrived, which are lost, when to ask (RFC 9002 section 6 and appendix A).
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::{GRANULARITY, QuicConfig};
+use crate::transport::Ack;
+
+/// A packet is lost once one so much later is acknowledged (kPacketThreshold, RFC 9002 section 6.1.1).
+const PACKET_THRESHOLD: u32 = 3;
+/// So many probe timeouts without any arrival mean that the path has collapsed (kPersistentCongestionThreshold, RFC 9002
+/// section 7.6.1).
+const PERSISTENT_THRESHOLD: u64 = 3;
+/// The probe timeout is doubled no more often than this (quic-go stops at 60 s: `maxPTODuration` in
+/// `internal/ackhandler/sent_packet_handler.go`).
+const MAX_PROBE_TIMEOUT: u64 = 60_000_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    InFlight,
+    Acknowledged,
+    Lost,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The segment that it carried, or `PING`.
+    pub(super) segment: u32,
+    /// With what QUIC adds.
+    pub(super) bytes: u32,
+    /// When.
+    pub(super) at: u64,
+    /// Whether a probe has taken over its segment, so that its loss needs no repair.
+    pub(super) taken_over: bool,
+    state: State,
+}
+
+/// What an acknowledgement, or the passing of time, made known.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) acknowledged: SmallVec<[Sent; 4]>,
+    pub(super) lost: SmallVec<[Sent; 4]>,
+    /// Whether nothing that was sent over a long time arrived (RFC 9002 section 7.6).
+    pub(super) persistent: bool,
+}
+
+/// The packets of one direction, at their sender. Times in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// The number of the first packet in `packets`.
+    first: u32,
+    packets: VecDeque<Sent>,
+    /// Bytes that are neither acknowledged nor lost, and how many packets they are.
+    in_flight: u64,
+    in_flight_packets: u32,
+    /// One more than the largest packet that was acknowledged.
+    acknowledged_to: u32,
+    /// When the next packet is lost that later ones have overtaken; `u64::MAX` if none is waited for.
+    loss_at: u64,
+    last_sent: u64,
+    /// Probe timeouts since the last news.
+    expired: u32,
+    max_ack_delay: u64,
+    rtt: Rtt,
+}
+
+impl Recovery {
+    pub(super) fn new(config: &QuicConfig) -> Self {
+        Self {
+            first: 0,
+            packets: VecDeque::new(),
+            in_flight: 0,
+            in_flight_packets: 0,
+            acknowledged_to: 0,
+            loss_at: u64::MAX,
+            last_sent: 0,
+            expired: 0,
+            max_ack_delay: config.max_ack_delay.as_nanos() as u64,
+            rtt: Rtt::new(config.initial_rtt.as_nanos() as u64),
+        }
+    }
+
+    pub(super) const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(super) const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The number of the next packet.
+    pub(super) fn next_number(&self) -> u32 {
+        self.first + self.packets.len() as u32
+    }
+
+    /// The next packet leaves.
+    pub(super) fn sent(&mut self, segment: u32, bytes: u32, now: u64) {
+        self.packets.push_back(Sent { segment, bytes, at: now, taken_over: false, state: State::InFlight });
+        self.in_flight += u64::from(bytes);
+        self.in_flight_packets += 1;
+        self.last_sent = now;
+    }
+
+    /// When something is to be done if no acknowledgement comes until then; `u64::MAX` if nothing is.
+    pub(super) fn timer_at(&self) -> u64 {
+        if self.loss_at != u64::MAX {
+            self.loss_at
+        } else if self.in_flight_packets > 0 {
+            let timeout = self.rtt.probe_timeout(self.max_ack_delay) << self.expired.min(16);
+            self.last_sent + timeout.min(MAX_PROBE_TIMEOUT)
+        } else {
+            u64::MAX
+        }
+    }
+
+    /// The timer expired because acknowledgements stay out: the next one takes twice as long.
+    pub(super) fn probe(&mut self) {
+        self.expired += 1;
+    }
+
+    /// Whether the timer waits for a packet to be lost, not for an acknowledgement.
+    pub(super) const fn waits_for_loss(&self) -> bool {
+        self.loss_at != u64::MAX
+    }
+
+    /// The oldest packets in flight whose segment no probe has taken over yet.
+    pub(super) fn oldest(&mut self) -> impl Iterator<Item = &mut Sent> {
+        self.packets.iter_mut().filter(|sent| sent.state == State::InFlight && !sent.taken_over)
+    }
+
+    /// Takes an acknowledgement of everything before `ack` or, if given, of some ranges (`OnAckReceived`). Returns `None` if
+    /// nothing in it is news.
+    pub(super) fn acknowledged(&mut self, ack: &Ack, now: u64) -> Option<News> {
+        // It was kept for so many microseconds.
+        let (sack, delay) = (ack.sack.as_deref(), u64::from(ack.echo) * 1000);
+        let mut news = News::default();
+        let mut largest_at = None;
+        let ack = ack.ack.min(self.next_number());
+        match sack {
+            None => self.take_range(0, ack, &mut news, &mut largest_at),
+            Some(sack) => {
+                let first = self.first;
+                for (from, to) in sack.iter().take_while(|(_, to)| *to > first) {
+                    self.take_range(from, to, &mut news, &mut largest_at);
+                }
+            }
+        }
+        if news.acknowledged.is_empty() {
+            return None;
+        }
+        self.acknowledged_to = self.acknowledged_to.max(ack);
+        if let Some((number, at)) = largest_at
+            && number + 1 == ack
+        {
+            self.rtt.sample(now - at, delay.min(self.max_ack_delay), now);
+        }
+        self.expired = 0;
+        self.find_lost(now, &mut news);
+        Some(news)
+    }
+
+    /// The packets `from..to` have arrived. Of those that are news, the one with the largest number is kept in `largest`.
+    fn take_range(&mut self, from: u32, to: u32, news: &mut News, largest: &mut Option<(u32, u64)>) {
+        let start = (from.max(self.first) - self.first) as usize;
+        let end = (to.min(self.next_number()).max(self.first) - self.first) as usize;
+        for index in start..end {
+            let sent = &mut self.packets[index];
+            if sent.state == State::InFlight {
+                sent.state = State::Acknowledged;
+                self.in_flight -= u64::from(sent.bytes);
+                self.in_flight_packets -= 1;
+                let number = self.first + index as u32;
+                if largest.is_none_or(|(largest, _)| largest < number) {
+                    *largest = Some((number, sent.at));
+                }
+                news.acknowledged.push(*sent);
+            }
+        }
+    }
+
+    /// The time has come at which overtaken packets are lost.
+    pub(super) fn time_passed(&mut self, now: u64) -> News {
+        let mut news = News::default();
+        self.find_lost(now, &mut news);
+        news
+    }
+
+    /// Finds what is lost by number or by time (`DetectAndRemoveLostPackets`).
+    fn find_lost(&mut self, now: u64, news: &mut News) {
+        self.loss_at = u64::MAX;
+        let delay = self.rtt.loss_delay();
+        let measured = self.rtt.first_sample_at();
+        let long = self.rtt.probe_timeout(self.max_ack_delay) * PERSISTENT_THRESHOLD;
+        // When the first of the packets was sent that were lost in a row.
+        let mut row_since = None;
+        for (number, sent) in (self.first..self.acknowledged_to).zip(&mut self.packets) {
+            match sent.state {
+                State::Acknowledged => row_since = None,
+                State::Lost => {}
+                State::InFlight => {
+                    let overtaken = self.acknowledged_to > number + PACKET_THRESHOLD;
+                    if !overtaken && sent.at + delay > now {
+                        self.loss_at = self.loss_at.min(sent.at + delay);
+                        row_since = None;
+                        continue;
+                    }
+                    sent.state = State::Lost;
+                    self.in_flight -= u64::from(sent.bytes);
+                    self.in_flight_packets -= 1;
+                    news.lost.push(*sent);
+                    if measured.is_some_and(|measured| sent.at > measured) {
+                        let since = *row_since.get_or_insert(sent.at);
+                        news.persistent |= sent.at - since > long;
+                    }
+                }
+            }
+        }
+        while self.packets.front().is_some_and(|sent| sent.state != State::InFlight) {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// The estimator of one direction. Times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rtt {
+    latest: u64,
+    smoothed: u64,
+    variation: u64,
+    least: u64,
+    first_sample_at: Option<u64>,
+}
+
+impl Rtt {
+    /// Before the first sample: RFC 9002 section 5.3.
+    pub(super) const fn new(initial: u64) -> Self {
+        Self { latest: 0, smoothed: initial, variation: initial / 2, least: 0, first_sample_at: None }
+    }
+
+    /// Takes a sample; `ack_delay` is how long the peer says that it kept the acknowledgement, at most what it announced.
+    pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) {
+        self.latest = latest;
+        if self.first_sample_at.is_none() {
+            self.first_sample_at = Some(now);
+            (self.least, self.smoothed, self.variation) = (latest, latest, latest / 2);
+            return;
+        }
+        self.least = self.least.min(latest);
+        // A delay that would make the round trip shorter than the shortest one ever is not believed.
+        let adjusted = if latest >= self.least + ack_delay { latest - ack_delay } else { latest };
+        self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (7 * self.smoothed + adjusted) / 8;
+    }
+
+    /// The smoothed round trip time, 0 before the first sample.
+    pub(super) const fn smoothed(&self) -> u64 {
+        if self.first_sample_at.is_some() { self.smoothed } else { 0 }
+    }
+
+    pub(super) const fn first_sample_at(&self) -> Option<u64> {
+        self.first_sample_at
+    }
+
+    /// The probe timeout (section 6.2.1).
+    pub(super) fn probe_timeout(&self, max_ack_delay: u64) -> u64 {
+        self.smoothed + (4 * self.variation).max(GRANULARITY) + max_ack_delay
+    }
+
+    /// How long after a later packet was acknowledged, counted from when it was sent, a packet is lost: 9/8 of the round
+    /// trip (kTimeThreshold, section 6.1.2).
+    pub(super) fn loss_delay(&self) -> u64 {
+        (self.latest.max(self.smoothed) * 9 / 8).max(GRANULARITY)
+    }
+}

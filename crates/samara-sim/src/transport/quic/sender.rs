@@ -1,0 +1,255 @@
+//! The sending half: frames in, packets out, as fast as the window allows.
+
+use std::collections::BTreeSet;
+
+use samara_engine::outbox::Room;
+
+use super::congestion::{NewReno, Pacer};
+use super::receiver::Ranges;
+use super::recovery::{News, Recovery, Sent};
+use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
+use crate::transport::backlog::{Backlog, Segment};
+use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
+
+/// Packets that a probe timeout sends (RFC 9002 section 6.2.4 allows one or two; quic-go and quinn send two).
+const PROBES: u32 = 2;
+
+/// One direction, at its sender. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    config: QuicConfig,
+    /// Written and not wholly arrived.
+    backlog: Backlog<F>,
+    /// Bytes in `backlog` that were never sent.
+    unsent: u64,
+    /// Segments that are known to have arrived, and how many.
+    arrived: Ranges,
+    arrived_count: u32,
+    /// Segments that are to be sent again.
+    lost: BTreeSet<u32>,
+    congestion: NewReno,
+    recovery: Recovery,
+    /// `None` if windows leave as fast as the uplink takes them.
+    pacer: Option<Pacer>,
+    /// Packets that may leave whatever the window says.
+    probes: u32,
+    /// When the first probe timeout since the last news expired; 0 if none did.
+    stalled_since: u64,
+}
+
+impl<F: Clone> Sender<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let config = transport.control.quic();
+        let datagram = transport.datagram();
+        let most = u64::from(config.receive_window) * u64::from(datagram);
+        Self {
+            config,
+            backlog: Backlog::new(),
+            unsent: 0,
+            arrived: Ranges::default(),
+            arrived_count: 0,
+            lost: BTreeSet::new(),
+            congestion: NewReno::new(config.initial_window, datagram, most),
+            recovery: Recovery::new(&config),
+            pacer: config.pacing.then(|| Pacer::new(datagram)),
+            probes: 0,
+            stalled_since: 0,
+        }
+    }
+
+    fn pace(&mut self, now: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.update(now, self.congestion.window(), self.recovery.rtt().smoothed());
+        }
+    }
+
+    /// Whether window and pacer let a packet out.
+    fn may_leave(&self) -> bool {
+        self.congestion.admits(self.recovery.in_flight()) && !self.is_held()
+    }
+
+    /// Segments that the receiver keeps, or will: on a single stream also those behind a gap.
+    fn outstanding(&self) -> u32 {
+        match self.config.streams {
+            StreamOrder::Single => self.backlog.nxt() - self.arrived.first_gap(),
+            StreamOrder::PerFrame => self.backlog.nxt() - self.arrived_count,
+        }
+    }
+
+    fn can_receive(&self) -> bool {
+        self.outstanding() < self.config.receive_window
+    }
+
+    /// The packet with data that leaves at `now`, if one can: what was lost before what is new. A probe with neither
+    /// repeats the oldest segment in flight (RFC 9002 section 6.2.4).
+    pub(super) fn pop_segment(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
+        if !self.can_send() {
+            return None;
+        }
+        let stamp = self.recovery.next_number();
+        let segment = if let Some(seq) = self.lost.pop_first() {
+            self.backlog.take(Some(seq), stamp, transport)
+        } else if self.backlog.has_new() && self.can_receive() {
+            let segment = self.backlog.take(None, stamp, transport);
+            self.unsent -= u64::from(segment.len);
+            segment
+        } else {
+            self.take_oldest(stamp, transport)
+        };
+        self.probes = self.probes.saturating_sub(1);
+        let bytes = segment.len + transport.packet_overhead();
+        self.recovery.sent(segment.seq, bytes, now);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(bytes);
+        }
+        self.pace(now);
+        Some(segment)
+    }
+
+    fn take_oldest(&mut self, stamp: u32, transport: &Transport) -> Segment<F> {
+        let arrived = &self.arrived;
+        let unknown = |sent: &&mut Sent| sent.segment != PING && !arrived.contains(sent.segment);
+        match self.recovery.oldest().find(unknown) {
+            Some(sent) => {
+                sent.taken_over = true;
+                self.backlog.take(Some(sent.segment), stamp, transport)
+            }
+            None => Segment { seq: PING, count: 1, len: 0, frame: None, again: false, stamp },
+        }
+    }
+
+    /// What was lost is to be sent again, and the window shrinks.
+    fn repair(&mut self, news: &News, now: u64) {
+        let Some(last) = news.lost.last() else { return };
+        for sent in &news.lost {
+            if sent.segment != PING && !sent.taken_over && !self.arrived.contains(sent.segment) {
+                self.lost.insert(sent.segment);
+            }
+        }
+        self.congestion.lost(last.at, now);
+        if news.persistent {
+            self.congestion.collapse();
+        }
+    }
+}
+
+impl<F: Clone> SendHalf<F> for Sender<F> {
+    type Recovery = Self;
+
+    fn recovery(&self) -> &Self {
+        self
+    }
+
+    fn recovery_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
+        self.unsent += u64::from(self.backlog.write(frame, len, rank, transport));
+    }
+
+    fn has_buffer(&self, _transport: &Transport) -> bool {
+        match self.config.send_buffer {
+            QuicSendBuffer::Unsent { bytes } => self.unsent < bytes,
+            QuicSendBuffer::Unacked { bytes } => self.backlog.buffered() < bytes,
+        }
+    }
+
+    fn room(&self, transport: &Transport) -> Room {
+        if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.may_leave() {
+            return Room::NONE;
+        }
+        let window = self.congestion.window() - self.recovery.in_flight();
+        let packets = window / u64::from(transport.datagram());
+        let received = u64::from(self.config.receive_window - self.outstanding());
+        Room(packets.min(received) * u64::from(transport.mss))
+    }
+
+    fn can_send(&self) -> bool {
+        let wanted = !self.lost.is_empty() || (self.backlog.has_new() && self.can_receive());
+        self.probes > 0 || (wanted && self.may_leave())
+    }
+
+    fn next_rank(&self) -> u64 {
+        if !self.lost.is_empty() || !self.backlog.has_new() {
+            return self.backlog.oldest_rank();
+        }
+        self.backlog.new_rank()
+    }
+
+    fn pop(&mut self, now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
+        self.pop_segment(now, transport).map(Outgoing::from)
+    }
+}
+
+impl<F: Clone> LossRecovery for Sender<F> {
+    fn srtt(&self) -> u64 {
+        self.recovery.rtt().smoothed()
+    }
+
+    fn cwnd(&self) -> f64 {
+        self.congestion.packets()
+    }
+
+    /// Whether the pacer lets nothing leave.
+    fn is_held(&self) -> bool {
+        self.pacer.is_some_and(|pacer| pacer.holds())
+    }
+
+    /// When loss detection or a probe is due, or the pacer lets go.
+    fn timer_at(&self) -> u64 {
+        self.recovery.timer_at().min(self.pacer.map_or(u64::MAX, |pacer| pacer.timer_at()))
+    }
+
+    fn timer_moves_back(&self) -> bool {
+        true
+    }
+
+    fn stalled_for(&self, now: u64) -> u64 {
+        if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
+    }
+
+    fn acknowledged(&mut self, ack: &Ack, now: u64, _transport: &Transport) -> bool {
+        // RFC 9002 section 7.8: who would have used the window up but for the pacer is not limited by the application.
+        let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight());
+        let Some(news) = self.recovery.acknowledged(ack, now) else {
+            return false;
+        };
+        self.probes = 0;
+        self.stalled_since = 0;
+        for sent in &news.acknowledged {
+            if sent.segment != PING && self.arrived.insert(sent.segment) {
+                self.arrived_count += 1;
+                self.lost.remove(&sent.segment);
+            }
+        }
+        self.backlog.release(self.arrived.first_gap());
+        self.repair(&news, now);
+        for sent in &news.acknowledged {
+            self.congestion.acknowledged(sent.bytes, sent.at, limited);
+        }
+        self.pace(now);
+        true
+    }
+
+    /// The timer expired (`OnLossDetectionTimeout`). Returns whether it was a probe timeout.
+    fn timed_out(&mut self, now: u64, _transport: &Transport) -> bool {
+        if self.is_held() {
+            self.pace(now);
+        }
+        if self.recovery.timer_at() > now {
+            return false;
+        }
+        if self.recovery.waits_for_loss() {
+            let news = self.recovery.time_passed(now);
+            self.repair(&news, now);
+            return false;
+        }
+        self.recovery.probe();
+        self.probes = PROBES;
+        if self.stalled_since == 0 {
+            self.stalled_since = now;
+        }
+        true
+    }
+}

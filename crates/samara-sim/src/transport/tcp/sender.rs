@@ -1,0 +1,564 @@
+//! The sending half: frames in, segments out, as fast as the window allows.
+
+use std::collections::VecDeque;
+
+use samara_engine::outbox::Room;
+
+use super::cubic::Cubic;
+use super::{Congestion, RtoFloor, SendBuffer, TcpConfig};
+use crate::packet::Sack;
+use crate::transport::backlog::{Backlog, Run, Segment};
+use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
+
+/// One direction, at its sender. Times in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    /// Written and not wholly acknowledged.
+    backlog: Backlog<F>,
+    una: u32,
+    /// The receiver's window in packets, beyond what it acknowledges.
+    pub(crate) receive_window: u32,
+    /// Packets, with a fraction for congestion avoidance.
+    cwnd: f64,
+    /// The largest congestion window so far: send buffers never shrink.
+    cwnd_max: f64,
+    ssthresh: f64,
+    /// How the window grows and shrinks, if not as in NewReno.
+    cubic: Option<Box<Cubic>>,
+    pub(crate) rtt: RttEstimator,
+    last_sent: u64,
+    /// When the retransmission timer expires; `u64::MAX` if it is off.
+    rto_at: u64,
+    /// When the first timeout since the last acknowledgement of something new happened; 0 if none did.
+    stalled_since: u64,
+    /// Present while something is missing.
+    holes: Option<Box<Holes>>,
+}
+
+#[derive(Debug)]
+struct Holes {
+    board: Scoreboard,
+    /// Recovery ends when everything before this is acknowledged; `None` before it starts.
+    recover: Option<u32>,
+    /// Whether a timeout started it: the window then grows as in slow start.
+    timeout: bool,
+}
+
+impl<F: Clone> Sender<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let config = transport.control.tcp();
+        let initial = config.map_or(f64::INFINITY, |config| f64::from(config.initial_window));
+        let is_cubic = config.is_some_and(|config| config.congestion == Congestion::Cubic);
+        Self {
+            backlog: Backlog::new(),
+            una: 0,
+            receive_window: config.map_or(u32::MAX, |config| config.receive_window),
+            cwnd: initial,
+            cwnd_max: initial,
+            ssthresh: f64::INFINITY,
+            cubic: is_cubic.then(Box::default),
+            rtt: RttEstimator::new(),
+            last_sent: 0,
+            rto_at: u64::MAX,
+            stalled_since: 0,
+            holes: None,
+        }
+    }
+
+    /// Takes segments that leave together. The windows let them all out now.
+    pub(crate) fn write_run(&mut self, frame: F, run: Run) {
+        debug_assert!(f64::from(run.segments) <= self.window_left());
+        self.backlog.write_run(frame, run);
+    }
+
+    /// Bytes of all frames that were written and not wholly acknowledged.
+    pub(crate) const fn buffered(&self) -> u64 {
+        self.backlog.buffered()
+    }
+
+    /// The size of the send buffer in bytes.
+    pub(crate) fn buffer_limit(&self, transport: &Transport) -> u64 {
+        match transport.control.tcp().map(|config| config.send_buffer) {
+            None => u64::from(4 * transport.mss),
+            Some(SendBuffer::Fixed { bytes }) => bytes,
+            Some(SendBuffer::Auto { per_packet, min }) => {
+                min.max((self.cwnd_max * f64::from(per_packet)) as u64)
+            }
+            Some(SendBuffer::Unsent { bytes }) => {
+                self.buffered().saturating_sub(self.unsent(transport.mss)) + bytes
+            }
+        }
+    }
+
+    /// About so many bytes were never sent: the last segments of frames may be shorter.
+    fn unsent(&self, mss: u32) -> u64 {
+        u64::from(self.backlog.unsent()) * u64::from(mss)
+    }
+
+    /// How many new segments the windows let out beside those in flight. Segments that are to be sent again go before.
+    pub(crate) fn window_left(&self) -> f64 {
+        if self.lost_waiting() {
+            return 0.0;
+        }
+        let received = self.receive_window.saturating_sub(self.backlog.nxt() - self.una);
+        (self.cwnd - f64::from(self.pipe())).min(f64::from(received))
+    }
+
+    /// Whether nothing is in flight and the receiver has no room.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.receive_window == 0 && self.backlog.nxt() == self.una
+    }
+
+    /// A packet without data that the receiver answers, as it has had the segment: a probe of its window. Something was
+    /// acknowledged before.
+    pub(crate) fn probe(&self, now: u64) -> Segment<F> {
+        Segment {
+            seq: self.una.saturating_sub(1),
+            count: 1,
+            len: 0,
+            frame: None,
+            again: false,
+            stamp: timestamp(now),
+        }
+    }
+
+    fn lost_waiting(&self) -> bool {
+        self.holes.as_ref().is_some_and(|holes| holes.board.has_lost())
+    }
+
+    fn pipe(&self) -> u32 {
+        self.backlog.nxt() - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
+    }
+
+    fn window_open(&self) -> bool {
+        f64::from(self.pipe()) + 1.0 <= self.cwnd
+    }
+
+    fn receiver_open(&self) -> bool {
+        self.backlog.nxt() - self.una < self.receive_window
+    }
+
+    /// The segment that leaves at `now`, if one can.
+    pub(crate) fn pop_segment(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
+        let Some(config) = transport.control.tcp() else { return self.pop_ideal(transport) };
+        if config.idle_restart && self.backlog.nxt() == self.una {
+            self.restart_after_idle(now, config);
+        }
+        if !self.can_send() {
+            return None;
+        }
+        if self.backlog.nxt() == self.una
+            && self.last_sent > 0
+            && let Some(cubic) = &mut self.cubic
+        {
+            cubic.was_idle(now, self.last_sent);
+        }
+        let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
+        let segment = self.backlog.take(lost, timestamp(now), transport);
+        self.last_sent = now;
+        if self.rto_at == u64::MAX {
+            self.rto_at = now.saturating_add(self.rtt.timeout(config));
+        }
+        Some(segment)
+    }
+
+    fn pop_ideal(&mut self, transport: &Transport) -> Option<Segment<F>> {
+        let segment = self.backlog.take_and_forget(transport)?;
+        self.una = self.backlog.nxt();
+        Some(segment)
+    }
+
+    /// Linux's `tcp_cwnd_restart`: the window is halved for every timeout that the connection was idle, not below the
+    /// initial window, and three quarters of it are kept as threshold.
+    fn restart_after_idle(&mut self, now: u64, config: &TcpConfig) {
+        let rto = self.rtt.timeout(config);
+        let mut idle = now.saturating_sub(self.last_sent);
+        if self.last_sent == 0 || idle <= rto {
+            return;
+        }
+        self.ssthresh = self.ssthresh.max(self.cwnd * 0.75);
+        let floor = f64::from(config.initial_window).min(self.cwnd);
+        while idle > rto && self.cwnd > floor {
+            self.cwnd = (self.cwnd / 2.0).floor();
+            idle -= rto;
+        }
+        self.cwnd = self.cwnd.max(floor);
+    }
+
+    fn advance(&mut self, una: u32, echo: u32, now: u64) {
+        let round_trip = u64::from(timestamp(now).wrapping_sub(echo)) * 1000;
+        self.una = una;
+        self.stalled_since = 0;
+        self.rtt.backoff = 0;
+        self.rtt.sample(round_trip);
+        self.backlog.release(una);
+        if let Some(cubic) = &mut self.cubic {
+            let slow_start = (self.cwnd < self.ssthresh).then_some(self.cwnd);
+            if cubic.acknowledged(now, round_trip, (una, self.backlog.nxt()), slow_start) {
+                self.ssthresh = self.cwnd;
+            }
+        }
+    }
+
+    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1, or RFC 9438).
+    fn recover(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
+        let mut grows = true;
+        if let Some(holes) = &mut self.holes {
+            match holes.recover {
+                Some(recover) if self.una >= recover => {
+                    if !holes.timeout {
+                        self.cwnd = self.ssthresh;
+                    }
+                    holes.recover = None;
+                    holes.timeout = false;
+                    grows = false;
+                }
+                Some(_) => {
+                    holes.board.find_lost();
+                    grows = holes.timeout;
+                }
+                None => {}
+            }
+            if holes.recover.is_none() && holes.board.find_lost() {
+                self.ssthresh = match &mut self.cubic {
+                    Some(cubic) => cubic.lost(self.cwnd),
+                    None => f64::from((in_flight / 2).max(2)),
+                };
+                self.cwnd = self.ssthresh;
+                holes.recover = Some(self.backlog.nxt());
+                grows = false;
+            }
+            if holes.recover.is_none() && holes.board.absent() == 0 {
+                self.holes = None;
+            }
+        }
+        if grows {
+            self.grow(now, news, in_flight, config);
+        }
+    }
+
+    fn grow(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
+        let news = f64::from(news);
+        if self.cwnd < self.ssthresh {
+            if config.grow_unused || self.cwnd < 2.0 * f64::from(in_flight) {
+                self.cwnd = (self.cwnd + news).min(self.ssthresh.max(self.cwnd + 1.0));
+            }
+        } else if config.grow_unused || f64::from(in_flight) + 1.0 > self.cwnd {
+            self.cwnd += match &mut self.cubic {
+                Some(cubic) => cubic.grow(now, self.cwnd, news),
+                None => news / self.cwnd,
+            };
+        }
+        self.cwnd = self.cwnd.min(f64::from(config.receive_window));
+        self.cwnd_max = self.cwnd_max.max(self.cwnd);
+    }
+}
+
+impl<F: Clone> SendHalf<F> for Sender<F> {
+    type Recovery = Self;
+
+    fn recovery(&self) -> &Self {
+        self
+    }
+
+    fn recovery_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
+        self.backlog.write(frame, len, rank, transport);
+    }
+
+    fn has_buffer(&self, transport: &Transport) -> bool {
+        self.buffered() < self.buffer_limit(transport)
+    }
+
+    /// Where the bytes that were never sent are what counts.
+    fn has_room_again(&self, transport: &Transport) -> bool {
+        let buffer = transport.control.tcp().map(|config| config.send_buffer);
+        matches!(buffer, Some(SendBuffer::Unsent { bytes }) if 2 * self.unsent(transport.mss) < bytes)
+    }
+
+    fn room(&self, transport: &Transport) -> Room {
+        if self.backlog.has_new() || !self.receiver_open() || !self.window_open() || self.lost_waiting() {
+            return Room::NONE;
+        }
+        Room(self.window_left() as u64 * u64::from(transport.mss))
+    }
+
+    fn can_send(&self) -> bool {
+        (self.lost_waiting() || (self.backlog.has_new() && self.receiver_open())) && self.window_open()
+    }
+
+    fn next_rank(&self) -> u64 {
+        if self.lost_waiting() { self.backlog.oldest_rank() } else { self.backlog.new_rank() }
+    }
+
+    fn pop(&mut self, now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
+        self.pop_segment(now, transport).map(Outgoing::from)
+    }
+}
+
+impl<F: Clone> LossRecovery for Sender<F> {
+    fn srtt(&self) -> u64 {
+        self.rtt.smoothed
+    }
+
+    fn cwnd(&self) -> f64 {
+        self.cwnd
+    }
+
+    fn timer_at(&self) -> u64 {
+        self.rto_at
+    }
+
+    fn stalled_for(&self, now: u64) -> u64 {
+        if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
+    }
+
+    fn acknowledged(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
+        let Some(config) = transport.control.tcp() else { return false };
+        let in_flight = self.backlog.nxt() - self.una;
+        let advanced = ack.ack.saturating_sub(self.una).min(in_flight);
+        let sack = ack.sack.as_deref();
+        if sack.is_some() && self.holes.is_none() {
+            self.holes =
+                Some(Box::new(Holes { board: Scoreboard::new(self.una), recover: None, timeout: false }));
+        }
+        if advanced > 0 {
+            self.advance(self.una + advanced, ack.echo, now);
+        }
+        let mut news = advanced;
+        if let Some(holes) = &mut self.holes {
+            news = holes.board.advance(self.una);
+            for (from, to) in sack.into_iter().flat_map(Sack::iter) {
+                news += holes.board.sack(from, to.min(self.backlog.nxt()));
+            }
+        }
+        if advanced > 0 {
+            self.rto_at = if self.una == self.backlog.nxt() {
+                u64::MAX
+            } else {
+                now.saturating_add(self.rtt.timeout(config))
+            };
+        }
+        self.recover(now, news, in_flight, config);
+        news > 0
+    }
+
+    /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
+    fn timed_out(&mut self, now: u64, transport: &Transport) -> bool {
+        let Some(config) = transport.control.tcp() else { return true };
+        if self.backlog.nxt() == self.una {
+            self.rto_at = u64::MAX;
+            return true;
+        }
+        let in_flight = self.backlog.nxt() - self.una;
+        let una = self.una;
+        let nxt = self.backlog.nxt();
+        let holes = self.holes.get_or_insert_with(|| {
+            Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
+        });
+        // A second timeout in the same recovery must not halve the threshold again (RFC 5681, equation 4).
+        if !holes.timeout {
+            self.ssthresh = match &mut self.cubic {
+                Some(cubic) => cubic.timed_out(self.cwnd),
+                None => f64::from((in_flight / 2).max(2)),
+            };
+        }
+        holes.board.all_lost(nxt);
+        holes.recover = Some(nxt);
+        holes.timeout = true;
+        self.cwnd = f64::from(config.loss_window);
+        if self.stalled_since == 0 {
+            self.stalled_since = now;
+        }
+        self.rtt.back_off();
+        self.rto_at = now.saturating_add(self.rtt.timeout(config));
+        true
+    }
+}
+
+/// A time as packets carry it: in microseconds modulo 2^32.
+pub(crate) const fn timestamp(nanos: u64) -> u32 {
+    (nanos / 1000) as u32
+}
+
+/// The estimator of one direction. Times in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RttEstimator {
+    /// The smoothed round trip time, 0 before the first sample.
+    smoothed: u64,
+    variation: u64,
+    /// Doublings of the timeout since the last acknowledgement of something new.
+    backoff: u8,
+}
+
+/// The timeout never grows beyond this (RFC 6298 allows any limit of at least 60 s; Linux has 120 s).
+const MAX_RTO: u64 = 120_000_000_000;
+
+impl RttEstimator {
+    const fn new() -> Self {
+        Self { smoothed: 0, variation: 0, backoff: 0 }
+    }
+
+    /// Takes a sample: RFC 6298 (2.2) and (2.3) with alpha = 1/8 and beta = 1/4.
+    fn sample(&mut self, rtt: u64) {
+        if self.smoothed == 0 {
+            self.smoothed = rtt.max(1);
+            self.variation = rtt / 2;
+        } else {
+            self.variation = (3 * self.variation + self.smoothed.abs_diff(rtt)) / 4;
+            self.smoothed = (7 * self.smoothed + rtt) / 8;
+        }
+    }
+
+    /// The timer expired (5.5).
+    fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(10);
+    }
+
+    /// The current timeout.
+    pub(crate) fn timeout(&self, config: &TcpConfig) -> u64 {
+        let floor = config.min_rto.as_nanos() as u64;
+        let base = match config.rto_floor {
+            _ if self.smoothed == 0 => config.initial_rto.as_nanos() as u64,
+            RtoFloor::Sum => (self.smoothed + 4 * self.variation).max(floor),
+            RtoFloor::Variation => self.smoothed + (4 * self.variation).max(floor),
+        };
+        (base << self.backoff).min(MAX_RTO)
+    }
+}
+
+/// Segments above a hole that must have arrived before it counts as lost (DupThresh, RFC 6675 section 2).
+const DUP_THRESHOLD: u32 = 3;
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+const SENT_AGAIN: u8 = 4;
+
+/// The state of the segments from the first unacknowledged one on.
+#[derive(Debug, Default)]
+struct Scoreboard {
+    first: u32,
+    states: VecDeque<u8>,
+    /// Segments that arrived beyond a hole.
+    sacked: u32,
+    /// Segments that count as lost and were not sent again yet.
+    lost: u32,
+    /// No segment before this one is waiting to be sent again.
+    hint: u32,
+}
+
+impl Scoreboard {
+    fn new(una: u32) -> Self {
+        Self { first: una, hint: una, ..Self::default() }
+    }
+
+    /// Segments that are not in the network: arrived or lost.
+    fn absent(&self) -> u32 {
+        self.sacked + self.lost
+    }
+
+    fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
+    /// Everything before `una` has arrived. Returns how many of these segments were not known to have arrived before.
+    fn advance(&mut self, una: u32) -> u32 {
+        let mut news = 0;
+        while self.first < una {
+            let state = self.states.pop_front().unwrap_or(0);
+            self.first += 1;
+            if state & SACKED != 0 {
+                self.sacked -= 1;
+            } else {
+                news += 1;
+                if state & (LOST | SENT_AGAIN) == LOST {
+                    self.lost -= 1;
+                }
+            }
+        }
+        self.hint = self.hint.max(una);
+        news
+    }
+
+    /// The segments `from..to` have arrived. Returns how many of them are news.
+    fn sack(&mut self, from: u32, to: u32) -> u32 {
+        let mut news = 0;
+        for seq in from.max(self.first)..to {
+            let state = self.state_mut(seq);
+            if *state & SACKED == 0 {
+                let was_waiting = *state & (LOST | SENT_AGAIN) == LOST;
+                *state |= SACKED;
+                self.sacked += 1;
+                news += 1;
+                if was_waiting {
+                    self.lost -= 1;
+                }
+            }
+        }
+        news
+    }
+
+    /// Marks as lost what has enough arrivals above it. Returns whether there is anything to send again.
+    fn find_lost(&mut self) -> bool {
+        let mut above = self.sacked;
+        for state in &mut self.states {
+            if above < DUP_THRESHOLD {
+                break;
+            }
+            if *state & SACKED != 0 {
+                above -= 1;
+            } else if *state & LOST == 0 {
+                *state |= LOST;
+                self.lost += 1;
+            }
+        }
+        self.hint = self.first;
+        self.lost > 0
+    }
+
+    /// After a timeout everything up to `nxt` that has not arrived counts as lost (RFC 5681 section 3.1; what was
+    /// sent again before, once more).
+    fn all_lost(&mut self, nxt: u32) {
+        if nxt > self.first {
+            self.state_mut(nxt - 1);
+        }
+        self.lost = 0;
+        for state in &mut self.states {
+            if *state & SACKED == 0 {
+                *state = LOST;
+                self.lost += 1;
+            }
+        }
+        self.hint = self.first;
+    }
+
+    /// Takes the first segment that is to be sent again.
+    fn take_lost(&mut self) -> Option<u32> {
+        if self.lost == 0 {
+            return None;
+        }
+        let start = (self.hint - self.first) as usize;
+        for (i, state) in self.states.iter_mut().enumerate().skip(start) {
+            if *state & (LOST | SACKED | SENT_AGAIN) == LOST {
+                *state |= SENT_AGAIN;
+                self.lost -= 1;
+                let seq = self.first + i as u32;
+                self.hint = seq + 1;
+                return Some(seq);
+            }
+        }
+        debug_assert!(false, "the count of lost segments is wrong");
+        None
+    }
+
+    fn state_mut(&mut self, seq: u32) -> &mut u8 {
+        let index = (seq - self.first) as usize;
+        if self.states.len() <= index {
+            self.states.resize(index + 1, 0);
+        }
+        &mut self.states[index]
+    }
+}

@@ -1,0 +1,213 @@
+//! A sender and a receiver across a path that loses what it likes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use samara_engine::Frame;
+
+use super::backlog::{cut, segment_len};
+use super::quic::{QuicConfig, QuicSendBuffer, StreamOrder};
+use super::tcp::{SendBuffer, TcpConfig, timestamp};
+use super::{Ack, AckNeed, Control, Framing, Outgoing, Receiver, Sender, Transport};
+use crate::packet::Body;
+
+pub(super) const MILLI: u64 = 1_000_000;
+const LATENCY: u64 = 20 * MILLI;
+
+/// A frame: its number and its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Blob(pub(super) u32, pub(super) u32);
+
+impl Frame for Blob {
+    fn encoded_len(&self) -> usize {
+        self.1 as usize
+    }
+
+    fn payload_len(&self) -> usize {
+        self.1 as usize
+    }
+}
+
+/// Packets of 1,000 bytes and no limit of the send buffer.
+fn tcp() -> Transport {
+    let delayed_ack = Duration::from_millis(10);
+    let send_buffer = SendBuffer::Fixed { bytes: u64::MAX };
+    let control = Control::Tcp(TcpConfig { delayed_ack, send_buffer, ..TcpConfig::default() });
+    Transport { mss: 1000, framing: Framing::PLAIN, control, ..Transport::tcp() }
+}
+
+/// The same of QUIC, without pacing.
+pub(super) fn quic(streams: StreamOrder) -> Transport {
+    let send_buffer = QuicSendBuffer::Unacked { bytes: u64::MAX };
+    let config = QuicConfig { streams, send_buffer, pacing: false, ..QuicConfig::default() };
+    Transport { mss: 1000, header: 28, control: Control::Quic(config), ..Transport::quic() }
+}
+
+struct Path {
+    sender: Sender<Blob>,
+    receiver: Receiver<Blob>,
+    transport: Transport,
+    /// On their way, by arrival: what packets say of themselves, and their segments.
+    packets: VecDeque<(u64, u32, (u32, Option<Blob>))>,
+    acks: VecDeque<(u64, Ack)>,
+    now: u64,
+    delivered: Vec<Blob>,
+    sent: u32,
+    sent_again: u32,
+}
+
+impl Path {
+    fn new(frames: &[u32], transport: Transport) -> Self {
+        let mut sender = Sender::new(&transport);
+        for (id, len) in (0..).zip(frames) {
+            sender.write(Blob(id, *len), *len, u64::from(id), &transport);
+        }
+        Self {
+            sender,
+            receiver: Receiver::new(&transport),
+            transport,
+            packets: VecDeque::new(),
+            acks: VecDeque::new(),
+            now: MILLI,
+            delivered: Vec::new(),
+            sent: 0,
+            sent_again: 0,
+        }
+    }
+
+    /// Sends what can be sent; `lost` decides over each packet.
+    fn send(&mut self, lost: &mut impl FnMut() -> bool) {
+        while let Some(outgoing) = self.sender.pop(self.now, 1, &self.transport) {
+            let Outgoing { body: Body::Data { seq, frame }, again, mut stamp, .. } = outgoing else {
+                panic!("{outgoing:?}")
+            };
+            self.sent += 1;
+            self.sent_again += u32::from(again);
+            // A microsecond each, so that packets stay in order.
+            self.now += 1000;
+            if matches!(self.transport.control, Control::Tcp(_)) {
+                stamp = timestamp(self.now);
+            }
+            if !lost() {
+                self.packets.push_back((self.now + LATENCY, stamp, (seq, frame)));
+            }
+        }
+    }
+
+    /// The next thing happens. Returns whether there was one.
+    fn step(&mut self, lost: &mut impl FnMut() -> bool) -> bool {
+        let timer = self.sender.timer_at();
+        let packet = self.packets.front().map_or(u64::MAX, |packet| packet.0);
+        let ack = self.acks.front().map_or(u64::MAX, |ack| ack.0);
+        let next = timer.min(packet).min(ack);
+        if next == u64::MAX {
+            return false;
+        }
+        self.now = self.now.max(next);
+        let (now, transport) = (self.now, &self.transport);
+        if next == packet {
+            let (_, stamp, segment) = self.packets.pop_front().unwrap();
+            // Every packet is acknowledged: the delay has tests of its own.
+            let _: AckNeed = self.receiver.segment(now, stamp, segment, transport, &mut self.delivered);
+            let ack = self.receiver.acknowledge(now, transport);
+            if !lost() {
+                self.acks.push_back((now + LATENCY, ack));
+            }
+        } else if next == ack {
+            let (_, ack) = self.acks.pop_front().unwrap();
+            self.sender.take_ack(&ack, now, transport);
+        } else {
+            self.sender.timer_expired(now, transport);
+        }
+        self.send(lost);
+        true
+    }
+}
+
+fn transports() -> impl Strategy<Value = Transport> {
+    prop_oneof![Just(tcp()), Just(quic(StreamOrder::Single)), Just(quic(StreamOrder::PerFrame))]
+}
+
+proptest! {
+    /// Whatever is lost, everything arrives exactly once (and in order on a single stream), and the sender comes to rest.
+    #[test]
+    fn every_frame_arrives_once(
+        frames in prop::collection::vec(1u32..40_000, 1..30),
+        losses in prop::collection::vec(prop::bool::weighted(0.25), 1..400),
+        transport in transports(),
+    ) {
+        let has_order = transport.control.quic().streams == StreamOrder::Single;
+        let mut path = Path::new(&frames, transport);
+        // The pattern ends, so that the transfer can.
+        let mut losses = losses.into_iter();
+        let mut lost = move || losses.next().unwrap_or(false);
+        path.send(&mut lost);
+        let mut steps = 0;
+        while path.step(&mut lost) {
+            steps += 1;
+            prop_assert!(steps < 1_000_000, "the transfer does not end");
+        }
+        let mut ids: Vec<u32> = path.delivered.iter().map(|blob| blob.0).collect();
+        if !has_order {
+            ids.sort_unstable();
+        }
+        let all: Vec<u32> = (0..frames.len() as u32).collect();
+        prop_assert_eq!(&ids, &all);
+        prop_assert_eq!(path.sender.timer_at(), u64::MAX);
+        prop_assert!(!path.sender.can_send());
+    }
+
+    /// Without loss nothing is sent twice.
+    #[test]
+    fn nothing_is_sent_twice_without_loss(
+        frames in prop::collection::vec(1u32..40_000, 1..30),
+        transport in transports(),
+    ) {
+        let mut path = Path::new(&frames, transport);
+        path.send(&mut || false);
+        while path.step(&mut || false) {}
+        let segments: u32 = frames.iter().map(|len| cut(*len, 1000, Framing::PLAIN).1).sum();
+        prop_assert_eq!((path.sent, path.sent_again), (segments, 0));
+        prop_assert_eq!(path.delivered.len(), frames.len());
+    }
+
+    /// Cutting keeps every byte, and only the lead and the last segment are short.
+    #[test]
+    fn cutting_keeps_all_bytes(len in 1u32..200_000, mss in 100u32..9000, noise in any::<bool>()) {
+        let framing = if noise { Framing::NOISE_YAMUX } else { Framing::PLAIN };
+        let (bytes, segments) = cut(len, mss, framing);
+        let lens: Vec<u32> =
+            (0..segments).map(|i| segment_len(bytes, i, segments, mss, framing)).collect();
+        prop_assert_eq!(lens.iter().sum::<u32>(), bytes);
+        prop_assert!(lens.iter().all(|len| *len > 0 && *len <= mss));
+        prop_assert!(bytes >= len);
+    }
+}
+
+#[test]
+fn a_column_leaves_as_it_was_captured() {
+    // 57 + 11 x 1,460 + 414 bytes: a column of 16,442 bytes from go-libp2p.
+    let (bytes, segments) = cut(16_442, 1460, Framing::NOISE_YAMUX);
+    assert_eq!((bytes, segments), (57 + 11 * 1460 + 414, 13));
+    let len = |i| segment_len(bytes, i, segments, 1460, Framing::NOISE_YAMUX);
+    assert_eq!((len(0), len(1), len(11), len(12)), (57, 1460, 1460, 414));
+}
+
+#[test]
+fn three_arrivals_above_a_hole_bring_the_lost_segment_back_at_once() {
+    let mut path = Path::new(&[10_000], tcp());
+    let mut packet = 0;
+    // The second packet of the first flight is lost.
+    path.send(&mut || {
+        packet += 1;
+        packet == 2
+    });
+    assert_eq!(path.sent, 10);
+    while path.sent_again == 0 {
+        assert!(path.step(&mut || false));
+    }
+    assert!(path.now < 3 * LATENCY, "before any timer: {} ms", path.now / MILLI);
+    while path.step(&mut || false) {}
+    assert_eq!((path.sent_again, path.delivered.len()), (1, 1));
+}

@@ -1,0 +1,252 @@
+//! `samara run` in several processes that simulate one network.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use samara_lab::results::{Measured, Outcome, ProcessUse};
+use samara_lab::run::{RunError, RunOptions as Options, check_distributed, run_distributed};
+use samara_lab::scenario::Loaded;
+use samara_lab::usage;
+use samara_sim::{RankError, Ranks, Reader, hosts_of_rank};
+use sha2::{Digest, Sha256};
+
+use crate::args::RunOptions;
+use crate::session::{BAR_STEPS, Session, progress_bar};
+use crate::signals::on_interrupt;
+
+/// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
+const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
+
+/// This program would do the same work several times over, into one directory.
+pub(crate) fn reject_mpi_launch() -> Result<(), String> {
+    let launched = |name: &&&str| {
+        std::env::var(name).ok().and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count > 1)
+    };
+    match LAUNCHERS.iter().find(launched) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "started as one of several processes ({name}), but this program has no MPI; build crates/samara-mpi, and start the \
+             `samara` of that (docs/guides/large.md)"
+        )),
+    }
+}
+
+/// Other processes, and what they cost.
+struct Counted<'a> {
+    ranks: &'a mut dyn Ranks,
+    waited: Duration,
+    sent: u64,
+}
+
+impl Ranks for Counted<'_> {
+    fn rank(&self) -> usize {
+        self.ranks.rank()
+    }
+
+    fn count(&self) -> usize {
+        self.ranks.count()
+    }
+
+    fn least(&mut self, value: u64) -> Result<u64, RankError> {
+        let start = Instant::now();
+        let least = self.ranks.least(value);
+        self.waited += start.elapsed();
+        least
+    }
+
+    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
+        let own = self.rank();
+        let others = outgoing.iter().enumerate().filter(|(to, _)| *to != own);
+        self.sent += others.map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        let start = Instant::now();
+        let incoming = self.ranks.exchange(outgoing);
+        self.waited += start.elapsed();
+        incoming
+    }
+
+    fn give_up(&mut self) {
+        self.ranks.give_up();
+    }
+}
+
+/// Runs a scenario; the first process has the results.
+pub(crate) fn run(options: &RunOptions, ranks: &mut dyn Ranks) -> Result<ExitCode, String> {
+    let mut ranks = Counted { ranks, waited: Duration::ZERO, sent: 0 };
+    if ranks.rank() == 0 { first(options, &mut ranks) } else { other(options, &mut ranks) }
+}
+
+/// What processes tell each other before they begin.
+const READY: u64 = 1;
+const FAILED: u64 = 0;
+
+fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let session = load(options).and_then(|_| Session::open(&options.scenario, &options.output));
+    // Others must not wait for a process that has nothing to do.
+    let begun =
+        ranks.least(if session.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
+    let session = session?;
+    if begun == FAILED {
+        return Err("another process cannot read the scenario; is the file there on its machine?".to_owned());
+    }
+    if !have_same_files(&session.loaded, ranks)? {
+        return Err(
+            "the files that the scenario names are not the same for all processes; copy them to all machines"
+                .to_owned(),
+        );
+    }
+    measure(session, options, ranks).or_else(|message| {
+        // Said before others are ended, which may end this one, too.
+        eprintln!("samara: {message}");
+        ranks.give_up();
+        Ok(ExitCode::from(crate::BAD_INPUT))
+    })
+}
+
+/// Whether the files of the scenario are the same for all processes: one that has others would simulate another network.
+fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, String> {
+    let mut hash = Sha256::new();
+    for (_, file) in loaded.files() {
+        // A file that is gone by now is told when it is read again.
+        hash.update(loaded.inputs.sha256(&file).unwrap_or_default());
+    }
+    let own = hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (least, most) = (ranks.least(own), ranks.least(!own).map(|least| !least));
+    Ok(least.map_err(|error| error.to_string())? == most.map_err(|error| error.to_string())?)
+}
+
+/// The scenario, if it can be run in several processes.
+fn load(options: &RunOptions) -> Result<Loaded, String> {
+    let loaded = options.scenario.load()?;
+    let all = loaded.points.iter().map(|point| check_distributed(&point.scenario));
+    all.collect::<Result<(), _>>().map_err(|error| format!("{}: {error}", loaded.source))?;
+    Ok(loaded)
+}
+
+fn measure(mut session: Session, options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
+    let mut done = 0;
+    let progress = |name: &str, share: f64| {
+        bar.set_message(name.to_owned());
+        let now = (share * BAR_STEPS as f64) as u64;
+        bar.inc(now.saturating_sub(done));
+        done = if share >= 1.0 { 0 } else { now };
+    };
+    let results = points(&session.loaded, session.stop(), ranks, progress, |measured| {
+        let result = measured.outcome();
+        session.directory.run(measured, &result).map_err(|error| error.to_string())?;
+        Ok(result)
+    });
+    bar.finish_and_clear();
+    let results = results?;
+    let hosts = session.loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
+    session.processes = uses(ranks, hosts)?;
+    session.finish(results)
+}
+
+fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
+    let loaded = load(options);
+    let begun =
+        ranks.least(if loaded.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
+    let (Ok(loaded), READY) = (loaded, begun) else {
+        // The first process says what is wrong.
+        return Ok(ExitCode::from(crate::BAD_INPUT));
+    };
+    if !have_same_files(&loaded, ranks)? {
+        return Ok(ExitCode::from(crate::BAD_INPUT));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    on_interrupt(move || flag.store(true, Ordering::SeqCst))?;
+    points(&loaded, &stop, ranks, |_, _| {}, |measured| Ok(measured.outcome()))?;
+    let hosts = loaded.points.first().map_or(0, |point| point.scenario.network.nodes);
+    uses(ranks, hosts)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One point after the other, of which `keep` makes results; those from the first interrupted one on are `None`.
+fn points(
+    loaded: &Loaded,
+    stop: &AtomicBool,
+    ranks: &mut Counted<'_>,
+    mut progress: impl FnMut(&str, f64),
+    keep: impl Fn(&dyn Measured) -> Result<Outcome, String>,
+) -> Result<Vec<Option<Outcome>>, String> {
+    let mut results = Vec::new();
+    for point in &loaded.points {
+        let options = Options { threads: 1, inputs: &loaded.inputs, stop };
+        let name = point.name();
+        match run_distributed(point, options, ranks, |how_far| progress(&name, how_far.share)) {
+            Ok(Some(measured)) => results.push(Some(keep(&*measured)?)),
+            Ok(None) => {}
+            Err(RunError::Interrupted) => {
+                results.resize_with(loaded.points.len(), || None);
+                break;
+            }
+            Err(error @ (RunError::Scenario(_) | RunError::Distributed(_))) => {
+                return Err(format!("{}: run {name}: {error}", loaded.source));
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// What each process had to do, at the first.
+fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> {
+    let own = [
+        hosts_of_rank(hosts, ranks.rank(), ranks.count()).len() as u64,
+        usage::cpu_seconds().to_bits(),
+        ranks.waited.as_secs_f64().to_bits(),
+        ranks.sent,
+        usage::peak_rss_bytes(),
+    ];
+    let mut outgoing = vec![Vec::new(); ranks.count()];
+    outgoing[0] = own.into_iter().flat_map(u64::to_le_bytes).collect();
+    let all = ranks.exchange(&mut outgoing).map_err(|error| error.to_string())?;
+    let read = |bytes: &Vec<u8>| -> Option<ProcessUse> {
+        let mut reader = Reader::new(bytes);
+        Some(ProcessUse {
+            hosts: reader.u64()? as u32,
+            cpu_s: f64::from_bits(reader.u64()?),
+            waited_s: f64::from_bits(reader.u64()?),
+            sent_bytes: reader.u64()?,
+            peak_rss_bytes: reader.u64()?,
+        })
+    };
+    Ok(all.iter().filter_map(read).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_lab::scenario::{Overrides, load_source};
+    use samara_scenario::Inputs;
+    use samara_sim::Threads;
+
+    use super::*;
+
+    /// Whether processes with these contents of the file of hosts find that they have the same.
+    fn agree(contents: [&'static str; 2]) -> Vec<bool> {
+        let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n[columns]\n";
+        let one = |(mut ranks, hosts): (Threads, &str)| {
+            let inputs = Inputs::default().with("hosts.csv", hosts);
+            let loaded = load_source("two", text, inputs, &Overrides::default());
+            let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+            let mut ranks = Counted { ranks: &mut ranks, waited: Duration::ZERO, sent: 0 };
+            have_same_files(&loaded, &mut ranks).unwrap_or_else(|error| panic!("{error}"))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                Threads::new(2).into_iter().zip(contents).map(|own| scope.spawn(move || one(own))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
+        })
+    }
+
+    #[test]
+    fn processes_with_other_files_do_not_begin() {
+        let (one, other) = ("host,uplink_mbps\n0,1\n1,1\n2,1\n", "host,uplink_mbps\n0,1\n1,1\n2,2\n");
+        assert_eq!(agree([one, one]), [true, true]);
+        assert_eq!(agree([one, other]), [false, false]);
+        assert_eq!(agree([other, one]), [false, false]);
+    }
+}
