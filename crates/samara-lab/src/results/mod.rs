@@ -7,8 +7,7 @@ mod summary;
 pub(crate) mod tables;
 
 pub use crate::columns::metrics::{ColumnMetrics, ColumnsData, Slot, column_metrics};
-pub use crate::group::gateways::GatewayFigures;
-pub use crate::group::metrics::{GroupBytes, GroupMetrics, group_metrics};
+pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, MessagesData, message_metrics};
 pub use crate::metric::{Better, better, is_first, rank};
