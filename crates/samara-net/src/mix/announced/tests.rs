@@ -1,6 +1,6 @@
 //! Which announced rounds a sender uses.
 
-use super::announced::{Announced, Rules, TAKEN_MAX};
+use super::{Announced, Rules, TAKEN_MAX};
 use crate::mix::proto::OpenRound;
 
 const RULES: Rules = Rules { nodes: 8, team_min: 3, batch_max: 100, announced_max: 16 };

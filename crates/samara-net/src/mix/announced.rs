@@ -1,28 +1,29 @@
 //! The rounds that nodes announce, and which of them a sender uses.
 //!
-//! A sender seals for a team, and the payload is as anonymous as the team's honest nodes make it. So no node is believed about a team
-//! alone: a round is used once every node of its team announces it with the same team and batch.
+//! A sender seals for a team, and the honest nodes of the team make the payload anonymous. So a sender
+//! believes no single node about a team: it uses a round once every node of the team announces it with the
+//! same team and batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::Config;
 
-use super::{ClientOptions, ClientStatus, Round};
-use crate::mix::proto::OpenRound;
+use super::client::{ClientOptions, ClientStatus, Round};
+use super::proto::OpenRound;
 
-/// Rounds that were handed out and are remembered at most.
+/// Most rounds that were handed out and are remembered.
 pub(super) const TAKEN_MAX: usize = 4096;
 /// Bytes of the longest announcement: 32 nodes of five bytes, three numbers, tags.
 const ROUND_BYTES_MAX: usize = 256;
 
-/// What a sender accepts of a node.
+/// The announcements that a sender accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Nodes of the pool.
     pub(super) nodes: u32,
     pub(super) team_min: usize,
     pub(super) batch_max: u32,
-    /// Announcements of a node at a time.
+    /// Most announcements of a node at a time.
     pub(super) announced_max: usize,
 }
 
@@ -56,10 +57,10 @@ impl Rules {
     }
 }
 
-/// What all nodes announce at present, and what became of it.
+/// The announcements of all nodes at present, and the rounds that were handed out.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// By round and node, so that no node replaces what another one says.
+    /// By round and node, so that no node replaces the announcement of another one.
     rounds: BTreeMap<(u64, u32), Round>,
     /// Rounds that were handed out, each with its team: a number alone could be used up by nodes that are not of the team.
     pub(super) taken: BTreeSet<(u64, Vec<u32>)>,
@@ -102,7 +103,8 @@ impl Announced {
         }
     }
 
-    /// What the nodes of a round's team say of it, this announcement included; `None` of those that say nothing.
+    /// For each node of a round's team: whether it announces the round alike; `None` if it does not
+    /// announce it.
     fn votes<'a>(&'a self, round: &'a Round) -> impl Iterator<Item = Option<bool>> + 'a {
         let same = |other: &Round| other.team == round.team && other.batch == round.batch;
         round.team.iter().map(move |node| self.rounds.get(&(round.round, *node)).map(same))
@@ -146,3 +148,6 @@ impl Announced {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

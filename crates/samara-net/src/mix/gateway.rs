@@ -1,11 +1,15 @@
-//! The service for senders.
+//! The gateway of a node: senders share secrets with it, learn of rounds that take payloads, submit
+//! them, and fetch what came out.
+//!
+//! The original has a gateway beside each node; here it is a socket of the node with a service of its
+//! own. It accepts every certificate, whose fingerprint is the name of the sender.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use samara_mix::{Group, KeyPair, Outcome, Sealed};
+use samara_mix::{Group, KeyPair, Outcome, Sealed, Secret, SenderId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -13,43 +17,71 @@ use tonic::{Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::board::kind;
-use super::{Ended, Request};
-use crate::mix::grpc::{Answer, Answers, Method, caller, unimplemented};
-use crate::mix::proto::{
+use super::grpc::{Answer, Answers, Method, caller, unimplemented};
+use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
 
-pub(in crate::mix) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
-pub(in crate::mix) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
-pub(in crate::mix) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
-pub(in crate::mix) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
+/// How a round ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All payloads, in the order in which they came out.
+    Delivered(Vec<Outcome>),
+    /// Nothing came out.
+    Failed {
+        /// The name of a [`Cause`](samara_mix::Cause), or why the node refused the batch.
+        cause: String,
+        /// The number of the node to blame.
+        culprit: Option<u32>,
+    },
+}
+
+/// A request of a sender to the task of the node.
+pub(super) enum Request {
+    Register {
+        sender: SenderId,
+        secret: Secret,
+        answer: oneshot::Sender<()>,
+    },
+    /// The answer is how many more payloads the round has room for.
+    Submit {
+        round: u64,
+        slots: Vec<Sealed>,
+        answer: oneshot::Sender<Result<u32, Status>>,
+    },
+    Result {
+        round: u64,
+        answer: oneshot::Sender<Result<Arc<Ended>, Status>>,
+    },
+}
+
+pub(super) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
+pub(super) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
+pub(super) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
+pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
 
-/// What calls of senders need.
+/// The service for senders.
 #[derive(Clone)]
-pub(in crate::mix) struct Gateway(pub(in crate::mix) Arc<Inner>);
+pub(super) struct Gateway(pub(super) Arc<Inner>);
 
-pub(in crate::mix) struct Inner {
-    pub(in crate::mix) node: u32,
-    pub(in crate::mix) group: Group,
-    pub(in crate::mix) batch_max: usize,
-    pub(in crate::mix) keys: KeyPair,
-    pub(in crate::mix) hub: mpsc::Sender<Request>,
-    pub(in crate::mix) rounds: watch::Receiver<OpenRounds>,
-    /// KiB of payloads that may have come and be in no batch.
-    pub(in crate::mix) waiting: Arc<Semaphore>,
-    pub(in crate::mix) waiting_kib: u32,
+pub(super) struct Inner {
+    pub(super) node: u32,
+    pub(super) group: Group,
+    pub(super) batch_max: usize,
+    pub(super) keys: KeyPair,
+    pub(super) hub: mpsc::Sender<Request>,
+    pub(super) rounds: watch::Receiver<OpenRounds>,
+    /// KiB of payloads that may have arrived and be in no batch.
+    pub(super) waiting: Arc<Semaphore>,
+    pub(super) waiting_kib: u32,
 }
 
 type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Gateway {
-    pub(in crate::mix) fn new(inner: Inner) -> Self {
-        Self(Arc::new(inner))
-    }
-
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Status> {
         let gone = || Status::unavailable("this node ends");
         let (answer, answered) = oneshot::channel();
@@ -109,7 +141,7 @@ impl Gateway {
         Ok(Response::new(SubmitReply { room }))
     }
 
-    /// Part of what may wait, for some payloads.
+    /// The share of some payloads in the bytes that may wait.
     fn share(&self, slots: &[SealedSlot]) -> Result<OwnedSemaphorePermit, Status> {
         let bytes: usize = slots.iter().map(|slot| slot.elements.len() + slot.credentials.len()).sum();
         let kib = (bytes.div_ceil(1024) as u32).min(self.0.waiting_kib);

@@ -1,8 +1,5 @@
-//! A sender: shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and fetches what came out.
-
-mod announced;
-#[cfg(test)]
-mod tests;
+//! A sender: it shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and
+//! fetches what came out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,6 +16,7 @@ use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
+use super::announced::{Announced, Rules};
 use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
 use super::grpc::{Dial, Wire};
 use super::identity::{Identity, client_tls};
@@ -27,7 +25,6 @@ use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
-use announced::{Announced, Rules};
 
 /// Slots in a message: some 200 KiB in the larger group.
 const MESSAGE_SLOTS: usize = 128;
@@ -54,20 +51,20 @@ pub struct ClientOptions {
     pub nodes: Vec<Contact>,
     /// The group of all payloads.
     pub group: Group,
-    /// What this one lets nodes have on their way to it.
+    /// The windows that it announces to nodes.
     pub windows: Windows,
-    /// What sockets have.
+    /// Options of sockets.
     pub sockets: Sockets,
-    /// How long it may take until a connection is there.
+    /// The time-out of a connection attempt.
     pub timeout: Duration,
-    /// How long to wait before a node is dialled again.
+    /// The pause before it dials a node again.
     pub retry: Duration,
-    /// Nodes of a team at least: rounds of smaller teams are ignored. If all nodes of a team work together, they know whose payloads
-    /// are whose.
+    /// Least nodes of a team: rounds of smaller teams are ignored. If all nodes of a team collude, they know
+    /// the sender of each payload.
     pub team_min: usize,
-    /// Payloads of a batch at most: rounds with more are ignored.
+    /// Most payloads of a batch: rounds with more are ignored.
     pub batch_max: u32,
-    /// Rounds that a node may announce at a time; further ones are ignored.
+    /// Most rounds that a node may announce at a time; further ones are ignored.
     pub announced_max: usize,
 }
 
@@ -90,7 +87,7 @@ impl ClientOptions {
     }
 }
 
-/// What can go wrong for a sender.
+/// An error of a sender.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The certificate or its key cannot be used.
@@ -116,12 +113,12 @@ pub enum ClientError {
         /// Its number.
         node: u32,
     },
-    /// A node has refused, or the connection broke.
+    /// A node refused a call, or the connection broke.
     #[error("node {node}: {status}")]
     Node {
         /// Its number.
         node: u32,
-        /// What it said.
+        /// The status of the call.
         status: Box<Status>,
     },
     /// A thread has failed.
@@ -129,7 +126,7 @@ pub enum ClientError {
     Thread(String),
 }
 
-/// What a sender knows of rounds.
+/// The announcements that a sender has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientStatus {
     /// Nodes that it shares a secret with.
@@ -146,11 +143,11 @@ pub struct ClientStatus {
     pub ignored: BTreeMap<&'static str, u64>,
 }
 
-/// What tasks of connections and calls share.
+/// State that the tasks of connections and the calls share.
 struct Shared {
     options: ClientOptions,
     keys: KeyPair,
-    /// With the secrets of all nodes that it is registered with.
+    /// Holds the secrets shared with all nodes that it is registered with.
     sender: Mutex<Sender>,
     registered: watch::Sender<BTreeSet<u32>>,
     /// By node: its connection, while there is one.
@@ -164,11 +161,11 @@ impl Shared {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first round that can be used, and was not.
+    /// Takes the first round that is usable and was not taken before.
     fn take_unused(&self) -> Option<Round> {
         let registered = self.registered.borrow().clone();
         let mut taken = None;
-        // Others need not look again because a round is gone.
+        // No waiter has to check again because a round is gone.
         self.open.send_if_modified(|open| {
             taken = open.take(&registered);
             false
@@ -190,7 +187,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A sender that connects to all nodes by itself, and again when a connection breaks.
+    /// Starts a sender, which connects to all nodes, and again when a connection breaks.
     ///
     /// # Errors
     /// The certificate cannot be used, there are no random numbers, or [`ClientOptions::team_min`] is more than the pool has.
@@ -228,17 +225,17 @@ impl Client {
     /// Waits until it shares a secret with each node.
     pub async fn ready(&self) {
         let all = self.shared.options.nodes.len();
-        // Fails only if nobody changes it any more, and this one does.
+        // Cannot fail: this sender holds the other end.
         let _ = self.shared.registered.subscribe().wait_for(|registered| registered.len() == all).await;
     }
 
-    /// What it knows of rounds at present, and what it has ignored.
+    /// The announcements at present, and the ignored ones.
     pub fn status(&self) -> ClientStatus {
         let registered = self.shared.registered.borrow().len();
         ClientStatus { registered, ..self.shared.open.borrow().status() }
     }
 
-    /// The next round that takes payloads, and that was not returned before. All nodes of its team announce the same team and batch,
+    /// Waits for the next round that takes payloads and was not returned before. All nodes of its team announce the same team and batch,
     /// the team has at least [`ClientOptions::team_min`] different nodes, and this sender shares a secret with each of them.
     pub async fn next_round(&self) -> Round {
         let mut open = self.shared.open.subscribe();
@@ -247,7 +244,7 @@ impl Client {
             if let Some(round) = self.shared.take_unused() {
                 return round;
             }
-            // Fails only if nobody changes it any more, and this one holds the other end. A registration may make a round usable, too.
+            // Cannot fail: this sender holds the other end. A registration may make a round usable, too.
             let _ = tokio::time::timeout(self.shared.options.retry, open.changed()).await;
         }
     }
@@ -270,7 +267,8 @@ impl Client {
         sealed.await.map_err(|error| ClientError::Thread(error.to_string()))?
     }
 
-    /// Hands sealed payloads to the first node of the team: all are taken, or none. How many more the round takes.
+    /// Submits sealed payloads to the first node of the team, which accepts all or none. Returns how many
+    /// more the round takes.
     ///
     /// # Errors
     /// The node is not connected, or has no room for them.
@@ -295,7 +293,7 @@ impl Client {
         Ok(reply.map_err(of_node)?.into_inner().room)
     }
 
-    /// What became of a round, once it is over. Any node of the team can tell.
+    /// Waits for the end of a round. Asks the nodes of the team one after the other.
     ///
     /// # Errors
     /// None of the nodes is connected, or knows it.
@@ -389,7 +387,7 @@ async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Sta
     if reply.group != shared.options.group.name() || reply.node != node {
         return Err(Status::failed_precondition(format!("it is node {} with {}", reply.node, reply.group)));
     }
-    // Agreeing again yields the same secret, as long as the node runs.
+    // A second agreement yields the same secret as long as the node runs.
     let secret = shared.keys.agree(&reply.public).map_err(|error| Status::internal(error.to_string()))?;
     shared.sender().register(node, secret);
     if let Some(known) = shared.wires.get(node as usize) {

@@ -1,4 +1,4 @@
-//! Rounds as senders see them: those that take payloads, and those that are over.
+//! The rounds of a node as senders see them: those that take payloads, and those that are over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use samara_mix::{Batch, Group, Outcome, Plan, Sealed};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
-use super::Ended;
-use crate::mix::options::GatewayOptions;
-use crate::mix::proto::{OpenRound, OpenRounds};
+use super::gateway::Ended;
+use super::options::GatewayOptions;
+use super::proto::{OpenRound, OpenRounds};
 
 /// Rounds whose times are kept.
 const TIMES_MAX: usize = 1024;
 
-/// When the payloads of a round came and went, at its first node.
+/// How long the payloads of a round took, at its first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTimes {
     /// Its number.
     pub round: u64,
     /// Payloads of senders in it; the rest of the batch was void.
     pub payloads: u32,
-    /// From the moment in which the first payload came until all came out.
+    /// From the arrival of the first payload until all came out.
     pub slot_max: Duration,
     /// The same for the mean payload.
     pub slot_mean: Duration,
-    /// From the moment in which the batch was complete until all came out.
+    /// From the moment in which the batch was full until all came out.
     pub batch: Duration,
 }
 
-/// What senders have made of a node.
+/// Counters of the gateway of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewayStatus {
     /// Rounds that take payloads.
@@ -39,7 +39,7 @@ pub struct GatewayStatus {
     pub gathered: usize,
     /// Batches that are on their way.
     pub mixing: usize,
-    /// Payloads that were taken, since the start.
+    /// Payloads that were accepted since the start.
     pub payloads: u64,
     /// Batches that were handed to the team.
     pub batches: u64,
@@ -49,7 +49,7 @@ pub struct GatewayStatus {
     pub refused: u64,
     /// Requests that wait for the end of a round.
     pub waiters: usize,
-    /// The last batches that came out, by the time of that.
+    /// The last batches that came out, in that order.
     pub times: Vec<RoundTimes>,
 }
 
@@ -57,7 +57,7 @@ pub struct GatewayStatus {
 struct Gathering {
     plan: Arc<Plan>,
     slots: Vec<Sealed>,
-    /// When each came.
+    /// The arrival of each.
     entered: Vec<Instant>,
 }
 
@@ -75,13 +75,14 @@ struct Mixing {
 
 type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 
-/// All of it.
-pub(in crate::mix) struct Board {
+/// The rounds of a node, and the senders that wait for them.
+pub(super) struct Board {
     node: u32,
     options: GatewayOptions,
     group: Group,
     open: BTreeMap<u64, Gathering>,
-    /// Precomputed rounds whose payloads another node takes: senders want every node's word for a team.
+    /// Precomputed rounds whose payloads another node takes: senders believe a team only if all of its
+    /// nodes announce it.
     joined: BTreeMap<u64, Arc<Plan>>,
     mixing: BTreeMap<u64, Mixing>,
     /// The last rounds that are over, the oldest first.
@@ -95,7 +96,7 @@ pub(in crate::mix) struct Board {
 }
 
 impl Board {
-    pub(in crate::mix) fn new(
+    pub(super) fn new(
         node: u32,
         options: GatewayOptions,
         group: Group,
@@ -117,49 +118,44 @@ impl Board {
         }
     }
 
-    fn tell_open(&self) {
-        let announce = |plan: &Plan, room: usize| OpenRound {
+    fn announce(&self) {
+        let announcement = |plan: &Plan, room: usize| OpenRound {
             round: plan.round,
             team: plan.team.clone(),
             room: room as u32,
             batch: plan.batch,
         };
-        let open = self.open.values().map(|gathering| announce(&gathering.plan, gathering.room()));
-        let joined = self.joined.values().map(|plan| announce(plan, 0));
+        let open = self.open.values().map(|gathering| announcement(&gathering.plan, gathering.room()));
+        let joined = self.joined.values().map(|plan| announcement(plan, 0));
         let mut rounds: Vec<OpenRound> = open.chain(joined).collect();
         rounds.sort_by_key(|round| round.round);
         self.rounds.send_replace(OpenRounds { rounds });
     }
 
     /// Announces a precomputed round. The first node of its team waits until the round takes payloads.
-    pub(in crate::mix) fn join(&mut self, plan: Arc<Plan>) {
+    pub(super) fn join(&mut self, plan: Arc<Plan>) {
         if plan.seat_of(self.node) == Some(0) {
             return;
         }
         self.joined.insert(plan.round, plan);
-        self.tell_open();
+        self.announce();
     }
 
     /// Withdraws the announcement of [`join`](Self::join): the round has its payloads, or is over.
-    pub(in crate::mix) fn leave(&mut self, round: u64) {
+    pub(super) fn leave(&mut self, round: u64) {
         if self.joined.remove(&round).is_some() {
-            self.tell_open();
+            self.announce();
         }
     }
 
-    /// A round takes payloads from now on.
-    pub(in crate::mix) fn open(&mut self, plan: Arc<Plan>) {
+    /// Lets a round take payloads.
+    pub(super) fn open(&mut self, plan: Arc<Plan>) {
         self.open.insert(plan.round, Gathering { plan, slots: Vec::new(), entered: Vec::new() });
-        self.tell_open();
+        self.announce();
     }
 
-    /// Takes payloads, all or none of them.
-    pub(in crate::mix) fn submit(
-        &mut self,
-        round: u64,
-        slots: Vec<Sealed>,
-        now: Instant,
-    ) -> Result<u32, Status> {
+    /// Accepts payloads, all or none of them. Returns how many more the round has room for.
+    pub(super) fn submit(&mut self, round: u64, slots: Vec<Sealed>, now: Instant) -> Result<u32, Status> {
         let taken = self.take(round, slots, now);
         self.status.refused += u64::from(taken.is_err());
         taken
@@ -180,12 +176,12 @@ impl Board {
         gathering.entered.resize(gathering.entered.len() + slots.len(), now);
         gathering.slots.extend(slots);
         let room = gathering.room() as u32;
-        self.tell_open();
+        self.announce();
         Ok(room)
     }
 
-    /// Fills batches up that have waited for long enough.
-    pub(in crate::mix) fn fill(&mut self, now: Instant) {
+    /// Fills up batches that have waited for long enough.
+    pub(super) fn fill(&mut self, now: Instant) {
         let fill = self.options.fill;
         for gathering in self.open.values_mut() {
             let is_due = gathering.entered.first().is_some_and(|first| now.duration_since(*first) >= fill);
@@ -197,8 +193,8 @@ impl Board {
         }
     }
 
-    /// When [`fill`](Self::fill) has something to do next.
-    pub(in crate::mix) fn next_due(&self) -> Option<Instant> {
+    /// The next time at which [`fill`](Self::fill) has something to do.
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.open
             .values()
             .filter_map(|gathering| gathering.entered.first())
@@ -206,8 +202,8 @@ impl Board {
             .map(|at| *at + self.options.fill)
     }
 
-    /// The batches that are full.
-    pub(in crate::mix) fn take_full(&mut self, now: Instant) -> Vec<(u64, Batch)> {
+    /// Removes and returns the batches that are full.
+    pub(super) fn take_full(&mut self, now: Instant) -> Vec<(u64, Batch)> {
         let full: Vec<u64> =
             self.open.iter().filter(|(_, of)| of.room() == 0).map(|(round, _)| *round).collect();
         if full.is_empty() {
@@ -222,19 +218,19 @@ impl Board {
                     self.status.batches += 1;
                     batches.push((round, batch));
                 }
-                // Cannot be: all of them fit.
+                // Impossible: all of them fit.
                 Err(error) => self.end(round, Ended::Failed { cause: error.to_string(), culprit: None }, now),
             }
         }
-        self.tell_open();
+        self.announce();
         batches
     }
 
-    /// A round is over: whoever waits for that is told.
-    pub(in crate::mix) fn end(&mut self, round: u64, ended: Ended, now: Instant) {
+    /// Ends a round, and answers those who wait for it.
+    pub(super) fn end(&mut self, round: u64, ended: Ended, now: Instant) {
         self.leave(round);
         if self.open.remove(&round).is_some() {
-            self.tell_open();
+            self.announce();
         }
         if self.ended.iter().any(|(known, _)| *known == round) {
             return;
@@ -273,8 +269,8 @@ impl Board {
         self.times.push_back(times);
     }
 
-    /// Tells somebody how a round ended, as soon as it has.
-    pub(in crate::mix) fn wait_for(&mut self, round: u64, answer: Waiter) {
+    /// Answers how a round ended, as soon as it has.
+    pub(super) fn wait_for(&mut self, round: u64, answer: Waiter) {
         let known = self.ended.iter().find(|(ended, _)| *ended == round);
         let is_known_to_run = self.open.contains_key(&round) || self.mixing.contains_key(&round);
         let answer_now = match known {
@@ -304,8 +300,8 @@ impl Board {
         self.waiters.values().map(Vec::len).sum()
     }
 
-    /// How it stands.
-    pub(in crate::mix) fn status(&self) -> GatewayStatus {
+    /// The counters.
+    pub(super) fn status(&self) -> GatewayStatus {
         GatewayStatus {
             open: self.open.len(),
             gathered: self.open.values().map(|gathering| gathering.slots.len()).sum(),
@@ -317,7 +313,7 @@ impl Board {
     }
 }
 
-/// What a slot is on the wire.
+/// The number of an outcome on the wire.
 pub(super) fn kind(outcome: &Outcome) -> u32 {
     match outcome {
         Outcome::Content(_) => 0,
@@ -325,3 +321,6 @@ pub(super) fn kind(outcome: &Outcome) -> u32 {
         Outcome::Unreadable => 2,
     }
 }
+
+#[cfg(test)]
+mod tests;
