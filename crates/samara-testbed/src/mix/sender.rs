@@ -1,7 +1,5 @@
-//! The sender: fills every batch with payloads of its own, and looks at what comes out.
+//! The sender: fills every batch with payloads of its own, and checks what comes out.
 
-use samara_lab::scenario::Mix;
-use samara_mix::Parameters;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +7,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::scenario::Scenario;
-use samara_net::mix::{self, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
+use samara_lab::scenario::{Mix, Scenario};
+use samara_mix::Parameters;
+use samara_net::mix::{Client, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
 use samara_trace::live::{Clock, Event, Latencies, LiveWriter};
 use tokio::sync::Semaphore;
 
-use super::{Participants, files};
+use super::{Participants, nodes};
 use crate::TestbedError;
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
@@ -40,37 +39,38 @@ struct Stocked {
     sent: Vec<Vec<u8>>,
 }
 
-/// How what became of rounds gets from the tasks that wait for it.
+/// The channel of results, from the tasks that wait for rounds.
 type Tidings = (std::sync::mpsc::Sender<(u64, Went)>, Receiver<(u64, Went)>);
 
 /// The sender, with a runtime of its own.
-pub(super) struct Client {
+pub(super) struct Sender {
     runtime: tokio::runtime::Runtime,
-    client: mix::Client,
+    client: Client,
     stocked: Vec<Stocked>,
     content_bytes: usize,
     in_flight: usize,
     batch_rng: NodeRng,
     went: Tidings,
     live: Arc<LiveWriter>,
+    pause: Duration,
 }
 
-impl Client {
+impl Sender {
     pub(super) fn start(
         scenario: &Scenario,
         cast: &Participants,
         wire: &Wire,
-        nodes: &Path,
+        directory: &Path,
     ) -> Result<Self, TestbedError> {
         let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(TestbedError::io("a runtime for the sender"))?;
         let contact = |node: u32| Contact {
-            fingerprint: cast.keys.fingerprint(node),
-            address: files::gateway(wire.dialled(cast.sender(), node)),
+            fingerprint: cast.fingerprint(node),
+            address: nodes::gateway(wire.dialled(cast.sender(), node)),
         };
         let group = mix.group;
-        let identity = cast.keys.of(cast.sender()).clone();
+        let identity = cast.keys[cast.sender() as usize].clone();
         let config = scenario.mix_config();
         let options = ClientOptions {
             team_min: config.team,
@@ -80,10 +80,10 @@ impl Client {
         };
         let client = {
             let _in_runtime = runtime.enter();
-            mix::Client::start(options).map_err(|error| TestbedError::Scenario(error.to_string()))?
+            Client::start(options).map_err(|error| TestbedError::Scenario(error.to_string()))?
         };
         let live =
-            files::live_directory(nodes).and_then(|directory| LiveWriter::create(&directory, "sender"));
+            nodes::live_directory(directory).and_then(|directory| LiveWriter::create(&directory, "sender"));
         let live = live.map_err(TestbedError::io("the live file of the sender"))?;
         let started = unix_ns();
         let role = "client".to_owned();
@@ -97,6 +97,7 @@ impl Client {
             batch_rng: NodeRng::new(0, 0, Purpose::Workload),
             went: channel(),
             live: Arc::new(live),
+            pause: mix.pause.duration(),
         })
     }
 
@@ -147,7 +148,7 @@ impl Client {
         Ok(())
     }
 
-    /// Hands in what is stocked, and then what comes, as many batches at a time as may be on their way.
+    /// Submits the stock, and then batches for new rounds, with a bounded number on their way.
     pub(super) fn begin(&mut self) {
         let stocked = std::mem::take(&mut self.stocked);
         let sender = Sending {
@@ -155,6 +156,7 @@ impl Client {
             room: Arc::new(Semaphore::new(self.in_flight)),
             went: self.went.0.clone(),
             live: Arc::clone(&self.live),
+            pause: self.pause,
         };
         let mut rng = self.batch_rng.clone();
         let content_bytes = self.content_bytes;
@@ -188,17 +190,19 @@ impl Client {
     }
 }
 
-/// What it takes to hand in batches.
+/// The parts of the sender that a task needs.
 #[derive(Clone)]
 struct Sending {
-    client: mix::Client,
+    client: Client,
     room: Arc<Semaphore>,
     went: std::sync::mpsc::Sender<(u64, Went)>,
     live: Arc<LiveWriter>,
+    /// From the end of a batch until the next one may leave.
+    pause: Duration,
 }
 
 impl Sending {
-    /// Hands in a batch as soon as there is room; what becomes of it is looked at beside.
+    /// Submits a batch as soon as there is room. A task of its own waits for the result.
     async fn send(&self, stocked: Stocked) {
         let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
         let this = self.clone();
@@ -209,7 +213,11 @@ impl Sending {
         }
         tokio::spawn(async move {
             let result = this.client.result(&round).await.map_err(|error| error.to_string());
-            drop(place);
+            let pause = this.pause;
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                drop(place);
+            });
             if matches!(result, Ok(Ended::Delivered(_))) {
                 let mut latencies = Latencies::default();
                 let took = entered.elapsed().as_nanos() as u64;
