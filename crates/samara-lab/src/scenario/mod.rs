@@ -27,8 +27,7 @@ use crate::family;
 pub use crate::family::Selected;
 pub use crate::group::spec::{Group, RingPreset, RingSpec};
 pub use crate::messages::spec::{Arrivals, Messages, PlumtreeParameters};
-pub use crate::mix::handover::spec::Handover;
-pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts};
+pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts, WorkKind};
 pub use crate::pool::cat::{
     Adversary, AnnounceKind, Cat, CatGroup, CatPreset, ChoiceKind, OrderKind, Peers, TimeoutSpec,
 };

@@ -1,21 +1,17 @@
 //! The figures of teams that mix batches, with the names that `docs/results.md` defines.
 
-mod bound;
-
-use crate::scenario::Mix;
-use samara_mix::Parameters;
 use std::collections::{BTreeMap, BTreeSet};
 
-use samara_mix::{Half, Phase};
+use samara_mix::{Half, Parameters};
+use serde::Serialize;
 
+use super::bound::{Loads, Window, busy};
+use super::measure::{Collector, RoundRow, WorkSpan, hop_times};
+use super::run::{FaultWindow, MixMeasured};
+use super::spec::Mix;
 use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
-use bound::{Loads, Window, busy};
-
-use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
-use crate::run::{FaultWindow, MixMeasured};
 use crate::statistics::Statistics;
-use samara_mix::Transfer;
 
 metrics! {
     /// The figures of a run.
@@ -73,6 +69,13 @@ metrics! {
         pub compute_ms: f64 = "ms", Neither, [];
         /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
         pub transfer_ms: f64 = "ms", Neither, [];
+        /// From the end of decryption at the first node of a team until all of the batch is at the second one: the
+        /// median of all rounds but the first.
+        pub first_hop_ms: f64 = "ms", Less, [];
+        /// The first hop by cause, with `mix.mechanisms`: `idle_restart_ms`, `window_ms`, `slow_start_ms`,
+        /// `serialisation_ms`, `latency_ms`: by how much shorter it is when one cause after the other is taken away,
+        /// in this order.
+        pub first_hop_parts: Option<HopParts> = "ms", Neither, [];
         /// From payloads in to payloads out at all nodes; every slot enters and leaves with its batch.
         pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
         /// The largest batch latency of rounds whose nodes no fault hit.
@@ -126,12 +129,27 @@ metrics! {
     }
 }
 
-/// A reached share of the bound from which on the bound is what limits.
+/// A hop by cause, in milliseconds: by how much shorter it is without one cause after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HopParts {
+    /// The congestion window had shrunk while nothing was sent.
+    pub idle_restart_ms: f64,
+    /// The window of HTTP/2 was full.
+    pub window_ms: f64,
+    /// The congestion window began small.
+    pub slow_start_ms: f64,
+    /// The link takes its time for each byte.
+    pub serialisation_ms: f64,
+    /// The way itself.
+    pub latency_ms: f64,
+}
+
+/// From this share of the bound on, the bound is the limit.
 const REACHED: f64 = 0.85;
 
 /// Computes the figures of a run.
 pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
-    let mix = measured.point.scenario.part::<Mix>().clone();
+    let mix: &Mix = measured.point.scenario.part();
     let parameters: &Parameters = measured.point.scenario.part();
     let told = &measured.told;
     let rows = || told.rounds.values();
@@ -143,6 +161,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let share = ratio(slots_per_s, bound);
     let utilisation = utilisation(measured, &window);
     let precomputation = precomputation(measured);
+    let first_hop = first_hop_ms(told);
     let latency = |row: &RoundRow| row.latency().map(|nanos| nanos as f64 / 1e6);
     let latencies: Vec<f64> = rows().filter_map(latency).collect();
     let unharmed = rows().filter(|row| !is_harmed(row, &measured.harm)).filter_map(latency);
@@ -153,11 +172,8 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         team: mix.team,
         teams: mix.teams,
         batch: mix.batch,
-        slot_bytes: mix.slot_bytes(),
-        call: match parameters.call {
-            Transfer::Unary => "unary",
-            Transfer::Streamed => "streamed",
-        },
+        slot_bytes: mix.group.slot_bytes() as u64,
+        call: parameters.call.name(),
         in_flight_max: parameters.realtime_max,
         shape: measured.config.result_shape().name(),
         rounds: told.rounds.len() as u64,
@@ -177,6 +193,8 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         gain_over_formula: None,
         compute_ms: compute_ms(measured, &window),
         transfer_ms: transfer_ms(measured, &window),
+        first_hop_ms: first_hop,
+        first_hop_parts: HopParts::of(first_hop, &measured.without_ms),
         batch_latency_ms: Statistics::of(&latencies),
         unharmed_latency_ms: unharmed.fold(0.0, f64::max),
         upper_bound_slots_per_s: bound,
@@ -202,7 +220,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         resent_frames: measured.resent_frames,
         queue_drops: measured.refused_frames,
         ignored: measured.ignored.iter().copied().filter(|(_, count)| *count > 0).collect(),
-        cost_us: measured.costs.named_us().into_iter().collect(),
+        cost_us: measured.costs.named_us().collect(),
         packet_drops: packet_drops(&measured.traffic),
         retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
     }
@@ -251,40 +269,72 @@ pub(crate) fn is_harmed(row: &RoundRow, harm: &[FaultWindow]) -> bool {
     harm.iter().any(|harm| row.nodes.contains(&harm.host) && row.made < harm.until && ended > harm.from)
 }
 
-/// Real-time work of a node on one pass, with all cores, on average.
-fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
-    let is_realtime = |span: &&WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
-    let done = measured.told.rounds.values().filter(|row| window.has(row));
-    let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
-    let rounds: BTreeSet<u64> = done.map(|row| row.round).collect();
-    let work = measured.told.work.iter().filter(is_realtime).filter(|span| rounds.contains(&span.round));
-    let nanos: u64 = work.map(|span| span.to - span.from).sum();
-    ratio(nanos as f64 / 1e6, passes as f64 * measured.config.jobs_max as f64)
+/// The time that cores worked on some rounds, in nanoseconds.
+fn work_nanos<'a>(
+    measured: &'a MixMeasured,
+    rounds: impl Iterator<Item = &'a RoundRow>,
+    is_counted: impl Fn(&WorkSpan) -> bool,
+) -> f64 {
+    let rounds: BTreeSet<u64> = rounds.map(|row| row.round).collect();
+    let work = measured.told.work.iter().filter(|span| rounds.contains(&span.round) && is_counted(span));
+    work.map(|span| span.to - span.from).sum::<u64>() as f64
 }
 
-/// From the end of the work on slots at one node until all are at the next one, over all links of real time but those of results, on average.
+/// Real-time work of a node on one pass, with all cores, on average.
+fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
+    let is_realtime = |span: &WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
+    let done = measured.told.rounds.values().filter(|row| window.has(row));
+    let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
+    ratio(work_nanos(measured, done, is_realtime) / 1e6, passes as f64 * measured.config.jobs_max as f64)
+}
+
+/// From the end of the work on slots at one node until all are at the next one, in milliseconds: over all hops of
+/// rounds that came out in a window, on average.
 fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
-    let told = &measured.told;
-    let mut all = Vec::new();
-    for row in told.rounds.values().filter(|row| window.has(row)) {
-        let times = |seat: usize, phase: Phase| -> PhaseTimes {
-            told.phases.get(&(row.round, row.nodes[seat], phase)).copied().unwrap_or_default()
-        };
-        let last = row.nodes.len() - 1;
-        let mut hop = |from: (usize, Phase), to: (usize, Phase)| {
-            if let (Some(left), Some(came)) =
-                (times(from.0, from.1).last_finished, times(to.0, to.1).last_received)
-            {
-                all.push(came.saturating_sub(left) as f64 / 1e6);
-            }
-        };
-        for seat in 0..last {
-            hop((seat, Phase::Decrypt), (seat + 1, Phase::Decrypt));
-            hop((seat, Phase::Permute), (seat + 1, Phase::Permute));
-        }
-        hop((last, Phase::Decrypt), (0, Phase::Permute));
-    }
+    let Collector { rounds, phases, .. } = &measured.told;
+    let done = rounds.values().filter(|row| window.has(row));
+    let hops = done.flat_map(|row| row.hops().filter_map(|hop| hop_times(phases, row.round, hop)));
+    let all: Vec<f64> = hops.map(|(left, came)| came.saturating_sub(left) as f64 / 1e6).collect();
     ratio(all.iter().sum(), all.len() as f64)
+}
+
+/// The first hop of each round but the first, in milliseconds: the median.
+pub(super) fn first_hop_ms(told: &Collector) -> f64 {
+    let first = |row: &RoundRow| hop_times(&told.phases, row.round, row.hops().next()?);
+    let hops = told.rounds.values().skip(1).filter_map(first);
+    let mut all: Vec<f64> = hops.map(|(left, came)| came.saturating_sub(left) as f64 / 1e6).collect();
+    all.sort_by(f64::total_cmp);
+    let middle = all.len() / 2;
+    match all.len() {
+        0 => 0.0,
+        len if len % 2 == 1 => all[middle],
+        _ => all[middle - 1].midpoint(all[middle]),
+    }
+}
+
+impl HopParts {
+    /// The parts, from the whole hop and what is left of it without one mechanism after the other.
+    fn of(whole: f64, without: &[f64]) -> Option<Self> {
+        let [no_idle_restart, no_window, no_slow_start, latency_ms] = without.try_into().ok()?;
+        Some(Self {
+            idle_restart_ms: whole - no_idle_restart,
+            window_ms: no_idle_restart - no_window,
+            slow_start_ms: no_window - no_slow_start,
+            serialisation_ms: no_slow_start - latency_ms,
+            latency_ms,
+        })
+    }
+
+    /// The names of the parts, and their values, in their order.
+    pub fn named(&self) -> [(&'static str, f64); 5] {
+        [
+            ("idle restart", self.idle_restart_ms),
+            ("window of HTTP/2", self.window_ms),
+            ("slow start", self.slow_start_ms),
+            ("serialisation", self.serialisation_ms),
+            ("latency", self.latency_ms),
+        ]
+    }
 }
 
 /// By node: the part of a window in which its cores worked.
@@ -297,12 +347,9 @@ fn utilisation(measured: &MixMeasured, window: &Window) -> Vec<f64> {
 /// Rounds a second that were precomputed before the first payloads came, and what the busiest node allows; `None` without a stock.
 fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
     let begun = measured.begun;
-    let stocked: Vec<&RoundRow> = {
-        let mut rows: Vec<_> =
-            measured.told.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun)).collect();
-        rows.sort_by_key(|row| row.opened);
-        rows
-    };
+    let opened = measured.told.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun));
+    let mut stocked: Vec<&RoundRow> = opened.collect();
+    stocked.sort_by_key(|row| row.opened);
     let window = Window::over(stocked.iter().filter_map(|row| row.opened), measured.config.precomputing_max)?;
     let loads = Loads::of_half(measured, &stocked, Half::Precomputation);
     Some((window.rounds_per_s(), loads.rounds_per_s))
@@ -310,12 +357,9 @@ fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
 
 /// Rounds a second that processors allow if they precompute and mix, the load spread evenly over the pool.
 fn sustained(measured: &MixMeasured) -> f64 {
-    let done: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| row.exit().is_some()).collect();
-    let rounds: BTreeSet<u64> = done.iter().map(|row| row.round).collect();
-    let work = measured.told.work.iter().filter(|span| rounds.contains(&span.round));
-    let nanos: u64 = work.map(|span| span.to - span.from).sum();
+    let done = measured.told.rounds.values().filter(|row| row.exit().is_some());
     let cores = measured.config.jobs_max as f64 * f64::from(measured.point.scenario.network.nodes);
-    ratio(rounds.len() as f64 * cores * 1e9, nanos as f64)
+    ratio(done.clone().count() as f64 * cores * 1e9, work_nanos(measured, done, |_| true))
 }
 
 /// The longest time between two completed rounds, of one team or of any, in milliseconds.

@@ -1,13 +1,12 @@
 //! What a mix can reach at most: no processor and no uplink is busy for longer than there is time.
 
-use crate::scenario::Mix;
-use samara_mix::Parameters;
 use std::collections::BTreeSet;
 
-use samara_mix::{Half, Phase, Transfer};
+use samara_mix::{Half, Parameters, Phase, Transfer};
 
-use crate::mix::measure::{RoundRow, WorkSpan};
-use crate::run::{MixMeasured, ProcessorLook};
+use super::measure::{RoundRow, WorkSpan};
+use super::run::{MixMeasured, ProcessorLook};
+use super::spec::Mix;
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
 /// (`docs/protocols/mix.md`).
@@ -27,7 +26,7 @@ pub(crate) struct Window {
 impl Window {
     /// That of real time: from the first turn of rounds that came out to the last one.
     pub(crate) fn of(measured: &MixMeasured) -> Self {
-        let mix = measured.point.scenario.part::<Mix>().clone();
+        let mix: &Mix = measured.point.scenario.part();
         let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
         let parameters: &Parameters = measured.point.scenario.part();
         let together = parameters.realtime_max as usize * mix.teams as usize;

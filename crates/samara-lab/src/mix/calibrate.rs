@@ -1,4 +1,4 @@
-//! What work takes on this machine: a team in memory does it, and is timed. Outside of any simulation.
+//! Measures the times of work on this machine: a team in memory does it, outside of any simulation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -6,12 +6,12 @@ use std::time::Instant;
 use samara_engine::Shape;
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
 use samara_mix::{
-    Batch, Command, Config, Event, Group, MixFrame, Node, Phase, Plan, Secret, Sender, SenderId, Transfer,
+    Batch, Command, Config, Event, Group, MixFrame, Node, Plan, Secret, Sender, SenderId, Transfer,
 };
 use samara_sim::identity_of;
 
-use super::costs::Kind;
-use crate::scenario::PhaseCosts;
+use super::spec::{CostsKind, Mix, PhaseCosts, WorkKind};
+use crate::scenario::{Loaded, RunSpec, ScenarioError};
 use samara_engine::units::Span;
 
 /// Nodes of the team: a last one, and another.
@@ -19,22 +19,61 @@ const TEAM: u32 = 2;
 /// Slots of a round, and rounds: a second of work or less in the smaller group.
 const BATCH: u32 = 64;
 const ROUNDS: u64 = 2;
-/// Of the times of equal work, the one below which are so many: other programs make times longer, nothing makes them shorter.
+/// The quantile of the times of equal work: other programs make them longer, nothing makes them
+/// shorter.
 const LOW: f64 = 0.2;
+
+impl Loaded {
+    /// Whether [`measure_costs`](Self::measure_costs) has something to do.
+    pub fn wants_costs(&self) -> bool {
+        let wants = |mix: Option<&Mix>| mix.is_some_and(|mix| mix.costs == CostsKind::Measured);
+        wants(self.scenario.find()) || self.points.iter().any(|point| wants(point.scenario.find()))
+    }
+
+    /// Measures the times of work on this machine where the scenario asks for it, and writes them
+    /// into the scenario as if they had been given: a second run does the same. Returns what it
+    /// measured; `None` if the scenario asks for nothing.
+    ///
+    /// # Errors
+    /// Single runs ask for it, or runs of several groups: the scenario could not say which times
+    /// belong to which.
+    pub fn measure_costs(&mut self) -> Result<Option<PhaseCosts>, ScenarioError> {
+        if !self.wants_costs() {
+            return Ok(None);
+        }
+        let refuse = |message: &str| Err(ScenarioError::one(&self.source, format!("mix.costs: {message}")));
+        let groups =
+            || self.points.iter().filter_map(|point| point.scenario.find::<Mix>()).map(|mix| mix.group);
+        let is_one = groups().all(|group| Some(group) == groups().next());
+        let (Some(mix), Some(group), true) = (self.scenario.find::<Mix>(), groups().next(), is_one) else {
+            return refuse("\"measured\" belongs to a scenario whose runs all have one group");
+        };
+        let has_own = |run: &RunSpec| run.set.contains_key("mix.costs");
+        if mix.costs != CostsKind::Measured || self.scenario.runs.iter().any(has_own) {
+            return refuse("\"measured\" belongs to the whole scenario, not to a run");
+        }
+        let costs = measure(group);
+        let points = self.points.iter_mut().map(|point| &mut point.scenario);
+        for mix in points.chain([&mut self.scenario]).filter_map(|scenario| scenario.find_mut::<Mix>()) {
+            mix.costs = CostsKind::Documented;
+            costs.iter().for_each(|(kind, span)| _ = mix.cpu.entry(*kind).or_insert(*span));
+        }
+        self.write()?;
+        Ok(Some(costs))
+    }
+}
 
 /// Nodes, and what is on its way to them.
 struct Bench {
     nodes: Vec<(Node, Outbox<MixFrame>, NodeRng)>,
     inputs: VecDeque<(usize, Input<MixFrame, Command>)>,
     /// Seconds by kind of work: for each job, of a slot where it has slots.
-    took: BTreeMap<Kind, Vec<f64>>,
+    took: BTreeMap<WorkKind, Vec<f64>>,
 }
 
-/// Measures what work takes on one core of this machine. Takes some seconds at most; on a busy machine times are too long.
-///
-/// # Panics
-/// Never, unless the engine breaks its promises.
-pub fn measure(group: Group) -> PhaseCosts {
+/// Measures the times of work on one core of this machine, for some seconds at most. On a busy
+/// machine they are too long.
+fn measure(group: Group) -> PhaseCosts {
     // The model has the lengths of the smaller group.
     let group = if group == Group::Model { Group::Modp2048 } else { group };
     let config = Config {
@@ -51,27 +90,16 @@ pub fn measure(group: Group) -> PhaseCosts {
     for round in 0..ROUNDS {
         bench.round(&config, &sender, round);
     }
-    let span = |kind: Kind| {
-        let mut took = bench.took.get(&kind).cloned()?;
+    let span = |(kind, mut took): (WorkKind, Vec<f64>)| {
         took.sort_by(f64::total_cmp);
         let low = took[(took.len() as f64 * LOW) as usize];
         // Whole nanoseconds, and three digits: more is noise.
         let nanos = low * 1e9;
         let digit = 10_f64.powf((nanos.log10().floor() - 2.0).max(0.0));
-        Span::parse(&format!("{} ns", (nanos / digit).round() * digit)).ok()
+        Some((kind, Span::parse(&format!("{} ns", (nanos / digit).round() * digit)).ok()?))
     };
-    PhaseCosts {
-        generate: span(Kind::Generate),
-        share: span(Kind::Share),
-        precompute_decrypt: span(Kind::Slot(Phase::PrecomputeDecrypt)),
-        precompute_permute: span(Kind::Slot(Phase::PrecomputePermute)),
-        reveal: span(Kind::Slot(Phase::Reveal)),
-        decrypt: span(Kind::Slot(Phase::Decrypt)),
-        permute: span(Kind::Slot(Phase::Permute)),
-        permute_last: span(Kind::PermuteLast),
-    }
+    bench.took.into_iter().filter_map(span).collect()
 }
-
 const SENDER: SenderId = SenderId([1; 32]);
 
 fn shared(node: u32) -> Secret {
@@ -116,7 +144,7 @@ impl Bench {
         self.inputs.push_back((host as usize, input));
     }
 
-    /// What the scheduler says, to everybody.
+    /// Sends a frame of the scheduler to all nodes.
     fn say(&mut self, frame: &MixFrame) {
         for host in 0..TEAM {
             self.input(host, Input::Frame { peer: PeerId(TEAM), frame: frame.clone() });
@@ -151,7 +179,7 @@ impl Bench {
         self.run();
     }
 
-    /// Until nothing is left to be done. Frames arrive at once, and work is done on this thread.
+    /// Runs until nothing is left to do. Frames arrive at once, and this thread does all work.
     fn run(&mut self) {
         while let Some((host, input)) = self.inputs.pop_front() {
             let mut effects = Effects::default();
@@ -165,7 +193,7 @@ impl Bench {
             }
             for event in effects.events {
                 if let Event::Compute(job) = event {
-                    let (kind, slots) = (Kind::of(&job), job.slots().max(1));
+                    let (kind, slots) = (WorkKind::of(&job), job.slots().max(1));
                     let start = Instant::now();
                     let done = job.run();
                     let took = start.elapsed().as_secs_f64() / f64::from(slots);
