@@ -248,7 +248,7 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
     assert!(first.wants_costs());
     let costs = first.measure_costs().unwrap().unwrap();
     assert_eq!(costs.len(), 8, "{costs:?}");
-    let nanos = |kind| costs[&kind].nanos();
+    let nanos = |kind: WorkKind| costs[&kind].nanos();
     let is_power = nanos(WorkKind::Reveal) > 20 * nanos(WorkKind::Decrypt);
     assert!(is_power, "a power against a few products: {costs:?}");
     assert!(nanos(WorkKind::PermuteLast) > nanos(WorkKind::Permute), "{costs:?}");

@@ -8,7 +8,7 @@ use crate::mix::results;
 /// The scenario with 842 slots, as many bytes as 1,000 payloads of 512 bytes.
 fn first_hops(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
     let fixed = [("sweep.axis.0.values", "[842]"), ("mix.rounds", "4")];
-    results("mix-window", &[&fixed, set].concat(), only)
+    results("mix-window", &[&fixed[..], set].concat(), only)
 }
 
 fn near(found: f64, expected: f64, most: f64) -> bool {
