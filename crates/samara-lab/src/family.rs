@@ -212,14 +212,8 @@ pub(crate) fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
 }
 
 /// The families that come with Samara, in the order in which documentation lists them.
-pub(crate) static BUILTIN: [&Family; 6] = [
-    &columns::FAMILY,
-    &messages::FAMILY,
-    &pool::FAMILY,
-    &group::FAMILY,
-    &mix::FAMILY,
-    &mix::handover::FAMILY,
-];
+pub(crate) static BUILTIN: [&Family; 5] =
+    [&columns::FAMILY, &messages::FAMILY, &pool::FAMILY, &group::FAMILY, &mix::FAMILY];
 
 /// The families that programs have added.
 static ADDED: RwLock<Vec<&'static Family>> = RwLock::new(Vec::new());

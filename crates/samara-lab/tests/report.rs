@@ -259,7 +259,8 @@ fn teams_have_their_timelines_and_batches_their_causes() {
     assert!(names(&page).iter().any(|name| name.starts_with("timeline-")), "{:?}", names(&page));
     let page = report("mix-pool", &[("mix.batch", "20"), ("mix.rounds", "20")], &["restart"]);
     has(&page, &["rounds-restart"]);
-    let page = report("mix-window", &[("handover.batches", "3")], &[]);
+    let small = [("mix.rounds", "3"), ("sweep.axis.0.values", "[84]")];
+    let page = report("mix-window", &small, &["unary", "kept"]);
     assert!(page.html().contains("figures that others measured are met within 10 %"));
-    assert!(names(&page).iter().any(|name| name.starts_with("later-")));
+    assert!(names(&page).iter().any(|name| name.starts_with("first-hop-")));
 }

@@ -5,10 +5,29 @@
 //! payloads. [`Mix`] is the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws teams
 //! and makes rounds. What is promised, and what is not, is in `docs/protocols/mix.md`.
 
+/// Declares an enum with a list of its variants and a name for each.
+macro_rules! names {
+    (
+        $(#[$outer:meta])*
+        pub enum $Name:ident { $($(#[$inner:meta])* $Variant:ident = $name:literal,)* }
+    ) => {
+        $(#[$outer])*
+        pub enum $Name { $($(#[$inner])* $Variant,)* }
+
+        impl $Name {
+            /// All of them, in order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$Variant),*];
+
+            /// Its name in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $name,)* }
+            }
+        }
+    };
+}
+
 mod compute;
 mod config;
-mod content;
-mod event;
 mod group;
 mod metrics;
 mod mix;
@@ -20,18 +39,18 @@ mod secret;
 mod sender;
 pub mod wire;
 
-pub use compute::{BadElement, Done, Job, Pool, Voided, Work};
+pub use compute::{BadElement, Done, Job, Pool, Voided};
 #[cfg(feature = "config")]
 pub use config::Parameters;
 pub use config::{Config, ConfigError, Reconnect, ResultShape};
-pub use content::Outcome;
-pub use event::{Command, Event, Mark, RefuseError};
 pub use group::Group;
 pub use metrics::{Ignored, Metrics};
-pub use mix::Mix;
+pub use mix::{Command, Event, Mark, Mix, RefuseError};
 pub use node::{Cx, Node};
 pub use round::{Cause, Failure, Gate, Half, NodeState, Phase, Plan, RoundState, Transfer};
 pub use scheduler::Scheduler;
 pub use secret::Secret;
-pub use sender::{Batch, BatchError, KeyPair, Keyring, RegisterError, SealError, Sealed, Sender, SenderId};
+pub use sender::{
+    Batch, BatchError, KeyPair, Keyring, Outcome, RegisterError, SealError, Sealed, Sender, SenderId,
+};
 pub use wire::MixFrame;

@@ -4,60 +4,32 @@ use samara_engine::outbox::{Lane, Tally};
 use samara_engine::{Frame, MessageKey, PeerId};
 
 use crate::Cx;
-use crate::compute::{Voided, Work};
+use crate::compute::Voided;
 use crate::round::{Cause, Phase};
 use crate::wire::MixFrame;
 
-/// Why something that came was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ignored {
-    /// Slots that were here.
-    Duplicate,
-    /// Slots of which some were here, or that end beyond the batch.
-    Overlap,
-    /// Something of a round that is over, or that this node never had to do with.
-    Stale,
-    /// A round whose number is not larger than all that were seen: a replay.
-    Replay,
-    /// Slots of a phase that is not due.
-    OutOfPhase,
-    /// Something from a node that has nothing to say about it.
-    Stranger,
-    /// Something that contradicts what is known, for example of another length.
-    Inconsistent,
-    /// Parts of keys of rounds that are not known yet, beyond what is kept.
-    EarlyOverflow,
-    /// The answer of a job whose round is over.
-    LateAnswer,
-}
-
-impl Ignored {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Duplicate,
-        Self::Overlap,
-        Self::Stale,
-        Self::Replay,
-        Self::OutOfPhase,
-        Self::Stranger,
-        Self::Inconsistent,
-        Self::EarlyOverflow,
-        Self::LateAnswer,
-    ];
-
-    /// What reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Duplicate => "duplicate",
-            Self::Overlap => "overlap",
-            Self::Stale => "stale",
-            Self::Replay => "replay",
-            Self::OutOfPhase => "out_of_phase",
-            Self::Stranger => "stranger",
-            Self::Inconsistent => "inconsistent",
-            Self::EarlyOverflow => "early_overflow",
-            Self::LateAnswer => "late_answer",
-        }
+names! {
+    /// Why something that came was ignored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Ignored {
+        /// Slots that were here.
+        Duplicate = "duplicate",
+        /// Slots of which some were here, or that end beyond the batch.
+        Overlap = "overlap",
+        /// Something of a round that is over, or that this node never had to do with.
+        Stale = "stale",
+        /// A round whose number is not larger than all that were seen: a replay.
+        Replay = "replay",
+        /// Slots of a phase that is not due.
+        OutOfPhase = "out_of_phase",
+        /// Something from a node that has nothing to say about it.
+        Stranger = "stranger",
+        /// Something that contradicts what is known, for example of another length.
+        Inconsistent = "inconsistent",
+        /// Parts of keys of rounds that are not known yet, beyond what is kept.
+        EarlyOverflow = "early_overflow",
+        /// The answer of a job whose round is over.
+        LateAnswer = "late_answer",
     }
 }
 
@@ -78,8 +50,6 @@ pub struct Metrics {
     pub delivered_unreadable: u64,
     /// Jobs that were asked for.
     pub jobs: u64,
-    /// What they had to do.
-    pub work: Work,
     /// Frames of slots that were owed to the outbox, and their bytes.
     pub slot_frames: Tally,
     /// Other frames that were owed to the outbox, and their bytes.

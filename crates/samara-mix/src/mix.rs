@@ -1,11 +1,18 @@
-//! A member of a network that mixes, whichever it is.
+//! A member of a network that mixes, its commands and its events.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::{Engine, Input};
+use thiserror::Error;
 
-use crate::event::{Command, Event};
+use crate::Secret;
+use crate::compute::{Done, Job};
 use crate::metrics::Metrics;
 use crate::node::{Cx, Node};
+use crate::round::{Failure, NodeState, Phase, Plan, RoundState};
 use crate::scheduler::Scheduler;
+use crate::sender::{Batch, Outcome, RegisterError, SenderId};
 use crate::wire::MixFrame;
 
 /// A node of the pool, or the scheduler: drivers run all hosts of a network as one type.
@@ -66,4 +73,163 @@ impl Engine for Mix {
             Self::Scheduler(scheduler) => scheduler.handle(input, cx),
         }
     }
+}
+
+/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command).
+#[derive(Debug)]
+pub enum Command {
+    /// The answer of a job that the node has asked for.
+    Computed(Done),
+    /// Mixes payloads: for the first node of the round's team, once [`Event::Open`] has come. [`Event::Refused`] if it cannot.
+    Mix {
+        /// The round that they were sealed for.
+        round: u64,
+        /// As many as the round has slots.
+        batch: Batch,
+    },
+    /// Shares a secret with a sender from the next job on.
+    Register {
+        /// Who.
+        sender: SenderId,
+        /// What only the sender and this node know.
+        secret: Secret,
+    },
+    /// Forgets a sender.
+    Forget {
+        /// Whom.
+        sender: SenderId,
+    },
+}
+
+/// What a node or the scheduler tells.
+#[derive(Debug)]
+pub enum Event {
+    /// A job to be run, anywhere and at any time; [`Command::Computed`] brings the answer.
+    Compute(Job),
+    /// At the first node of a team: a round takes a batch of this many payloads, sealed for it.
+    Open(Arc<Plan>),
+    /// A batch, or a sender, was not taken.
+    Refused {
+        /// The round, if it was a batch.
+        round: Option<u64>,
+        /// Why.
+        error: RefuseError,
+    },
+    /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
+    /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
+    Entered {
+        /// The round.
+        round: u64,
+        /// How many payloads.
+        slots: u32,
+    },
+    /// All payloads of a round, in the order in which they came out: the same at all nodes of the team.
+    Delivered {
+        /// Which round.
+        round: u64,
+        /// What came out.
+        outcomes: Vec<Outcome>,
+    },
+    /// A round has failed: nothing of it was delivered here, and nothing will be. At the scheduler: it is over.
+    Failed {
+        /// Which round.
+        round: u64,
+        /// Why.
+        failure: Failure,
+    },
+    /// This node is in a new state with a round.
+    State {
+        /// Which round.
+        round: u64,
+        /// How far.
+        state: NodeState,
+    },
+    /// A moment of a phase at this node.
+    Mark {
+        /// Of which round.
+        round: u64,
+        /// Of which phase.
+        phase: Phase,
+        /// Which moment.
+        mark: Mark,
+    },
+    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team.
+    Looped {
+        /// The nodes, this one first.
+        team: Vec<u32>,
+        /// The sum of the one-way latencies, of all links from the first node over the others back to it. `None`: it was not back
+        /// when the next one left.
+        took: Option<Duration>,
+    },
+    /// A ping was answered over a link.
+    RoundTrip {
+        /// Who answered: a number of the pool, or that after the last one for the scheduler.
+        node: u32,
+        /// There and back. `None`: there was no answer when the next one left.
+        took: Option<Duration>,
+    },
+    /// At the scheduler: a team was drawn. No nodes: there are too few.
+    Drawn {
+        /// Which of the teams.
+        team: usize,
+        /// Its nodes in order.
+        nodes: Vec<u32>,
+    },
+    /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
+    Made {
+        /// For which of the teams.
+        team: usize,
+        /// What its nodes are told.
+        plan: Arc<Plan>,
+    },
+    /// At the scheduler: a round is in a new state.
+    Round {
+        /// Which.
+        round: u64,
+        /// How far.
+        state: RoundState,
+    },
+}
+
+names! {
+    /// A moment of a phase: what the original's metrics are tagged with.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Mark {
+        /// The first slots have arrived.
+        FirstReceived = "first_received",
+        /// All have.
+        LastReceived = "last_received",
+        /// The first ones are worked on.
+        FirstFinished = "first_finished",
+        /// All are.
+        LastFinished = "last_finished",
+    }
+}
+
+/// Why a command was not obeyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RefuseError {
+    /// The round is not known, is over, or has had its batch.
+    #[error("the round takes no batch")]
+    NotOpen,
+    /// This node is not the first one of the round's team.
+    #[error("another node takes the batch of this round")]
+    NotFirst,
+    /// The batch has another length than the round.
+    #[error("a batch of {found} payloads, the round has {expected} slots")]
+    BatchLength {
+        /// Its length.
+        found: usize,
+        /// What the round has.
+        expected: u32,
+    },
+    /// Payloads were sealed for another group, or a team of another size.
+    #[error("payloads were sealed for another group or a team of another size")]
+    Sealed,
+    /// A sender was not registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The scheduler takes no commands.
+    #[error("the scheduler takes no commands")]
+    Scheduler,
 }

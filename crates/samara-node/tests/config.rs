@@ -200,10 +200,10 @@ fn mix(more: &str) -> String {
 
 #[test]
 fn what_is_wrong_with_a_mix_is_told_with_its_key() {
-    let checked = NodeConfig::parse(&mix("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
+    let checked = NodeConfig::parse(&mix("team = 2\n"), Path::new("node.toml")).expect("it is right");
     assert!(checked.mix.is_some());
     for (more, key) in
-        [("group = \"modp-17\"\n", "mix.group"), ("rounds.shape = \"by-formula\"\n", "mix.rounds.shape")]
+        [("group = \"modp-17\"\n", "mix.group"), ("protocol.shape = \"by-formula\"\n", "mix.protocol.shape")]
     {
         let error = NodeConfig::parse(&mix(more), Path::new("node.toml")).expect_err("it is wrong");
         assert_eq!(error.key.as_deref(), Some(key));

@@ -6,7 +6,6 @@ use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_lab::scenario::Columns;
 use samara_lab::scenario::Group;
-use samara_lab::scenario::Handover;
 use samara_lab::scenario::Messages;
 use samara_lab::scenario::Transactions;
 use samara_lab::scenario::{Point, Scenario, TransportKind};
@@ -147,9 +146,6 @@ impl Wanted {
 /// What only a simulation can do is refused, never left out.
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.find::<Handover>().is_some() {
-        return refuse("handover", "batches run in the simulator only; use samara run");
-    }
     if scenario.find::<Group>().is_some() {
         return refuse("group", "groups run in the simulator only; use samara run");
     }

@@ -96,7 +96,7 @@ impl Session {
 fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     let Some(costs) = loaded.measure_costs().map_err(|error| error.to_string())? else { return Ok(()) };
     if !quiet {
-        let named: Vec<String> = costs.named().map(|(name, span)| format!("{name} {span}")).collect();
+        let named: Vec<String> = costs.iter().map(|(kind, span)| format!("{} {span}", kind.name())).collect();
         eprintln!("measured on one core of this machine: {}", named.join(", "));
     }
     Ok(())

@@ -210,7 +210,7 @@ fn mix(fingerprint: &str) -> String {
     let peer =
         |fingerprint: &str| format!("{{ fingerprint = \"{fingerprint}\", address = \"127.0.0.1:1\" }}");
     format!(
-        "[mix]\nrole = \"node\"\nidentity = \"mix.pem\"\nlisten = \"127.0.0.1:0\"\nrounds.team = 2\n\
+        "[mix]\nrole = \"node\"\nidentity = \"mix.pem\"\nlisten = \"127.0.0.1:0\"\nteam = 2\n\
          nodes = [{}, {}]\nscheduler = {}\n",
         peer(fingerprint),
         peer(&"2".repeat(64)),

@@ -1,4 +1,4 @@
-//! From what the hosts of a mix tell to rounds, phases and work.
+//! Collects rounds, phases and work from the events of the hosts of a mix.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use samara_sim::Record;
 use crate::mix::app::Told;
 
 /// A round. Times are nanoseconds of the run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
     /// Its number.
     pub round: u64,
@@ -22,19 +22,19 @@ pub struct RoundRow {
     pub opened: Option<u64>,
     /// Its payloads were handed in.
     pub entered: Option<u64>,
-    /// By seat: all payloads were there.
+    /// By seat: all payloads had arrived.
     pub delivered: Vec<Option<u64>>,
-    /// By seat: the node said that it has failed.
+    /// By seat: the node reported a failure.
     pub failed: Vec<Option<u64>>,
-    /// The scheduler took it for completed or failed.
+    /// It completed or failed at the scheduler.
     pub ended: Option<u64>,
-    /// Why it has failed, as the scheduler says.
+    /// The scheduler's cause of the failure.
     pub cause: Option<Cause>,
     /// Payloads that came out wrong, or not at all, of all nodes.
     pub wrong: u32,
     /// Nodes where payloads came in another order than at the first one that had them.
     pub disagreements: u32,
-    /// Nodes that delivered it twice, or delivered it and said that it has failed.
+    /// Nodes that delivered it twice, or delivered it and reported a failure.
     pub contradictions: u32,
     /// Whether payloads came out in the order in which they went in.
     pub is_unmixed: bool,
@@ -52,9 +52,28 @@ impl RoundRow {
         Some(self.exit()? - self.entered?)
     }
 
+    /// The ways of slots from node to node in real time, but for results: where they leave and where
+    /// they arrive, each with the phase there.
+    pub fn hops(&self) -> impl Iterator<Item = [(u32, Phase); 2]> {
+        let between = self.nodes.windows(2).flat_map(|pair| {
+            [Phase::Decrypt, Phase::Permute].map(|phase| [(pair[0], phase), (pair[1], phase)])
+        });
+        let ends = self.nodes.last().zip(self.nodes.first());
+        between.chain(ends.map(|(last, first)| [(*last, Phase::Decrypt), (*first, Phase::Permute)]))
+    }
+
     fn seat(&self, host: u32) -> Option<usize> {
         self.nodes.iter().position(|node| *node == host)
     }
+}
+
+/// By round, host and phase.
+pub type Phases = BTreeMap<(u64, u32, Phase), PhaseTimes>;
+
+/// When the last slots of a hop left, and when they arrived, in nanoseconds of the run.
+pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 2]) -> Option<(u64, u64)> {
+    let left = phases.get(&(round, from.0, from.1))?.last_finished?;
+    Some((left, phases.get(&(round, to.0, to.1))?.last_received?))
 }
 
 /// When things happened to a phase of a round at a node, in nanoseconds of the run.
@@ -87,13 +106,13 @@ pub struct WorkSpan {
     pub to: u64,
 }
 
-/// Everything that hosts told.
+/// All events of a run.
 #[derive(Debug, Default)]
 pub struct Collector {
     /// By number.
     pub rounds: BTreeMap<u64, RoundRow>,
-    /// By round, host and phase.
-    pub phases: BTreeMap<(u64, u32, Phase), PhaseTimes>,
+    /// When things happened to phases.
+    pub phases: Phases,
     /// In the order in which they began at each core.
     pub work: Vec<WorkSpan>,
     /// Teams that were drawn.
@@ -118,15 +137,12 @@ impl Collector {
         self.ended
     }
 
-    /// Takes note.
+    /// Adds an event.
     pub fn take(&mut self, record: Record<Told>) {
         let (at, host) = (record.at.as_nanos(), record.host);
         match record.event {
-            Told::Work { round, phase, core, from, to } => {
-                let (from, to) = (from.as_nanos(), to.as_nanos());
-                self.work(WorkSpan { host, core: core as u16, round, phase, from, to });
-            }
-            Told::Mark { round, phase, mark } => {
+            Told::Work(span) => self.work(span),
+            Told::Mark(round, phase, mark) => {
                 let times = self.phases.entry((round, host, phase)).or_default();
                 let time = match mark {
                     Mark::FirstReceived => &mut times.first_received,
@@ -136,16 +152,17 @@ impl Collector {
                 };
                 *time = Some(at);
             }
-            Told::Made { team, plan } => {
-                let nodes = plan.team.clone();
-                self.rounds.insert(plan.round, made(plan.round, team, nodes, at));
+            Told::Made(team, plan) => {
+                let (round, nodes) = (plan.round, plan.team.clone());
+                let [delivered, failed] = [(); 2].map(|()| vec![None; nodes.len()]);
+                let row = RoundRow { round, team, nodes, made: at, delivered, failed, ..RoundRow::default() };
+                self.rounds.insert(round, row);
             }
             Told::Drawn => self.draws += 1,
             Told::Refused => self.refused += 1,
-            Told::State { .. } => {}
-            Told::Open { round } => self.with(round, |row| row.opened = Some(at)),
-            Told::Entered { round } => self.with(round, |row| row.entered = Some(at)),
-            Told::Delivered { round, checked } => self.with(round, |row| {
+            Told::Open(round) => self.with(round, |row| row.opened = Some(at)),
+            Told::Entered(round) => self.with(round, |row| row.entered = Some(at)),
+            Told::Delivered(round, checked) => self.with(round, |row| {
                 let first = *row.order.get_or_insert(checked.order);
                 row.disagreements += u32::from(first != checked.order);
                 row.wrong += checked.wrong;
@@ -154,14 +171,14 @@ impl Collector {
                 row.contradictions += u32::from(row.failed[seat].is_some());
                 row.contradictions += u32::from(row.delivered[seat].replace(at).is_some());
             }),
-            Told::Failed { round, failure } => self.with(round, |row| match row.seat(host) {
+            Told::Failed(round, failure) => self.with(round, |row| match row.seat(host) {
                 Some(seat) => {
                     row.contradictions += u32::from(row.delivered[seat].is_some());
                     row.failed[seat] = Some(at);
                 }
                 None => row.cause = Some(failure.cause),
             }),
-            Told::Round { round, state } => self.state(round, state, at),
+            Told::Round(round, state) => self.state(round, state, at),
         }
     }
 
@@ -194,25 +211,5 @@ impl Collector {
         }
         self.last.insert(core, self.work.len());
         self.work.push(span);
-    }
-}
-
-fn made(round: u64, team: usize, nodes: Vec<u32>, at: u64) -> RoundRow {
-    RoundRow {
-        round,
-        team,
-        made: at,
-        opened: None,
-        entered: None,
-        delivered: vec![None; nodes.len()],
-        failed: vec![None; nodes.len()],
-        ended: None,
-        cause: None,
-        wrong: 0,
-        disagreements: 0,
-        contradictions: 0,
-        is_unmixed: false,
-        order: None,
-        nodes,
     }
 }

@@ -1,10 +1,9 @@
 //! Teams that mix batches of payloads.
 
 pub mod app;
-pub(crate) mod check;
-pub mod handover;
+mod bound;
+mod calibrate;
 pub mod measure;
-pub(crate) mod measured;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;

@@ -1,16 +1,14 @@
 //! What is kept of a run with teams, and its tables.
 
-use crate::scenario::Mix;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use serde_json::Value;
 
-use samara_mix::Phase;
-
-use super::measure::{PhaseTimes, RoundRow, WorkSpan};
+use super::measure::{PhaseTimes, Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
+use super::spec::Mix;
 use crate::network::Hosts;
 use crate::results::tables::{Columns, Table, numbers, traffic};
 use crate::results::{Data, Measured, Outcome, ratio, value};
@@ -23,11 +21,11 @@ pub struct MixData {
     pub metrics: MixMetrics,
     /// Round by round.
     pub rounds: Vec<RoundRow>,
-    /// By round, node and phase: when things happened.
-    pub phases: Vec<((u64, u32, Phase), PhaseTimes)>,
-    /// What cores worked on.
+    /// When things happened to phases.
+    pub phases: Phases,
+    /// The work of cores.
     pub work: Vec<WorkSpan>,
-    /// What faults did to nodes.
+    /// The faults of nodes.
     pub harm: Vec<FaultWindow>,
     /// When payloads began to come.
     pub begun: u64,
@@ -64,20 +62,6 @@ impl Data for MixData {
     }
 }
 
-impl MixData {
-    fn of(measured: &MixMeasured) -> Self {
-        Self {
-            metrics: mix_metrics(measured),
-            rounds: measured.told.rounds.values().cloned().collect(),
-            phases: measured.told.phases.iter().map(|(place, times)| (*place, *times)).collect(),
-            work: measured.told.work.clone(),
-            harm: measured.harm.clone(),
-            begun: measured.begun,
-            over: measured.over,
-        }
-    }
-}
-
 impl Measured for MixMeasured {
     fn point(&self) -> &Point {
         &self.point
@@ -88,7 +72,15 @@ impl Measured for MixMeasured {
     }
 
     fn outcome(&self) -> Outcome {
-        let data = MixData::of(self);
+        let data = MixData {
+            metrics: mix_metrics(self),
+            rounds: self.told.rounds.values().cloned().collect(),
+            phases: self.told.phases.clone(),
+            work: self.told.work.clone(),
+            harm: self.harm.clone(),
+            begun: self.begun,
+            over: self.over,
+        };
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
         let parameter = ("batch", batch.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
@@ -148,11 +140,11 @@ fn rounds(rows: &[RoundRow]) -> Columns {
 /// A row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
-    let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.iter().map(|(_, times)| value(times)));
-    let names = rows.iter().map(|((.., phase), _)| phase.name());
+    let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.values().map(value));
+    let names = rows.keys().map(|(.., phase)| phase.name());
     vec![
-        ("round", longs(rows.iter().map(|((round, ..), _)| *round))),
-        ("node", numbers(rows.iter().map(|((_, node, _), _)| *node))),
+        ("round", longs(rows.keys().map(|(round, ..)| *round))),
+        ("node", numbers(rows.keys().map(|(_, node, _)| *node))),
         ("phase", Arc::new(StringArray::from_iter_values(names))),
         ("first_received_ms", time(|times| times.first_received)),
         ("last_received_ms", time(|times| times.last_received)),

@@ -6,8 +6,8 @@ use samara_mix::{Half, Phase};
 use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_range, plural, short_ms};
 use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
 
-use super::measure::{PhaseTimes, RoundRow, WorkSpan};
-use super::metrics::MixMetrics;
+use super::measure::{RoundRow, WorkSpan, hop_times};
+use super::metrics::{HopParts, MixMetrics};
 use super::outcome::MixData;
 use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
 use crate::results::Outcome;
@@ -167,6 +167,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
         sections.push(Section::new("What limits", "", terms));
     }
     sections.push(precomputation(report));
+    sections.extend(first_hop(report));
     let mut details = vec![counters(report)];
     details.extend(report.causes(
         "What failed or was ignored",
@@ -185,6 +186,51 @@ fn precomputation(report: &Report<'_>) -> Section {
     let text = "Slots a second that were precomputed in the steady state, with nothing else to do, and as a share of what the busiest \
                 processor or uplink allows. Every slot needs both halves: for ever, the pool could do no more than in the last column.";
     Section::new("Precomputation", text, table)
+}
+
+/// What the first hop waits for, where the scenario asks for it.
+fn first_hop(report: &Report<'_>) -> Option<Section> {
+    let rows: Vec<(&Row, HopParts)> =
+        report.rows.iter().filter_map(|row| Some((row, row.metrics().first_hop_parts?))).collect();
+    let names = rows.first()?.1.named().map(|(name, _)| name);
+    let mut figures = Vec::new();
+    for (batch, rows) in report::grouped(rows, |(row, _)| row.metrics().batch) {
+        let mut most: f64 = 1.0;
+        let bar = |(row, parts): &(&Row, HopParts)| {
+            let mut end = 0.0;
+            let part = |(at, (_, ms)): (usize, (_, f64))| {
+                let start = end;
+                // Without one cause another one can cost a little more.
+                end += ms.max(0.0);
+                (start, end, at)
+            };
+            let parts: Vec<_> = parts.named().into_iter().enumerate().map(part).collect();
+            let run = [std::slice::from_ref(&row.run), &row.point].concat().join(", ");
+            let known = report.findings.known.iter();
+            let known = known.filter(|known| known.run == run && known.metric == "first_hop_ms");
+            let rings: Vec<f64> = known.map(|known| known.known).collect();
+            most = rings.iter().copied().fold(most.max(end), f64::max);
+            let text = short_ms(row.mean(|m| m.first_hop_ms));
+            Bar { name: row.label.clone(), rings, text, parts, ..Bar::default() }
+        };
+        let bars: Vec<Bar> = rows.iter().map(bar).collect();
+        let inks = names.iter().enumerate();
+        let mut key: Vec<(Mark, String)> =
+            inks.map(|(at, name)| (Mark::Bar(Ink::of(at)), (*name).to_owned())).collect();
+        if bars.iter().any(|bar| !bar.rings.is_empty()) {
+            key.push((Mark::Ring(Ink::BLACK), "measured by others".to_owned()));
+        }
+        let drawn = Bars {
+            title: format!("{batch} payloads: from the first node to the second"),
+            scale: Scale::linear("", 0.0..most * 1.14, Unit::Milliseconds),
+            rows: bars,
+            key,
+        };
+        let caption =
+            "The first hop of a batch by cause: by how much shorter it is without. Rings: figures of others.";
+        figures.push(Figure::new(format!("first-hop-{batch}"), caption, drawn));
+    }
+    Some(Section::new("What the first hop waits for", "", figures))
 }
 
 fn counters(report: &Report<'_>) -> Section {
@@ -400,26 +446,17 @@ fn merged(result: &Outcome<MixData>, stretch: Stretch) -> Vec<WorkSpan> {
 /// A node, and when slots left it or came there.
 type End = (u32, u64);
 
-/// From when the last slots of a pass were ready at a node until they were at the next one: round, and both ends.
+/// The ways of the last slots of a pass from a node to the next one: round, and both ends.
 fn ways(result: &Outcome<MixData>) -> Vec<(u64, End, End)> {
-    let phases: BTreeMap<(u64, u32, Phase), PhaseTimes> = result.phases.iter().copied().collect();
-    let mut ways = Vec::new();
-    for row in result.rounds.iter().filter(|row| row.entered.is_some()) {
-        let mut hop = |(from, one): (u32, Phase), (to, other): (u32, Phase)| {
-            let left = phases.get(&(row.round, from, one)).and_then(|times| times.last_finished);
-            let came = phases.get(&(row.round, to, other)).and_then(|times| times.last_received);
-            if let (Some(left), Some(came)) = (left, came) {
-                ways.push((row.round, (from, left), (to, came)));
-            }
+    let rounds = result.rounds.iter().filter(|row| row.entered.is_some());
+    let of_round = |row: &RoundRow| {
+        let way = |hop: [(u32, Phase); 2]| {
+            let (left, came) = hop_times(&result.phases, row.round, hop)?;
+            Some((row.round, (hop[0].0, left), (hop[1].0, came)))
         };
-        for phase in [Phase::Decrypt, Phase::Permute] {
-            row.nodes.windows(2).for_each(|pair| hop((pair[0], phase), (pair[1], phase)));
-        }
-        if let (Some(first), Some(last)) = (row.nodes.first(), row.nodes.last()) {
-            hop((*last, Phase::Decrypt), (*first, Phase::Permute));
-        }
-    }
-    ways
+        row.hops().filter_map(way).collect::<Vec<_>>()
+    };
+    rounds.flat_map(of_round).collect()
 }
 
 /// What became of every round, and what happened to nodes meanwhile: rounds of a team below each other.
@@ -485,6 +522,10 @@ fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
 
 /// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
+    let known = &report.findings.known;
+    let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();
+    let known = (!known.is_empty())
+        .then(|| format!("{within} of {} figures that others measured are met within 10 %.", known.len()));
     let all = |value: Value<MixData>| report.rows.iter().map(|row| row.mean(value)).sum::<f64>();
     let (rounds, failed) = (all(|m| m.rounds as f64), all(|m| m.failed as f64));
     let bad = all(|m| m.faults() as f64) + all(|m| m.unresolved as f64);
@@ -500,6 +541,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     }];
     sentences.extend(series(report).iter().filter_map(|(_, rows)| best(rows)));
     sentences.extend(faults(report));
+    sentences.extend(known);
     sentences
 }
 

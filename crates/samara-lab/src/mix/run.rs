@@ -1,21 +1,27 @@
-//! Teams that mix batches.
+//! A run of teams that mix batches.
 
-use crate::scenario::Mix;
 use std::sync::Arc;
 
 use samara_engine::Time;
-use samara_mix::{Config, Ignored};
-use samara_sim::{HostStats, Record};
+use samara_mix::{Config, Ignored, Parameters};
+use samara_sim::{
+    Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Simulation, Transport, Window,
+};
 
-use crate::mix::app::{Act, Costs, Host, Shared, Told};
-use crate::mix::measure::Collector;
+use super::app::{Act, Costs, Host, Shared, Told};
+use super::measure::Collector;
+use super::metrics::first_hop_ms;
+use super::spec::Mix;
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
 use crate::scenario::{FaultKind, Point, Scenario};
-use samara_mix::Parameters;
 
-/// How long a run goes on when all rounds are over, so that the last words arrive.
+/// How long a run goes on when all rounds are over, so that the last frames arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
+/// Windows and rates that never limit: in packets, in bytes, in bits a second.
+const WIDE_PACKETS: u32 = 1 << 28;
+const WIDE_BYTES: u32 = i32::MAX as u32;
+const WIDE_BPS: u64 = 1 << 50;
 
 /// What a run of a mix measured.
 #[derive(Debug)]
@@ -26,8 +32,11 @@ pub struct MixMeasured {
     pub config: Config,
     /// What work took.
     pub costs: Costs,
-    /// What hosts told.
+    /// The events of hosts.
     pub told: Collector,
+    /// The first hop, in milliseconds, without one [`Mechanism`] after the other; empty if the
+    /// scenario does not ask for it.
+    pub without_ms: Vec<f64>,
     /// What each node of the pool did from the first payloads to the end of the last round.
     pub traffic: Vec<HostStats>,
     /// The nodes of the pool, and the scheduler.
@@ -77,57 +86,107 @@ pub struct FaultWindow {
     pub until: u64,
 }
 
-/// Runs a point. `watch` sees all that hosts have told so far after each step.
+/// What makes a transfer slow, in the order in which it is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// The congestion window shrinks while nothing is sent.
+    IdleRestart,
+    /// The receiver's window of HTTP/2 bounds what is on the way.
+    Window,
+    /// The congestion window begins small and doubles with every round trip.
+    SlowStart,
+    /// The link takes its time for each byte.
+    Serialisation,
+}
+
+impl Mechanism {
+    /// All of them, in the order in which they are taken away.
+    pub const ALL: [Self; 4] = [Self::IdleRestart, Self::Window, Self::SlowStart, Self::Serialisation];
+
+    fn take_away(self, transport: &mut Transport, hosts: &mut [HostConfig]) {
+        match (self, &mut transport.control) {
+            (Self::IdleRestart, Control::Tcp(tcp)) => tcp.idle_restart = false,
+            (Self::SlowStart, Control::Tcp(tcp)) => {
+                (tcp.initial_window, tcp.receive_window) = (WIDE_PACKETS, WIDE_PACKETS);
+            }
+            (Self::Window, _) => {
+                transport.connection =
+                    Connection::Http2(Http2Config { window: Window::Fixed { bytes: WIDE_BYTES } });
+            }
+            (Self::Serialisation, _) => {
+                hosts.iter_mut().for_each(|host| (host.uplink_bps, host.downlink_bps) = (WIDE_BPS, WIDE_BPS));
+            }
+            (Self::IdleRestart | Self::SlowStart, Control::Ideal | Control::Quic(_)) => {}
+        }
+    }
+}
+
+/// Runs a point, and once more for each mechanism that is taken away, if the scenario asks for it.
+/// `watch` sees all events so far after each step of the first simulation.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
     progress: &mut dyn FnMut(Progress),
     watch: &mut dyn FnMut(&Collector),
 ) -> Result<MixMeasured, RunError> {
-    let mix = point.scenario.part::<Mix>().clone();
-    let nodes = point.scenario.network.nodes;
-    let config = point.scenario.mix_config();
-    let costs = Costs::of(&mix);
-    let setup = Setup::new(point, options, nodes + 1)?;
-    let shared = Arc::new(Shared::new(config.clone(), costs, point.seed));
-    let factory = Arc::clone(&shared);
-    let mut net = setup.network(Arc::new(move |host| Host::new(host, &factory)))?;
-    setup.schedule_faults(&mut net);
-    let run = Run {
-        setup,
-        mix,
-        config,
-        costs,
-        shared,
-        told: Collector::default(),
-        before: None,
-        begun: 0,
-        last: ((0, 0), 0),
-        drained: None,
+    let mut setup = Setup::new(point, options, point.scenario.network.nodes + 1)?;
+    let mut transport = network::transport(&point.scenario);
+    let has_mechanisms = point.scenario.part::<Mix>().mechanisms;
+    let mechanisms = if has_mechanisms { &Mechanism::ALL[..] } else { &[] };
+    let runs = 1.0 + mechanisms.len() as f64;
+    let mut shared = |number: usize, done: Progress| {
+        progress(Progress { share: (number as f64 + done.share) / runs, ..done });
     };
-    match simulate(run, &mut net, options.stop, |run, done| {
-        watch(&run.told);
-        progress(done);
-    })? {
-        Some(measured) => Ok(measured),
-        None => unreachable!("one process has all measurements"),
+    let mut measured = simulated(&setup, &transport, |told, done| {
+        watch(told);
+        shared(0, done);
+    })?;
+    for (number, mechanism) in mechanisms.iter().enumerate() {
+        mechanism.take_away(&mut transport, &mut setup.hosts.configs);
+        let without = simulated(&setup, &transport, |_, done| shared(number + 1, done))?;
+        measured.without_ms.push(first_hop_ms(&without.told));
     }
+    Ok(measured)
+}
+
+fn simulated(
+    setup: &Setup<'_>,
+    transport: &Transport,
+    mut watch: impl FnMut(&Collector, Progress),
+) -> Result<MixMeasured, RunError> {
+    let scenario = setup.scenario();
+    let mix: &Mix = scenario.part();
+    let (config, costs) = (scenario.mix_config(), Costs::of(mix));
+    let shared = Arc::new(Shared::new(config.clone(), costs, mix.pause.duration(), setup.point.seed));
+    let factory = Arc::clone(&shared);
+    let sim = Simulation::new(
+        SimConfig { transport: transport.clone(), ..setup.config() },
+        setup.hosts.configs.clone(),
+        Arc::new(move |host| Host::new(host, &factory)),
+    );
+    let mut net = Net::new(sim.map_err(|error| RunError::Scenario(error.to_string()))?, None);
+    setup.schedule_faults(&mut net);
+    let told = Collector::default();
+    let last = ((0, 0), 0);
+    let run = Run { setup, mix, config, costs, shared, told, before: None, begun: 0, last, drained: None };
+    let measured = simulate(run, &mut net, setup.options.stop, |run, done| watch(&run.told, done))?;
+    Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
 }
 
 /// Teams that are simulated.
 struct Run<'a> {
-    setup: Setup<'a>,
-    mix: Mix,
+    setup: &'a Setup<'a>,
+    mix: &'a Mix,
     config: Config,
     costs: Costs,
     shared: Arc<Shared>,
     told: Collector,
-    /// What hosts had done when batches began to be handed in.
+    /// What hosts had done when the sender began.
     before: Option<Vec<HostStats>>,
     begun: u64,
-    /// Rounds that are ready and that are over, and since when no more of either are.
+    /// The numbers of rounds that are ready and over, and since when they have not changed.
     last: ((usize, usize), u64),
-    /// When the last words have arrived, and the traffic up to the end of the last round.
+    /// When the last frames have arrived, and the traffic up to the end of the last round.
     drained: Option<(u64, Vec<HostStats>)>,
 }
 
@@ -136,12 +195,18 @@ impl Run<'_> {
         self.setup.scenario().network.nodes
     }
 
-    /// All time-outs together: a run in which no round comes any further for longer is given up.
+    /// All time-outs together: a run is given up in which no round gets any further for longer.
     fn patience(&self) -> u64 {
         let Parameters { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
             self.setup.scenario().part();
-        let spans =
-            [precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, reconnect_limit];
+        let spans = [
+            precomputation_timeout,
+            realtime_timeout,
+            queue_timeout,
+            reconnect_limit,
+            reconnect_limit,
+            &self.mix.pause,
+        ];
         spans.iter().map(|span| span.nanos()).sum()
     }
 
@@ -213,10 +278,11 @@ impl Stepped for Run<'_> {
             digest,
             steps,
             told: self.told,
+            without_ms: Vec::new(),
             point: self.setup.point.clone(),
             config: self.config,
             costs: self.costs,
-            hosts: self.setup.hosts,
+            hosts: self.setup.hosts.clone(),
         }))
     }
 }

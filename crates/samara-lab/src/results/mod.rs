@@ -11,8 +11,6 @@ pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics, group_
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, MessagesData, message_metrics};
 pub use crate::metric::{Better, better, is_first, rank};
-pub use crate::mix::handover::metrics::{HandoverMetrics, HandoverParts, handover_metrics};
-pub use crate::mix::handover::outcome::HandoverData;
 pub use crate::mix::metrics::{MixMetrics, mix_metrics};
 pub use crate::mix::outcome::MixData;
 pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};

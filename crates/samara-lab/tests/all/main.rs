@@ -2,7 +2,6 @@
 #![allow(missing_docs, reason = "a test program")]
 
 mod group;
-mod handover;
 mod inputs;
 mod messages;
 mod mix;
@@ -11,3 +10,4 @@ mod scenario;
 mod sweep;
 mod topology;
 mod transactions;
+mod window;

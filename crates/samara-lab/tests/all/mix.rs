@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{MixData, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::{Loaded, load};
+use samara_lab::scenario::{Loaded, WorkKind, load};
 use samara_mix::{Cause, Phase};
 use samara_scenario::Inputs;
 
@@ -27,7 +27,7 @@ fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -
     results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
 }
 
-fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
+pub(crate) fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
     results_on(1, name, set, only)
 }
 
@@ -247,10 +247,11 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
     let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"]);
     assert!(first.wants_costs());
     let costs = first.measure_costs().unwrap().unwrap();
-    assert_eq!(costs.named().count(), 8, "{costs:?}");
-    let nanos = |name: &str| costs.named().find(|(found, _)| *found == name).unwrap().1.nanos();
-    assert!(nanos("reveal") > 20 * nanos("decrypt"), "a power against a few products: {costs:?}");
-    assert!(nanos("permute_last") > nanos("permute"), "{costs:?}");
+    assert_eq!(costs.len(), 8, "{costs:?}");
+    let nanos = |kind: WorkKind| costs[&kind].nanos();
+    let is_power = nanos(WorkKind::Reveal) > 20 * nanos(WorkKind::Decrypt);
+    assert!(is_power, "a power against a few products: {costs:?}");
+    assert!(nanos(WorkKind::PermuteLast) > nanos(WorkKind::Permute), "{costs:?}");
     assert!(!first.wants_costs() && first.measure_costs().unwrap().is_none(), "once is enough");
 
     let file = std::env::temp_dir().join(format!("samara-measured-{}.toml", std::process::id()));
@@ -278,6 +279,8 @@ fn values_that_cannot_be_are_told() {
         ("mix.group", "\"small\"", "found `small`; expected one of"),
         ("transport.kind", "\"tcp\"", "teams mix over kind"),
         ("network.validation_time", "\"1 ms\"", "mix.cpu"),
+        ("transport.http2_window", "\"3 GB\"", "allowed is 1 to 2147483647"),
+        ("messages.rate", "1", "a scenario has one experiment"),
         ("network.nodes", "1000", "allowed is 2 to 128"),
     ] {
         let set = [(key.to_owned(), value.to_owned())];

@@ -403,7 +403,7 @@ fn a_scenario_has_exactly_one_experiment() {
     let none = error("[scenario]\nname = \"x\"\ntitle = \"X\"\n", &[], &[]);
     assert_eq!(
         none,
-        "FILE: there is no experiment; add one of the sections [columns], [messages], [pool], [group], [mix], [handover]"
+        "FILE: there is no experiment; add one of the sections [columns], [messages], [pool], [group], [mix]"
     );
     let two = error(&format!("{HEAD}[messages]\nrate = 5.0\n"), &[], &[]);
     assert!(

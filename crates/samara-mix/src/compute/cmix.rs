@@ -2,21 +2,28 @@
 //!
 //! After Chaum et al., "cMix: Mixing with minimal real-time asymmetric cryptographic operations" (ACNS 2017), in the order in which
 //! the xx network does it (`graphs/precomputation` and `graphs/realtime` of its server).
+//!
+//! Precomputation: what the team multiplies payloads by is brought together under encryption, before there are any.
+//!
+//! A slot has, for each of its two payloads, *keys*, `g^y k` with the product `k` of factors so far, and a *ciphertext*, `Z^y`
+//! with the team's key `Z = g^(z1 z2 ...)`: ElGamal, with the key split over the nodes. In the end each node takes its `z` off the
+//! ciphertext, `g^y` is left, and the last node has the inverse of `k`.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use blake3::Hash;
 use crypto_bigint::{Odd, Uint};
 use zeroize::Zeroizing;
 
-use super::vault::{BadElement, Output, Seat, Slots, Vault};
-use crate::group::field::{Field, Form, Modulus};
-use crate::group::table::Table;
+use super::{BadElement, Input, Output, Seat, Slots, Vault, Voided};
+use crate::group::field::{Field, Form, Modulus, Table};
 use crate::round::Phase;
+use crate::sender::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys, void};
 use crate::{Group, Secret};
 
 /// Which of the two passes of slots through the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+enum Pass {
     /// With `R` and `U`.
     Decrypt,
     /// With `S` and `V`.
@@ -28,19 +35,19 @@ pub(super) enum Pass {
 /// `R`, `S`, `U`, `V` and the exponents of ElGamal are not kept: they are drawn again from the seed where they are
 /// needed, which costs a fraction of a multiplication, and a round takes no memory for them.
 pub(super) struct CMix<M: Modulus<LIMBS>, const LIMBS: usize> {
-    pub(super) group: Group,
-    pub(super) seat: Seat,
+    group: Group,
+    seat: Seat,
     seed: Secret,
     /// The node's part of the exponent of the team's key; the inverse of `root` modulo the order of the group.
     exponent: Zeroizing<Uint<LIMBS>>,
     /// What takes that part off again. This is the one that is drawn, and short, because it is used for every slot.
-    pub(super) root: Zeroizing<Uint<LIMBS>>,
+    root: Zeroizing<Uint<LIMBS>>,
     /// By slot that comes out: which one came in.
-    pub(super) permutation: Zeroizing<Vec<u32>>,
+    permutation: Zeroizing<Vec<u32>>,
     /// Powers of the team's key, once it is known.
-    pub(super) key: OnceLock<Table<M, LIMBS>>,
+    key: OnceLock<Table<M, LIMBS>>,
     /// At the last node: keys of slots until they are stripped, then what payloads are multiplied by in the end.
-    pub(super) kept: Mutex<Zeroizing<Vec<u8>>>,
+    kept: Mutex<Zeroizing<Vec<u8>>>,
 }
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
@@ -69,14 +76,14 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     }
 
     /// The two factors of a slot: R and U, or S and V.
-    pub(super) fn factors(&self, pass: Pass, slot: u32) -> Zeroizing<[Form<M, LIMBS>; 2]> {
+    fn factors(&self, pass: Pass, slot: u32) -> Zeroizing<[Form<M, LIMBS>; 2]> {
         let purpose = if pass == Pass::Decrypt { "r and u" } else { "s and v" };
         let mut stream = self.seed.stream(purpose, slot.into());
         Zeroizing::new([Field::random(&mut stream), Field::random(&mut stream)])
     }
 
     /// The two exponents that hide the factors of a slot.
-    pub(super) fn exponents(&self, pass: Pass, slot: u32) -> [Zeroizing<Vec<u8>>; 2] {
+    fn exponents(&self, pass: Pass, slot: u32) -> [Zeroizing<Vec<u8>>; 2] {
         let purpose = if pass == Pass::Decrypt { "exponents of r and u" } else { "exponents of s and v" };
         let mut stream = self.seed.stream(purpose, slot.into());
         [(); 2].map(|()| Zeroizing::new(Field::<M, LIMBS>::random_exponent_bytes(&mut stream)))
@@ -103,5 +110,238 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Vault for CMix<M, LIMBS> {
             Phase::Decrypt => Ok(self.decrypt(slots)),
             Phase::Permute | Phase::Result => self.permute(slots),
         }
+    }
+}
+
+impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
+    /// Multiplies this node's factors into slots; in the second pass, into permuted ones.
+    fn precompute(&self, slots: &Slots) -> Result<Output, BadElement> {
+        let pass = if slots.phase == Phase::PrecomputeDecrypt { Pass::Decrypt } else { Pass::Permute };
+        // The last node keeps the keys: only ciphertexts go on to be revealed.
+        let keeps_keys = pass == Pass::Permute && self.seat.is_last();
+        let size = self.group.element_bytes();
+        let mut out = Output::default();
+        let mut kept = Vec::new();
+        for index in 0..slots.count {
+            let slot = slots.first + index;
+            let incoming: Option<&[u8]> = match &slots.input {
+                Input::Ones => None,
+                Input::Some { elements, .. } => Some(slots.slot(self.group, elements, index as usize)),
+                Input::All { elements } => {
+                    Some(slots.slot(self.group, elements, self.permutation[slot as usize] as usize))
+                }
+            };
+            let (factors, exponents) = (self.factors(pass, slot), self.exponents(pass, slot));
+            for (half, (factor, exponent)) in factors.iter().zip(exponents).enumerate() {
+                let read = |place: usize| match incoming {
+                    None => Ok(Uint::ONE),
+                    Some(bytes) => {
+                        let at = (2 * half + place) * size;
+                        Field::<M, LIMBS>::read(&bytes[at..at + size]).ok_or(BadElement)
+                    }
+                };
+                let (keys, cipher) = (read(0)?, read(1)?);
+                let public = self.key.get().ok_or(BadElement)?;
+                let hidden = M::generator().power(&exponent).mul(factor);
+                let sink = if keeps_keys { &mut kept } else { &mut out.elements };
+                Field::<M, LIMBS>::write(&Field::times(&keys, &hidden), sink);
+                let cipher = Field::times(&cipher, &public.power(&exponent));
+                Field::<M, LIMBS>::write(&cipher, &mut out.elements);
+            }
+        }
+        if keeps_keys {
+            self.keep(slots.first, &kept);
+        }
+        Ok(out)
+    }
+
+    /// Takes this node's share of the key off; the last node strips the keys.
+    fn reveal(&self, slots: &Slots) -> Result<Output, BadElement> {
+        let Input::Some { elements, .. } = &slots.input else { return Err(BadElement) };
+        let root_bits = M::EXPONENT_BITS;
+        let mut revealed = Vec::with_capacity(2 * slots.count as usize);
+        for element in elements.chunks_exact(self.group.element_bytes()) {
+            let cipher = Field::<M, LIMBS>::read(element).ok_or(BadElement)?;
+            revealed.push(Field::<M, LIMBS>::power(&cipher, &self.root, root_bits));
+        }
+        if self.seat.is_last() {
+            self.strip(slots.first, &revealed)?;
+            return Ok(Output::default());
+        }
+        let mut out = Output::default();
+        revealed.iter().for_each(|element| Field::<M, LIMBS>::write(element, &mut out.elements));
+        Ok(out)
+    }
+
+    /// Divides `g^y` by the keys, `g^y k`: what is left, the inverse of all factors, is kept in their place.
+    fn strip(&self, first: u32, revealed: &[Uint<LIMBS>]) -> Result<(), BadElement> {
+        let keys = self.kept(first, revealed.len() / 2);
+        let read = |bytes: &[u8]| Field::<M, LIMBS>::read(bytes).map(|key| Form::<M, LIMBS>::new(&key));
+        let keys: Option<Vec<_>> = keys.chunks_exact(self.group.element_bytes()).map(read).collect();
+        let keys = Zeroizing::new(keys.ok_or(BadElement)?);
+        // One inversion for all (Montgomery's trick): `before[i]` is the product of the first `i` keys.
+        let mut before = Zeroizing::new(Vec::with_capacity(keys.len()));
+        let mut product = Form::<M, LIMBS>::ONE;
+        for key in keys.iter() {
+            before.push(product);
+            product = product.mul(key);
+        }
+        let mut inverse = product.invert().into_option().ok_or(BadElement)?;
+        let mut stripped = Zeroizing::new(vec![Uint::<LIMBS>::ZERO; keys.len()]);
+        for index in (0..keys.len()).rev() {
+            stripped[index] = Field::times(&revealed[index], &inverse.mul(&before[index]));
+            inverse = inverse.mul(&keys[index]);
+        }
+        let mut bytes = Zeroizing::new(Vec::new());
+        stripped.iter().for_each(|element| Field::<M, LIMBS>::write(element, &mut bytes));
+        self.keep(first, &bytes);
+        Ok(())
+    }
+
+    fn keep(&self, first: u32, bytes: &[u8]) {
+        let at = first as usize * self.group.slot_bytes();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What is kept for some slots.
+    fn kept(&self, first: u32, count: usize) -> Zeroizing<Vec<u8>> {
+        let (at, len) = (first as usize * self.group.slot_bytes(), count * self.group.slot_bytes());
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Zeroizing::new(kept[at..at + len].to_vec())
+    }
+}
+
+/// A slot whose sender is known, and made it for this round.
+pub(super) struct Admitted<'a> {
+    pub(super) shared: &'a Secret,
+    pub(super) salt: [u8; FIELD_BYTES],
+}
+
+/// What a slot of real-time decryption turns out to be.
+pub(super) enum Entry<'a> {
+    Admitted(Admitted<'a>),
+    /// A node before this one voided it.
+    WasVoid,
+    /// This node voids it.
+    Void,
+}
+
+/// Looks at the credentials of a slot, and counts what is wrong with them.
+pub(super) fn admit<'a>(
+    seat: Seat,
+    round: u64,
+    shared: Option<&'a Secret>,
+    elements: &[u8],
+    credentials: &[u8],
+    voided: &mut Voided,
+) -> Entry<'a> {
+    let field = |index: usize| {
+        let mut field = [0; FIELD_BYTES];
+        field.copy_from_slice(&credentials[index * FIELD_BYTES..(index + 1) * FIELD_BYTES]);
+        field
+    };
+    let (salt, sender) = (field(0), SenderId(field(1)));
+    if sender == SenderId::NOBODY {
+        return Entry::WasVoid;
+    }
+    let Some(shared) = shared else {
+        voided.unknown_sender += 1;
+        return Entry::Void;
+    };
+    let covered = if seat.is_first() { elements } else { &[] };
+    if code(shared, round, &salt, sender, covered) != Hash::from_bytes(field(2)) {
+        voided.wrong_code += 1;
+        return Entry::Void;
+    }
+    Entry::Admitted(Admitted { shared, salt })
+}
+
+/// Passes the credentials on without the code that this node has checked; of a void slot, zeros.
+pub(super) fn pop_code(seat: Seat, credentials: &[u8], is_void: bool, out: &mut Vec<u8>) {
+    if seat.is_last() {
+        return;
+    }
+    if is_void {
+        out.resize(out.len() + credential_bytes(seat.codes() - 1), 0);
+    } else {
+        out.extend_from_slice(&credentials[..2 * FIELD_BYTES]);
+        out.extend_from_slice(&credentials[3 * FIELD_BYTES..]);
+    }
+}
+
+/// The slots of a piece of real-time decryption: elements, credentials, and what is shared with the sender.
+pub(super) fn entries(
+    group: Group,
+    seat: Seat,
+    slots: &Slots,
+) -> impl Iterator<Item = (&[u8], &[u8], Option<&Secret>)> {
+    let (elements, credentials): (&[u8], &[u8]) = match &slots.input {
+        Input::Some { elements, credentials } => (elements, credentials),
+        _ => (&[], &[]),
+    };
+    elements
+        .chunks_exact(group.slot_bytes())
+        .zip(credentials.chunks_exact(credential_bytes(seat.codes())))
+        .zip(&slots.shared)
+        .map(|((elements, credentials), shared)| (elements, credentials, shared.as_ref()))
+}
+
+impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
+    /// Replaces this node's key with the sender by R and U. A slot with a fault is voided: it goes on as 1, and harms no other.
+    fn decrypt(&self, slots: &Slots) -> Output {
+        let mut out = Output::default();
+        out.elements.reserve_exact(slots.count as usize * self.group.slot_bytes());
+        let empty = void(self.group);
+        let size = self.group.element_bytes();
+        for (index, (elements, credentials, shared)) in entries(self.group, self.seat, slots).enumerate() {
+            let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
+            let read = |bytes: &[u8]| {
+                Some([Field::<M, LIMBS>::read(&bytes[..size])?, Field::<M, LIMBS>::read(&bytes[size..])?])
+            };
+            let sound = read(elements);
+            let admitted = match &entry {
+                Entry::Admitted(admitted) if sound.is_some() => Some(admitted),
+                _ => None,
+            };
+            let breaks = sound.is_none() && !matches!(entry, Entry::Void);
+            out.voided.bad_element += u64::from(breaks);
+            let is_kept = admitted.is_some() || (matches!(entry, Entry::WasVoid) && sound.is_some());
+            let Some(payloads) = (if is_kept { sound } else { read(&empty) }) else { continue };
+            let factors = self.factors(Pass::Decrypt, slots.first + index as u32);
+            let mut keys = admitted.map(|of| payload_keys(of.shared, slots.round, &of.salt));
+            for (payload, factor) in payloads.iter().zip(factors.iter()) {
+                let factor = keys.as_mut().map_or(*factor, |keys| factor.mul(&Field::random(keys)));
+                Field::<M, LIMBS>::write(&Field::times(payload, &factor), &mut out.elements);
+            }
+            pop_code(self.seat, credentials, admitted.is_none(), &mut out.credentials);
+        }
+        out
+    }
+
+    /// Permutes, and multiplies by S and V; the last node also by what the precomputation has left, so that payloads come out.
+    fn permute(&self, slots: &Slots) -> Result<Output, BadElement> {
+        let Input::All { elements } = &slots.input else { return Err(BadElement) };
+        let size = self.group.element_bytes();
+        let last = self.seat.is_last();
+        let kept = if last { self.kept(slots.first, slots.count as usize) } else { Vec::new().into() };
+        let mut out = Output::default();
+        out.elements.reserve_exact(slots.count as usize * self.group.slot_bytes());
+        for index in 0..slots.count {
+            let slot = slots.first + index;
+            let incoming = slots.slot(self.group, elements, self.permutation[slot as usize] as usize);
+            for (half, factor) in self.factors(Pass::Permute, slot).iter().enumerate() {
+                let payload =
+                    Field::<M, LIMBS>::read(&incoming[half * size..(half + 1) * size]).ok_or(BadElement)?;
+                let mut product = Field::times(&payload, factor);
+                if last {
+                    let at = (2 * index as usize + half) * size;
+                    let left = Field::<M, LIMBS>::read(&kept[at..at + size]).ok_or(BadElement)?;
+                    product = Field::times(&product, &Form::<M, LIMBS>::new(&left));
+                }
+                Field::<M, LIMBS>::write(&product, &mut out.elements);
+            }
+        }
+        Ok(out)
     }
 }

@@ -2,19 +2,355 @@
 //!
 //! A job is a value with all that it needs; running it has no effect but its answer, which goes back to the engine as
 //! [`Command::Computed`](crate::Command::Computed). So the engine stays deterministic: a runtime runs jobs on all cores
-//! ([`Pool`]), and a simulator runs them at once and charges what [`Job::work`] says.
+//! ([`Pool`]), and a simulator runs them at once and charges their time.
 
 mod cmix;
-mod job;
-mod model;
-mod pool;
-mod precompute;
-mod realtime;
-mod vault;
 
-pub use job::{Done, Job, Work};
-pub use pool::Pool;
-pub use vault::{BadElement, Voided};
+use std::fmt;
+use std::sync::Arc;
 
-pub(crate) use job::{Answer, Task};
-pub(crate) use vault::{Input, Output, Seat, Slots, Vault};
+use bytes::Bytes;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::group::{Modp2048, Modp4096};
+use crate::round::{Half, Phase};
+use crate::{Group, Secret, sender};
+use cmix::{CMix, Entry, admit, entries, pop_code};
+
+/// A number that is no element of the group: whoever sent it does not keep to the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a number that is no element of the group")]
+pub struct BadElement;
+
+/// Where a node sits in the team of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) position: u16,
+    pub(crate) team: u16,
+}
+
+impl Seat {
+    pub(crate) const fn is_first(self) -> bool {
+        self.position == 0
+    }
+
+    pub(crate) const fn is_last(self) -> bool {
+        self.position + 1 == self.team
+    }
+
+    /// Codes that a slot has when it comes to this seat for real-time decryption.
+    pub(crate) const fn codes(self) -> usize {
+        (self.team - self.position) as usize
+    }
+}
+
+/// Slots to be worked on.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// Slots that begin here: all elements are 1.
+    Ones,
+    /// Just these slots.
+    Some {
+        elements: Bytes,
+        /// Only for [`Phase::Decrypt`].
+        credentials: Bytes,
+    },
+    /// All slots of the batch, from which the permutation chooses.
+    All { elements: Bytes },
+}
+
+/// A piece of a phase.
+pub(crate) struct Slots {
+    pub(crate) round: u64,
+    pub(crate) phase: Phase,
+    /// The first slot that comes out.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) input: Input,
+    /// By slot: what is shared with its sender, if that is known. Only for [`Phase::Decrypt`].
+    pub(crate) shared: Vec<Option<Secret>>,
+}
+
+impl Slots {
+    /// Where the elements of an incoming slot are, in a batch or a piece of it.
+    pub(crate) fn slot<'a>(&self, group: Group, elements: &'a [u8], index: usize) -> &'a [u8] {
+        let width = self.phase.elements() * group.element_bytes();
+        &elements[index * width..(index + 1) * width]
+    }
+}
+
+/// Why slots were voided: their senders' fault, and nobody else's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Voided {
+    /// No secret is shared with the sender.
+    pub unknown_sender: u64,
+    /// The code is wrong: another round, another sender, or elements that were changed.
+    pub wrong_code: u64,
+    /// The payload is no element of the group.
+    pub bad_element: u64,
+    /// The salt came twice in the round: the slot is a copy of another one.
+    pub repeated: u64,
+}
+
+impl Voided {
+    /// Adds up.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.unknown_sender += other.unknown_sender;
+        self.wrong_code += other.wrong_code;
+        self.bad_element += other.bad_element;
+        self.repeated += other.repeated;
+    }
+
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.unknown_sender + self.wrong_code + self.bad_element + self.repeated
+    }
+}
+
+/// What became of a piece of a phase.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) elements: Vec<u8>,
+    pub(crate) credentials: Vec<u8>,
+    pub(crate) voided: Voided,
+}
+
+/// The secrets of one node for one round: erased when dropped.
+pub(crate) trait Vault: Send + Sync {
+    /// Raises a part of the team's key by this node's exponent. A part that went through all nodes is the key, and is kept.
+    fn share(&self, key: &[u8], is_complete: bool) -> Result<Vec<u8>, BadElement>;
+
+    /// Works on slots.
+    fn work(&self, slots: &Slots) -> Result<Output, BadElement>;
+}
+
+/// Draws the secrets of a round from its seed.
+pub(crate) fn generate(group: Group, seat: Seat, batch: u32, seed: &Secret) -> Arc<dyn Vault> {
+    match group {
+        Group::Modp2048 => {
+            Arc::new(CMix::<Modp2048, { crypto_bigint::U2048::LIMBS }>::new(group, seat, batch, seed))
+        }
+        Group::Modp4096 => {
+            Arc::new(CMix::<Modp4096, { crypto_bigint::U4096::LIMBS }>::new(group, seat, batch, seed))
+        }
+        #[cfg(feature = "small-group")]
+        Group::Small256 => {
+            let vault =
+                CMix::<crate::group::Small256, { crypto_bigint::U256::LIMBS }>::new(group, seat, batch, seed);
+            Arc::new(vault)
+        }
+        Group::Model => Arc::new(Model::new(seat, batch, seed)),
+    }
+}
+
+pub(crate) enum Task {
+    /// Draws the secrets of a round.
+    Generate { seat: Seat, batch: u32, seed: Secret },
+    /// Raises a part of the team's key.
+    Share { vault: Arc<dyn Vault>, origin: u16, key: Bytes, is_complete: bool },
+    /// Works on slots.
+    Slots { vault: Arc<dyn Vault>, seat: Seat, slots: Slots },
+}
+
+/// A piece of work. [`run`](Self::run) it anywhere, and give the answer to the engine.
+pub struct Job {
+    pub(crate) round: u64,
+    pub(crate) group: Group,
+    pub(crate) task: Task,
+}
+
+pub(crate) enum Answer {
+    Generated(Arc<dyn Vault>),
+    Shared { origin: u16, key: Bytes, is_complete: bool },
+    Slots { phase: Phase, first: u32, count: u32, output: Output },
+}
+
+/// What became of a job.
+pub struct Done {
+    pub(crate) round: u64,
+    pub(crate) answer: Result<Answer, BadElement>,
+}
+
+impl Job {
+    /// Does the work, on this thread. The answer depends on the job only.
+    pub fn run(self) -> Done {
+        let round = self.round;
+        let answer = match self.task {
+            Task::Generate { seat, batch, seed } => {
+                Ok(Answer::Generated(generate(self.group, seat, batch, &seed)))
+            }
+            Task::Share { vault, origin, key, is_complete } => vault
+                .share(&key, is_complete)
+                .map(|key| Answer::Shared { origin, key: key.into(), is_complete }),
+            Task::Slots { vault, slots, .. } => vault.work(&slots).map(|output| Answer::Slots {
+                phase: slots.phase,
+                first: slots.first,
+                count: slots.count,
+                output,
+            }),
+        };
+        Done { round, answer }
+    }
+
+    /// The round that it is for.
+    pub const fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// The phase that it is a piece of; `None` for the keys at the beginning of a round.
+    pub const fn phase(&self) -> Option<Phase> {
+        match &self.task {
+            Task::Slots { slots, .. } => Some(slots.phase),
+            _ => None,
+        }
+    }
+
+    /// The half of the round that it belongs to.
+    pub const fn half(&self) -> Half {
+        match &self.task {
+            Task::Slots { slots, .. } => slots.phase.half(),
+            _ => Half::Precomputation,
+        }
+    }
+
+    /// Whether it raises a part of the team's key.
+    pub const fn is_share(&self) -> bool {
+        matches!(self.task, Task::Share { .. })
+    }
+
+    /// Whether it is slots at the last node of the team, which has more to do in some phases.
+    pub fn is_last(&self) -> bool {
+        matches!(&self.task, Task::Slots { seat, .. } if seat.is_last())
+    }
+
+    /// Slots that it works on.
+    pub const fn slots(&self) -> u32 {
+        match &self.task {
+            Task::Slots { slots, .. } => slots.count,
+            _ => 0,
+        }
+    }
+
+    /// Bytes of slots that it holds on to, alone or together with others.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match &self.task {
+            Task::Slots { slots: Slots { input: Input::Some { elements, credentials }, .. }, .. } => {
+                (elements.len() + credentials.len()) as u64
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match &self.task {
+            Task::Generate { .. } => "generate",
+            Task::Share { .. } => "share",
+            Task::Slots { slots, .. } => slots.phase.name(),
+        };
+        write!(f, "Job(round {}, {name}, {} slots)", self.round, self.slots())
+    }
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Done(round {}, {})", self.round, if self.answer.is_ok() { "ok" } else { "bad element" })
+    }
+}
+
+impl Done {
+    /// The round that it is for.
+    pub const fn round(&self) -> u64 {
+        self.round
+    }
+}
+
+/// Threads that run jobs. The engine never has more jobs out than its configuration allows, real-time ones first, so that the
+/// pool needs no order of its own.
+#[derive(Debug)]
+pub struct Pool(ThreadPool);
+
+impl Pool {
+    /// So many threads; 0 stands for as many as there are cores.
+    ///
+    /// # Errors
+    /// The system has no threads left.
+    pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
+        let named = |index| format!("mix-{index}");
+        ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build().map(Self)
+    }
+
+    /// How many jobs run at the same time.
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
+    /// Runs anything on some thread: a job with something around it.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.spawn(work);
+    }
+
+    /// Runs a job on some thread, and hands over the answer there.
+    pub fn run(&self, job: Job, done: impl FnOnce(Done) + Send + 'static) {
+        self.0.spawn(move || done(job.run()));
+    }
+}
+
+/// One node's permutation for one round.
+struct Model {
+    seat: Seat,
+    permutation: Zeroizing<Vec<u32>>,
+}
+
+impl Model {
+    fn new(seat: Seat, batch: u32, seed: &Secret) -> Self {
+        let permutation = seed.stream("permutation", 0).permutation(batch);
+        Self { seat, permutation: Zeroizing::new(permutation) }
+    }
+
+    fn decrypt(&self, slots: &Slots) -> Output {
+        let mut out = Output::default();
+        for (elements, credentials, shared) in entries(Group::Model, self.seat, slots) {
+            let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
+            let is_void = !matches!(entry, Entry::Admitted(_));
+            match entry {
+                Entry::Void => out.elements.extend(sender::void(Group::Model)),
+                Entry::Admitted(_) | Entry::WasVoid => out.elements.extend_from_slice(elements),
+            }
+            pop_code(self.seat, credentials, is_void, &mut out.credentials);
+        }
+        out
+    }
+}
+
+impl Vault for Model {
+    fn share(&self, key: &[u8], _is_complete: bool) -> Result<Vec<u8>, BadElement> {
+        Ok(key.to_vec())
+    }
+
+    fn work(&self, slots: &Slots) -> Result<Output, BadElement> {
+        // What leaves the last node after permutation is only ciphertexts, half of what came.
+        let width = match slots.phase {
+            Phase::PrecomputePermute if self.seat.is_last() => Group::Model.slot_bytes(),
+            Phase::Reveal if self.seat.is_last() => 0,
+            phase => phase.elements() * Group::Model.element_bytes(),
+        };
+        let mut out = Output::default();
+        match &slots.input {
+            _ if slots.phase == Phase::Decrypt => out = self.decrypt(slots),
+            Input::Ones => out.elements.resize(slots.count as usize * width, 0),
+            Input::Some { elements, .. } if width > 0 => out.elements.extend_from_slice(elements),
+            Input::Some { .. } => {}
+            Input::All { elements } => {
+                for slot in slots.first..slots.first + slots.count {
+                    let from = self.permutation[slot as usize] as usize;
+                    out.elements.extend_from_slice(&slots.slot(Group::Model, elements, from)[..width]);
+                }
+            }
+        }
+        Ok(out)
+    }
+}

@@ -9,11 +9,12 @@
 use std::marker::PhantomData;
 
 use crypto_bigint::modular::{ConstMontyForm, ConstMontyParams};
-use crypto_bigint::{CtLt, CtSelect, Uint, Word};
+use crypto_bigint::{CtAssign, CtEq, CtLt, CtSelect, Uint, Word};
 use zeroize::Zeroizing;
 
-use super::primes::{Modp2048, Modp4096};
-use super::table::Table;
+#[cfg(feature = "small-group")]
+use super::Small256;
+use super::{Modp2048, Modp4096};
 use crate::secret::Stream;
 
 /// A group that is fixed when this is compiled.
@@ -45,9 +46,6 @@ modulus!(Modp2048, crypto_bigint::U2048::LIMBS, 256);
 modulus!(Modp4096, crypto_bigint::U4096::LIMBS, 320);
 #[cfg(feature = "small-group")]
 modulus!(Small256, crypto_bigint::U256::LIMBS, 128);
-#[cfg(feature = "small-group")]
-use super::primes::Small256;
-
 /// A number in Montgomery form.
 pub(crate) type Form<M, const LIMBS: usize> = ConstMontyForm<M, LIMBS>;
 
@@ -139,5 +137,51 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
         let mut bytes = vec![0; Self::EXPONENT_BYTES];
         stream.fill(&mut bytes);
         bytes
+    }
+}
+
+/// Bits of an exponent that one product takes care of.
+const WINDOW_BITS: usize = 4;
+const WINDOW_SIZE: usize = 1 << WINDOW_BITS;
+
+/// For each window of four bits of an exponent, the powers of the base that it can stand for: exponentiation is one product a
+/// window and no squaring (Brickell, Gordon, McCurley and Wilson, "Fast exponentiation with precomputation", EUROCRYPT
+/// 1992). A round raises two bases, the generator and the team's key, 4,000 times each for 1,000 slots.
+///
+/// Entries are looked up in constant time: all of a window are read.
+pub(crate) struct Table<M: Modulus<LIMBS>, const LIMBS: usize> {
+    /// By window, from the least significant one.
+    windows: Vec<[Form<M, LIMBS>; WINDOW_SIZE]>,
+}
+
+impl<M: Modulus<LIMBS>, const LIMBS: usize> Table<M, LIMBS> {
+    /// The table of a base, which is public, for exponents of [`Modulus::EXPONENT_BITS`].
+    pub(crate) fn new(base: &Form<M, LIMBS>) -> Self {
+        let mut step = *base;
+        let count = M::EXPONENT_BITS as usize / WINDOW_BITS;
+        let windows = (0..count).map(|_| {
+            let mut window = [Form::<M, LIMBS>::ONE; WINDOW_SIZE];
+            for index in 1..WINDOW_SIZE {
+                window[index] = window[index - 1].mul(&step);
+            }
+            step = window[WINDOW_SIZE - 1].mul(&step);
+            window
+        });
+        Self { windows: windows.collect() }
+    }
+
+    /// The base to the power of an exponent (big endian, [`Field::EXPONENT_BYTES`] long), in constant time.
+    pub(crate) fn power(&self, exponent: &[u8]) -> Form<M, LIMBS> {
+        debug_assert_eq!(exponent.len(), Field::<M, LIMBS>::EXPONENT_BYTES);
+        let nibbles = exponent.iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
+        let mut product = Form::<M, LIMBS>::ONE;
+        for (window, nibble) in self.windows.iter().zip(nibbles) {
+            let mut factor = window[0];
+            for (index, entry) in window.iter().enumerate().skip(1) {
+                factor.ct_assign(entry, nibble.ct_eq(&(index as u8)));
+            }
+            product = product.mul(&factor);
+        }
+        product
     }
 }

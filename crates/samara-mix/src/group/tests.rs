@@ -2,8 +2,7 @@
 
 use crypto_bigint::{U256, U2048, Uint};
 
-use super::field::{Field, Form, Modulus};
-use super::table::Table;
+use super::field::{Field, Form, Modulus, Table};
 use super::{Modp2048, Modp4096, Small256};
 use crate::secret::Secret;
 

@@ -1,10 +1,21 @@
 //! Links come and go; what was said on a lost one is said again.
+//!
+//! Pings: around a team, and over each link.
+//!
+//! Around a team, as in "Engineering the xx network alpha" (October 2019): the first node sends a ping to the second, each node hands
+//! it on to the next one as soon as it comes, and the first one stops the clock when the last one gives it back. The loop is the
+//! sum of the one-way latencies, which no node can measure alone without clocks that agree. Over a link, the other side
+//! answers at once. Both take the lane of control frames and wait for no computation, so that they show the network and not the work.
 
-use samara_engine::{PeerId, PeerIdentity};
+use std::time::Duration;
+
+use samara_engine::outbox::Lane;
+use samara_engine::{PeerId, PeerIdentity, Time};
 
 use super::{Cx, Node, TICK, TICK_EVERY};
 use crate::config::Config;
 use crate::metrics::Ignored;
+use crate::mix::Event;
 use crate::round::{Cause, Failure, Half, NodeState, Phase};
 use crate::wire::MixFrame;
 
@@ -98,9 +109,121 @@ impl Node {
 }
 
 /// The lane of slots of a phase.
-pub(super) const fn lane(phase: Phase) -> samara_engine::outbox::Lane {
+pub(super) const fn lane(phase: Phase) -> Lane {
     match phase.half() {
         Half::RealTime => Config::REALTIME,
         Half::Precomputation => Config::PRECOMPUTATION,
+    }
+}
+
+/// What is known of pings that are on their way, and when the next ones leave.
+#[derive(Debug, Default)]
+pub(super) struct Pings {
+    next: Time,
+    /// At most one for a team.
+    loops: Vec<Loop>,
+}
+
+/// A ping on its way around a team.
+#[derive(Debug)]
+struct Loop {
+    team: Vec<u32>,
+    round: u64,
+    number: u64,
+    sent: Time,
+}
+
+impl Node {
+    /// Sends pings if it is time for them. Those that are not back until the next ones leave are lost.
+    pub(super) fn send_pings(&mut self, cx: &mut Cx<'_>) {
+        let Some(every) = self.config.ping.filter(|_| cx.now() >= self.pings.next) else { return };
+        self.pings.next = cx.now() + every;
+        for ping in std::mem::take(&mut self.pings.loops) {
+            self.metrics.loops_lost += 1;
+            cx.emit(Event::Looped { team: ping.team, took: None });
+        }
+        self.send_echoes(cx);
+        self.send_loops(cx);
+    }
+
+    fn send_echoes(&mut self, cx: &mut Cx<'_>) {
+        for contact in self.peers.numbers() {
+            if self.peers.link_to(contact).is_none() {
+                continue;
+            }
+            let number = cx.rng().next_u64();
+            if self.peers.ask_echo(contact, number, cx.now()) {
+                self.metrics.echoes_lost += 1;
+                cx.emit(Event::RoundTrip { node: contact, took: None });
+            }
+            self.send(contact, MixFrame::Echo { number, is_answer: false }, cx);
+        }
+    }
+
+    /// One ping for each team that this node is the first of, by the name of its newest round that all members know: that is the one
+    /// that lasts longest.
+    fn send_loops(&mut self, cx: &mut Cx<'_>) {
+        let is_known =
+            |state| matches!(state, NodeState::Precomputing | NodeState::Standby | NodeState::Realtime);
+        let mut loops: Vec<Loop> = Vec::new();
+        for round in self.rounds.values().rev().filter(|round| round.seat.is_first() && is_known(round.state))
+        {
+            let team = &round.plan.team;
+            if loops.iter().all(|ping| ping.team != *team) {
+                let (round, number) = (round.number(), cx.rng().next_u64());
+                loops.push(Loop { team: team.clone(), round, number, sent: cx.now() });
+            }
+        }
+        for ping in loops {
+            let frame = MixFrame::Ping { round: ping.round, number: ping.number, seat: 1 };
+            self.send(ping.team[1], frame, cx);
+            self.pings.loops.push(ping);
+        }
+    }
+
+    /// A ping comes to this node as the holder of a seat: it goes to the next one, or is back.
+    pub(super) fn on_ping(&mut self, from: u32, number: u64, name: u64, seat: u16, cx: &mut Cx<'_>) {
+        let Some(round) = self.rounds.get(&number) else {
+            return self.back(from, number, name, seat, cx);
+        };
+        let comes_right = from == round.before() && seat == round.seat.position;
+        if !comes_right {
+            return self.metrics.ignore(Ignored::Stranger);
+        }
+        if round.seat.is_first() {
+            return self.back(from, number, name, seat, cx);
+        }
+        // To the first seat: it is back there.
+        let (next, to) = (round.next_seat(), round.node_at(round.next_seat()));
+        self.send(to, MixFrame::Ping { round: number, number: name, seat: next }, cx);
+    }
+
+    /// A ping is back, maybe after its round.
+    fn back(&mut self, from: u32, round: u64, number: u64, seat: u16, cx: &mut Cx<'_>) {
+        let is_own = |ping: &Loop| ping.round == round && ping.number == number;
+        let known = self.pings.loops.iter().position(is_own);
+        let Some(index) =
+            known.filter(|index| self.pings.loops[*index].team.last() == Some(&from) && seat == 0)
+        else {
+            return self.metrics.ignore(Ignored::Stale);
+        };
+        let Loop { team, sent, .. } = self.pings.loops.swap_remove(index);
+        self.metrics.loops += 1;
+        let took: Duration = cx.now().since(sent);
+        cx.emit(Event::Looped { team, took: Some(took) });
+    }
+
+    /// A ping over a link: it is answered, or it is an answer.
+    pub(super) fn on_echo(&mut self, from: u32, number: u64, is_answer: bool, cx: &mut Cx<'_>) {
+        if !is_answer {
+            return self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
+        }
+        match self.peers.answer_echo(from, number, cx.now()) {
+            Some(took) => {
+                self.metrics.echoes += 1;
+                cx.emit(Event::RoundTrip { node: from, took: Some(took) });
+            }
+            None => self.metrics.ignore(Ignored::Stale),
+        }
     }
 }

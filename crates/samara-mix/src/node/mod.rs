@@ -2,24 +2,15 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `links` | nodes come and go; what is said again when they come back |
-//! | `lifecycle` | rounds begin, time out, fail and end |
-//! | `round`, `stage` | what is known of a round, and of a phase of it |
-//! | `key` | the key of the team |
-//! | `slots` | slots come, are worked on, and leave |
-//! | `realtime` | batches, and what comes out |
-//! | `jobs` | which work goes first |
-//! | `ping` | how long the way is, around a team and over each link |
+//! | `links` | links come and go; what is said again when they come back; pings |
+//! | `lifecycle` | rounds begin, agree on a key, time out, fail and end |
+//! | `round` | what is known of a round and its phases; which work goes first |
+//! | `slots` | slots come, are worked on, and leave; batches, and what comes out |
 
-mod jobs;
-mod key;
 mod lifecycle;
 mod links;
-mod ping;
-mod realtime;
 mod round;
 mod slots;
-mod stage;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -31,17 +22,16 @@ use samara_engine::{Context, Engine, Input, MessageKey, Time, TimerToken};
 
 use crate::compute::{Answer, Done};
 use crate::config::{Config, ConfigError};
-use crate::event::{Command, Event, RefuseError};
 use crate::metrics::{Ignored, Metrics};
+use crate::mix::{Command, Event, RefuseError};
 use crate::peers::Peers;
 use crate::round::{Cause, Failure, Plan};
 use crate::sender::Keyring;
 use crate::wire::MixFrame;
 use crate::{NodeState, Secret};
-use jobs::Jobs;
-use key::EarlyShare;
-use ping::Pings;
-use round::Round;
+use lifecycle::EarlyShare;
+use links::Pings;
+use round::{Jobs, Round};
 
 /// The context of the engine.
 pub type Cx<'a> = Context<'a, MixFrame, Event>;

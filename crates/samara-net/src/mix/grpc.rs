@@ -35,9 +35,9 @@ use tonic_prost::{ProstDecoder, ProstEncoder};
 use tower_service::Service;
 
 use super::identity::{Fingerprint, SERVER_NAME};
+use super::node::Tally;
 use super::options::{Sockets, Windows};
 use super::proto::Ack;
-use super::status::Tally;
 use crate::link::{accept, set_up};
 use crate::status::Closed;
 

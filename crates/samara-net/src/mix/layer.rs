@@ -22,22 +22,24 @@ use futures::Stream;
 use http::uri::PathAndQuery;
 use samara_engine::outbox::Outgoing;
 use samara_engine::{PeerIdentity, PeerInfo};
+use samara_mix::wire::Limits;
 use samara_mix::{Config, Mix, MixFrame, Transfer};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tonic::{Request, Status};
+use tonic::body::Body;
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Request, Response, Status, Streaming, server};
 use tonic_prost::ProstCodec;
 
-use super::grpc::{Dial, Driven, Sending, Wire};
+use super::grpc::{Answer, Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
 use super::identity::{self, Fingerprint};
+use super::node::Tally;
 use super::options::Options;
 use super::proto::{Ack, LinkRequest};
-use super::status::Tally;
-use super::team::{CONFIRM, OPEN, POST, STREAM, name_link};
-use crate::hub::{Attempted, LinkLayer, Task};
-use crate::link::{Established, Links, Order, Ports, Progress, Report, Traffic};
+use crate::hub::{Attempt, Attempted, LinkLayer, Task};
+use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, Traffic};
 use crate::status::{Closed, Counters};
 
 /// Lanes of a link: control, real time, and precomputation.
@@ -83,22 +85,22 @@ impl Drop for Registration {
 
 /// What a call by a link needs.
 #[derive(Clone, Debug)]
-pub(super) struct CallAccess {
+struct CallAccess {
     state: watch::Receiver<LinkState>,
     /// KiB of frames that may wait for the engine.
-    pub(super) waiting: Arc<Semaphore>,
-    pub(super) traffic: Arc<Traffic>,
+    waiting: Arc<Semaphore>,
+    traffic: Arc<Traffic>,
 }
 
 impl CallAccess {
     /// Waits until the link is up. Returns false if it failed instead.
-    pub(super) async fn until_up(&mut self) -> bool {
+    async fn until_up(&mut self) -> bool {
         let state = self.state.wait_for(|state| *state != LinkState::Connecting).await;
         state.is_ok_and(|state| *state == LinkState::Up)
     }
 
     /// Waits until the link is down.
-    pub(super) async fn until_down(&mut self) {
+    async fn until_down(&mut self) {
         // Fails only if the link is down and forgotten.
         let _ = self.state.wait_for(|state| *state == LinkState::Down).await;
     }
@@ -144,7 +146,7 @@ impl LinkTable {
     }
 
     /// Notes that a peer dialled back for a link. Returns false if this node did not ask it to.
-    pub(super) fn confirm(&self, link: u64, peer: Fingerprint) -> bool {
+    fn confirm(&self, link: u64, peer: Fingerprint) -> bool {
         let mut entries = self.entries();
         let asked = entries.get_mut(&link).filter(|entry| entry.peer == peer && entry.outbound);
         asked.map(|entry| entry.is_confirmed = true).is_some()
@@ -158,7 +160,7 @@ impl LinkTable {
     }
 
     /// Returns what a call by a link needs, if the caller is at its other end.
-    pub(super) fn access(&self, link: u64, peer: Fingerprint) -> Option<CallAccess> {
+    fn access(&self, link: u64, peer: Fingerprint) -> Option<CallAccess> {
         let entries = self.entries();
         let entry = entries.get(&link).filter(|entry| entry.peer == peer)?;
         let (waiting, traffic) = (Arc::clone(&entry.waiting), Arc::clone(&entry.traffic));
@@ -231,7 +233,7 @@ impl Contacts {
     ///
     /// # Errors
     /// What the peer is told.
-    pub(super) async fn dial_back(&self, peer: Fingerprint, link: u64) -> Result<Established<Grpc>, Status> {
+    async fn dial_back(&self, peer: Fingerprint, link: u64) -> Result<Established<Grpc>, Status> {
         let number = self.number_of(peer).filter(|_| peer != self.own);
         let number = number.ok_or_else(|| Status::permission_denied("not a node of this pool"))?;
         let dial = &self.contacts[number as usize].1;
@@ -384,7 +386,7 @@ async fn run(opened: Opened, mut ports: Ports<MixFrame>) {
 /// Returns the cause for the error of a call.
 fn refusal(status: &Status) -> Closed {
     match status.code() {
-        tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled => Closed::ended(status),
+        Code::Unavailable | Code::Unknown | Code::Cancelled => Closed::ended(status),
         _ => Closed::Refused(status.to_string()),
     }
 }
@@ -404,4 +406,143 @@ async fn negotiate(wire: &Wire, path: &'static str, link: u64) -> Result<(), Clo
     let codec = ProstCodec::<LinkRequest, Ack>::default();
     let answer = grpc.unary(Request::new(LinkRequest { link }), PathAndQuery::from_static(path), codec).await;
     answer.map(drop).map_err(|status| Closed::Refused(status.message().to_owned()))
+}
+
+const OPEN: &str = "/samara.mix.v1.Team/Open";
+const CONFIRM: &str = "/samara.mix.v1.Team/Confirm";
+const STREAM: &str = "/samara.mix.v1.Team/Stream";
+const POST: &str = "/samara.mix.v1.Team/Post";
+/// The metadata that names the link of a call.
+const LINK: &str = "samara-link";
+
+/// Names the link of a call.
+fn name_link<T>(request: &mut Request<T>, link: u64) {
+    request.metadata_mut().insert(LINK, link.into());
+}
+
+fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
+    let link = metadata.get(LINK).and_then(|value| value.to_str().ok()?.parse().ok());
+    link.ok_or_else(|| Status::invalid_argument("no samara-link"))
+}
+
+/// The service between nodes.
+#[derive(Clone)]
+pub(super) struct Team {
+    pub(super) contacts: Arc<Contacts>,
+    pub(super) limits: Limits,
+    pub(super) waiting_kib: u32,
+    pub(super) reports: UnboundedSender<(u64, Report<MixFrame>)>,
+    /// Unbounded by itself: an attempt follows from a call that waits, and calls are bounded.
+    pub(super) attempts: UnboundedSender<Attempt<Grpc>>,
+}
+
+impl Team {
+    /// Dials back, and offers the link to the hub.
+    async fn open(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
+        let peer = caller(&request)?;
+        let new = self.contacts.dial_back(peer, request.into_inner().link).await?;
+        let offered = self.attempts.send(Attempt::Offered(Box::new(new)));
+        offered.map_err(|_| Status::unavailable("this node ends"))?;
+        Ok(Response::new(Ack {}))
+    }
+
+    async fn confirm(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
+        let peer = caller(&request)?;
+        if !self.contacts.table.confirm(request.into_inner().link, peer) {
+            return Err(Status::failed_precondition("this node did not ask for the link"));
+        }
+        Ok(Response::new(Ack {}))
+    }
+
+    /// Takes the frames of a call. A stream lasts as long as the link.
+    async fn receive(
+        self,
+        request: Request<Streaming<(MixFrame, usize)>>,
+        is_post: bool,
+    ) -> Result<Response<Ack>, Status> {
+        let peer = caller(&request)?;
+        let link = link_of(request.metadata())?;
+        let access = self.contacts.table.access(link, peer);
+        let mut access = access.ok_or_else(|| Status::failed_precondition("there is no such link"))?;
+        let mut frames = request.into_inner();
+        let down = || Status::unavailable("the link is down");
+        if !access.until_up().await {
+            return Err(down());
+        }
+        loop {
+            tokio::select! {
+                // In this order: frames of a link that is down are not for the engine.
+                biased;
+                () = access.until_down() => return Err(down()),
+                frame = frames.message() => match frame {
+                    Ok(Some((frame, len))) => {
+                        access.traffic.received(len);
+                        let share = self.share(len, &mut access).await.ok_or_else(down)?;
+                        self.report(link, Report::Frame(frame, len, share));
+                    }
+                    Ok(None) if is_post => return Ok(Response::new(Ack {})),
+                    Ok(None) => {
+                        self.report(link, Report::Down(Closed::ended("the peer closed it")));
+                        return Ok(Response::new(Ack {}));
+                    }
+                    Err(status) => {
+                        self.report(link, Report::Down(failure(&status)));
+                        return Err(status);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Waits for a frame's share of the receive budget; `None` if the link goes down meanwhile.
+    async fn share(&self, len: usize, access: &mut CallAccess) -> Option<Share> {
+        // A frame that is longer than the budget waits alone.
+        let kib = (len.div_ceil(1024) as u32).clamp(1, self.waiting_kib);
+        tokio::select! {
+            share = Arc::clone(&access.waiting).acquire_many_owned(kib) => Some(Share(share.ok()?, None)),
+            () = access.until_down() => None,
+        }
+    }
+
+    fn report(&self, link: u64, report: Report<MixFrame>) {
+        // Fails only if this node stops.
+        let _ = self.reports.send((link, report));
+    }
+}
+
+/// Returns the cause for the error of a call.
+fn failure(status: &Status) -> Closed {
+    match status.code() {
+        Code::InvalidArgument | Code::OutOfRange | Code::ResourceExhausted | Code::Internal => {
+            Closed::Malformed(status.message().to_owned())
+        }
+        _ => Closed::ended(status),
+    }
+}
+
+impl Answers for Team {
+    fn answer(&self, request: http::Request<Body>) -> Answer {
+        let this = self.clone();
+        let path = request.uri().path().to_owned();
+        match path.as_str() {
+            OPEN | CONFIRM => Box::pin(async move {
+                let is_open = path == OPEN;
+                let method = Method(move |request| {
+                    let this = this.clone();
+                    async move { if is_open { this.open(request).await } else { this.confirm(request).await } }
+                });
+                Ok(server::Grpc::new(ProstCodec::default()).unary(method, request).await)
+            }),
+            // A call with one frame is on the wire what a stream of one frame is.
+            STREAM | POST => Box::pin(async move {
+                let is_post = path == POST;
+                let limits = this.limits;
+                let method = Method(move |request| this.clone().receive(request, is_post));
+                let longest = limits.slots_bytes.max(limits.control_bytes);
+                let mut grpc = server::Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
+                Ok(grpc.client_streaming(method, request).await)
+            }),
+            _ => unimplemented(),
+        }
+    }
 }

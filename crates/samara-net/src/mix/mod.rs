@@ -51,6 +51,8 @@
 //! of the gateway, announcements of rounds by those of the sender ([`ClientOptions`]). Whoever breaks the rules loses the link; all causes
 //! are counted ([`Counters`], [`ClientStatus`]).
 
+mod announced;
+mod board;
 mod client;
 mod gateway;
 mod grpc;
@@ -59,16 +61,14 @@ mod layer;
 mod node;
 mod options;
 pub mod proto;
-mod status;
 mod task;
-mod team;
 
+pub use board::{GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
-pub use gateway::{Ended, GatewayStatus, RoundTimes};
+pub use gateway::Ended;
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
-pub use node::Member;
+pub use node::{Events, Happened, LinkStatus, Member, Status, What};
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
-pub use status::{Events, Happened, LinkStatus, Status, What};
 
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

@@ -1,26 +1,30 @@
-//! A node, or the scheduler, as its owner sees it.
+//! A node, or the scheduler, for its owner: start, requests, events, state and counters.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
 
-use samara_engine::Outbox;
-use samara_mix::{Batch, KeyPair, Mix, Node, Pool, Scheduler, Secret, SenderId};
+use futures::Stream;
+use samara_engine::{Outbox, outbox};
+use samara_mix::{Batch, Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret, SenderId};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::gateway::{self, Board, Gateway};
+use super::board::{Board, GatewayStatus};
+use super::gateway::{self, Gateway};
 use super::grpc::Listening;
 use super::identity::{self, Allowed};
-use super::layer::{Contacts, Grpc};
+use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
-use super::status::{Events, Status, Tally};
 use super::task::{Request, Task};
-use super::team::Team;
 use crate::driver::Driver;
 use crate::hub::{Hub, Limits};
-use crate::status::{Gone, OptionError, StartError};
+use crate::status::{Counters, Gone, OptionError, StartError};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
@@ -219,7 +223,7 @@ fn senders_side(
     let group = options.config.group;
     let (announcements, rounds) = watch::channel(OpenRounds::default());
     let waiting_kib = gateway.waiting_kib;
-    let service = Gateway::new(gateway::Inner {
+    let service = Gateway(Arc::new(gateway::Inner {
         node,
         group,
         batch_max: options.config.batch_max as usize,
@@ -228,6 +232,117 @@ fn senders_side(
         rounds,
         waiting: Arc::new(Semaphore::new(waiting_kib as usize)),
         waiting_kib,
-    });
+    }));
     Ok((Board::new(node, gateway, group, announcements), service))
+}
+
+/// An event with its time.
+#[derive(Debug)]
+pub struct Happened {
+    /// The time.
+    pub at: SystemTime,
+    /// The event.
+    pub what: What,
+}
+
+/// An event of a node or the scheduler.
+#[derive(Debug)]
+pub enum What {
+    /// An event of the protocol; never [`Event::Compute`].
+    Event(Event),
+    /// A phase is over. Where the system does not know the processor time of a thread, `cpu` is wall time.
+    Worked {
+        /// The round.
+        round: u64,
+        /// The phase; `None` for keys and secrets, before the first phase.
+        phase: Option<Phase>,
+        /// The processor time of all threads for the phase.
+        cpu: Duration,
+    },
+}
+
+/// The events of a node or the scheduler, in order. It ends when that has stopped.
+///
+/// Events that find the queue full are dropped and counted ([`Counters::events_lost`]).
+#[derive(Debug)]
+pub struct Events(mpsc::Receiver<Happened>);
+
+impl Events {
+    /// The next event; `None` at the end.
+    pub async fn next(&mut self) -> Option<Happened> {
+        self.0.recv().await
+    }
+
+    /// The next event, if one waits.
+    pub fn try_next(&mut self) -> Option<Happened> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl Stream for Events {
+    type Item = Happened;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// Closed connections by cause, counted by the tasks of servers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Tally {
+    pub(super) fn count(&self, cause: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(cause).or_insert(0) += 1;
+    }
+
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkStatus {
+    /// Whose, by the number in the pool; the scheduler has the number after the last.
+    pub node: u32,
+    /// Whether this one dialled.
+    pub outbound: bool,
+    /// The last round trip of a ping of the engine; none as long as none was measured.
+    pub round_trip: Option<Duration>,
+    /// Frames that are owed.
+    pub owed: usize,
+    /// Their bytes.
+    pub owed_bytes: u64,
+    /// Bytes on their way from the outbox into HTTP/2.
+    pub in_flight: u64,
+    /// Bytes handed to HTTP/2 on this link.
+    pub bytes_up: u64,
+    /// Bytes that came by it.
+    pub bytes_down: u64,
+}
+
+/// The state and the counters of a node or the scheduler.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Counters of the protocol.
+    pub mix: Metrics,
+    /// Counters of the transport.
+    pub transport: Counters,
+    /// Counters of copies by lane.
+    pub lanes: Vec<(&'static str, outbox::Counters)>,
+    /// Links that are up, by number.
+    pub links: Vec<LinkStatus>,
+    /// The last ping around the team whose first node this is: the sum of one-way latencies.
+    pub looped: Option<Duration>,
+    /// Rounds that are not over, by the name of their state.
+    pub rounds: BTreeMap<&'static str, usize>,
+    /// At the scheduler: the nodes of each team.
+    pub teams: Vec<Vec<u32>>,
+    /// Jobs that threads have.
+    pub jobs_out: usize,
+    /// Bytes of slots that are held for rounds.
+    pub held_bytes: u64,
+    /// The gateway, if there is one.
+    pub gateway: Option<GatewayStatus>,
 }

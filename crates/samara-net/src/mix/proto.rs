@@ -1,20 +1,21 @@
-//! Messages beside the frames of the mix, as prost derives them. `proto/mix-services.proto` is the same for other languages.
+//! Messages beside the frames of the mix, as prost derives them. `proto/mix-services.proto` is the same
+//! schema for other languages.
 
 use bytes::Bytes;
 
-/// What came has come.
+/// An empty acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Ack {}
 
-/// Asks for a link, or says that this is the way back of one.
+/// Asks for a link, or confirms the way back of one.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LinkRequest {
-    /// Its number, drawn at random by who asks for it.
+    /// Its number, which the side that asks draws at random.
     #[prost(fixed64, tag = "1")]
     pub link: u64,
 }
 
-/// A sender wants to share a secret with a node.
+/// A sender's request to share a secret with a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterRequest {
     /// Its public key: an element.
@@ -22,7 +23,7 @@ pub struct RegisterRequest {
     pub public: Bytes,
 }
 
-/// What a node answers.
+/// The answer of a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterReply {
     /// Its public key: an element.
@@ -87,29 +88,29 @@ pub struct SealedSlot {
     pub credentials: Vec<u8>,
 }
 
-/// All payloads of a call were taken.
+/// The node accepted all payloads of a call.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct SubmitReply {
-    /// Payloads that the round has room for still.
+    /// Payloads that the round still has room for.
     #[prost(uint32, tag = "1")]
     pub room: u32,
 }
 
-/// Asks what became of a round, and waits for it.
+/// Asks for the result of a round, and waits for its end.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ResultRequest {
-    /// Which.
+    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
 }
 
-/// A part of what came out of a round, in order; or why nothing did.
+/// A part of the payloads of a round, in order; or the cause of its failure.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResultPart {
-    /// Why it failed; empty if it did not.
+    /// The cause of the failure; empty if there was none.
     #[prost(string, tag = "1")]
     pub cause: String,
-    /// Who is to blame, one more than the number in the pool; 0 if nobody.
+    /// The number of the node to blame plus one; 0 if there is none.
     #[prost(uint32, tag = "2")]
     pub culprit: u32,
     /// Slots.
@@ -117,7 +118,7 @@ pub struct ResultPart {
     pub slots: Vec<OutSlot>,
 }
 
-/// What came out of a slot.
+/// A slot that came out.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OutSlot {
     /// 0 content, 1 void, 2 unreadable.

@@ -11,9 +11,10 @@ use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, un
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::gateway::{Board, Ended, Request as GatewayRequest};
+use super::board::Board;
+use super::gateway::{Ended, Request as GatewayRequest};
 use super::layer::Grpc;
-use super::status::{Happened, LinkStatus, Status, Tally, What};
+use super::node::{Happened, LinkStatus, Status, Tally, What};
 use crate::hub::{self, BATCH_MAX, Hub};
 
 /// What the owner of a node wants.

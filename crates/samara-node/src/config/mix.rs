@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use samara_engine::shape::ShapeSetting;
+use samara_engine::Shape;
 use samara_engine::units::{Size, Span};
-use samara_mix::{Config, Group, Reconnect, ResultShape, Transfer};
+use samara_mix::{Config, Group, Parameters, Reconnect, ResultShape};
 use samara_net::mix::{Contact, GatewayOptions, Identity, Options, Windows};
 use serde::Deserialize;
 
@@ -16,49 +16,51 @@ use super::check::{Wrong, check};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Which of them.
+    /// Node or scheduler.
     pub role: Role,
     /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate) writes it.
     pub identity: PathBuf,
     /// Where to listen for the others.
     pub listen: SocketAddr,
-    /// Where senders come; nowhere, if it is not given.
+    /// Where to listen for senders; nowhere, if absent.
     pub gateway: Option<SocketAddr>,
     /// The nodes of the pool, in the order in which all have them.
     pub nodes: Vec<Peer>,
-    /// Who makes rounds.
+    /// The scheduler.
     pub scheduler: Peer,
-    /// The group of all payloads.
-    #[serde(default = "default_group")]
-    pub group: String,
-    /// Rounds, as the scheduler makes them.
+    /// The group of all payloads; modp-2048, if absent.
+    pub group: Option<Group>,
+    /// Nodes of a team.
+    pub team: Option<usize>,
+    /// Teams at the same time.
+    pub teams: Option<usize>,
+    /// Slots of a round.
+    pub batch: Option<u32>,
+    /// Rounds that are made in all; without end, if absent.
+    pub rounds: Option<u64>,
+    /// The number of the first round. Every start of a scheduler needs a larger one than the last round had: the
+    /// milliseconds since 1970, if absent.
+    pub first_round: Option<u64>,
+    /// The parameters of rounds.
     #[serde(default)]
-    pub rounds: Rounds,
-    /// Rounds with payloads on their way at the same time, at their first node.
-    #[serde(default = "default_realtime_max")]
-    pub realtime_max: usize,
-    /// Threads that compute; 0 stands for as many as there are cores.
+    pub protocol: Parameters,
+    /// Threads that compute; 0 stands for the number of cores.
     #[serde(default)]
     pub threads: usize,
-    /// Bytes that others may have on their way to this one, in a call and in all calls of a connection; adaptive, if it is zero.
-    #[serde(default = "default_window")]
-    pub window: Size,
-    /// How long a round waits for more payloads, once it has one, before void slots fill it up.
-    #[serde(default = "default_fill")]
-    pub fill: Span,
-    /// How often pings go around teams and over links; zero for never.
-    #[serde(default = "default_ping")]
-    pub ping: Span,
-    /// When rounds fail.
-    #[serde(default)]
-    pub limits: TimeLimits,
-    /// The directory in which `live/NAME.jsonl` is written, for dashboards; nowhere, if it is not given.
+    /// Bytes that others may have on their way to this node, in a call and in all calls of a connection; 0 for windows
+    /// that adapt.
+    pub window: Option<Size>,
+    /// How long a round with a payload waits for more before void slots fill it.
+    pub fill: Option<Span>,
+    /// The interval of pings around teams and over links; 0 for never.
+    pub ping: Option<Span>,
+    /// The directory in which `live/NAME.jsonl` is written, for dashboards; nowhere, if absent.
     pub live: Option<PathBuf>,
-    /// What this one is called there.
+    /// The name of this node there.
     pub name: Option<String>,
 }
 
-/// Which of them.
+/// What a process is in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -68,7 +70,7 @@ pub enum Role {
     Scheduler,
 }
 
-/// Somebody else, or this one.
+/// A node of the pool, or the scheduler.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -78,105 +80,7 @@ pub struct Peer {
     pub address: SocketAddr,
 }
 
-/// Rounds, as the scheduler makes them.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Rounds {
-    /// Nodes of a team.
-    pub team: usize,
-    /// Teams at the same time.
-    pub teams: usize,
-    /// Payloads of a round.
-    pub batch: u32,
-    /// How slots travel.
-    pub call: Transfer,
-    /// How results get from the last node to all the others.
-    pub shape: ShapeSetting,
-    /// Slots that are worked on, and sent, together: in the precomputation.
-    pub precomputation_slots: u32,
-    /// The same in real time.
-    pub realtime_slots: u32,
-    /// Rounds of a team that are precomputed at the same time.
-    pub precomputing_max: usize,
-    /// Rounds of a team that exist at the same time.
-    pub rounds_max: usize,
-    /// Teams are drawn anew after so many rounds.
-    pub rounds_per_draw: u64,
-    /// Rounds that are made in all; without end, if it is not given.
-    pub count: Option<u64>,
-    /// The number of the first round. Every start of a scheduler needs a larger one than the last round had: the milliseconds since 1970,
-    /// if it is not given.
-    pub first: Option<u64>,
-}
-
-impl Default for Rounds {
-    fn default() -> Self {
-        let mix = Config::default();
-        Self {
-            team: mix.team,
-            teams: mix.teams,
-            batch: mix.batch,
-            call: Transfer::Streamed,
-            shape: ShapeSetting::Direct,
-            precomputation_slots: mix.precomputation_slots,
-            realtime_slots: mix.realtime_slots,
-            precomputing_max: mix.precomputing_max,
-            rounds_max: mix.rounds_max,
-            rounds_per_draw: mix.rounds_per_draw,
-            count: None,
-            first: None,
-        }
-    }
-}
-
-/// When rounds fail.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimeLimits {
-    /// A node that is not connected for so long is lost.
-    pub reconnect: Span,
-    /// A round fails that is not precomputed after so long.
-    pub precomputation: Span,
-    /// A round fails whose payloads are on their way for so long.
-    pub realtime: Span,
-    /// A round fails that waits for payloads for so long.
-    pub queue: Span,
-}
-
-impl Default for TimeLimits {
-    fn default() -> Self {
-        let mix = Config::default();
-        let span = |duration: std::time::Duration| Span::from_millis(duration.as_millis() as u64);
-        Self {
-            reconnect: span(mix.reconnect.limit),
-            precomputation: span(mix.precomputation_timeout),
-            realtime: span(mix.realtime_timeout),
-            queue: span(mix.queue_timeout),
-        }
-    }
-}
-
-fn default_group() -> String {
-    Group::Modp2048.name().to_owned()
-}
-
-fn default_realtime_max() -> usize {
-    Config::default().realtime_max
-}
-
-fn default_window() -> Size {
-    Size::from_bytes(8 << 20)
-}
-
-fn default_fill() -> Span {
-    Span::from_millis(1000)
-}
-
-fn default_ping() -> Span {
-    Span::from_millis(5000)
-}
-
-/// A mix's configuration that was checked, but for its certificate, which is read when it starts.
+/// A valid configuration, but for its certificate, which is read at the start.
 #[derive(Clone, Debug)]
 pub struct CheckedMix {
     written: Mix,
@@ -187,69 +91,46 @@ pub struct CheckedMix {
 
 impl Mix {
     pub(super) fn checked(&self) -> Result<CheckedMix, Wrong> {
-        let contact = |key: String, peer: &Peer| {
-            let fingerprint = peer.fingerprint.parse();
-            let fingerprint =
-                fingerprint.map_err(|error| (format!("{key}.fingerprint"), format!("{error}")))?;
-            Ok(Contact { fingerprint, address: peer.address })
+        let contact = |key: String, peer: &Peer| match peer.fingerprint.parse() {
+            Ok(fingerprint) => Ok(Contact { fingerprint, address: peer.address }),
+            Err(error) => Err((format!("{key}.fingerprint"), format!("{error}"))),
         };
         let pool = self.nodes.iter().enumerate();
-        let pool =
-            pool.map(|(at, peer)| contact(format!("mix.nodes.{at}"), peer)).collect::<Result<_, Wrong>>()?;
+        let pool = pool.map(|(at, peer)| contact(format!("mix.nodes.{at}"), peer));
+        let pool = pool.collect::<Result<_, Wrong>>()?;
         let scheduler = contact("mix.scheduler".to_owned(), &self.scheduler)?;
-        let is_scheduler = self.role == Role::Scheduler;
-        check(!is_scheduler || self.gateway.is_none(), "mix.gateway", || {
+        check(self.role == Role::Node || self.gateway.is_none(), "mix.gateway", || {
             "found an address at the scheduler; expected it at nodes only, which take payloads".to_owned()
         })?;
-        let config = self.config()?;
-        Ok(CheckedMix { written: self.clone(), pool, scheduler, config })
+        check(self.protocol.shape.fixed().is_some(), "mix.protocol.shape", || {
+            "found by-formula, which needs the rates of links; expected a shape".to_owned()
+        })?;
+        Ok(CheckedMix { written: self.clone(), pool, scheduler, config: self.config() })
     }
 
-    fn config(&self) -> Result<Config, Wrong> {
-        let group = Group::from_name(&self.group).ok_or_else(|| {
-            let message = format!("found {:?}; expected modp-2048, modp-4096 or model", self.group);
-            ("mix.group".to_owned(), message)
-        })?;
-        let Rounds { team, teams, batch, call, shape, count, first, .. } = self.rounds.clone();
-        let default = Config::default();
-        let limits = self.limits;
-        let reconnect = limits.reconnect.duration();
-        Ok(Config {
-            group,
-            team,
+    fn config(&self) -> Config {
+        // The formula is refused above.
+        let config = self.protocol.build(ResultShape::Fixed(Shape::Direct));
+        let (teams, batch) = (self.teams.unwrap_or(config.teams), self.batch.unwrap_or(config.batch));
+        let reconnect = config.reconnect;
+        Config {
+            group: self.group.unwrap_or(config.group),
+            team: self.team.unwrap_or(config.team),
             teams,
             batch,
-            transfer: call,
-            shape: ResultShape::Fixed(shape.fixed().ok_or_else(|| {
-                let message = "found by-formula, which needs the rates of links; expected a shape".to_owned();
-                ("mix.rounds.shape".to_owned(), message)
-            })?),
-            precomputation_slots: self.rounds.precomputation_slots,
-            realtime_slots: self.rounds.realtime_slots,
-            precomputing_max: self.rounds.precomputing_max,
-            rounds_max: self.rounds.rounds_max,
-            rounds_per_draw: self.rounds.rounds_per_draw,
-            rounds: count,
-            first_round: first.unwrap_or(0),
-            realtime_max: self.realtime_max,
-            node_rounds_max: default.node_rounds_max.max(teams * self.rounds.rounds_max),
-            batch_max: default.batch_max.max(batch),
-            ping: (self.ping.nanos() > 0).then(|| self.ping.duration()),
-            reconnect: Reconnect {
-                limit: reconnect,
-                max: default.reconnect.max.min(reconnect),
-                ..default.reconnect
-            },
-            precomputation_timeout: limits.precomputation.duration(),
-            realtime_timeout: limits.realtime.duration(),
-            queue_timeout: limits.queue.duration(),
-            ..default
-        })
+            rounds: self.rounds,
+            first_round: self.first_round.unwrap_or(0),
+            node_rounds_max: config.node_rounds_max.max(teams * config.rounds_max),
+            batch_max: config.batch_max.max(batch),
+            ping: self.ping.map_or(config.ping, |ping| (ping.nanos() > 0).then(|| ping.duration())),
+            reconnect: Reconnect { max: reconnect.max.min(reconnect.limit), ..reconnect },
+            ..config
+        }
     }
 }
 
 impl CheckedMix {
-    /// What was written.
+    /// The configuration as written.
     pub const fn written(&self) -> &Mix {
         &self.written
     }
@@ -259,35 +140,37 @@ impl CheckedMix {
     /// # Errors
     /// A text that names the key.
     pub fn options(&self) -> Result<Options, String> {
-        let Mix { role, identity: path, listen, gateway, threads, window, fill, rounds, .. } = &self.written;
+        let Mix { role, identity: path, listen, gateway, threads, window, fill, first_round, .. } =
+            &self.written;
         let identity = load(path).map_err(|error| format!("mix.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
-        if *role == Role::Scheduler && rounds.first.is_none() {
+        if *role == Role::Scheduler && first_round.is_none() {
             config.first_round = crate::clock::unix_ns() / 1_000_000;
         }
-        let gateway =
-            gateway.map(|listen| GatewayOptions { fill: fill.duration(), ..GatewayOptions::new(listen) });
-        let window = u32::try_from(window.bytes()).unwrap_or(u32::MAX);
-        let options = Options {
-            gateway,
-            threads: *threads,
-            windows: match window {
+        let mut options = Options::new(identity, *listen, self.pool.clone(), self.scheduler);
+        options.config = config;
+        options.threads = *threads;
+        options.gateway = gateway.map(GatewayOptions::new);
+        if let (Some(gateway), Some(fill)) = (&mut options.gateway, fill) {
+            gateway.fill = fill.duration();
+        }
+        if let Some(window) = window {
+            options.windows = match u32::try_from(window.bytes()).unwrap_or(u32::MAX) {
                 0 => Windows::Adaptive,
                 bytes => Windows::Fixed { stream: bytes, connection: bytes },
-            },
-            ..Options::new(identity, *listen, self.pool.clone(), self.scheduler).with_config(config)
-        };
+            };
+        }
         let is_scheduler = options.number() == Some(self.pool.len() as u32);
         if options.number().is_some() && is_scheduler != (*role == Role::Scheduler) {
             return Err("mix.role: the certificate is that of the other role".to_owned());
         }
         options.check().map_err(|error| {
             let key = match error.field.as_str() {
-                "identity" | "gateway" | "realtime_max" => error.field.clone(),
+                "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.clone(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
-                "reconnect" => "limits.reconnect".to_owned(),
-                field => format!("rounds.{field}"),
+                "reconnect" => "protocol.reconnect_limit".to_owned(),
+                field => format!("protocol.{field}"),
             };
             format!("mix.{key}: found {}; expected {}", error.found, error.expected)
         })?;
@@ -295,7 +178,7 @@ impl CheckedMix {
     }
 }
 
-/// Reads a certificate. It is never made here: a new one cannot be that of a node of the pool.
+/// Reads a certificate. It is never created here: a new one cannot be that of a node of the pool.
 fn load(path: &Path) -> Result<Identity, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Identity::from_pem(&text).map_err(|error| error.to_string()),

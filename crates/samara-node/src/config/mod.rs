@@ -19,7 +19,7 @@ pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
-pub use mix::{CheckedMix, Mix, Peer, Role, Rounds, TimeLimits};
+pub use mix::{CheckedMix, Mix, Peer, Role};
 pub use ring::Ring;
 
 /// A node's configuration.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-use samara_mix::{Event, Mark, Outcome};
+use samara_mix::{Event, Outcome};
 use samara_net::mix::{Happened, What};
 use sha2::{Digest, Sha256};
 
@@ -88,7 +88,7 @@ fn what(what: &What) -> Option<MixWhat> {
         }
         Event::State { round, state } => MixWhat::State { round: *round, state: state.name() },
         Event::Mark { round, phase, mark } => {
-            MixWhat::Mark { round: *round, phase: phase.name(), mark: mark_name(*mark) }
+            MixWhat::Mark { round: *round, phase: phase.name(), mark: mark.name() }
         }
         Event::Made { team, plan } => {
             MixWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() }
@@ -100,16 +100,6 @@ fn what(what: &What) -> Option<MixWhat> {
         // Asked for by `GET /v1/mix`.
         Event::RoundTrip { .. } | Event::Compute(_) => return None,
     })
-}
-
-/// What tags of the original are called here.
-const fn mark_name(mark: Mark) -> &'static str {
-    match mark {
-        Mark::FirstReceived => "first_received",
-        Mark::LastReceived => "last_received",
-        Mark::FirstFinished => "first_finished",
-        Mark::LastFinished => "last_finished",
-    }
 }
 
 /// The first 16 digits of SHA-256 of all that came out, in order: nodes that have the same have the same payloads in the same order.

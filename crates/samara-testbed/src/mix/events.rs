@@ -1,22 +1,21 @@
-//! From what nodes tell to what a simulation would have measured.
+//! Converts the events of real nodes to the measurements of a simulation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_engine::Time;
 use samara_lab::mix::app::{Checked, Told};
-use samara_lab::mix::measure::Collector;
+use samara_lab::mix::measure::{Collector, WorkSpan};
 use samara_lab::scenario::{Mix, Scenario};
-use samara_mix::Parameters;
-use samara_mix::{Cause, Failure, Mark, Phase, Plan, RoundState, Transfer};
+use samara_mix::{Cause, Failure, Mark, Parameters, Phase, Plan, RoundState, Transfer};
 use samara_sim::Record;
 
-use super::client::Went;
+use super::sender::Went;
 use crate::TestbedError;
 use crate::client::{MixEvent, MixWhat};
 use crate::process::NodeProcess;
 
-/// What happened.
+/// The measurements of all nodes.
 pub(super) struct Happened {
     pub(super) collector: Collector,
     /// The first event, in nanoseconds since 1970.
@@ -28,7 +27,7 @@ pub(super) struct Happened {
     pub(super) doubts: Vec<String>,
 }
 
-/// Asks everybody what happened. `told_before` is what those said who were killed since.
+/// Collects the events of all processes. `told_before` has those of processes that were killed since.
 pub(super) fn collect(
     processes: &mut [NodeProcess],
     told_before: Vec<(u32, Vec<MixEvent>)>,
@@ -41,7 +40,7 @@ pub(super) fn collect(
         all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
     }
     for (host, process) in (0..).zip(processes.iter_mut()) {
-        // Who was killed has nothing more to say.
+        // A process that was killed has no more events.
         if process.check("collection").is_err() {
             continue;
         }
@@ -57,7 +56,7 @@ pub(super) fn collect(
     let mut collector = Collector::default();
     for (at, host, what) in all {
         let at = Time::from_nanos(at.saturating_sub(start));
-        if let Some((at, event)) = told(what, at, scenario, went) {
+        if let Some(event) = told(what, (at, host), scenario, went) {
             collector.take(Record { at, host, event });
         }
     }
@@ -81,7 +80,7 @@ pub(super) fn collect(
     })
 }
 
-/// Everything that a host told, and how much of it it does not remember.
+/// The events of a host, and the number of those that it has forgotten.
 pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<MixEvent>, u64), TestbedError> {
     let (mut events, mut next, mut forgotten) = (Vec::new(), 0, 0);
     loop {
@@ -95,50 +94,47 @@ pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<MixEvent>, u64
     }
 }
 
-/// An event in the words of the measurements, at its time; nothing, if it is of no interest.
-fn told(what: MixWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Went>) -> Option<(Time, Told)> {
+/// Converts an event of a host to one of the measurements; `None` if they do not need it.
+fn told(
+    what: MixWhat,
+    (at, host): (Time, u32),
+    scenario: &Scenario,
+    went: &BTreeMap<u64, Went>,
+) -> Option<Told> {
     let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
-    let event = match what {
-        MixWhat::Open { round } => Told::Open { round },
-        MixWhat::Entered { round } => Told::Entered { round },
+    Some(match what {
+        MixWhat::Open { round } => Told::Open(round),
+        MixWhat::Entered { round } => Told::Entered(round),
         MixWhat::Delivered { round, void, unreadable, digest } => {
             let seen = went.get(&round).filter(|went| went.delivered);
             let order = u64::from_str_radix(&digest, 16).unwrap_or(0);
             let wrong = void + unreadable + seen.map_or(0, |went| went.wrong);
             let is_unmixed = seen.is_some_and(|went| went.is_unmixed);
-            Told::Delivered { round, checked: Checked { wrong, order, is_unmixed } }
+            Told::Delivered(round, Checked { wrong, order, is_unmixed })
         }
         MixWhat::Failed { round, cause, culprit } => {
             let cause = Cause::ALL.into_iter().find(|known| known.name() == cause).unwrap_or(Cause::Unknown);
-            Told::Failed { round, failure: Failure { cause, culprit } }
+            Told::Failed(round, Failure { cause, culprit })
         }
         MixWhat::Mark { round, phase, mark } => {
-            let mark = match mark.as_str() {
-                "first_received" => Mark::FirstReceived,
-                "last_received" => Mark::LastReceived,
-                "first_finished" => Mark::FirstFinished,
-                _ => Mark::LastFinished,
-            };
-            Told::Mark { round, phase: phase_of(&phase)?, mark }
+            let mark = Mark::ALL.into_iter().find(|known| known.name() == mark)?;
+            Told::Mark(round, phase_of(&phase)?, mark)
         }
         // When within the phase processors worked is not told: their time is shown at its end.
         MixWhat::Worked { round, phase, cpu_ns } => {
             let phase = phase.and_then(|phase| phase_of(&phase));
-            let from = Time::from_nanos(at.as_nanos().saturating_sub(cpu_ns));
-            Told::Work { round, phase, core: 0, from, to: at }
+            let to = at.as_nanos();
+            Told::Work(WorkSpan { host, core: 0, round, phase, from: to.saturating_sub(cpu_ns), to })
         }
-        MixWhat::Made { round, team, nodes } => {
-            Told::Made { team, plan: Arc::new(plan(round, nodes, scenario)) }
-        }
+        MixWhat::Made { round, team, nodes } => Told::Made(team, Arc::new(plan(round, nodes, scenario))),
         MixWhat::Round { round, state } => {
             let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
-            Told::Round { round, state }
+            Told::Round(round, state)
         }
         MixWhat::Drawn => Told::Drawn,
         MixWhat::Refused => Told::Refused,
         MixWhat::Other => return None,
-    };
-    Some((at, event))
+    })
 }
 
 fn plan(round: u64, team: Vec<u32>, scenario: &Scenario) -> Plan {

@@ -1,13 +1,9 @@
 //! Teams that mix on real processes: the nodes of the pool, the scheduler, and a sender in this process.
 
-mod client;
 mod events;
-mod files;
-mod harm;
-mod processors;
+mod nodes;
+mod sender;
 
-use samara_lab::scenario::Mix;
-use samara_mix::Parameters;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,8 +13,10 @@ use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::MixMeasured;
-use samara_lab::scenario::{Point, Scenario};
+use samara_lab::scenario::{Mix, Point, Scenario};
 use samara_lab::statistics::Statistics;
+use samara_mix::Parameters;
+use samara_net::mix::{Fingerprint, Identity};
 
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
@@ -26,17 +24,16 @@ use crate::run::{
     END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, traffic, unix_ns,
 };
 use crate::{NodeProgram, TestbedError, kernel};
-use client::{Client, Went};
-use files::Keys;
-use harm::FaultDriver;
-use processors::Processors;
+use nodes::{FaultDriver, Processors};
+use sender::{Sender, Went};
 
-pub(crate) use files::possible;
+pub(crate) use nodes::possible;
 
 /// Everybody: nodes, then the scheduler, then the sender.
 pub(crate) struct Participants {
     hosts: Hosts,
-    keys: Keys,
+    /// The certificates of all.
+    keys: Vec<Identity>,
     nodes: u32,
 }
 
@@ -47,6 +44,10 @@ impl Participants {
 
     fn sender(&self) -> u32 {
         self.nodes + 1
+    }
+
+    fn fingerprint(&self, host: u32) -> Fingerprint {
+        self.keys[host as usize].fingerprint()
     }
 }
 
@@ -65,7 +66,10 @@ pub(crate) fn run(
     let cast = Participants {
         hosts: network::hosts(scenario, options.inputs, nodes + 2, point.seed)
             .map_err(TestbedError::Scenario)?,
-        keys: Keys::new(nodes + 2).map_err(TestbedError::Scenario)?,
+        keys: (0..nodes + 2)
+            .map(|_| Identity::generate())
+            .collect::<Result<_, _>>()
+            .map_err(|error| TestbedError::Scenario(error.to_string()))?,
         nodes,
     };
     let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
@@ -73,7 +77,7 @@ pub(crate) fn run(
     let mut processors = Processors::new(mix, nodes).map_err(TestbedError::Scenario)?;
     progress("starting nodes", 0.0);
     let mut processes = start(point, options, &cast, &wire)?;
-    let mut client = Client::start(scenario, &cast, &wire, options.nodes)?;
+    let mut client = Sender::start(scenario, &cast, &wire, options.nodes)?;
     progress("waiting for links", 0.0);
     let started = Instant::now();
     client.wait_ready(options.ready_timeout, &stop)?;
@@ -127,6 +131,7 @@ pub(crate) fn run(
         config: scenario.mix_config(),
         costs: Costs::of(mix),
         told: told.collector,
+        without_ms: Vec::new(),
         traffic,
         hosts: cast.hosts,
         begun: begun.saturating_sub(told.start),
@@ -170,10 +175,10 @@ fn start(
 ) -> Result<Vec<NodeProcess>, TestbedError> {
     let mut processes = Vec::new();
     for host in 0..=cast.scheduler() {
-        let directory = files::directory(options.nodes, host);
+        let directory = nodes::directory(options.nodes, host);
         let at = TestbedError::io(directory.display().to_string());
         fs::create_dir_all(&directory)
-            .and_then(|()| files::write(&point.scenario, cast, host, wire, options.nodes))
+            .and_then(|()| nodes::write(&point.scenario, cast, host, wire, options.nodes))
             .map_err(at)?;
         let program = &options.programs[host as usize % options.programs.len()];
         processes.push(spawn(host, program, &directory)?);
@@ -187,7 +192,7 @@ fn start(
 /// Looks after everything until all rounds are over.
 fn watch(
     processes: &mut [NodeProcess],
-    client: &mut Client,
+    client: &mut Sender,
     (harm, processors): (&mut FaultDriver<'_>, &mut Processors),
     scenario: &Scenario,
     stop: &Stop<'_>,

@@ -1,13 +1,8 @@
 //! What comes out is looked at, and work takes the time it takes.
 
-use std::time::Duration;
-
-use samara_mix::{Group, Outcome};
-
-use super::gateway::Checked;
-use super::*;
-use crate::scenario::Mix;
 use samara_engine::units::Span;
+
+use super::*;
 
 fn payload(round: u64, slot: u32) -> Outcome {
     let mut content = vec![0; 508];
@@ -40,13 +35,12 @@ fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
 }
 
 #[test]
-fn a_scenario_says_what_work_takes_and_the_rest_is_documented() {
-    let mut mix = Mix::default();
-    mix.cpu.decrypt = Some(Span::parse("210 us").unwrap());
+fn a_scenario_states_the_times_of_work_and_others_are_documented() {
+    let mut mix = spec::Mix::default();
+    mix.cpu.insert(WorkKind::Decrypt, Span::parse("210 us").unwrap());
     let costs = Costs::of(&mix);
-    assert_eq!(costs.slot[Phase::Decrypt as usize], Duration::from_micros(210));
-    assert!(costs.slot[Phase::Reveal as usize] > Duration::from_micros(1_000));
-    assert_eq!(costs.slot[Phase::Result as usize], Duration::ZERO);
+    assert_eq!(costs.time(WorkKind::Decrypt), Duration::from_micros(210));
+    assert!(costs.time(WorkKind::Reveal) > Duration::from_micros(1_000));
     mix.group = Group::Modp4096;
-    assert!(Costs::of(&mix).slot[Phase::Reveal as usize] > costs.slot[Phase::Reveal as usize]);
+    assert!(Costs::of(&mix).time(WorkKind::Reveal) > costs.time(WorkKind::Reveal));
 }

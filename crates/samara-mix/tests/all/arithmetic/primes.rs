@@ -3,11 +3,11 @@
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Odd, U256, U2048, U4096, Uint};
 
-const SOURCE: &str = include_str!("../../../src/group/primes.rs");
+const SOURCE: &str = include_str!("../../../src/group/mod.rs");
 
 /// The hexadecimal digits of a constant in the source.
 fn constant(name: &str) -> String {
-    let from = SOURCE.find(&format!("    {name},\n")).unwrap();
+    let from = SOURCE.find(&format!("const_monty_params!(\n        {name},\n")).unwrap();
     let literal = SOURCE[from..].split('"').nth(1).unwrap();
     literal.chars().filter(char::is_ascii_hexdigit).collect()
 }

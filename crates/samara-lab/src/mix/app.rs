@@ -1,0 +1,419 @@
+//! Nodes that mix batches, with a processor each and a sender that always has payloads; and their
+//! scheduler.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, TimerToken};
+use samara_mix::{
+    Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
+    Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId,
+};
+
+use super::measure::WorkSpan;
+use super::spec::{self, WorkKind};
+
+/// Work is done.
+const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
+/// The pause between two batches is over.
+const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
+
+/// A command to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Hands in batches from now on.
+    Begin,
+}
+
+/// An event of a host for the measurements. Numbers are those of rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// A core works on a piece of a phase, or on keys.
+    Work(WorkSpan),
+    /// The first node of a round takes a batch.
+    Open(u64),
+    /// The sender handed in a batch.
+    Entered(u64),
+    /// A node refused a batch or a sender, which never happens.
+    Refused,
+    /// A node has all payloads of a round.
+    Delivered(u64, Checked),
+    /// A round failed at a node, or at the scheduler.
+    Failed(u64, Failure),
+    /// A moment of a phase.
+    Mark(u64, Phase, Mark),
+    /// The scheduler drew a team.
+    Drawn,
+    /// The scheduler made a round for one of the teams.
+    Made(usize, Arc<Plan>),
+    /// A round has a new state at the scheduler.
+    Round(u64, RoundState),
+}
+
+/// What outlives the processes of a run.
+#[derive(Debug)]
+pub struct Shared {
+    config: Arc<Config>,
+    costs: Costs,
+    pause: Duration,
+    seed: u64,
+    /// Whether batches are handed in.
+    has_begun: AtomicBool,
+    /// The number of processes that each host has had.
+    lives: Vec<AtomicU64>,
+    /// By host, the rounds below which a new process takes none: what a real one has on its disk.
+    floors: Vec<AtomicU64>,
+}
+
+impl Shared {
+    /// The state of a pool and its scheduler at the start of a run. The configuration was checked.
+    pub fn new(config: Config, costs: Costs, pause: Duration, seed: u64) -> Self {
+        let hosts = 0..=config.pool.len();
+        let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
+        let (lives, floors) = (zeros(), zeros());
+        Self { costs, pause, seed, has_begun: AtomicBool::new(false), lives, floors, config: config.into() }
+    }
+
+    /// Lets processes hand in batches as soon as they start. Call it between two steps of a
+    /// simulation only.
+    pub fn begin(&self) {
+        self.has_begun.store(true, Ordering::SeqCst);
+    }
+
+    fn saw(&self, host: u32, round: u64) {
+        self.floors[host as usize].fetch_max(round + 1, Ordering::SeqCst);
+    }
+}
+
+/// A host: a node of the pool with its processor and its sender, or the scheduler.
+#[derive(Debug)]
+pub struct Host {
+    number: u32,
+    mix: Mix,
+    cpu: Cpu,
+    gateway: Gateway,
+    has_begun: bool,
+    shared: Arc<Shared>,
+    events: Vec<Event>,
+}
+
+type Cx<'a> = Context<'a, MixFrame, Told>;
+
+impl Host {
+    /// The process of a host, and its outbox.
+    pub fn new(number: u32, shared: &Arc<Shared>) -> (Self, Outbox<MixFrame>) {
+        let life = shared.lives[number as usize].fetch_add(1, Ordering::SeqCst);
+        let first_round = shared.floors[number as usize].load(Ordering::SeqCst);
+        let config = Config { first_round, ..(*shared.config).clone() };
+        let is_scheduler = number as usize == config.pool.len();
+        let mix = if is_scheduler {
+            Scheduler::new(config).map(Mix::from)
+        } else {
+            Node::new(config, number, secret(shared.seed, number, life)).map(Mix::from)
+        };
+        let mix = mix.unwrap_or_else(|error| unreachable!("the configuration was checked: {error}"));
+        let config = &shared.config;
+        let host = Self {
+            number,
+            mix,
+            cpu: Cpu::new(shared.costs, config.jobs_max),
+            gateway: Gateway::new(config, shared.pause),
+            has_begun: shared.has_begun.load(Ordering::SeqCst),
+            shared: Arc::clone(shared),
+            events: Vec::new(),
+        };
+        (host, Outbox::new(config.outbox()))
+    }
+
+    /// The counters of its engine.
+    pub const fn metrics(&self) -> &Metrics {
+        self.mix.metrics()
+    }
+
+    fn give(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
+        self.mix.handle(input, &mut cx.nested(&mut self.events));
+        for event in std::mem::take(&mut self.events) {
+            self.handle_event(event, cx);
+        }
+    }
+
+    /// Works, and passes on the events of the engine.
+    fn handle_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let told = match event {
+            Event::Compute(job) => {
+                let span = self.cpu.take(job, self.number, cx.now());
+                cx.set_timer(Time::from_nanos(span.to), DONE);
+                Told::Work(span)
+            }
+            Event::Open(plan) => {
+                let round = plan.round;
+                self.gateway.open.push_back(plan);
+                Told::Open(round)
+            }
+            Event::State { round, .. } => return self.shared.saw(self.number, round),
+            // The sender knows of the batch; pings are for the users of real nodes.
+            Event::Entered { .. } | Event::Looped { .. } | Event::RoundTrip { .. } => return,
+            Event::Refused { .. } => Told::Refused,
+            Event::Delivered { round, outcomes } => {
+                self.ended(round, cx);
+                Told::Delivered(round, Checked::of(round, &outcomes))
+            }
+            Event::Failed { round, failure } => {
+                self.ended(round, cx);
+                Told::Failed(round, failure)
+            }
+            Event::Mark { round, phase, mark } => Told::Mark(round, phase, mark),
+            Event::Drawn { .. } => Told::Drawn,
+            Event::Made { team, plan } => Told::Made(team, plan),
+            Event::Round { round, state } => {
+                self.shared.saw(self.number, round);
+                Told::Round(round, state)
+            }
+        };
+        cx.emit(told);
+    }
+
+    fn ended(&mut self, round: u64, cx: &mut Cx<'_>) {
+        if self.gateway.ended(round, cx.now()) {
+            cx.set_timer(self.gateway.resumes, PAUSED);
+        }
+    }
+
+    fn hand_in(&mut self, cx: &mut Cx<'_>) {
+        while self.has_begun
+            && let Some((round, batch)) = self.gateway.next(cx.now())
+        {
+            cx.emit(Told::Entered(round));
+            self.give(Input::Command(Command::Mix { round, batch }), cx);
+        }
+    }
+}
+
+/// The secret of a process.
+fn secret(seed: u64, host: u32, life: u64) -> Secret {
+    let mut rng = NodeRng::new(seed, u64::from(host) << 32 | life, Purpose::Workload);
+    let mut bytes = [0; 32];
+    bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&rng.next_u64().to_le_bytes()));
+    Secret::new(bytes)
+}
+
+impl Engine for Host {
+    type Frame = MixFrame;
+    type Command = Act;
+    type Event = Told;
+
+    fn handle(&mut self, input: Input<MixFrame, Act>, cx: &mut Cx<'_>) {
+        match input {
+            Input::Start => {
+                self.give(Input::Start, cx);
+                if self.mix.node().is_some() {
+                    let (sender, secret) = (SENDER, shared(self.number));
+                    self.give(Input::Command(Command::Register { sender, secret }), cx);
+                }
+            }
+            Input::Command(Act::Begin) => self.has_begun = true,
+            Input::Timer(DONE) => {
+                while let Some(done) = self.cpu.due(cx.now()) {
+                    self.give(Input::Command(Command::Computed(done)), cx);
+                }
+            }
+            Input::Timer(PAUSED) => {}
+            Input::Timer(token) => self.give(Input::Timer(token), cx),
+            Input::LinkUp { peer, info } => self.give(Input::LinkUp { peer, info }, cx),
+            Input::LinkDown { peer } => self.give(Input::LinkDown { peer }, cx),
+            Input::DialFailed { identity } => self.give(Input::DialFailed { identity }, cx),
+            Input::Frame { peer, frame } => self.give(Input::Frame { peer, frame }, cx),
+        }
+        self.hand_in(cx);
+    }
+}
+
+/// The times that work takes on one core: of a slot, or of a round for keys and secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs([Duration; WorkKind::ALL.len()]);
+
+impl Costs {
+    /// The times of a scenario, on the part of a core that a node has. What the scenario does not
+    /// state is documented.
+    pub fn of(mix: &spec::Mix) -> Self {
+        let part = mix.processor.fraction();
+        Self(WorkKind::ALL.map(|kind| {
+            let time = mix.cpu.get(&kind).map_or_else(|| kind.documented(mix.group), |span| span.duration());
+            if part == 1.0 { time } else { time.div_f64(part) }
+        }))
+    }
+
+    /// The time of one kind of work.
+    pub const fn time(&self, kind: WorkKind) -> Duration {
+        self.0[kind as usize]
+    }
+
+    fn job(&self, job: &Job) -> Duration {
+        let time = self.time(WorkKind::of(job));
+        if job.phase().is_some() { time * job.slots() } else { time }
+    }
+
+    /// The name of each kind of work, and its time in microseconds.
+    pub fn named_us(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        WorkKind::ALL.into_iter().map(|kind| (kind.name(), self.time(kind).as_nanos() as f64 / 1e3))
+    }
+}
+
+/// The cores of a node. The engine never asks for more jobs at a time than there are cores, so that
+/// each begins at once.
+#[derive(Debug)]
+struct Cpu {
+    costs: Costs,
+    /// By core: until when it is busy.
+    cores: Vec<Time>,
+    /// Answers, by the times at which they are there, and in the order of the requests.
+    out: BTreeMap<(Time, u64), Done>,
+    serial: u64,
+}
+
+impl Cpu {
+    fn new(costs: Costs, cores: usize) -> Self {
+        Self { costs, cores: vec![Time::ZERO; cores], out: BTreeMap::new(), serial: 0 }
+    }
+
+    /// Works on a job. Returns which core does so, and when.
+    fn take(&mut self, job: Job, host: u32, now: Time) -> WorkSpan {
+        let cores = self.cores.iter_mut().enumerate();
+        let Some((core, free)) = cores.min_by_key(|(_, free)| **free) else {
+            unreachable!("a node has a core")
+        };
+        let (round, phase, from) = (job.round(), job.phase(), now.max(*free));
+        let to = from + self.costs.job(&job);
+        *free = to;
+        self.serial += 1;
+        // The answer depends on the job only, so that it can be there before it is due.
+        self.out.insert((to, self.serial), job.run());
+        WorkSpan { host, core: core as u16, round, phase, from: from.as_nanos(), to: to.as_nanos() }
+    }
+
+    /// The next answer that is due.
+    fn due(&mut self, now: Time) -> Option<Done> {
+        let first = self.out.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+/// The only sender.
+const SENDER: SenderId = SenderId([9; 32]);
+/// Bytes of the round and the slot at the beginning of each payload.
+const ROUND_BYTES: usize = 8;
+const SLOT_BYTES: usize = 4;
+
+/// The secret that the sender shares with a node.
+fn shared(node: u32) -> Secret {
+    let mut bytes = [7; 32];
+    bytes[..4].copy_from_slice(&node.to_be_bytes());
+    Secret::new(bytes)
+}
+
+/// A sender that always has payloads, beside the first node of a team.
+#[derive(Debug)]
+struct Gateway {
+    sender: Sender,
+    group: Group,
+    /// Most batches in real time at the same time.
+    running_max: usize,
+    /// Rounds that take a batch, in their order.
+    open: VecDeque<Arc<Plan>>,
+    running: Vec<u64>,
+    pause: Duration,
+    /// The end of the pause.
+    resumes: Time,
+}
+
+impl Gateway {
+    fn new(config: &Config, pause: Duration) -> Self {
+        let mut sender = Sender::new(config.group, SENDER);
+        (0..config.pool.len() as u32).for_each(|node| sender.register(node, shared(node)));
+        Self {
+            sender,
+            group: config.group,
+            running_max: config.realtime_max,
+            open: VecDeque::new(),
+            running: Vec::new(),
+            pause,
+            resumes: Time::ZERO,
+        }
+    }
+
+    /// Forgets a round that is over. Returns true if a pause begins with that.
+    fn ended(&mut self, round: u64, now: Time) -> bool {
+        self.open.retain(|plan| plan.round != round);
+        let Some(place) = self.running.iter().position(|running| *running == round) else { return false };
+        self.running.remove(place);
+        self.resumes = now + self.pause;
+        !self.pause.is_zero()
+    }
+
+    /// The next batch, if there is room for one more and no pause.
+    fn next(&mut self, now: Time) -> Option<(u64, Batch)> {
+        if self.running.len() >= self.running_max || now < self.resumes {
+            return None;
+        }
+        let plan = self.open.pop_front()?;
+        self.running.push(plan.round);
+        Some((plan.round, self.batch(&plan)))
+    }
+
+    fn batch(&self, plan: &Plan) -> Batch {
+        let seal = |slot: u32| {
+            let mut content = vec![0; self.group.content_bytes()];
+            content[..ROUND_BYTES].copy_from_slice(&plan.round.to_be_bytes());
+            content[ROUND_BYTES..][..SLOT_BYTES].copy_from_slice(&slot.to_be_bytes());
+            // Real salts are random and tell nothing of a sender; here they only have to differ.
+            let mut salt = [0; 32];
+            salt[..ROUND_BYTES + SLOT_BYTES].copy_from_slice(&content[..ROUND_BYTES + SLOT_BYTES]);
+            let sealed = self.sender.seal(plan.round, &plan.team, salt, &content);
+            sealed.unwrap_or_else(|error| unreachable!("the sender knows all nodes: {error}"))
+        };
+        let sealed: Vec<_> = (0..plan.batch).map(seal).collect();
+        let batch = Batch::new(&sealed);
+        batch.unwrap_or_else(|error| unreachable!("payloads of one round belong together: {error}"))
+    }
+}
+
+/// The payloads of a round, compared with those that went in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Payloads that went in and did not come out, or came out twice or changed.
+    pub wrong: u32,
+    /// A hash of the order: the same at all nodes if they have the same order.
+    pub order: u64,
+    /// Whether the order is that in which they went in.
+    pub is_unmixed: bool,
+}
+
+impl Checked {
+    fn of(round: u64, outcomes: &[Outcome]) -> Self {
+        let mut seen = vec![false; outcomes.len()];
+        // FNV-1a, over the places from which payloads came.
+        let mut order = 0xcbf2_9ce4_8422_2325_u64;
+        let mut is_unmixed = true;
+        for (place, outcome) in outcomes.iter().enumerate() {
+            let Some(slot) = slot_of(round, outcome).filter(|slot| *slot < seen.len()) else { continue };
+            seen[slot] = true;
+            is_unmixed &= slot == place;
+            order = (order ^ slot as u64).wrapping_mul(0x0100_0000_01b3);
+        }
+        Self { wrong: seen.iter().filter(|seen| !**seen).count() as u32, order, is_unmixed }
+    }
+}
+
+/// The place of a payload when it went in, if it is one of the round.
+fn slot_of(round: u64, outcome: &Outcome) -> Option<usize> {
+    let Outcome::Content(content) = outcome else { return None };
+    let (number, rest) = content.split_first_chunk::<ROUND_BYTES>()?;
+    let (slot, rest) = rest.split_first_chunk::<SLOT_BYTES>()?;
+    let is_whole = u64::from_be_bytes(*number) == round && rest.iter().all(|byte| *byte == 0);
+    is_whole.then(|| u32::from_be_bytes(*slot) as usize)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! What a mix can reach at most: no processor and no uplink is busy for longer than there is time.
+
+use std::collections::BTreeSet;
+
+use samara_mix::{Half, Parameters, Phase, Transfer};
+
+use super::measure::{RoundRow, WorkSpan};
+use super::run::{MixMeasured, ProcessorLook};
+use super::spec::Mix;
+
+/// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
+/// (`docs/protocols/mix.md`).
+const CREDENTIAL_BYTES: u64 = 64;
+const CODE_BYTES: u64 = 32;
+
+/// The part of a run in which as much was going on as could be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    /// In nanoseconds of the run.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Rounds that ended in it.
+    pub(crate) rounds: usize,
+}
+
+impl Window {
+    /// That of real time: from the first turn of rounds that came out to the last one.
+    pub(crate) fn of(measured: &MixMeasured) -> Self {
+        let mix: &Mix = measured.point.scenario.part();
+        let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
+        let parameters: &Parameters = measured.point.scenario.part();
+        let together = parameters.realtime_max as usize * mix.teams as usize;
+        let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
+        Self::over(exits, together).unwrap_or(none)
+    }
+
+    /// Of times at which rounds ended, so many of which may come together: whole turns, without the first fifth, in which windows grow and
+    /// everything is filling up, and without the last one, in which it runs dry. `None` if that leaves nothing.
+    pub(crate) fn over(ends: impl Iterator<Item = u64>, together: usize) -> Option<Self> {
+        let mut ends: Vec<u64> = ends.collect();
+        ends.sort_unstable();
+        let together = together.max(1);
+        let fifth = ends.len() / 5;
+        let skipped = together * fifth.div_ceil(together).max(1);
+        let left = ends.len().checked_sub(skipped)?;
+        // Of short runs, all that there is.
+        let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= together));
+        let (from, to) = (ends[skipped - 1], ends[skipped - 1 + turns * together]);
+        (to > from).then_some(Self { from, to, rounds: turns * together })
+    }
+
+    /// Whether a round came out in it.
+    pub(crate) fn has(&self, row: &RoundRow) -> bool {
+        row.exit().is_some_and(|at| self.from < at && at <= self.to)
+    }
+
+    pub(crate) fn rounds_per_s(&self) -> f64 {
+        if self.rounds == 0 { 0.0 } else { self.rounds as f64 * 1e9 / (self.to - self.from) as f64 }
+    }
+}
+
+/// What rounds ask of the busiest node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Loads {
+    /// Rounds a second that it allows.
+    pub(crate) rounds_per_s: f64,
+    /// "processor" or "uplink".
+    pub(crate) limit: &'static str,
+    /// Which node it is.
+    pub(crate) slowest: u32,
+}
+
+impl Loads {
+    /// Of the rounds that came out in a window. Processors are as busy with them as they were in the window: rounds that were under way when it
+    /// began stand for those that are when it ends.
+    pub(crate) fn of(measured: &MixMeasured, window: &Window) -> Self {
+        let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
+        let work = &measured.told.work;
+        let precomputes = if work.is_empty() {
+            // Real nodes do not tell of each piece.
+            rows.iter().any(|row| row.opened.is_none_or(|at| at > measured.begun))
+        } else {
+            let is_in_it = |span: &WorkSpan| span.from < window.to && span.to > window.from;
+            work.iter().any(|span| half(span) == Half::Precomputation && is_in_it(span))
+        };
+        let halves: &[Half] =
+            if precomputes { &[Half::RealTime, Half::Precomputation] } else { &[Half::RealTime] };
+        Self::over(measured, &rows, halves, &busy(measured, window))
+    }
+
+    /// Of one half of some rounds.
+    pub(crate) fn of_half(measured: &MixMeasured, rows: &[&RoundRow], half: Half) -> Self {
+        Self::over(measured, rows, &[half], &work(measured, rows, &[half]))
+    }
+
+    /// `processors` is how long each node's cores were busy with these rounds, in nanoseconds.
+    fn over(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half], processors: &[f64]) -> Self {
+        let hosts = &measured.hosts.configs;
+        let mut bytes = vec![0_u64; hosts.len()];
+        for row in rows {
+            for (seat, node) in row.nodes.iter().enumerate() {
+                bytes[*node as usize] += halves.iter().map(|half| sent(measured, *half, seat)).sum::<u64>();
+            }
+        }
+        let uplink =
+            bytes.iter().zip(hosts).map(|(bytes, host)| *bytes as f64 * 8e9 / host.uplink_bps as f64);
+        let all = processors.iter().map(|nanos| (*nanos, "processor")).enumerate();
+        let all = all.chain(uplink.map(|nanos| (nanos, "uplink")).enumerate());
+        let busiest = all.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (slowest, (nanos, limit)) = busiest.unwrap_or((0, (0.0, "processor")));
+        let rounds_per_s = if nanos > 0.0 { rows.len() as f64 * 1e9 / nanos } else { 0.0 };
+        Self { rounds_per_s, limit, slowest: slowest as u32 }
+    }
+}
+
+/// Keys and secrets of a round have no phase.
+fn half(span: &WorkSpan) -> Half {
+    span.phase.map_or(Half::Precomputation, Phase::half)
+}
+
+/// How long the cores of each node worked on some rounds, in nanoseconds.
+fn work(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
+    let mut work = vec![0_u64; measured.hosts.configs.len()];
+    let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
+    for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
+        if halves.contains(&half(span)) {
+            work[span.host as usize] += span.to - span.from;
+        }
+    }
+    work.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
+}
+
+/// How long the cores of each node were busy in a window, in nanoseconds. What a real process takes is more than its work on slots: all of it
+/// keeps others waiting.
+pub(crate) fn busy(measured: &MixMeasured, window: &Window) -> Vec<f64> {
+    if let Some(busy) = busy_processors(measured, window) {
+        return busy;
+    }
+    let mut busy = vec![0_u64; measured.hosts.configs.len()];
+    for span in &measured.told.work {
+        let (from, to) = (span.from.max(window.from), span.to.min(window.to));
+        busy[span.host as usize] += to.saturating_sub(from);
+    }
+    busy.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
+}
+
+/// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
+fn busy_processors(measured: &MixMeasured, window: &Window) -> Option<Vec<f64>> {
+    let looks = &measured.processors;
+    let mix = measured.point.scenario.find::<Mix>()?;
+    let allowed = measured.config.jobs_max as f64 * mix.processor.fraction();
+    let nodes = looks.first()?.nanos.len();
+    let busy = |node: usize| (taken(looks, node, window.to) - taken(looks, node, window.from)) / allowed;
+    Some((0..nodes).map(busy).collect())
+}
+
+/// What a node's process had taken at a time, in nanoseconds: on the line between the looks around it.
+fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
+    let after = looks.partition_point(|look| look.at < at).clamp(1, looks.len().max(2) - 1);
+    let (Some(a), Some(b)) = (looks.get(after - 1), looks.get(after)) else { return 0.0 };
+    let [before, then] = [a, b].map(|look| look.nanos[node] as f64);
+    before + (then - before) * (at.clamp(a.at, b.at) - a.at) as f64 / (b.at - a.at).max(1) as f64
+}
+
+/// Bytes of slots that a seat sends in a half of a round.
+fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
+    let config = &measured.config;
+    let (team, slot) = (config.team, config.group.slot_bytes() as u64);
+    let is_last = seat + 1 == team;
+    let of_slot = match half {
+        // Keys and ciphertexts pass twice, and then ciphertexts.
+        Half::Precomputation if is_last => 2 * slot + slot,
+        Half::Precomputation => 2 * slot + 2 * slot + slot,
+        Half::RealTime if is_last => slot,
+        Half::RealTime => slot + CREDENTIAL_BYTES + CODE_BYTES * (team - 1 - seat) as u64 + slot,
+    };
+    let results = if half == Half::RealTime { result_slots(measured, seat) * slot } else { 0 };
+    u64::from(config.batch) * of_slot + results
+}
+
+/// Slots of results that a seat passes on.
+fn result_slots(measured: &MixMeasured, seat: usize) -> u64 {
+    let config = &measured.config;
+    let (team, shape) = (config.team, config.result_shape());
+    let each = match config.transfer {
+        Transfer::Streamed => config.realtime_slots,
+        Transfer::Unary => config.batch,
+    };
+    let pieces = (0..config.batch).step_by(each as usize);
+    let passed = pieces.map(|first| {
+        let piece = u64::from(first / config.realtime_slots);
+        let children = shape.children(team, (team - 1) as u16, seat as u16, piece).len();
+        u64::from(each.min(config.batch - first)) * children as u64
+    });
+    passed.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_between_looks_is_on_the_line_between_them() {
+        let look = |at, nanos| ProcessorLook { at, nanos: vec![nanos] };
+        let looks = [look(100, 10), look(200, 30), look(400, 30), look(500, 80)];
+        let found: Vec<f64> = [0, 100, 150, 200, 300, 450, 500, 900].map(|at| taken(&looks, 0, at)).to_vec();
+        assert_eq!(found, [10.0, 10.0, 20.0, 30.0, 30.0, 55.0, 80.0, 80.0]);
+        assert_eq!(taken(&looks[..1], 0, 100), 0.0, "one look says nothing");
+    }
+}

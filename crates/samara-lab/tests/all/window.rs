@@ -1,0 +1,58 @@
+//! The first hop of a batch, and what each mechanism of the transport costs it.
+
+use samara_lab::results::{MixData, Outcome};
+use samara_lab::scenario::load;
+
+use crate::mix::results;
+
+/// The scenario with 842 slots, as many bytes as 1,000 payloads of 512 bytes.
+fn first_hops(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
+    let fixed = [("sweep.axis.0.values", "[842]"), ("mix.rounds", "4")];
+    results("mix-window", &[&fixed[..], set].concat(), only)
+}
+
+fn near(found: f64, expected: f64, most: f64) -> bool {
+    (found - expected).abs() <= most
+}
+
+#[test]
+fn causes_add_up_to_the_first_hop() {
+    for result in first_hops(&[], &["unary", "kept", "standard"]) {
+        let (m, name) = (&result.metrics, &result.run.name);
+        let parts = m.first_hop_parts.expect("the scenario asks for mechanisms");
+        let sum: f64 = parts.named().iter().map(|(_, ms)| ms).sum();
+        assert!(near(sum, m.first_hop_ms, 1e-6), "{name}: {parts:?}");
+        assert!(near(parts.latency_ms, 45.0, 0.01), "{name}: {parts:?}");
+        assert!(parts.named().iter().all(|(_, ms)| *ms > -0.1), "{name}: {parts:?}");
+        match name.as_str() {
+            // Linux halves the congestion window while nothing is sent: 442 of 495 ms.
+            "unary" => assert!(parts.idle_restart_ms > 400.0 && parts.window_ms < 1.0, "{parts:?}"),
+            "kept" => assert!(near(m.first_hop_ms, 53.4, 1.0), "{parts:?}"),
+            // A window of 65,535 bytes a round trip.
+            _ => assert!(parts.window_ms > 700.0, "{parts:?}"),
+        }
+    }
+}
+
+/// Unary and streamed calls load the transport alike.
+#[test]
+fn streaming_wins_only_while_payloads_are_computed() {
+    let set = [("mix.mechanisms", "false")];
+    let runs = ["unary", "streamed", "computed", "computed-streamed"];
+    let results = first_hops(&set, &runs);
+    let [unary, streamed, computed, overlapped] = &results[..] else { panic!("four runs") };
+    assert!(near(unary.metrics.first_hop_ms, streamed.metrics.first_hop_ms, 15.0));
+    assert!(near(computed.metrics.first_hop_ms, 496.0, 5.0), "{:?}", computed.metrics.first_hop_ms);
+    assert!(near(overlapped.metrics.first_hop_ms, 45.0, 1.0), "{:?}", overlapped.metrics.first_hop_ms);
+    assert!(results.iter().all(|result| result.metrics.first_hop_parts.is_none()));
+}
+
+/// gRPC needs HTTP/2 below it.
+#[test]
+fn grpc_carries_no_groups_and_no_channels() {
+    for (scenario, key) in [("ring-rounds", "transport.kind"), ("cat", "transport.connection")] {
+        let set = [("transport.kind".to_owned(), "\"grpc\"".to_owned())];
+        let error = load(scenario, &set, &[], Some(1)).expect_err(scenario).to_string();
+        assert!(error.contains(key), "{scenario}: {error}");
+    }
+}

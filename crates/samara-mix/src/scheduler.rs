@@ -1,0 +1,472 @@
+//! The scheduler: draws teams from the pool, makes rounds, and ends them. The xx network's scheduling server does the same; it
+//! sees no payloads and no secrets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samara_engine::{Engine, Input, NodeRng, Time};
+
+use crate::config::{Config, ConfigError};
+use crate::metrics::{Ignored, Metrics};
+use crate::mix::{Command, Event, RefuseError};
+use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::peers::Peers;
+use crate::round::{Cause, Failure, NodeState, Plan, RoundState};
+use crate::wire::MixFrame;
+
+/// The scheduler of a pool.
+///
+/// # What is promised
+///
+/// - A round has as many different nodes as a team, which were connected when it was drawn.
+/// - A team has at most so many rounds at a time, and so many under precomputation, as the configuration says.
+/// - A node that is lost ends its rounds, and no others; its teams are drawn anew from the others as soon as there are enough.
+/// - Every round comes to [`RoundState::Completed`] or [`RoundState::Failed`], and its nodes are told.
+#[derive(Debug)]
+pub struct Scheduler {
+    config: Arc<Config>,
+    incarnation: u64,
+    peers: Peers,
+    next_beat: Time,
+    teams: Vec<Team>,
+    runs: BTreeMap<u64, Run>,
+    next_round: u64,
+    metrics: Metrics,
+}
+
+impl Scheduler {
+    /// The scheduler, which has not started.
+    ///
+    /// # Errors
+    /// The configuration is not possible.
+    pub fn new(config: impl Into<Arc<Config>>) -> Result<Self, ConfigError> {
+        let config = config.into();
+        config.validate()?;
+        Ok(Self {
+            incarnation: 0,
+            peers: Peers::new(&config, config.pool.len() as u32),
+            next_beat: Time::ZERO,
+            teams: vec![Team::default(); config.teams],
+            runs: BTreeMap::new(),
+            next_round: config.first_round,
+            metrics: Metrics::default(),
+            config,
+        })
+    }
+
+    /// The set-up.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What was counted.
+    pub const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The nodes of each team, in order; none where there are too few.
+    pub fn teams(&self) -> impl Iterator<Item = &[u32]> {
+        self.teams.iter().map(|team| &team.nodes[..])
+    }
+
+    /// The rounds that are not over.
+    pub fn rounds(&self) -> impl Iterator<Item = (u64, RoundState)> {
+        self.runs.iter().map(|(round, run)| (*round, run.state))
+    }
+
+    fn send(&mut self, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
+        if let Some(peer) = self.peers.link_to(to) {
+            self.metrics.owe(peer, Config::CONTROL, None, frame, cx);
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        self.incarnation = cx.rng().next_u64();
+        self.peers.start(cx.now());
+        self.tick(cx);
+    }
+
+    fn tick(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        cx.set_timer(now + TICK_EVERY, TICK);
+        for peer in self.peers.silent(now, self.config.silence) {
+            self.metrics.silences += 1;
+            cx.close(peer);
+        }
+        if now >= self.next_beat {
+            self.next_beat = now + self.config.beat;
+            let hello = MixFrame::Hello { incarnation: self.incarnation };
+            for node in 0..self.config.pool.len() as u32 {
+                self.send(node, hello.clone(), cx);
+            }
+        }
+        self.look_at_runs(cx);
+    }
+
+    fn on_frame(&mut self, from: u32, frame: MixFrame, cx: &mut Cx<'_>) {
+        self.peers.heard(from, cx.now());
+        match frame {
+            MixFrame::Hello { incarnation } => {
+                if self.peers.lives(from, incarnation) {
+                    self.end_runs_of(from, Cause::Restarted, cx);
+                }
+                self.remind(from, cx);
+            }
+            MixFrame::Echo { number, is_answer: false } => {
+                self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
+            }
+            MixFrame::Status { round, state } => self.on_status(from, round, state, cx),
+            MixFrame::End { round, failure: Some(failure) } => self.on_failure(from, round, failure, cx),
+            _ => self.metrics.ignore(Ignored::Stranger),
+        }
+    }
+
+    /// Says again what a node may not have heard: it has the same answer for what it has.
+    fn remind(&mut self, node: u32, cx: &mut Cx<'_>) {
+        let due = |run: &mut Run| run.is_due_reminder(node).then(|| run.reminder());
+        let frames: Vec<MixFrame> = self.runs.values_mut().filter_map(due).flatten().collect();
+        frames.into_iter().for_each(|frame| self.send(node, frame, cx));
+    }
+
+    fn on_status(&mut self, from: u32, round: u64, state: NodeState, cx: &mut Cx<'_>) {
+        match self.runs.get_mut(&round).map(|run| run.set(from, state)) {
+            Some(true) => self.evaluate(round, cx),
+            Some(false) => self.metrics.ignore(Ignored::Stranger),
+            None => {
+                self.metrics.ignore(Ignored::Stale);
+                let failure = (state != NodeState::Completed).then_some(Failure::of(Cause::Unknown));
+                self.send(from, MixFrame::End { round, failure }, cx);
+            }
+        }
+    }
+
+    fn on_failure(&mut self, from: u32, round: u64, failure: Failure, cx: &mut Cx<'_>) {
+        match self.runs.get(&round) {
+            Some(run) if run.plan.seat_of(from).is_some() => self.fail(round, failure, cx),
+            Some(_) => self.metrics.ignore(Ignored::Stranger),
+            None => self.metrics.ignore(Ignored::Stale),
+        }
+    }
+}
+
+impl Engine for Scheduler {
+    type Frame = MixFrame;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        match input {
+            Input::Start => self.start(cx),
+            Input::LinkUp { peer, info } => match self.peers.up(&info.identity, peer, now) {
+                Some(node) => {
+                    for run in self.runs.values_mut() {
+                        run.unremind(node);
+                    }
+                    self.send(node, MixFrame::Hello { incarnation: self.incarnation }, cx);
+                }
+                None => {
+                    self.metrics.ignore(Ignored::Stranger);
+                    cx.close(peer);
+                }
+            },
+            Input::LinkDown { peer } => self.peers.down(peer, now, &self.config, cx.rng()),
+            Input::DialFailed { identity } => self.peers.failed(&identity, now, &self.config, cx.rng()),
+            Input::Frame { peer, frame } => match self.peers.number_of(peer) {
+                Some(from) => self.on_frame(from, frame, cx),
+                None => self.metrics.ignore(Ignored::Stranger),
+            },
+            Input::Timer(_) => self.tick(cx),
+            Input::Command(_) => cx.emit(Event::Refused { round: None, error: RefuseError::Scheduler }),
+        }
+        self.schedule(cx);
+    }
+}
+
+/// A round that is not over.
+#[derive(Debug)]
+struct Run {
+    team: usize,
+    plan: Arc<Plan>,
+    state: RoundState,
+    since: Time,
+    /// By seat: how far the node is, once it has said so.
+    nodes: Vec<Option<NodeState>>,
+    /// By seat: whether the node was told on its present link.
+    told: Vec<bool>,
+}
+
+impl Run {
+    /// Takes note of how far a node is. Whether it belongs to the team.
+    fn set(&mut self, node: u32, state: NodeState) -> bool {
+        let Some(seat) = self.plan.seat_of(node) else { return false };
+        let known = &mut self.nodes[usize::from(seat)];
+        *known = (*known).max(Some(state));
+        true
+    }
+
+    /// Whether a node has to be told, which counts as done.
+    fn is_due_reminder(&mut self, node: u32) -> bool {
+        let seat = self.plan.seat_of(node);
+        seat.is_some_and(|seat| !std::mem::replace(&mut self.told[usize::from(seat)], true))
+    }
+
+    /// A node has another link: what was said on the old one may be lost.
+    fn unremind(&mut self, node: u32) {
+        if let Some(seat) = self.plan.seat_of(node) {
+            self.told[usize::from(seat)] = false;
+        }
+    }
+
+    /// What its nodes have to know.
+    fn reminder(&self) -> impl Iterator<Item = MixFrame> + use<> {
+        let is_queued = matches!(self.state, RoundState::Queued | RoundState::Realtime);
+        let queued = is_queued.then_some(MixFrame::Queued { round: self.plan.round });
+        [MixFrame::Create(self.plan.clone())].into_iter().chain(queued)
+    }
+
+    fn all(&self, least: NodeState) -> bool {
+        self.nodes.iter().all(|state| state.is_some_and(|state| state >= least))
+    }
+
+    fn any(&self, least: NodeState) -> bool {
+        self.nodes.iter().any(|state| state.is_some_and(|state| state >= least))
+    }
+}
+
+impl Scheduler {
+    /// Whether a team can have another round.
+    fn has_room(&self, team: usize) -> bool {
+        let of_team = self.runs.values().filter(|run| run.team == team);
+        let (all, early) = of_team.fold((0, 0), |(all, early), run| {
+            let is_early = matches!(run.state, RoundState::Pending | RoundState::Precomputing);
+            (all + 1, early + usize::from(is_early))
+        });
+        let Self { config, teams, .. } = self;
+        let team = &teams[team];
+        !team.nodes.is_empty()
+            && !team.is_stale
+            && team.rounds < config.rounds_per_draw
+            && config.rounds.is_none_or(|most| self.metrics.rounds < most)
+            && all < config.rounds_max
+            && early < config.precomputing_max
+    }
+
+    /// Makes a round.
+    fn make(&mut self, team: usize, cx: &mut Cx<'_>) {
+        let nodes = self.teams[team].nodes.clone();
+        self.teams[team].rounds += 1;
+        let plan = Arc::new(Plan {
+            round: self.next_round,
+            batch: self.config.batch,
+            precomputation_slots: self.config.precomputation_slots,
+            realtime_slots: self.config.realtime_slots,
+            transfer: self.config.transfer,
+            shape: self.config.result_shape(),
+            team: nodes,
+        });
+        self.next_round += 1;
+        self.metrics.rounds += 1;
+        let seats = plan.team.len();
+        let state = RoundState::Pending;
+        cx.emit(Event::Made { team, plan: plan.clone() });
+        cx.emit(Event::Round { round: plan.round, state });
+        let run = Run {
+            team,
+            plan: plan.clone(),
+            state,
+            since: cx.now(),
+            nodes: vec![None; seats],
+            told: vec![true; seats],
+        };
+        self.runs.insert(plan.round, run);
+        for node in &plan.team {
+            self.send(*node, MixFrame::Create(plan.clone()), cx);
+        }
+    }
+
+    /// Goes on with a round as its nodes do.
+    fn evaluate(&mut self, round: u64, cx: &mut Cx<'_>) {
+        let (now, limit) = (cx.now(), self.config.reconnect.limit);
+        let Some(run) = self.runs.get_mut(&round) else { return };
+        if run.nodes.contains(&Some(NodeState::Error)) {
+            return self.fail(round, Failure::of(Cause::Unknown), cx);
+        }
+        let is_done = |(seat, node): (usize, &u32)| {
+            run.nodes[seat] == Some(NodeState::Completed) || self.peers.is_lost(*node, now, limit)
+        };
+        let next = match run.state {
+            _ if run.any(NodeState::Completed) && run.plan.team.iter().enumerate().all(is_done) => {
+                RoundState::Completed
+            }
+            RoundState::Pending if run.all(NodeState::Precomputing) => RoundState::Precomputing,
+            RoundState::Precomputing if run.all(NodeState::Standby) => RoundState::Standby,
+            RoundState::Standby => RoundState::Queued,
+            RoundState::Queued if run.any(NodeState::Realtime) => RoundState::Realtime,
+            _ => return,
+        };
+        (run.state, run.since) = (next, now);
+        let team = run.plan.team.clone();
+        cx.emit(Event::Round { round, state: next });
+        let frame = match next {
+            RoundState::Queued => Some(MixFrame::Queued { round }),
+            RoundState::Completed => {
+                self.runs.remove(&round);
+                self.metrics.completed += 1;
+                Some(MixFrame::End { round, failure: None })
+            }
+            _ => None,
+        };
+        for node in team {
+            if let Some(frame) = &frame {
+                self.send(node, frame.clone(), cx);
+            }
+        }
+        self.evaluate(round, cx);
+    }
+
+    /// Ends a round that has failed.
+    fn fail(&mut self, round: u64, failure: Failure, cx: &mut Cx<'_>) {
+        let Some(run) = self.runs.remove(&round) else { return };
+        self.metrics.fail(failure.cause);
+        // Who cannot work together, or with whom nobody can, is drawn anew.
+        if self.teams[run.team].nodes == run.plan.team {
+            self.teams[run.team].is_stale = true;
+        }
+        for node in &run.plan.team {
+            self.send(*node, MixFrame::End { round, failure: Some(failure) }, cx);
+        }
+        cx.emit(Event::Round { round, state: RoundState::Failed });
+        cx.emit(Event::Failed { round, failure });
+    }
+
+    /// A node has forgotten its rounds, or is lost.
+    fn end_runs_of(&mut self, node: u32, cause: Cause, cx: &mut Cx<'_>) {
+        let of_node = self.runs.iter().filter(|(_, run)| run.plan.seat_of(node).is_some());
+        let rounds: Vec<u64> = of_node.map(|(round, _)| *round).collect();
+        for round in rounds {
+            self.fail(round, Failure::by(cause, node), cx);
+        }
+    }
+
+    /// Ends rounds that take too long, or that have lost a node; draws teams anew that have.
+    fn look_at_runs(&mut self, cx: &mut Cx<'_>) {
+        let (now, limit) = (cx.now(), self.config.reconnect.limit);
+        let lost: Vec<u32> =
+            (0..self.config.pool.len() as u32).filter(|node| self.peers.is_lost(*node, now, limit)).collect();
+        for team in &mut self.teams {
+            team.is_stale |= team.nodes.iter().any(|node| lost.contains(node));
+        }
+        let rounds: Vec<u64> = self.runs.keys().copied().collect();
+        for round in rounds {
+            self.evaluate(round, cx);
+            let Some(run) = self.runs.get(&round) else { continue };
+            let lost = run.plan.team.iter().find(|node| lost.contains(node));
+            let time = match run.state {
+                RoundState::Pending | RoundState::Precomputing | RoundState::Standby => {
+                    self.config.precomputation_timeout
+                }
+                RoundState::Realtime => self.config.realtime_timeout,
+                RoundState::Queued | RoundState::Completed | RoundState::Failed => self.config.queue_timeout,
+            };
+            // Nodes time out first, and know better why.
+            let is_late = now.since(run.since) >= time + self.config.silence;
+            let failure = match lost {
+                Some(node) => Some(Failure::by(Cause::PeerLost, *node)),
+                None => is_late.then_some(Failure::of(Cause::Timeout)),
+            };
+            if let Some(failure) = failure {
+                self.fail(round, failure, cx);
+            }
+        }
+    }
+}
+
+/// A team, as it is at present: rounds that were made before it was drawn anew keep their nodes.
+#[derive(Clone, Debug, Default)]
+struct Team {
+    /// In order; none where there are too few.
+    nodes: Vec<u32>,
+    /// Rounds made since it was drawn.
+    rounds: u64,
+    /// Whether something has happened that asks for another team.
+    is_stale: bool,
+}
+
+/// Draws a team: the nodes that are in the fewest others, by lot among equals, in random order. `None` if there are too few.
+fn draw(there: &[u32], others: &[Team], size: usize, rng: &mut NodeRng) -> Option<Vec<u32>> {
+    if there.len() < size {
+        return None;
+    }
+    let mut nodes = there.to_vec();
+    rng.shuffle(&mut nodes);
+    let teams_of = |node: &u32| others.iter().filter(|team| team.nodes.contains(node)).count();
+    nodes.sort_by_key(teams_of);
+    nodes.truncate(size);
+    rng.shuffle(&mut nodes);
+    Some(nodes)
+}
+
+impl Scheduler {
+    /// Draws the teams that have to be drawn, and makes the rounds that there is room for.
+    fn schedule(&mut self, cx: &mut Cx<'_>) {
+        for index in 0..self.teams.len() {
+            let team = &self.teams[index];
+            if team.nodes.is_empty() || team.is_stale || team.rounds >= self.config.rounds_per_draw {
+                self.redraw(index, cx);
+            }
+            while self.has_room(index) {
+                self.make(index, cx);
+            }
+        }
+    }
+
+    fn redraw(&mut self, index: usize, cx: &mut Cx<'_>) {
+        let (now, limit) = (cx.now(), self.config.reconnect.limit);
+        let pool = 0..self.config.pool.len() as u32;
+        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_there(*node)).collect();
+        // Those who connect first are not the first teams: everybody has time for it.
+        let may_come = |node: &u32| !there.contains(node) && !self.peers.is_lost(*node, now, limit);
+        if self.metrics.rounds == 0 && pool.clone().any(|node| may_come(&node)) {
+            return;
+        }
+        let had_none = std::mem::take(&mut self.teams[index]).nodes.is_empty();
+        let drawn = draw(&there, &self.teams, self.config.team, cx.rng());
+        if drawn.is_none() && had_none {
+            return;
+        }
+        self.metrics.draws += 1;
+        let nodes = drawn.unwrap_or_default();
+        cx.emit(Event::Drawn { team: index, nodes: nodes.clone() });
+        self.teams[index].nodes = nodes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_engine::Purpose;
+
+    use super::*;
+
+    #[test]
+    fn teams_share_the_pool_evenly_and_every_node_has_every_place() {
+        let mut rng = NodeRng::new(1, 0, Purpose::Engine);
+        let there: Vec<u32> = (0..8).collect();
+        let mut places = [[0u32; 5]; 8];
+        for _ in 0..4_000 {
+            let mut teams: Vec<Team> = Vec::new();
+            for _ in 0..2 {
+                let nodes = draw(&there, &teams, 5, &mut rng).unwrap();
+                nodes.iter().enumerate().for_each(|(place, node)| places[*node as usize][place] += 1);
+                teams.push(Team { nodes, ..Team::default() });
+            }
+            // Ten seats, eight nodes: everybody has one, and nobody three.
+            for node in 0..8 {
+                assert!((1..=2).contains(&teams.iter().filter(|team| team.nodes.contains(&node)).count()));
+            }
+        }
+        // 8,000 teams: each place goes to each node 1,000 times on average.
+        assert!(places.iter().flatten().all(|times| (850..1_150).contains(times)), "{places:?}");
+        assert!(draw(&there[..4], &[], 5, &mut rng).is_none());
+    }
+}

@@ -1,0 +1,417 @@
+//! Senders: the keys that they share with nodes, and how they seal content.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use blake3::Hasher;
+use bytes::Bytes;
+use crypto_bigint::Uint;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::compute::BadElement;
+use crate::group::field::{Field, Form, Modulus};
+use crate::group::with_field;
+use crate::secret::Stream;
+use crate::{Group, Secret};
+
+/// The name of a sender, for example the hash of its public key. 32 zeros are nobody.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SenderId(pub [u8; 32]);
+
+impl SenderId {
+    /// Nobody: the sender of a slot that a node voided.
+    pub const NOBODY: Self = Self([0; 32]);
+}
+
+impl fmt::Debug for SenderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sender ")?;
+        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The sender in the credentials of a slot.
+pub(crate) fn sender_of(credentials: &[u8]) -> SenderId {
+    let mut name = [0; FIELD_BYTES];
+    name.copy_from_slice(&credentials[FIELD_BYTES..2 * FIELD_BYTES]);
+    SenderId(name)
+}
+
+/// Bytes of a salt, of a name and of a code.
+pub(crate) const FIELD_BYTES: usize = 32;
+
+/// Bytes that go with a slot into real-time decryption: salt, sender, and a code for each node that has not checked it yet.
+pub(crate) const fn credential_bytes(codes: usize) -> usize {
+    (2 + codes) * FIELD_BYTES
+}
+
+/// A key of a sender or of a node for [`agree`](Self::agree). The secret half is erased when dropped.
+pub struct KeyPair {
+    group: Group,
+    secret: Secret,
+    public: Vec<u8>,
+}
+
+const PURPOSE: &str = "key pair";
+
+impl KeyPair {
+    /// The pair that follows from a secret.
+    pub fn new(group: Group, secret: Secret) -> Self {
+        let public = with_field!(group, F => {
+            let two = Uint::from_u8(2);
+            let exponent = Zeroizing::new(F::random_exponent(&mut secret.stream(PURPOSE, 0)));
+            let mut out = Vec::new();
+            F::write(&F::power(&two, &exponent, F::EXPONENT_BYTES as u32 * 8), &mut out);
+            out
+        }, model => {
+            // Nothing is secret in a model.
+            let mut out = vec![0; group.element_bytes()];
+            secret.stream(PURPOSE, 0).fill(&mut out);
+            out
+        });
+        Self { group, secret, public }
+    }
+
+    /// What the other side needs.
+    pub fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// The secret shared with the owner of another public key.
+    ///
+    /// # Errors
+    /// The other key is no element of the group, or is 1.
+    pub fn agree(&self, other: &[u8]) -> Result<Secret, BadElement> {
+        let mut shared = Zeroizing::new(Vec::new());
+        with_field!(self.group, F => {
+            let element = F::read(other).filter(|element| *element != Uint::ONE).ok_or(BadElement)?;
+            let exponent = Zeroizing::new(F::random_exponent(&mut self.secret.stream(PURPOSE, 0)));
+            F::write(&F::power(&element, &exponent, F::EXPONENT_BYTES as u32 * 8), &mut shared);
+        }, model => ());
+        // Both keys are part of it, in the same order on both sides.
+        let (first, second) =
+            if self.public[..] <= *other { (&self.public[..], other) } else { (other, &self.public[..]) };
+        let mut hasher = Hasher::new_derive_key("samara-mix 1 shared key of sender and node");
+        hasher.update(&shared).update(first).update(second);
+        Ok(Secret::new(*hasher.finalize().as_bytes()))
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyPair({})", self.group.name())
+    }
+}
+
+/// The secrets that a node shares with senders.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    secrets: BTreeMap<SenderId, Secret>,
+    senders_max: usize,
+}
+
+/// Why a sender was not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RegisterError {
+    /// The name stands for nobody.
+    #[error("32 zeros are the name of nobody")]
+    Nobody,
+    /// There are as many as are allowed.
+    #[error("{max} senders are registered already")]
+    Full {
+        /// How many that is.
+        max: usize,
+    },
+}
+
+impl Keyring {
+    /// A keyring for so many senders at most.
+    pub const fn new(senders_max: usize) -> Self {
+        Self { secrets: BTreeMap::new(), senders_max }
+    }
+
+    /// Registers a sender, or gives it another secret.
+    ///
+    /// # Errors
+    /// The name is that of nobody, or there are too many.
+    pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RegisterError> {
+        if sender == SenderId::NOBODY {
+            return Err(RegisterError::Nobody);
+        }
+        if !self.secrets.contains_key(&sender) && self.secrets.len() >= self.senders_max {
+            return Err(RegisterError::Full { max: self.senders_max });
+        }
+        self.secrets.insert(sender, secret);
+        Ok(())
+    }
+
+    /// Forgets a sender. Whether it was known.
+    pub fn remove(&mut self, sender: SenderId) -> bool {
+        self.secrets.remove(&sender).is_some()
+    }
+
+    /// How many senders are known.
+    pub fn len(&self) -> usize {
+        self.secrets.len()
+    }
+
+    /// Whether no sender is known.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    pub(crate) fn secret(&self, sender: SenderId) -> Option<&Secret> {
+        self.secrets.get(&sender)
+    }
+}
+
+/// The stream that the keys of a slot come from, first that of element A, then that of B, at the sender and at the node.
+pub(crate) fn payload_keys(shared: &Secret, round: u64, salt: &[u8; FIELD_BYTES]) -> Stream {
+    shared.stream_of("payload keys", &[&round.to_le_bytes(), salt])
+}
+
+/// The code by which a node knows that a registered sender made a slot for this round. The first node of a team sees the elements as
+/// the sender made them, and its code covers them; for the others `elements` is empty.
+pub(crate) fn code(
+    shared: &Secret,
+    round: u64,
+    salt: &[u8; FIELD_BYTES],
+    sender: SenderId,
+    elements: &[u8],
+) -> blake3::Hash {
+    let mut code = [0; FIELD_BYTES];
+    shared.stream_of("code", &[&round.to_le_bytes(), salt, &sender.0, elements]).fill(&mut code);
+    // Hashes are compared in constant time.
+    blake3::Hash::from_bytes(code)
+}
+
+/// A sender: its name, and the secrets that it shares with nodes.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    group: Group,
+    id: SenderId,
+    /// By the number of the node in the pool.
+    secrets: BTreeMap<u32, Secret>,
+}
+
+/// A payload on its way to a team.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed {
+    pub(crate) elements: Vec<u8>,
+    pub(crate) credentials: Vec<u8>,
+}
+
+impl Sealed {
+    /// The payload as it came over a network: its two elements, and salt, sender and codes.
+    pub const fn from_parts(elements: Vec<u8>, credentials: Vec<u8>) -> Self {
+        Self { elements, credentials }
+    }
+
+    /// A slot of nobody's, for a batch that has too few payloads: it comes out as [`Outcome::Void`](crate::Outcome::Void).
+    pub fn void(group: Group, team: usize) -> Self {
+        Self { elements: void(group), credentials: vec![0; credential_bytes(team)] }
+    }
+
+    /// Whether it has the lengths that a slot of a team of so many nodes has.
+    pub const fn fits(&self, group: Group, team: usize) -> bool {
+        self.elements.len() == group.slot_bytes() && self.credentials.len() == credential_bytes(team)
+    }
+
+    /// Whom it says that it is from, if it is long enough to say so. Nodes check it by codes.
+    pub fn sender(&self) -> Option<SenderId> {
+        (self.credentials.len() >= 2 * FIELD_BYTES).then(|| sender_of(&self.credentials))
+    }
+
+    /// What goes over a network.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.elements, self.credentials)
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes, {} of credentials)", self.elements.len(), self.credentials.len())
+    }
+}
+
+/// Why content was not sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SealError {
+    /// Content has a fixed length.
+    #[error("content of {found} bytes, slots carry {expected}")]
+    Length {
+        /// Its length.
+        found: usize,
+        /// What slots of the group carry.
+        expected: usize,
+    },
+    /// No secret is shared with a node of the team.
+    #[error("no secret is shared with node {node}")]
+    Stranger {
+        /// Its number in the pool.
+        node: u32,
+    },
+}
+
+impl Sender {
+    /// A sender that shares no secrets yet.
+    pub const fn new(group: Group, id: SenderId) -> Self {
+        Self { group, id, secrets: BTreeMap::new() }
+    }
+
+    /// Its name.
+    pub const fn id(&self) -> SenderId {
+        self.id
+    }
+
+    /// Takes note of the secret that is shared with a node.
+    pub fn register(&mut self, node: u32, secret: Secret) {
+        self.secrets.insert(node, secret);
+    }
+
+    /// Seals content for a round of a team. A salt must be random, and is never used again.
+    ///
+    /// # Errors
+    /// The content has another length than [`Group::content_bytes`], or a node of the team is not known.
+    pub fn seal(
+        &self,
+        round: u64,
+        team: &[u32],
+        salt: [u8; 32],
+        content: &[u8],
+    ) -> Result<Sealed, SealError> {
+        let (found, expected) = (content.len(), self.group.content_bytes());
+        if found != expected {
+            return Err(SealError::Length { found, expected });
+        }
+        let shared = |node: &u32| self.secrets.get(node).ok_or(SealError::Stranger { node: *node });
+        let secrets = team.iter().map(shared).collect::<Result<Vec<&Secret>, SealError>>()?;
+        let mut elements = to_elements(self.group, content);
+        with_field!(self.group, F => F::cover(&mut elements, round, &salt, &secrets), model => ());
+        let mut credentials = Vec::with_capacity(credential_bytes(team.len()));
+        credentials.extend_from_slice(&salt);
+        credentials.extend_from_slice(&self.id.0);
+        for (seat, secret) in secrets.iter().enumerate() {
+            let covered = if seat == 0 { &elements[..] } else { &[] };
+            credentials.extend_from_slice(code(secret, round, &salt, self.id, covered).as_bytes());
+        }
+        Ok(Sealed { elements, credentials })
+    }
+}
+
+impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
+    /// Multiplies both elements by the inverses of the keys of all nodes.
+    fn cover(elements: &mut [u8], round: u64, salt: &[u8; FIELD_BYTES], secrets: &[&Secret]) {
+        let keys = |secret: &&Secret| {
+            let mut stream = payload_keys(secret, round, salt);
+            [Self::random(&mut stream), Self::random(&mut stream)]
+        };
+        let multiply = |[a, b]: [_; 2], [c, d]: [_; 2]| [Form::<M, LIMBS>::mul(&a, &c), Form::mul(&b, &d)];
+        let Some(products) = secrets.iter().map(keys).reduce(multiply) else { return };
+        for (element, product) in elements.chunks_exact_mut(Self::BYTES).zip(products) {
+            // Keys are not 0, and the modulus is prime: there is an inverse.
+            let Some(inverse) = product.invert().into_option() else { return };
+            let mut out = Vec::with_capacity(Self::BYTES);
+            Self::write(&Self::times(&Uint::from_be_slice(element), &inverse), &mut out);
+            element.copy_from_slice(&out);
+        }
+    }
+}
+
+/// The payloads of one round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub(crate) slots: usize,
+    pub(crate) elements: Bytes,
+    pub(crate) credentials: Bytes,
+}
+
+/// Why payloads make no batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BatchError {
+    /// There are none.
+    #[error("a batch without payloads")]
+    Empty,
+    /// They were sealed for different groups, or teams of different sizes.
+    #[error("payload {index} has other lengths than the first one")]
+    Mixed {
+        /// Which one.
+        index: usize,
+    },
+}
+
+impl Batch {
+    /// The batch of these payloads, in this order.
+    ///
+    /// # Errors
+    /// There are none, or they do not belong together.
+    pub fn new(slots: &[Sealed]) -> Result<Self, BatchError> {
+        let lengths = |slot: &Sealed| (slot.elements.len(), slot.credentials.len());
+        let first = slots.first().ok_or(BatchError::Empty)?;
+        if let Some(index) = slots.iter().position(|slot| lengths(slot) != lengths(first)) {
+            return Err(BatchError::Mixed { index });
+        }
+        let elements = slots.iter().flat_map(|slot| &slot.elements).copied().collect();
+        let credentials = slots.iter().flat_map(|slot| &slot.credentials).copied().collect();
+        Ok(Self { slots: slots.len(), elements, credentials })
+    }
+
+    /// How many payloads.
+    pub const fn len(&self) -> usize {
+        self.slots
+    }
+
+    /// Whether there are none, which cannot be.
+    pub const fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+}
+
+// How content becomes two elements, and how it is found again.
+//
+// An element is a 0, a 1, and content, big endian: below 2^(n-15), therefore in the group whatever the content. What comes out
+// of a mix otherwise was not sealed properly: random numbers have this form with a probability of 2^-15 an element. A slot
+// that the first node had to void comes out as two times the number 1; one that a later node had to void comes out as random numbers, because
+// the factors of those before it are lost with the payload.
+
+/// Bytes of an element that are not content.
+pub(crate) const MARK_BYTES: usize = 2;
+const MARK: [u8; MARK_BYTES] = [0, 1];
+
+/// What came out of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Content, as long as it was sealed.
+    Content(Bytes),
+    /// The first node of the team refused the slot that went in: an unknown sender, a wrong code, a copy.
+    Void,
+    /// Something that no [`Sender`](crate::Sender) sealed, that a later node refused, or that a node spoiled.
+    Unreadable,
+}
+
+/// The two elements of content.
+///
+/// # Panics
+/// If the content has not [`Group::content_bytes`] bytes; callers check.
+pub(crate) fn to_elements(group: Group, content: &[u8]) -> Vec<u8> {
+    assert_eq!(content.len(), group.content_bytes(), "content has a fixed length");
+    content.chunks_exact(content.len() / 2).flat_map(|half| MARK.iter().chain(half)).copied().collect()
+}
+
+/// The elements that a voided slot starts from: 1 and 1.
+pub(crate) fn void(group: Group) -> Vec<u8> {
+    let mut elements = vec![0; group.slot_bytes()];
+    elements[group.element_bytes() - 1] = 1;
+    elements[group.slot_bytes() - 1] = 1;
+    elements
+}
+
+/// What two elements stand for.
+pub(crate) fn from_elements(group: Group, elements: &[u8]) -> Outcome {
+    let halves = elements.chunks_exact(group.element_bytes());
+    if halves.clone().all(|half| half.starts_with(&MARK)) {
+        return Outcome::Content(halves.flat_map(|half| &half[MARK_BYTES..]).copied().collect());
+    }
+    if elements == void(group) { Outcome::Void } else { Outcome::Unreadable }
+}

@@ -1,0 +1,439 @@
+//! A sender: it shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and
+//! fetches what came out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::uri::PathAndQuery;
+use samara_mix::{Config, Group, KeyPair, Outcome, SealError, Sealed, Secret, Sender, SenderId};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::announced::{Announced, Rules};
+use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
+use super::grpc::{Dial, Wire};
+use super::identity::{Identity, client_tls};
+use super::options::{Contact, Sockets, Windows};
+use super::proto::{
+    OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
+    SubmitRequest, WatchRequest,
+};
+
+/// Slots in a message: some 200 KiB in the larger group.
+const MESSAGE_SLOTS: usize = 128;
+
+/// A round that takes payloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Its number.
+    pub round: u64,
+    /// Its nodes in order; the first one takes payloads.
+    pub team: Vec<u32>,
+    /// Payloads that the first node still took when it announced the round.
+    pub room: u32,
+    /// Payloads of a batch.
+    pub batch: u32,
+}
+
+/// How a sender is set up.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Its certificate, and the key of that: the fingerprint is its name.
+    pub identity: Identity,
+    /// The nodes of the pool in order, each with the address for senders.
+    pub nodes: Vec<Contact>,
+    /// The group of all payloads.
+    pub group: Group,
+    /// The windows that it announces to nodes.
+    pub windows: Windows,
+    /// Options of sockets.
+    pub sockets: Sockets,
+    /// The time-out of a connection attempt.
+    pub timeout: Duration,
+    /// The pause before it dials a node again.
+    pub retry: Duration,
+    /// Least nodes of a team: rounds of smaller teams are ignored. If all nodes of a team collude, they know
+    /// the sender of each payload.
+    pub team_min: usize,
+    /// Most payloads of a batch: rounds with more are ignored.
+    pub batch_max: u32,
+    /// Most rounds that a node may announce at a time; further ones are ignored.
+    pub announced_max: usize,
+}
+
+impl ClientOptions {
+    /// The defaults.
+    pub fn new(identity: Identity, nodes: Vec<Contact>, group: Group) -> Self {
+        Self {
+            identity,
+            nodes,
+            group,
+            windows: Windows::default(),
+            sockets: Sockets::default(),
+            timeout: Duration::from_secs(5),
+            retry: Duration::from_millis(500),
+            team_min: 3,
+            batch_max: Config::default().batch_max,
+            // Nodes take part in 64 rounds at a time by default.
+            announced_max: 1024,
+        }
+    }
+}
+
+/// An error of a sender.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The certificate or its key cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    /// No pool of this size has teams that the options accept.
+    #[error("team_min: found {team_min}, expected 1 to {nodes}, the number of nodes")]
+    TeamMin {
+        /// The option.
+        team_min: usize,
+        /// Nodes of the pool.
+        nodes: usize,
+    },
+    /// The system has no random numbers.
+    #[error("there are no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// Content cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// A node is not connected at present.
+    #[error("node {node} is not connected")]
+    NotConnected {
+        /// Its number.
+        node: u32,
+    },
+    /// A node refused a call, or the connection broke.
+    #[error("node {node}: {status}")]
+    Node {
+        /// Its number.
+        node: u32,
+        /// The status of the call.
+        status: Box<Status>,
+    },
+    /// A thread has failed.
+    #[error("sealing has failed: {0}")]
+    Thread(String),
+}
+
+/// The announcements that a sender has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientStatus {
+    /// Nodes that it shares a secret with.
+    pub registered: usize,
+    /// Announcements at present, one for each round and node.
+    pub announced: usize,
+    /// Rounds at present that all nodes of the team announce alike.
+    pub confirmed: usize,
+    /// Announcements at present that another node of the team contradicts.
+    pub disputed: usize,
+    /// Announcements that were ignored since the start, by the rule that they break: `team_too_small`, `team_too_large`, `not_in_team`,
+    /// `unknown_node`, `repeated_node`, `batch`, `repeated_round`, `too_many_rounds`; and messages that were `message_too_long`. A
+    /// node repeats an announcement whenever one of its rounds changes, and each repetition counts.
+    pub ignored: BTreeMap<&'static str, u64>,
+}
+
+/// State that the tasks of connections and the calls share.
+struct Shared {
+    options: ClientOptions,
+    keys: KeyPair,
+    /// Holds the secrets shared with all nodes that it is registered with.
+    sender: Mutex<Sender>,
+    registered: watch::Sender<BTreeSet<u32>>,
+    /// By node: its connection, while there is one.
+    wires: Vec<watch::Sender<Option<Wire>>>,
+    rules: Rules,
+    open: watch::Sender<Announced>,
+}
+
+impl Shared {
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the first round that is usable and was not taken before.
+    fn take_unused(&self) -> Option<Round> {
+        let registered = self.registered.borrow().clone();
+        let mut taken = None;
+        // No waiter has to check again because a round is gone.
+        self.open.send_if_modified(|open| {
+            taken = open.take(&registered);
+            false
+        });
+        taken
+    }
+
+    fn wire(&self, node: u32) -> Result<Wire, ClientError> {
+        let wire = self.wires.get(node as usize).and_then(|wire| wire.borrow().clone());
+        wire.ok_or(ClientError::NotConnected { node })
+    }
+}
+
+/// A sender. Cheap to clone; its connections end when all of these are dropped.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    _tasks: Arc<JoinSet<()>>,
+}
+
+impl Client {
+    /// Starts a sender, which connects to all nodes, and again when a connection breaks.
+    ///
+    /// # Errors
+    /// The certificate cannot be used, there are no random numbers, or [`ClientOptions::team_min`] is more than the pool has.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and input and output.
+    pub fn start(options: ClientOptions) -> Result<Self, ClientError> {
+        let nodes = options.nodes.len();
+        if !(1..=nodes).contains(&options.team_min) {
+            return Err(ClientError::TeamMin { team_min: options.team_min, nodes });
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(ClientError::Random)?;
+        let shared = Arc::new(Shared {
+            keys: KeyPair::new(options.group, Secret::new(secret)),
+            sender: Mutex::new(Sender::new(options.group, options.identity.fingerprint().sender())),
+            registered: watch::Sender::default(),
+            wires: options.nodes.iter().map(|_| watch::Sender::new(None)).collect(),
+            rules: Rules::new(&options),
+            open: watch::Sender::default(),
+            options,
+        });
+        let mut tasks = JoinSet::new();
+        for node in 0..shared.options.nodes.len() as u32 {
+            tasks.spawn(keep(Arc::clone(&shared), node, dial(&shared.options, node)?));
+        }
+        Ok(Self { shared, _tasks: Arc::new(tasks) })
+    }
+
+    /// Its name.
+    pub fn id(&self) -> SenderId {
+        self.shared.sender().id()
+    }
+
+    /// Waits until it shares a secret with each node.
+    pub async fn ready(&self) {
+        let all = self.shared.options.nodes.len();
+        // Cannot fail: this sender holds the other end.
+        let _ = self.shared.registered.subscribe().wait_for(|registered| registered.len() == all).await;
+    }
+
+    /// The announcements at present, and the ignored ones.
+    pub fn status(&self) -> ClientStatus {
+        let registered = self.shared.registered.borrow().len();
+        ClientStatus { registered, ..self.shared.open.borrow().status() }
+    }
+
+    /// Waits for the next round that takes payloads and was not returned before. All nodes of its team announce the same team and batch,
+    /// the team has at least [`ClientOptions::team_min`] different nodes, and this sender shares a secret with each of them.
+    pub async fn next_round(&self) -> Round {
+        let mut open = self.shared.open.subscribe();
+        loop {
+            open.mark_unchanged();
+            if let Some(round) = self.shared.take_unused() {
+                return round;
+            }
+            // Cannot fail: this sender holds the other end. A registration may make a round usable, too.
+            let _ = tokio::time::timeout(self.shared.options.retry, open.changed()).await;
+        }
+    }
+
+    /// Seals payloads for a round, each with a salt of its own.
+    ///
+    /// # Errors
+    /// A payload is not as long as [`Group::content_bytes`], or no secret is shared with a node.
+    pub async fn seal(&self, round: &Round, contents: Vec<Vec<u8>>) -> Result<Vec<Sealed>, ClientError> {
+        let sender = self.shared.sender().clone();
+        let (number, team) = (round.round, round.team.clone());
+        let sealed = tokio::task::spawn_blocking(move || {
+            let seal = |content: Vec<u8>| {
+                let mut salt = [0; 32];
+                getrandom::fill(&mut salt).map_err(ClientError::Random)?;
+                Ok(sender.seal(number, &team, salt, &content)?)
+            };
+            contents.into_iter().map(seal).collect()
+        });
+        sealed.await.map_err(|error| ClientError::Thread(error.to_string()))?
+    }
+
+    /// Submits sealed payloads to the first node of the team, which accepts all or none. Returns how many
+    /// more the round takes.
+    ///
+    /// # Errors
+    /// The node is not connected, or has no room for them.
+    pub async fn submit(&self, round: &Round, sealed: Vec<Sealed>) -> Result<u32, ClientError> {
+        let node = round.team.first().copied().unwrap_or_default();
+        let wire = self.shared.wire(node)?;
+        let number = round.round;
+        let slots = sealed.into_iter().map(|slot| {
+            let (elements, credentials) = slot.into_parts();
+            SealedSlot { elements, credentials }
+        });
+        let slots: Vec<SealedSlot> = slots.collect();
+        let messages: Vec<SubmitRequest> = slots
+            .chunks(MESSAGE_SLOTS)
+            .map(|slots| SubmitRequest { round: number, slots: slots.to_vec() })
+            .collect();
+        let of_node = |status| ClientError::Node { node, status: Box::new(status) };
+        let mut grpc = wire.ready().await.map_err(of_node)?;
+        let codec = ProstCodec::<SubmitRequest, SubmitReply>::default();
+        let call = Request::new(stream::iter(messages));
+        let reply = grpc.client_streaming(call, PathAndQuery::from_static(SUBMIT), codec).await;
+        Ok(reply.map_err(of_node)?.into_inner().room)
+    }
+
+    /// Waits for the end of a round. Asks the nodes of the team one after the other.
+    ///
+    /// # Errors
+    /// None of the nodes is connected, or knows it.
+    pub async fn result(&self, round: &Round) -> Result<Ended, ClientError> {
+        let mut last = ClientError::NotConnected { node: round.team.first().copied().unwrap_or_default() };
+        for node in &round.team {
+            match self.result_of(*node, round).await {
+                Ok(ended) => return Ok(ended),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn result_of(&self, node: u32, round: &Round) -> Result<Ended, ClientError> {
+        let wire = self.shared.wire(node)?;
+        let of_node = |status| ClientError::Node { node, status: Box::new(status) };
+        let mut grpc = wire.ready().await.map_err(of_node)?;
+        let codec = ProstCodec::<ResultRequest, ResultPart>::default();
+        let call = Request::new(ResultRequest { round: round.round });
+        let parts = grpc.server_streaming(call, PathAndQuery::from_static(RESULT), codec).await;
+        let mut parts = parts.map_err(of_node)?.into_inner();
+        let mut outcomes = Vec::new();
+        while let Some(part) = parts.message().await.map_err(of_node)? {
+            if !part.cause.is_empty() {
+                return Ok(Ended::Failed { cause: part.cause, culprit: part.culprit.checked_sub(1) });
+            }
+            if part.slots.is_empty() || outcomes.len() + part.slots.len() > round.batch as usize {
+                return Err(of_node(Status::internal(
+                    "parts of a result that are empty or more than the batch",
+                )));
+            }
+            for slot in part.slots {
+                outcomes.push(outcome(slot, self.shared.options.group).map_err(of_node)?);
+            }
+        }
+        if outcomes.len() != round.batch as usize {
+            let status = format!("{} outcomes of a batch of {}", outcomes.len(), round.batch);
+            return Err(of_node(Status::internal(status)));
+        }
+        Ok(Ended::Delivered(outcomes))
+    }
+}
+
+/// Returns how to dial a node.
+///
+/// # Errors
+/// TLS cannot use the key.
+fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
+    let contact = options.nodes[node as usize];
+    Ok(Dial {
+        address: contact.address,
+        tls: client_tls(&options.identity, contact.fingerprint)?,
+        sockets: options.sockets,
+        windows: options.windows,
+        timeout: options.timeout,
+    })
+}
+
+/// Keeps a connection to a node until the task is aborted.
+async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
+    loop {
+        match dial.connect().await {
+            Err(why) => tracing::debug!(node, %why, "a node is not connected"),
+            Ok((wire, mut driven)) => {
+                tokio::select! {
+                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refuses"),
+                    why = driven.ended() => tracing::debug!(node, %why, "a connection has ended"),
+                }
+            }
+        }
+        // A node that restarts has another key.
+        shared.registered.send_modify(|registered| {
+            registered.remove(&node);
+        });
+        if let Some(known) = shared.wires.get(node as usize) {
+            known.send_replace(None);
+        }
+        shared.open.send_modify(|open| open.replace(&shared.rules, node, Vec::new()));
+        tokio::time::sleep(shared.options.retry).await;
+    }
+}
+
+/// Registers, and follows the announcements of rounds.
+async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Status> {
+    let mut grpc = wire.ready().await?;
+    let public = Bytes::copy_from_slice(shared.keys.public());
+    let codec = ProstCodec::<RegisterRequest, RegisterReply>::default();
+    let call = Request::new(RegisterRequest { public });
+    let reply = grpc.unary(call, PathAndQuery::from_static(REGISTER), codec).await?.into_inner();
+    if reply.group != shared.options.group.name() || reply.node != node {
+        return Err(Status::failed_precondition(format!("it is node {} with {}", reply.node, reply.group)));
+    }
+    // A second agreement yields the same secret as long as the node runs.
+    let secret = shared.keys.agree(&reply.public).map_err(|error| Status::internal(error.to_string()))?;
+    shared.sender().register(node, secret);
+    if let Some(known) = shared.wires.get(node as usize) {
+        known.send_replace(Some(wire.clone()));
+    }
+    shared.registered.send_modify(|registered| {
+        registered.insert(node);
+    });
+    watch(shared, node, wire.ready().await?).await
+}
+
+/// Follows the rounds that a node announces.
+async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallible, Status> {
+    let mut grpc = grpc.max_decoding_message_size(shared.rules.message_bytes_max());
+    let codec = ProstCodec::<WatchRequest, OpenRounds>::default();
+    let call = Request::new(WatchRequest {});
+    let states = grpc.server_streaming(call, PathAndQuery::from_static(WATCH), codec).await?;
+    let mut states = states.into_inner();
+    loop {
+        match states.message().await {
+            Ok(Some(OpenRounds { rounds })) => {
+                shared.open.send_modify(|open| open.replace(&shared.rules, node, rounds));
+            }
+            Ok(None) => return Err(Status::unavailable("it announces no more rounds")),
+            Err(status) => {
+                if status.code() == Code::OutOfRange {
+                    shared.open.send_modify(|open| open.ignore(node, "message_too_long"));
+                }
+                return Err(status);
+            }
+        }
+    }
+}
+
+fn outcome(slot: OutSlot, group: Group) -> Result<Outcome, Status> {
+    match slot.kind {
+        0 if slot.content.len() == group.content_bytes() => Ok(Outcome::Content(slot.content)),
+        0 => Err(Status::internal(format!("content of {} bytes", slot.content.len()))),
+        1 => Ok(Outcome::Void),
+        2 => Ok(Outcome::Unreadable),
+        kind => Err(Status::internal(format!("an outcome of kind {kind}"))),
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({:?})", self.id())
+    }
+}

@@ -1,0 +1,255 @@
+//! The processes of a pool: their files, faults and processors.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use samara_engine::shape::ShapeSetting;
+use samara_lab::network;
+use samara_lab::run::{FaultWindow, ProcessorLook};
+use samara_lab::scenario::{FaultKind, Mix, Scenario};
+use samara_mix::Parameters;
+use serde_json::json;
+
+use super::events::events_of;
+use super::{Participants, spawn};
+use crate::TestbedError;
+use crate::addresses::Wire;
+use crate::client::MixEvent;
+use crate::process::NodeProcess;
+use crate::quota::Quota;
+use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
+
+/// Every host has an address of its own, and so all can have the same ports.
+const PORT: u16 = 7900;
+const GATEWAY_PORT: u16 = 7901;
+/// The file with certificate and key of a host.
+const CERTIFICATE: &str = "mix.pem";
+
+/// What only a simulation can do is refused, never left out.
+pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
+    let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
+    if parameters.shape == ShapeSetting::ByFormula {
+        return Err(
+            "protocol.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
+        );
+    }
+    if !mix.cpu.is_empty() {
+        return Err("mix.cpu: real nodes take the time that they take; remove it for the testbed".to_owned());
+    }
+    if mix.mechanisms {
+        return Err("mix.mechanisms: real networks keep theirs; set mix.mechanisms = false".to_owned());
+    }
+    match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
+        Some(index) => Err(format!(
+            "fault.{index}.kind: real processes can crash; other faults exist in the simulator only"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Where a host has its files.
+pub(crate) fn directory(nodes: &Path, host: u32) -> PathBuf {
+    nodes.join(format!("node-{host}"))
+}
+
+/// The address for senders, as the sender reaches it.
+pub(super) fn gateway(address: Ipv4Addr) -> SocketAddr {
+    (address, GATEWAY_PORT).into()
+}
+
+/// Writes the certificate and the configuration of a node, or of the scheduler.
+pub(super) fn write(
+    scenario: &Scenario,
+    cast: &Participants,
+    host: u32,
+    wire: &Wire,
+    nodes: &Path,
+) -> io::Result<()> {
+    let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
+    let own = wire.own(host);
+    let is_scheduler = host == cast.scheduler();
+    let peer = |other: u32| {
+        let address = SocketAddr::from((wire.dialled(host, other), PORT));
+        json!({ "fingerprint": cast.fingerprint(other).to_string(), "address": address })
+    };
+    let mut section = json!({
+        "role": if is_scheduler { "scheduler" } else { "node" },
+        "identity": CERTIFICATE,
+        "listen": SocketAddr::from((own, PORT)),
+        "group": mix.group,
+        "team": mix.team,
+        "teams": mix.teams,
+        "batch": mix.batch,
+        "rounds": mix.rounds,
+        "threads": mix.cores,
+        // Zero stands for windows that adapt.
+        "window": scenario.transport.http2_window.unwrap_or_default(),
+        "live": live_directory(nodes)?,
+        "nodes": (0..cast.nodes).map(peer).collect::<Vec<_>>(),
+        "scheduler": peer(cast.scheduler()),
+        "protocol": Parameters { rounds_max: parameters.rounds_max.max(mix.stock()), ..parameters.clone() },
+    });
+    if !is_scheduler {
+        section["gateway"] = json!(gateway(own));
+    }
+    // 0 is the seed of nobody.
+    let file = json!({
+        "identity": { "seed": host + 1 },
+        "control": { "address": SocketAddr::from(([127, 0, 0, 1], 0)) },
+        "mix": section,
+    });
+    let directory = directory(nodes, host);
+    std::fs::write(directory.join("node.toml"), toml::to_string(&file).map_err(io::Error::other)?)?;
+    let pem = directory.join(CERTIFICATE);
+    if pem.exists() {
+        std::fs::remove_file(&pem)?;
+    }
+    cast.keys[host as usize].save(&pem).map_err(io::Error::other)
+}
+
+/// The directory of the results, in which live files are: that above those of nodes.
+pub(super) fn live_directory(nodes: &Path) -> io::Result<PathBuf> {
+    let nodes = nodes.canonicalize()?;
+    let of_nodes = nodes.ancestors().find(|path| path.file_name().is_some_and(|name| name == "nodes"));
+    Ok(of_nodes.and_then(Path::parent).unwrap_or(&nodes).to_owned())
+}
+
+/// A process that is to be killed.
+struct Kill {
+    host: u32,
+    at: Duration,
+    until: Option<Duration>,
+    killed_unix_ns: Option<u64>,
+    restarted_unix_ns: Option<u64>,
+}
+
+/// All of them. Times count from the first payloads on.
+pub(super) struct FaultDriver<'a> {
+    begun: Instant,
+    kills: Vec<Kill>,
+    /// What processes had told before they were killed.
+    told: Vec<(u32, Vec<MixEvent>)>,
+    options: Options<'a>,
+}
+
+impl<'a> FaultDriver<'a> {
+    pub(super) fn new(scenario: &Scenario, seed: u64, options: Options<'a>, cast: &Participants) -> Self {
+        let faults = scenario.faults.iter().enumerate();
+        let kills = faults.flat_map(|(index, fault)| {
+            let hosts = network::hit(scenario, index, seed).into_iter().filter(|host| *host < cast.nodes);
+            hosts.map(move |host| Kill {
+                host,
+                at: fault.at.duration(),
+                until: fault.until.map(|until| until.duration()),
+                killed_unix_ns: None,
+                restarted_unix_ns: None,
+            })
+        });
+        Self { begun: Instant::now(), kills: kills.collect(), told: Vec::new(), options }
+    }
+
+    /// Whether a process is not there on purpose.
+    pub(super) fn is_down(&self, host: u32) -> bool {
+        let last = self.kills.iter().rfind(|kill| kill.host == host);
+        last.is_some_and(|kill| kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none())
+    }
+
+    /// Does what is due. Returns whose processes were started again.
+    pub(super) fn apply(&mut self, processes: &mut [NodeProcess]) -> Result<Vec<u32>, TestbedError> {
+        let now = self.begun.elapsed();
+        let mut restarted = Vec::new();
+        for kill in &mut self.kills {
+            let process = &mut processes[kill.host as usize];
+            if kill.killed_unix_ns.is_none() && now >= kill.at {
+                let (events, _) = events_of(process)?;
+                self.told.push((kill.host, events));
+                process.kill();
+                kill.killed_unix_ns = Some(unix_ns());
+            }
+            let is_due = kill.until.is_some_and(|until| now >= until);
+            if is_due && kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none() {
+                let directory = directory(self.options.nodes, kill.host);
+                let program = &self.options.programs[kill.host as usize % self.options.programs.len()];
+                *process = spawn(kill.host, program, &directory)?;
+                process.wait_ready(START_TIMEOUT, &Stop::new(self.options.stop))?;
+                kill.restarted_unix_ns = Some(unix_ns());
+                restarted.push(kill.host);
+            }
+        }
+        Ok(restarted)
+    }
+
+    /// What processes had told before they were killed.
+    pub(super) fn take_told(&mut self) -> Vec<(u32, Vec<MixEvent>)> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// What was done to whom; times count from `start`. As in the simulator, it lasts until others must have reached the process again, `pause`
+    /// after it is back.
+    pub(super) fn done(&self, start: u64, pause: Duration) -> Vec<FaultWindow> {
+        let since = |at: u64| at.saturating_sub(start);
+        let done = self.kills.iter().filter_map(|kill| {
+            Some(FaultWindow {
+                host: kill.host,
+                kind: FaultKind::Crash,
+                from: since(kill.killed_unix_ns?),
+                until: kill.restarted_unix_ns.map_or(u64::MAX, |at| since(at) + pause.as_nanos() as u64),
+            })
+        });
+        done.collect()
+    }
+}
+
+/// The processors of the nodes of a pool.
+pub(super) struct Processors {
+    nodes: u32,
+    quota: Option<Quota>,
+    /// What each node's process had taken at the last look, in nanoseconds.
+    last: Vec<u64>,
+    /// Looks at times since 1970.
+    looks: Vec<ProcessorLook>,
+}
+
+impl Processors {
+    pub(super) fn new(mix: &Mix, nodes: u32) -> Result<Self, String> {
+        let part = mix.processor.fraction();
+        let quota = (part < 1.0).then(|| Quota::new(part * f64::from(mix.cores))).transpose();
+        let quota = quota.map_err(|error| refused(&error))?;
+        Ok(Self { nodes, quota, last: vec![0; nodes as usize], looks: Vec::new() })
+    }
+
+    /// Keeps those of these processes that are nodes to their part from now on.
+    pub(super) fn limit(&mut self, processes: &[NodeProcess]) -> Result<(), String> {
+        let Some(quota) = &mut self.quota else { return Ok(()) };
+        for node in processes.iter().filter(|process| process.number() < self.nodes) {
+            quota.limit(&node.number().to_string(), node.id()).map_err(|error| refused(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Notes what was taken so far.
+    pub(super) fn look(&mut self, processes: &[NodeProcess]) {
+        let mut nanos = self.looks.last().map_or_else(|| vec![0; self.last.len()], |look| look.nanos.clone());
+        for ((sum, last), process) in nanos.iter_mut().zip(&mut self.last).zip(processes) {
+            let now = (process.usage.cpu_s * 1e9) as u64;
+            // A process that was started again begins at nothing.
+            *sum += now.checked_sub(*last).unwrap_or(now);
+            *last = now;
+        }
+        self.looks.push(ProcessorLook { at: unix_ns(), nanos });
+    }
+
+    /// All looks, at times since `start`.
+    pub(super) fn done(self, start: u64) -> Vec<ProcessorLook> {
+        let since = |look: ProcessorLook| ProcessorLook { at: look.at.saturating_sub(start), ..look };
+        self.looks.into_iter().map(since).collect()
+    }
+}
+
+fn refused(error: &std::io::Error) -> String {
+    format!(
+        "mix.processor: processes cannot be kept to a part of a processor: {error}; run as root, or set mix.processor = \"100 %\""
+    )
+}
