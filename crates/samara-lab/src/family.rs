@@ -97,7 +97,7 @@ pub(crate) struct Watching<'a> {
 }
 
 type Run = fn(&Point, RunOptions<'_>, Watching<'_>) -> Result<Box<dyn Measured>, RunError>;
-type RunTogether = fn(
+pub(crate) type RunDistributed = fn(
     &Point,
     RunOptions<'_>,
     &mut dyn Ranks,
@@ -152,7 +152,7 @@ pub struct Family {
     pub(crate) check: fn(&mut Checks<'_>, &Scenario),
     pub(crate) run: Run,
     /// Runs a point in several processes, if the family can.
-    pub(crate) run_together: Option<RunTogether>,
+    pub(crate) run_distributed: Option<RunDistributed>,
     /// What it contributes to a page of its results.
     pub(crate) report: fn(&Loaded, &Findings) -> Body,
 }
@@ -177,7 +177,7 @@ impl Family {
         transport: |_, _| (),
         check: |_, _| (),
         run: |_, _, _| Err(RunError::Interrupted),
-        run_together: None,
+        run_distributed: None,
         report: crate::sweep::plain,
     };
 

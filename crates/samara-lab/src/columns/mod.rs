@@ -39,7 +39,7 @@ pub(crate) static FAMILY: Family = Family {
         Some(measured) => Ok(boxed(measured)),
         None => unreachable!("a process that is alone is the first"),
     },
-    run_together: Some(|point, options, ranks, progress| {
+    run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),

@@ -8,6 +8,7 @@ pub(crate) mod tables;
 
 pub use crate::columns::metrics::{ColumnMetrics, Slot, column_metrics};
 pub use crate::columns::outcome::ColumnsData;
+pub use crate::files::FileError;
 pub use crate::group::gateways::GatewayFigures;
 pub use crate::group::metrics::{GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
@@ -23,7 +24,7 @@ pub use crate::pool::outcome::PoolData;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio, value};
+pub(crate) use saved::without_seed;
 pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Findings, ProcessUse, RealRun, Run, Summary, Used, combined_digest};
-pub(crate) use tables::write_table;
-pub use tables::{Table, TableError, tables};
+pub use tables::{Table, tables};

@@ -83,7 +83,7 @@ pub fn run_all<W: Watch>(
                     }
                 }
                 Err(RunError::Interrupted) => return,
-                Err(RunError::Scenario(error) | RunError::Together(error)) => {
+                Err(RunError::Scenario(error) | RunError::Distributed(error)) => {
                     watched.end(false);
                     fail(format!("{}: run {}: {error}", loaded.source, point.name()));
                 }

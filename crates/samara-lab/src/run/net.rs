@@ -79,7 +79,7 @@ impl<'a, N: Engine> Net<'a, N> {
         let mut own = Vec::new();
         self.sim
             .run_until_together(until, *ranks, &**codec, |record| write_record(&**codec, &record, &mut own))
-            .map_err(together)?;
+            .map_err(distributed)?;
         let parts = self.gather(own)?;
         let Some((_, codec)) = &self.others else { return Ok(()) };
         let mut records = Vec::new();
@@ -87,7 +87,7 @@ impl<'a, N: Engine> Net<'a, N> {
             let mut reader = Reader::new(&bytes);
             while !reader.is_empty() {
                 let record = read_record(&**codec, &mut reader);
-                records.push(record.ok_or(RankError::Garbled { from }).map_err(together)?);
+                records.push(record.ok_or(RankError::Garbled { from }).map_err(distributed)?);
             }
         }
         records.sort_by_key(|record| (record.at, record.host));
@@ -105,7 +105,7 @@ impl<'a, N: Engine> Net<'a, N> {
             Next::Over if is_first => 1,
             Next::Over | Next::On => 2,
         };
-        Ok(match ranks.least(own).map_err(together)? {
+        Ok(match ranks.least(own).map_err(distributed)? {
             0 => Next::Interrupted,
             1 => Next::Over,
             _ => Next::On,
@@ -172,12 +172,12 @@ impl<'a, N: Engine> Net<'a, N> {
         let Some((ranks, _)) = &mut self.others else { return Ok(vec![own]) };
         let mut outgoing = vec![Vec::new(); ranks.count()];
         outgoing[0] = own;
-        ranks.exchange(&mut outgoing).map_err(together)
+        ranks.exchange(&mut outgoing).map_err(distributed)
     }
 }
 
-fn together(error: RankError) -> RunError {
-    RunError::Together(error.to_string())
+fn distributed(error: RankError) -> RunError {
+    RunError::Distributed(error.to_string())
 }
 
 fn write_record<N: Engine>(codec: &dyn Codec<N>, record: &Record<N::Event>, out: &mut Vec<u8>) {

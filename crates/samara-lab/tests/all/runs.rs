@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{ColumnsData, Measured, Outcome};
-use samara_lab::run::{RunError, RunOptions, run, run_together};
+use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_lab::scenario::load;
 use samara_scenario::Inputs;
 use samara_sim::Threads;
@@ -234,7 +234,7 @@ fn several_processes_measure_what_one_does() {
         };
         let alone = metrics(&*run(point, options, |_| {}).unwrap());
         for count in [1, 2, 4] {
-            let one = |mut ranks: Threads| run_together(point, options, &mut ranks, |_| {}).unwrap();
+            let one = |mut ranks: Threads| run_distributed(point, options, &mut ranks, |_| {}).unwrap();
             let mut all: Vec<Option<Box<dyn Measured>>> = std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     Threads::new(count).into_iter().map(|ranks| scope.spawn(|| one(ranks))).collect();
@@ -252,6 +252,6 @@ fn only_columns_run_in_several_processes() {
     let loaded = load("ring", &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
-    let outcome = run_together(&loaded.points[0], options, &mut samara_sim::Alone, |_| {});
+    let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Alone, |_| {});
     assert!(matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one")));
 }

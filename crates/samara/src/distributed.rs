@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_lab::results::{Measured, Outcome, ProcessUse};
-use samara_lab::run::{RunError, RunOptions as Options, check_together, run_together};
+use samara_lab::run::{RunError, RunOptions as Options, check_distributed, run_distributed};
 use samara_lab::scenario::Loaded;
 use samara_lab::usage;
 use samara_sim::{RankError, Ranks, Reader, part_of};
@@ -119,7 +119,7 @@ fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, Str
 /// The scenario, if it can be run in several processes.
 fn load(options: &RunOptions) -> Result<Loaded, String> {
     let loaded = options.scenario.load()?;
-    let all = loaded.points.iter().map(|point| check_together(&point.scenario));
+    let all = loaded.points.iter().map(|point| check_distributed(&point.scenario));
     all.collect::<Result<(), _>>().map_err(|error| format!("{}: {error}", loaded.source))?;
     Ok(loaded)
 }
@@ -177,14 +177,14 @@ fn points(
     for point in &loaded.points {
         let options = Options { threads: 1, inputs: &loaded.inputs, stop };
         let name = point.name();
-        match run_together(point, options, ranks, |how_far| progress(&name, how_far.share)) {
+        match run_distributed(point, options, ranks, |how_far| progress(&name, how_far.share)) {
             Ok(Some(measured)) => results.push(Some(keep(&*measured)?)),
             Ok(None) => {}
             Err(RunError::Interrupted) => {
                 results.resize_with(loaded.points.len(), || None);
                 break;
             }
-            Err(error @ (RunError::Scenario(_) | RunError::Together(_))) => {
+            Err(error @ (RunError::Scenario(_) | RunError::Distributed(_))) => {
                 return Err(format!("{}: run {name}: {error}", loaded.source));
             }
         }
@@ -218,35 +218,4 @@ fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> 
 }
 
 #[cfg(test)]
-mod tests {
-    use samara_lab::scenario::{Overrides, load_source};
-    use samara_scenario::Inputs;
-    use samara_sim::Threads;
-
-    use super::*;
-
-    /// Whether processes with these contents of the file of hosts find that they have the same.
-    fn agree(contents: [&'static str; 2]) -> Vec<bool> {
-        let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n[columns]\n";
-        let one = |(mut ranks, hosts): (Threads, &str)| {
-            let inputs = Inputs::default().with("hosts.csv", hosts);
-            let loaded = load_source("two", text, inputs, &Overrides::default());
-            let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-            let mut ranks = Counted { ranks: &mut ranks, waited: Duration::ZERO, sent: 0 };
-            have_same_files(&loaded, &mut ranks).unwrap_or_else(|error| panic!("{error}"))
-        };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                Threads::new(2).into_iter().zip(contents).map(|own| scope.spawn(move || one(own))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
-        })
-    }
-
-    #[test]
-    fn processes_with_other_files_do_not_begin() {
-        let (one, other) = ("host,uplink_mbps\n0,1\n1,1\n2,1\n", "host,uplink_mbps\n0,1\n1,1\n2,2\n");
-        assert_eq!(agree([one, one]), [true, true]);
-        assert_eq!(agree([one, other]), [false, false]);
-        assert_eq!(agree([other, one]), [false, false]);
-    }
-}
+mod tests;
