@@ -97,7 +97,7 @@ pub(crate) struct Watching<'a> {
 }
 
 type Run = fn(&Point, RunOptions<'_>, Watching<'_>) -> Result<Box<dyn Measured>, RunError>;
-type RunDistributed = fn(
+pub(crate) type RunDistributed = fn(
     &Point,
     RunOptions<'_>,
     &mut dyn Ranks,

@@ -1,9 +1,29 @@
 //! Changes of a directory that leave it usable wherever a kill interrupts them, and the lock of its writer.
 
+use std::error::Error;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// A file or directory that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+pub struct FileError {
+    path: PathBuf,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// Says which path an error is about.
+pub(crate) trait At<T> {
+    fn at(self, path: &Path) -> Result<T, FileError>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> At<T> for Result<T, E> {
+    fn at(self, path: &Path) -> Result<T, FileError> {
+        self.map_err(|source| FileError { path: path.to_path_buf(), source: source.into() })
+    }
+}
 
 /// The file that the process that writes a directory has locked.
 pub(crate) const LOCK: &str = "lock";
@@ -11,38 +31,48 @@ pub(crate) const LOCK: &str = "lock";
 const TEMPORARY: &str = ".tmp";
 
 /// Makes one change of the file system. All of them come here, so that tests can end the process before each.
-pub(crate) fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     #[cfg(test)]
     kill::point()?;
     change()
 }
 
 /// Creates a directory and those above it.
-pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
-    change(|| fs::create_dir_all(path))
+pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
+    change(|| fs::create_dir_all(path)).at(path)
 }
 
 /// Removes a file, or a directory with all that is in it.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    change(|| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) })
+pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
+    change(|| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }).at(path)
+}
+
+/// Writes a mark: a short file that a kill leaves whole or not at all.
+pub(crate) fn mark(path: &Path, text: &str) -> Result<(), FileError> {
+    change(|| fs::write(path, text)).at(path)
 }
 
 /// Writes a file, whole or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = NewFile::create(path)?;
-    file.write_all(bytes)?;
+    file.write_all(bytes).at(path)?;
     file.finish()
 }
 
 /// Removes the files of a directory that killed processes did not finish.
-pub(crate) fn remove_temporary(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(TEMPORARY) {
-            remove(&path)?;
+pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
+    for name in entries(directory)? {
+        if name.ends_with(TEMPORARY) {
+            remove(&directory.join(name))?;
         }
     }
     Ok(())
+}
+
+/// The names of what is in a directory.
+pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    fs::read_dir(directory).and_then(|entries| entries.map(name).collect::<io::Result<_>>()).at(directory)
 }
 
 /// Returns the name that a file gets when it is whole.
@@ -61,16 +91,16 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     /// Creates it. The temporary name has the number of the process: others may write the same file.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}{TEMPORARY}", std::process::id()));
-        let file = change(|| File::create(&temporary))?;
+        let file = change(|| File::create(&temporary)).at(path)?;
         Ok(Self { file, path: path.to_owned(), temporary: temporary.into() })
     }
 
     /// Gives it its name.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        change(|| fs::rename(&self.temporary, &self.path))
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
     }
 }
 
@@ -93,10 +123,14 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Locks a directory; `None` if another process, or another thread, has locked it.
-    pub(crate) fn take(directory: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn take(directory: &Path) -> Result<Option<Self>, FileError> {
         let path = directory.join(LOCK);
+        Self::take_file(&path).at(&path)
+    }
+
+    fn take_file(path: &Path) -> io::Result<Option<Self>> {
         loop {
-            let file = change(|| File::options().create(true).append(true).open(&path))?;
+            let file = change(|| File::options().create(true).append(true).open(path))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -104,7 +138,7 @@ impl Lock {
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            let lock = Self { file, path: path.clone() };
+            let lock = Self { file, path: path.to_path_buf() };
             // The last owner may have removed the file before it was locked here.
             if lock.is_current()? {
                 return Ok(Some(lock));
@@ -159,53 +193,4 @@ pub(crate) mod kill {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_has_its_name_only_when_it_is_whole() {
-        let directory = std::env::temp_dir().join(format!("samara-files-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("a.txt");
-        write(&path, b"old").unwrap();
-        for killed_after in 0..2 {
-            assert!(kill::after(killed_after, || drop(write(&path, b"new"))));
-            assert_eq!(fs::read(&path).unwrap(), b"old");
-        }
-        let names = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
-        let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
-        assert_eq!(names.len(), 2);
-        assert!(names.iter().all(|name| final_name(name) == "a.txt"), "{names:?}");
-        remove_temporary(&directory).unwrap();
-        assert!(!kill::after(2, || write(&path, b"new").unwrap()));
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
-        fs::remove_dir_all(&directory).unwrap();
-    }
-
-    /// Threads take and release the lock of one directory: never two at once, though each owner removes the file.
-    #[test]
-    fn a_lock_has_one_owner_and_leaves_no_file() {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        let directory = std::env::temp_dir().join(format!("samara-lock-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let (owners, taken) = (AtomicU32::new(0), AtomicU32::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    while taken.load(Ordering::SeqCst) < 2000 {
-                        let Some(lock) = Lock::take(&directory).unwrap() else { continue };
-                        taken.fetch_add(1, Ordering::SeqCst);
-                        assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);
-                        // Long enough for a second owner to be noticed.
-                        std::thread::sleep(std::time::Duration::from_micros(50));
-                        owners.fetch_sub(1, Ordering::SeqCst);
-                        drop(lock);
-                    }
-                });
-            }
-        });
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
-        fs::remove_dir_all(&directory).unwrap();
-    }
-}
+mod tests;

@@ -8,11 +8,11 @@ use samara_report::{
 };
 use serde_json::{Map, Value as Json};
 
+use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::scenario::{ExpectationResult, Loaded};
-use crate::statistics::Statistics;
-use crate::statistics::student::interval;
+use crate::statistics::{Statistics, interval};
 
 /// What a family contributes to a page.
 pub(crate) struct Body {
@@ -82,10 +82,10 @@ pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>
 
 /// Which expectations hold.
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
-    let missed = checked.iter().filter(|result| !result.holds).map(|result| {
-        let found = result.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
-        format!("✗ {}: {}, found {found}", result.run, result.expected)
-    });
+    let missed = checked
+        .iter()
+        .filter(|result| !result.holds)
+        .map(|result| format!("✗ {}: {}, found {}", result.run, result.expected, result.written()));
     let missed: Vec<String> = missed.collect();
     let text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
     let failures = (!missed.is_empty()).then(|| Part::Failures(String::new(), missed));
@@ -507,16 +507,12 @@ fn lines<D: Measures>(rows: &[&Runs<D>], xs: &[f64], shown: &Shown<D>) -> Vec<Li
     lines
 }
 
-/// The unit of a metric, which its name says.
+/// The unit of a metric on paper.
 pub(crate) fn unit_of(metric: &str) -> Unit {
-    let name = metric.split('.').find(|part| part.contains("_ms")).unwrap_or(metric);
-    if name.ends_with("_ms") {
-        Unit::Milliseconds
-    } else if metric.contains("bytes") && !metric.contains("factor") && !metric.contains("per_byte") {
-        Unit::Bytes
-    } else if metric.contains("share") || metric.contains("ratio") || metric.contains("utilisation") {
-        Unit::Share
-    } else {
-        Unit::Number
+    match unit(metric) {
+        "ms" => Unit::Milliseconds,
+        "bytes" => Unit::Bytes,
+        "share" => Unit::Share,
+        _ => Unit::Number,
     }
 }

@@ -1,5 +1,7 @@
 //! What goes wrong, with the texts of the command line.
 
+use std::fmt::Display;
+
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -36,4 +38,14 @@ pub(crate) fn scenario(py: Python<'_>, error: &Problems) -> PyErr {
         Ok(()) => raised,
         Err(error) => error,
     }
+}
+
+/// A results directory that cannot be read or written.
+pub(crate) fn directory(error: impl Display) -> PyErr {
+    DirectoryError::new_err(error.to_string())
+}
+
+/// A table that is not there.
+pub(crate) fn table(error: impl Display) -> PyErr {
+    TableError::new_err(error.to_string())
 }

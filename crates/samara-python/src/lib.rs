@@ -3,9 +3,7 @@
 //! Scenarios are loaded and run as the command line does it; tables are handed over in Arrow's format without a copy; scheduling policies
 //! can be classes. The interpreter's lock is released while something runs.
 
-mod compared;
 mod errors;
-mod frame;
 mod loaded;
 mod outcome;
 mod policy;
@@ -42,15 +40,13 @@ fn json_to_toml(json: &str) -> PyResult<String> {
 #[pymodule]
 mod _samara {
     #[pymodule_export]
-    use super::compared::{Compared, open_results};
-    #[pymodule_export]
     use super::errors::{
         DirectoryError, Error, FigureError, PolicyError, RunError, ScenarioError, TableError,
     };
     #[pymodule_export]
     use super::loaded::{Loaded, load};
     #[pymodule_export]
-    use super::outcome::Outcome;
+    use super::outcome::{Compared, Outcome, open_results};
     #[pymodule_export]
     use super::policy::PendingCopy;
     #[pymodule_export]

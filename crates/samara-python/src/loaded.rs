@@ -14,12 +14,11 @@ use samara_lab::results::{Findings, ResultsDirectory, Used};
 use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 use samara_scenario::Inputs;
 
-use crate::errors::{DirectoryError, Error, RunError, TableError};
-use crate::frame::Labels;
+use crate::errors::{Error, RunError};
 use crate::outcome::Outcome;
 use crate::policy::{Failure, PythonPolicy};
-use crate::progress::{Keep, Onlooker};
-use crate::table::{Kept, Table};
+use crate::progress::{Keep, Observer};
+use crate::table::{Kept, Labels, Table};
 use crate::{errors, progress};
 
 /// A scenario with all that is to be different in it.
@@ -103,12 +102,32 @@ impl Loaded {
 
     /// The links of every run: who dialled whom.
     fn edges(&self, py: Python<'_>) -> PyResult<Table> {
-        py.detach(|| edges(&self.scenario))
+        let loaded = &self.scenario;
+        py.detach(|| {
+            pairs("edges", loaded, ["dialer", "listener"], |point| {
+                if !point.scenario.family().has_topology() {
+                    return Err(
+                        "groups, relays and handovers make their own links; there is no graph".to_owned()
+                    );
+                }
+                network::graph(&point.scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
+            })
+        })
     }
 
     /// Which columns nodes keep, in every run.
     fn custody(&self, py: Python<'_>) -> PyResult<Table> {
-        py.detach(|| custody(&self.scenario))
+        let loaded = &self.scenario;
+        py.detach(|| {
+            pairs("custody", loaded, ["node", "column"], |point| {
+                if !point.scenario.family().has_custody() {
+                    return Err("only blocks of columns have custody".to_owned());
+                }
+                let (_, kept) = network::custody(&point.scenario, &loaded.inputs, point.seed)?;
+                let rows = (0..).zip(kept);
+                Ok(rows.flat_map(|(node, own)| own.into_iter().map(move |column| (node, column))).collect())
+            })
+        })
     }
 
     /// Runs everything. `progress` is called several times a second with a list of names and shares; `tables` are the names of those to keep
@@ -134,18 +153,19 @@ impl Loaded {
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         // The order in which nodes ask a policy that they share must not depend on threads.
         let threads = if self.is_shared { 1 } else { threads.unwrap_or(available) };
-        let fail = |error: samara_lab::results::DirectoryError| DirectoryError::new_err(error.to_string());
-        let directory =
-            out.map(|path| ResultsDirectory::create(&path, &loaded, force)).transpose().map_err(fail)?;
+        let directory = out
+            .map(|path| ResultsDirectory::create(&path, &loaded, force))
+            .transpose()
+            .map_err(errors::directory)?;
         let keep = Keep { names: tables, rows_max };
-        let onlooker = Onlooker::new(&loaded, &keep, directory.as_ref());
+        let observer = Observer::new(&loaded, &keep, directory.as_ref());
         let (results, tables) =
-            progress::run(py, &loaded, onlooker, threads, &self.failure, progress.as_ref())?;
+            progress::run(py, &loaded, observer, threads, &self.failure, progress.as_ref())?;
         let findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
         let page = py.detach(|| report::page(&loaded, &findings));
         if let Some(directory) = &directory {
-            py.detach(|| report::write(&page, directory)).map_err(DirectoryError::new_err)?;
-            directory.finish(&findings.summary, findings.is_complete).map_err(fail)?;
+            py.detach(|| report::write(&page, directory)).map_err(errors::directory)?;
+            directory.finish(&findings.summary, findings.is_complete).map_err(errors::directory)?;
         }
         let path = directory.map(|directory| directory.path().to_path_buf());
         Ok(Outcome::new(loaded, findings, page, tables, path))
@@ -162,39 +182,16 @@ fn pairs(
     let labels = Labels::of(&loaded.points);
     let mut batches = Vec::new();
     for (at, point) in loaded.points.iter().enumerate() {
-        let rows = of(point).map_err(|error| {
-            TableError::new_err(format!("{}: run {}: {error}", loaded.source, point.name()))
-        })?;
-        let column = |values: Vec<u32>| std::sync::Arc::new(UInt32Array::from(values)) as ArrayRef;
+        let rows = of(point)
+            .map_err(|error| errors::table(format!("{}: run {}: {error}", loaded.source, point.name())))?;
+        let column = |values: Vec<u32>| Arc::new(UInt32Array::from(values)) as ArrayRef;
         let (left, right) = rows.into_iter().unzip();
         let batch = RecordBatch::try_from_iter([(columns[0], column(left)), (columns[1], column(right))])
             .and_then(|batch| labels.label(at, &batch))
-            .map_err(|error| TableError::new_err(error.to_string()))?;
+            .map_err(errors::table)?;
         batches.push(batch);
     }
     Table::new(name, batches)
-}
-
-fn edges(loaded: &Scenario) -> PyResult<Table> {
-    pairs("edges", loaded, ["dialer", "listener"], |point| {
-        let scenario = &point.scenario;
-        if !scenario.family().has_topology() {
-            return Err("groups and mixes make their own links; there is no graph".to_owned());
-        }
-        network::graph(scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
-    })
-}
-
-fn custody(loaded: &Scenario) -> PyResult<Table> {
-    pairs("custody", loaded, ["node", "column"], |point| {
-        let scenario = &point.scenario;
-        if !scenario.family().has_custody() {
-            return Err("only blocks of columns have custody".to_owned());
-        }
-        let (_, kept) = network::custody(scenario, &loaded.inputs, point.seed)?;
-        let rows = (0..).zip(kept).flat_map(|(node, columns)| columns.into_iter().map(move |c| (node, c)));
-        Ok(rows.collect())
-    })
 }
 
 /// The tables that a result has here, by name, without those that are gone.

@@ -1,21 +1,20 @@
-//! What came out of a scenario.
+//! What came out of a scenario, and two results side by side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use samara_lab::compare::{self, Crossed, Threshold, compare};
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Saved};
 use samara_lab::scenario::{Loaded, Point};
 use samara_lab::sweep::{PointRecord, points_table};
 use samara_report::{Page, png};
 
-use crate::compared::Compared;
-use crate::errors::{DirectoryError, Error, FigureError, TableError};
-use crate::frame::Labels;
+use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;
-use crate::table::{Kept, Table, Tables};
+use crate::table::{Kept, Labels, Table, Tables};
 
 /// The results of all runs of a scenario.
 #[pyclass(frozen, module = "samara._samara")]
@@ -40,9 +39,8 @@ impl Outcome {
         Self { loaded, findings, page, tables, directory }
     }
 
-    fn saved(&self, name: &str) -> PyResult<Saved> {
-        let tables = self.tables.iter().map(here).collect();
-        Saved::in_memory(name, &self.findings.summary, tables).map_err(Error::new_err)
+    fn saved(&self, name: &str) -> Saved {
+        Saved::in_memory(name, &self.findings.summary, self.tables.iter().map(here).collect())
     }
 
     /// The table of one run.
@@ -123,9 +121,7 @@ impl Outcome {
         let labels = Labels::of(&self.loaded.points);
         let points = self.loaded.points.iter().enumerate();
         let chosen = points.filter(|(_, point)| Self::is_chosen(point, run, seed));
-        let label = |(at, _): (usize, &Point)| {
-            labels.label(at, self.kept(at, name)?).map_err(|error| TableError::new_err(error.to_string()))
-        };
+        let label = |(at, _): (usize, &Point)| labels.label(at, self.kept(at, name)?).map_err(errors::table);
         let batches = chosen.map(label).collect::<PyResult<Vec<_>>>()?;
         if batches.is_empty() {
             let runs: Vec<String> =
@@ -144,12 +140,11 @@ impl Outcome {
         let records: Vec<PointRecord> = runs.map(|run| PointRecord::of(String::new(), run)).collect();
         // What a process used is known of all runs together only, and they have no ids.
         let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
-        let fail = |error: Box<dyn std::error::Error + Send + Sync>| TableError::new_err(error.to_string());
-        let table = points_table(&records).map_err(|error| fail(error.into()))?;
+        let table = points_table(&records).map_err(errors::table)?;
         let known: Vec<usize> = (0..table.num_columns())
             .filter(|at| !unknown.contains(&table.schema().field(*at).name().as_str()))
             .collect();
-        Table::new("metrics", vec![table.project(&known).map_err(|error| fail(error.into()))?])
+        Table::new("metrics", vec![table.project(&known).map_err(errors::table)?])
     }
 
     /// The names of the figures.
@@ -184,14 +179,14 @@ impl Outcome {
 
     /// Sets this beside another result.
     fn compare(&self, py: Python<'_>, other: &Self, names: (String, String)) -> PyResult<Compared> {
-        let (a, b) = (self.saved(&names.0)?, other.saved(&names.1)?);
+        let (a, b) = (self.saved(&names.0), other.saved(&names.1));
         py.detach(|| Compared::new(a, b))
     }
 
     /// Sets this beside a results directory.
     fn compare_directory(&self, py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Compared> {
-        let a = self.saved(name)?;
-        py.detach(|| Compared::new(a, Saved::open(&path).map_err(DirectoryError::new_err)?))
+        let a = self.saved(name);
+        py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?))
     }
 
     /// Writes a results directory as the command line does.
@@ -201,15 +196,71 @@ impl Outcome {
         for (at, tables) in self.tables.iter().enumerate() {
             tables.keys().try_for_each(|name| self.kept(at, name).map(drop))?;
         }
-        let fail = |error: samara_lab::results::DirectoryError| DirectoryError::new_err(error.to_string());
         py.detach(|| {
-            let directory = ResultsDirectory::create(&path, &self.loaded, force).map_err(fail)?;
+            let directory =
+                ResultsDirectory::create(&path, &self.loaded, force).map_err(errors::directory)?;
             let runs = self.loaded.points.iter().zip(&self.findings.summary.runs).zip(&self.tables);
             for ((point, run), tables) in runs {
-                directory.run_tables(point, run, &here(tables)).map_err(fail)?;
+                directory.run_tables(point, run, &here(tables)).map_err(errors::directory)?;
             }
-            report::write(&self.page, &directory).map_err(DirectoryError::new_err)?;
-            directory.finish(&self.findings.summary, self.findings.is_complete).map_err(fail)
+            report::write(&self.page, &directory).map_err(errors::directory)?;
+            directory.finish(&self.findings.summary, self.findings.is_complete).map_err(errors::directory)
         })
+    }
+}
+
+/// Two results side by side.
+#[pyclass(frozen, module = "samara._samara")]
+pub(crate) struct Compared(compare::Compared);
+
+impl Compared {
+    pub(crate) fn new(a: Saved, b: Saved) -> PyResult<Self> {
+        compare(a, b).map(Self).map_err(Error::new_err)
+    }
+
+    fn crossed(&self, thresholds: &[String]) -> PyResult<Vec<Crossed>> {
+        let mut crossed = Vec::new();
+        for text in thresholds {
+            let threshold = Threshold::parse(text).map_err(Error::new_err)?;
+            crossed.extend(threshold.check(&self.0).map_err(Error::new_err)?);
+        }
+        Ok(crossed)
+    }
+}
+
+/// Sets two results directories side by side.
+#[pyfunction]
+pub(crate) fn open_results(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Compared> {
+    py.detach(|| {
+        let open = |path: &PathBuf| Saved::open(path).map_err(errors::directory);
+        Compared::new(open(&a)?, open(&b)?)
+    })
+}
+
+#[pymethods]
+impl Compared {
+    /// The table that the command line prints.
+    #[getter]
+    fn text(&self) -> String {
+        self.0.table()
+    }
+
+    /// What has changed, as Markdown.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn markdown(&self, thresholds: Vec<String>) -> PyResult<String> {
+        Ok(self.0.markdown(&self.crossed(&thresholds)?))
+    }
+
+    /// A page with the table, the changes and the distributions of both.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn html(&self, py: Python<'_>, thresholds: Vec<String>) -> PyResult<String> {
+        let crossed = self.crossed(&thresholds)?;
+        py.detach(|| self.0.html(&crossed)).map_err(Error::new_err)
+    }
+
+    /// Everything, as JSON; with the thresholds that are crossed.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn json(&self, thresholds: Vec<String>) -> PyResult<String> {
+        Ok(self.0.json(&self.crossed(&thresholds)?).to_string())
     }
 }

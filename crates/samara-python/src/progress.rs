@@ -25,8 +25,8 @@ pub(crate) struct Keep {
     pub(crate) rows_max: usize,
 }
 
-/// Looks on at all runs.
-pub(crate) struct Onlooker<'a> {
+/// Observes all runs.
+pub(crate) struct Observer<'a> {
     points: &'a [Point],
     keep: &'a Keep,
     directory: Option<&'a ResultsDirectory>,
@@ -35,13 +35,13 @@ pub(crate) struct Onlooker<'a> {
     tables: Mutex<Vec<Tables>>,
 }
 
-/// Looks on at one of them.
-pub(crate) struct Look<'a> {
-    all: &'a Onlooker<'a>,
+/// Observes one of them.
+pub(crate) struct RunObserver<'a> {
+    all: &'a Observer<'a>,
     at: usize,
 }
 
-impl<'a> Onlooker<'a> {
+impl<'a> Observer<'a> {
     pub(crate) fn new(loaded: &'a Loaded, keep: &'a Keep, directory: Option<&'a ResultsDirectory>) -> Self {
         let points = &loaded.points;
         let tables = points.iter().map(|_| Tables::new()).collect();
@@ -66,19 +66,19 @@ impl<'a> Onlooker<'a> {
     }
 }
 
-impl Watch for Onlooker<'_> {
+impl Watch for Observer<'_> {
     type Run<'a>
-        = Look<'a>
+        = RunObserver<'a>
     where
         Self: 'a;
 
-    fn begin<'a>(&'a self, point: &'a Point) -> Look<'a> {
+    fn begin<'a>(&'a self, point: &'a Point) -> RunObserver<'a> {
         let at = self.points.iter().position(|other| std::ptr::eq(other, point)).unwrap_or(0);
-        Look { all: self, at }
+        RunObserver { all: self, at }
     }
 }
 
-impl WatchRun for Look<'_> {
+impl WatchRun for RunObserver<'_> {
     fn progress(&mut self, progress: Progress) {
         lock(&self.all.shares)[self.at] = progress.share.clamp(0.0, 1.0);
     }
@@ -114,7 +114,7 @@ impl WatchRun for Look<'_> {
 pub(crate) fn run(
     py: Python<'_>,
     loaded: &Loaded,
-    onlooker: Onlooker<'_>,
+    observer: Observer<'_>,
     threads: usize,
     failure: &Failure,
     progress: Option<&Py<PyAny>>,
@@ -123,7 +123,7 @@ pub(crate) fn run(
     let results = py.detach(|| {
         std::thread::scope(|scope| {
             let (tell, told) = channel();
-            let (stop, watch) = (&failure.stop, &onlooker);
+            let (stop, watch) = (&failure.stop, &observer);
             let worker = scope.spawn(move || tell.send(run_all(loaded, threads, stop, watch)));
             loop {
                 match told.recv_timeout(LOOK_EVERY) {
@@ -133,7 +133,7 @@ pub(crate) fn run(
                 }
                 let looked = Python::attach(|py| {
                     py.check_signals()?;
-                    progress.map_or(Ok(()), |progress| onlooker.show(py, progress.bind(py)))
+                    progress.map_or(Ok(()), |progress| observer.show(py, progress.bind(py)))
                 });
                 if let Err(error) = looked {
                     failure.stop.store(true, Ordering::SeqCst);
@@ -151,9 +151,9 @@ pub(crate) fn run(
         Err(Ok(_)) => return Err(RunError::new_err("the run ended without a result")),
     };
     if let Some(progress) = progress {
-        onlooker.show(py, progress.bind(py))?;
+        observer.show(py, progress.bind(py))?;
     }
-    Ok((results, onlooker.tables()))
+    Ok((results, observer.tables()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! Tables, handed over without a copy through Arrow's C interface.
+//! Tables over several runs, with columns that say which run it was, handed over without a copy through Arrow's C interface.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -7,11 +7,18 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
+    RecordBatchIterator, UInt32Array, UInt64Array,
+};
 use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::take::take;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
+use samara_lab::scenario::Point;
+use samara_scenario::keys::plain;
+use toml::Value;
 
 use crate::errors::TableError;
 
@@ -156,4 +163,62 @@ pub(crate) enum Kept {
     Here(RecordBatch),
     /// It was not to be kept, or is too large: so many rows.
     Gone(usize),
+}
+
+/// What tells the runs of a result apart: their names, their seeds, and the values of a sweep. Columns have a row for each run.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    columns: Vec<(String, ArrayRef)>,
+}
+
+impl Labels {
+    pub(crate) fn of(points: &[Point]) -> Self {
+        let seeds = points.iter().map(|point| point.seed);
+        let mut columns = vec![
+            ("run".to_owned(), words(points.iter().map(|point| point.run.clone()))),
+            ("seed".to_owned(), Arc::new(UInt64Array::from_iter_values(seeds)) as ArrayRef),
+        ];
+        let axes = points.first().map(|point| point.sweep.keys()).into_iter().flatten();
+        for key in axes {
+            let values: Vec<Option<&Value>> = points.iter().map(|point| point.sweep.get(key)).collect();
+            columns.push((key.clone(), column(&values)));
+        }
+        Self { columns }
+    }
+
+    /// Puts the columns of a run before those of one of its tables, which are shared, not copied.
+    pub(crate) fn label(&self, run: usize, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let rows = UInt32Array::from_value(run as u32, batch.num_rows());
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (name, column) in &self.columns {
+            let array = take(column, &rows, None)?;
+            fields.push(Field::new(name, array.data_type().clone(), false));
+            arrays.push(array);
+        }
+        fields.extend(batch.schema().fields().iter().map(|field| Field::clone(field)));
+        arrays.extend(batch.columns().iter().cloned());
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+    }
+}
+
+/// A column of texts, each of which is stored once.
+fn words(values: impl Iterator<Item = String>) -> ArrayRef {
+    let values: Vec<String> = values.collect();
+    Arc::new(values.iter().map(String::as_str).collect::<DictionaryArray<Int32Type>>())
+}
+
+/// A column of the narrowest type that holds all values; texts as they are written in a scenario.
+fn column(values: &[Option<&Value>]) -> ArrayRef {
+    let all = |is: fn(&Value) -> bool| values.iter().all(|value| value.is_some_and(is));
+    let there = || values.iter().copied().flatten();
+    if all(Value::is_integer) {
+        Arc::new(Int64Array::from_iter_values(there().filter_map(Value::as_integer)))
+    } else if all(|value| value.is_integer() || value.is_float()) {
+        let number = |value: &Value| value.as_float().or(value.as_integer().map(|whole| whole as f64));
+        Arc::new(Float64Array::from_iter_values(there().filter_map(number)))
+    } else if all(Value::is_bool) {
+        Arc::new(BooleanArray::from(there().filter_map(Value::as_bool).collect::<Vec<_>>()))
+    } else {
+        words(values.iter().map(|value| value.map_or_else(String::new, plain)))
+    }
 }

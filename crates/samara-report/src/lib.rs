@@ -4,11 +4,9 @@
 mod draw;
 mod html;
 mod section;
-mod text;
 pub mod words;
 
 pub use draw::{
     Bar, Bars, Block, Boxes, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Style, Swept, Tick, Unit, png,
 };
-pub use section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table};
-pub use text::plain;
+pub use section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, plain};

@@ -1,6 +1,12 @@
-//! What a page consists of, whatever it is about.
+//! What a page consists of, whatever it is about, and its tables as text.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement};
 
 use crate::draw::{Bars, Boxes, Lines, Maps, png};
+use crate::words::plural;
 
 /// Tables of more rows are folded.
 const ROWS_MAX: usize = 24;
@@ -47,6 +53,16 @@ impl Page {
             files.push((format!("figures/{name}.svg"), svg.into_bytes()));
         }
         Ok(files)
+    }
+
+    /// The title, the table and the sentences that a terminal shows.
+    pub fn terminal(&self) -> String {
+        let lines = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let summary = &self.summary;
+        let legend = if summary.legend.is_empty() { String::new() } else { format!("{}\n", summary.legend) };
+        let table = summary.table.terminal();
+        let more: String = summary.more.iter().map(Table::terminal).collect();
+        format!("{}{}\n{legend}{table}{}{more}", lines(&summary.before), self.title, lines(&summary.after))
     }
 }
 
@@ -98,24 +114,6 @@ pub enum Part {
     Source(String, String),
     /// Curves to look into.
     Explorer(Explorer),
-}
-
-impl From<Table> for Part {
-    fn from(table: Table) -> Self {
-        Self::Table(table)
-    }
-}
-
-impl From<Vec<Figure>> for Part {
-    fn from(figures: Vec<Figure>) -> Self {
-        Self::Figures(figures)
-    }
-}
-
-impl From<Vec<(String, String)>> for Part {
-    fn from(terms: Vec<(String, String)>) -> Self {
-        Self::Terms(terms)
-    }
 }
 
 /// A table. The first column and those of `texts` are aligned left, all others are numbers.
@@ -175,7 +173,7 @@ impl Row {
 impl Table {
     /// A table, folded if it is long.
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, texts: usize, rows: Vec<Row>) -> Self {
-        let fold = (rows.len() > ROWS_MAX).then(|| (crate::words::plural(rows.len() as f64, "row"), false));
+        let fold = (rows.len() > ROWS_MAX).then(|| (plural(rows.len() as f64, "row"), false));
         let headings = headings.into_iter().map(Into::into).collect();
         Self { headings, texts, bars: String::new(), rows, fold }
     }
@@ -185,6 +183,42 @@ impl Table {
     pub fn folded(self, line: impl Into<String>, is_open: bool) -> Self {
         Self { fold: Some((line.into(), is_open)), ..self }
     }
+
+    /// The table for a terminal.
+    pub fn terminal(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(&self.headings);
+        for row in &self.rows {
+            table.add_row(std::iter::once(&row.name).chain(&row.cells));
+        }
+        for column in table.column_iter_mut().skip(self.texts) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{table}\n")
+    }
+
+    /// The table as Markdown, with so many rows at most.
+    pub fn markdown(&self, rows_max: usize) -> String {
+        let line = |cells: &mut dyn Iterator<Item = String>| {
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let ends = (0..self.headings.len()).map(|at| if at < self.texts { "---" } else { "--:" });
+        let mut text = line(&mut self.headings.iter().cloned());
+        let _ = writeln!(text, "|{}|", ends.collect::<Vec<_>>().join("|"));
+        for row in self.rows.iter().take(rows_max) {
+            text += &line(&mut std::iter::once(&row.name).chain(&row.cells).map(|cell| plain(cell)));
+        }
+        if self.rows.len() > rows_max {
+            let _ = writeln!(text, "\n{} more rows are left out.", self.rows.len() - rows_max);
+        }
+        text
+    }
+}
+
+/// Text that no Markdown table takes for its own.
+pub fn plain(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
 }
 
 /// A figure.
@@ -230,16 +264,17 @@ pub enum Drawing {
     Maps(Maps),
 }
 
-macro_rules! drawings {
-    ($($kind:ident)*) => {
-        $(impl From<$kind> for Drawing {
-            fn from(drawing: $kind) -> Self {
-                Self::$kind(drawing)
+macro_rules! variants {
+    ($Enum:ident: $($Variant:ident($Content:ty))*) => {
+        $(impl From<$Content> for $Enum {
+            fn from(content: $Content) -> Self {
+                Self::$Variant(content)
             }
         })*
     };
 }
-drawings!(Lines Bars Boxes Maps);
+variants!(Drawing: Lines(Lines) Bars(Bars) Boxes(Boxes) Maps(Maps));
+variants!(Part: Table(Table) Figures(Vec<Figure>) Terms(Vec<(String, String)>));
 
 /// Curves of many runs that a reader can point at: a curve for each run, and for each run two panels
 /// with a curve for each of many things.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Inputs;
 use crate::latency::unit_of;
-use crate::table::{Names, delimiter_or_blank, each_line};
+use crate::table::{Names, column_of, delimiter_or_blank, each_line};
 
 /// Nodes of a graph: as many as a simulation can have.
 const NODES_MAX: usize = 1 << 20;
@@ -184,10 +184,7 @@ fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
     each_line(file, text, delimiter_or_blank(text), |line, values| {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         let Some((from, to)) = columns else {
-            let place = |known: &[&str]| {
-                values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
-            };
-            if let (Some(from), Some(to)) = (place(&FROM), place(&TO)) {
+            if let (Some(from), Some(to)) = (column_of(values, &FROM), column_of(values, &TO)) {
                 columns = Some((from, to));
                 builder.is_table = values == ["dialer", "listener"];
                 return Ok(());

@@ -298,6 +298,11 @@ impl Shape {
     }
 }
 
+/// The column that has one of these names, in capitals or not.
+pub(crate) fn column_of(values: &[&str], known: &[&str]) -> Option<usize> {
+    values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
 /// The delimiter of a table: the one that its first line has most of.
 pub(crate) fn delimiter(text: &str) -> u8 {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or("");

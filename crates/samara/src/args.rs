@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::compare::Threshold;
-use samara_lab::scenario::{Loaded, load};
+use samara_lab::scenario::{Loaded, Overrides, load_with};
+use samara_scenario::keys::GridAxis;
 
 use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};
@@ -120,7 +121,33 @@ pub(crate) struct ScenarioOptions {
 impl ScenarioOptions {
     /// Loads it.
     pub(crate) fn load(&self) -> Result<Loaded, String> {
-        load(&self.scenario, &self.set, &self.only, self.seed).map_err(|error| error.to_string())
+        self.load_with(&[])
+    }
+
+    /// Loads it with axes of a sweep.
+    pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
+        load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
+    }
+
+    /// What is to be different from what the scenario says.
+    pub(crate) fn overrides(&self, axes: &[GridAxis]) -> Overrides {
+        Overrides {
+            set: self.set.clone(),
+            only: self.only.clone(),
+            seeds: self.seed.into_iter().collect(),
+            axes: axes.to_vec(),
+            ..Overrides::default()
+        }
+    }
+}
+
+/// A word as a shell takes it for one.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 

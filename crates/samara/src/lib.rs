@@ -24,6 +24,7 @@ use args::{Args, Verb};
 use samara_lab::experiment::Experiment;
 use samara_lab::family::{Family, register};
 use samara_sim::Ranks;
+use serde::Serialize;
 
 /// Something is wrong with what was asked for.
 const BAD_INPUT: u8 = 2;
@@ -94,7 +95,7 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::Sweep(options) => sweep::run(&options),
         Verb::Point(options) => point::run(&options),
         Verb::List => list(),
-        Verb::Show(options) => show(&options),
+        Verb::Show(options) => print(&options.load()?.text),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
@@ -125,6 +126,11 @@ fn print(text: &str) -> Result<ExitCode, String> {
     }
 }
 
+/// Prints a document of JSON in one line.
+fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
+    print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
+}
+
 fn list() -> Result<ExitCode, String> {
     let scenarios = samara_lab::scenario::builtins();
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
@@ -133,8 +139,4 @@ fn list() -> Result<ExitCode, String> {
         .map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title()))
         .collect();
     print(&lines)
-}
-
-fn show(options: &args::ScenarioOptions) -> Result<ExitCode, String> {
-    print(&options.load()?.text)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use samara_lab::run::{RunOptions, run as run_point};
-use samara_lab::scenario::{Overrides, builtin, load_source, load_with};
+use samara_lab::scenario::{builtin, load_source};
 use samara_lab::sweep::{PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
 use samara_scenario::Inputs;
@@ -22,22 +22,16 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
             std::process::exit(i32::from(INTERRUPTED));
         });
     }
-    let overrides = Overrides {
-        set: options.set.clone(),
-        only: options.only.iter().cloned().collect(),
-        seeds: options.seed.into_iter().collect(),
-        axes: options.grid.clone(),
-        ..Overrides::default()
-    };
     let loaded = match &options.files {
-        Some(files) if builtin(&options.scenario).is_none() => {
-            let text = std::fs::read_to_string(&options.scenario)
-                .map_err(|error| format!("{}: {error}", options.scenario))?;
-            load_source(&options.scenario, &text, Inputs::directory(files), &overrides)
+        Some(files) if builtin(&options.which.scenario).is_none() => {
+            let source = &options.which.scenario;
+            let text = std::fs::read_to_string(source).map_err(|error| format!("{source}: {error}"))?;
+            let overrides = options.which.overrides(&options.grid);
+            load_source(source, &text, Inputs::directory(files), &overrides)
+                .map_err(|error| error.to_string())?
         }
-        _ => load_with(&options.scenario, &overrides),
+        _ => options.which.load_with(&options.grid)?,
     };
-    let loaded = loaded.map_err(|error| error.to_string())?;
     let [point] = loaded.points.as_slice() else {
         return Err(format!(
             "{}: {} points; --only, --seed and --grid KEY=VALUE have to choose one of them",
@@ -67,10 +61,7 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
     };
     match &options.out {
         Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,
-        None => {
-            let json = serde_json::to_string(&record).map_err(|error| error.to_string())?;
-            crate::print(&(json + "\n"))?;
-        }
+        None => drop(crate::print_json(&record)?),
     }
     Ok(ExitCode::SUCCESS)
 }

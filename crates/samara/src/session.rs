@@ -156,8 +156,7 @@ fn processes(processes: &[ProcessUse]) -> String {
 fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result<(), String> {
     let Findings { summary, checked, .. } = findings;
     if format == Format::Json {
-        let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
-        crate::print(&(json + "\n"))?;
+        crate::print_json(summary)?;
     } else {
         let mut text = page.terminal();
         text += &format!(
@@ -184,11 +183,10 @@ fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result
 pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
     let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
     for outcome in outcomes {
-        let found = outcome.found.map_or("not measured".to_owned(), |found| format!("{found:.4}"));
         let line = if outcome.holds {
             format!("✓ {}: {}", outcome.run, outcome.expected)
         } else {
-            format!("✗ {}: {}, but it is {found}", outcome.run, outcome.expected)
+            format!("✗ {}: {}, but it is {}", outcome.run, outcome.expected, outcome.written())
         };
         *lines.entry((outcome.holds, line)).or_default() += 1;
     }

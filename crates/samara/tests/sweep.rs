@@ -325,11 +325,11 @@ fn bad_input_is_told() {
     let scratch = Scratch::new("bad");
     for (args, what) in [
         (vec!["sweep", "peerdas-small", "--grid", "network.nodes"], "is not KEY=VALUE"),
-        (vec!["sweep", "peerdas-small", "--grid", "network.nodes=20,20"], "20 is there twice"),
+        (vec!["sweep", "peerdas-small", "--grid", "network.nodes=20,20"], "duplicate value 20"),
         (vec!["sweep", "peerdas-small", "--grid", "network.nods=20,30"], "did you mean `nodes`"),
         (vec!["sweep", "peerdas-small", "--grid", "network.uplink=1,2"], "expected a rate"),
         (vec!["sweep", "peerdas-small", "--seeds", "0"], "has no seed"),
-        (vec!["sweep", "peerdas-small", "--seeds", "1,1", "--only", "batch"], "there twice"),
+        (vec!["sweep", "peerdas-small", "--seeds", "1,1", "--only", "batch"], "is a duplicate"),
         (
             vec!["sweep", "peerdas-small", "--engine", "ray", "--python", "no-such-python", "--out", "r"],
             "pip install",

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::metric::{Better, better, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
-use crate::statistics::student::{Interval, Welch, interval, welch};
+use crate::statistics::{Interval, Welch, interval, welch};
 pub use threshold::{Crossed, Threshold};
 
 /// Two results side by side.

@@ -4,6 +4,7 @@ use crate::metric::{Better, better};
 use samara_scenario::closest;
 
 use super::{Change, Compared};
+use crate::results::SavedRun;
 
 /// Names that are listed where there is no such metric.
 const NEAR_MAX: usize = 6;
@@ -109,7 +110,7 @@ impl Threshold {
     /// The runs that have crossed it.
     ///
     /// # Errors
-    /// There is no such metric, or no such run; the text lists names that are near.
+    /// There is no such metric or no such run, and the text lists names that are near; or the second result lacks a value.
     pub fn check(&self, compared: &Compared) -> Result<Vec<Crossed>, String> {
         let of_metric: Vec<&Change> =
             compared.changes().iter().filter(|change| change.metric == self.metric).collect();
@@ -130,6 +131,10 @@ impl Threshold {
                 runs.join(", ")
             ));
         }
+        if let Some(run) = self.lacking(compared) {
+            let b = compared.b.path.display();
+            return Err(format!("--threshold {}: {b} has no {} of {run}", self.text, self.metric));
+        }
         let crossed = of_metric.into_iter().filter(|change| is_meant(change) && self.is_crossed(change));
         Ok(crossed
             .map(|change| Crossed {
@@ -144,6 +149,18 @@ impl Threshold {
                 ),
             })
             .collect())
+    }
+
+    /// A run whose metric is in the first result only: what is not measured must not pass for unchanged.
+    fn lacking<'a>(&self, compared: &'a Compared) -> Option<&'a str> {
+        let has = |run: &SavedRun| run.metrics.contains_key(&self.metric);
+        let is_meant = |run: &&SavedRun| has(run) && self.run.as_ref().is_none_or(|name| run.name == *name);
+        let is_lacking = |run: &&SavedRun| {
+            let key = run.key();
+            !compared.b.runs.iter().any(|other| other.key() == key && has(other))
+        };
+        let mut of_first = compared.a.runs.iter().filter(is_meant);
+        of_first.find(is_lacking).map(|run| run.name.as_str())
     }
 
     fn is_crossed(&self, change: &Change) -> bool {

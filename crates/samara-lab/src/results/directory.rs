@@ -8,8 +8,6 @@
 //! without one of them.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -17,8 +15,8 @@ use samara_scenario::keys;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{Measured, Outcome, Run, Summary, TableError, tables};
-use crate::files::{self, LOCK, Lock};
+use super::{Measured, Outcome, Run, Summary, tables};
+use crate::files::{self, FileError, LOCK, Lock};
 use crate::scenario::{Loaded, Point};
 
 /// The file whose presence says that everything is there.
@@ -63,20 +61,12 @@ pub enum DirectoryError {
         /// Something in it.
         entry: String,
     },
-    /// It cannot be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// What.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// A file that the scenario names cannot be read.
     #[error("{0}")]
     Input(String),
-    /// A table cannot be written.
+    /// It cannot be read or written.
     #[error(transparent)]
-    Table(#[from] TableError),
+    File(#[from] FileError),
 }
 
 /// A file that a scenario names.
@@ -104,11 +94,11 @@ impl ResultsDirectory {
     /// # Errors
     /// It holds a finished result and `force` is not set, another process is writing it, it holds something else, or it cannot be written.
     pub fn create(path: &Path, loaded: &Loaded, force: bool) -> Result<Self, DirectoryError> {
-        io_at(path, files::create_dir_all(path))?;
+        files::create_dir_all(path)?;
         if parts(path, force)?.is_empty() {
             mark_unfinished(path)?;
         }
-        let lock = io_at(&path.join(LOCK), Lock::take(path))?;
+        let lock = Lock::take(path)?;
         let lock = lock.ok_or_else(|| DirectoryError::Busy(path.to_path_buf()))?;
         // Another process may have finished a result meanwhile.
         let old = parts(path, force)?;
@@ -116,7 +106,7 @@ impl ResultsDirectory {
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         directory.clear(old)?;
         let figures = path.join("figures");
-        io_at(&figures, files::create_dir_all(&figures))?;
+        files::create_dir_all(&figures)?;
         directory.text("scenario.toml", &loaded.text)?;
         directory.inputs(loaded)?;
         Ok(directory)
@@ -128,7 +118,7 @@ impl ResultsDirectory {
         old.sort_by_key(|name| name != COMPLETE);
         for name in &old {
             let path = self.path.join(name);
-            io_at(&path, files::remove(&path))?;
+            files::remove(&path)?;
         }
         Ok(())
     }
@@ -159,7 +149,7 @@ impl ResultsDirectory {
     /// It cannot be made.
     pub fn nodes(&self, point: &Point) -> Result<PathBuf, DirectoryError> {
         let directory = self.path.join("nodes").join(point_name(point));
-        io_at(&directory, files::create_dir_all(&directory))?;
+        files::create_dir_all(&directory)?;
         Ok(directory)
     }
 
@@ -192,15 +182,15 @@ impl ResultsDirectory {
         &self,
         point: &Point,
         run: &Run,
-        write: impl FnOnce(&Path) -> Result<(), TableError>,
+        write: impl FnOnce(&Path) -> Result<(), FileError>,
     ) -> Result<(), DirectoryError> {
         let directory = self.path.join("runs").join(point_name(point));
-        io_at(&directory, files::create_dir_all(&directory))?;
+        files::create_dir_all(&directory)?;
         write(&directory)?;
         tables::configuration(&configuration(point)).write(&directory)?;
         let json = serde_json::to_string_pretty(run).unwrap_or_default();
         let path = directory.join("run.json");
-        io_at(&path, files::write(&path, json.as_bytes()))
+        Ok(files::write(&path, json.as_bytes())?)
     }
 
     /// Writes a text file, whole or not at all.
@@ -217,7 +207,7 @@ impl ResultsDirectory {
     /// It cannot be written.
     pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         let path = self.path.join(name);
-        io_at(&path, files::write(&path, bytes))
+        Ok(files::write(&path, bytes)?)
     }
 
     /// Writes the summary and, if nothing is missing, the mark of a finished result.
@@ -230,7 +220,7 @@ impl ResultsDirectory {
         if complete {
             self.text(COMPLETE, &format!("{}\n", summary.digest))?;
             let unfinished = self.path.join(UNFINISHED);
-            io_at(&unfinished, files::remove(&unfinished))?;
+            files::remove(&unfinished)?;
         }
         Ok(())
     }
@@ -238,10 +228,7 @@ impl ResultsDirectory {
 
 /// Returns what is in a directory that may be made a results directory.
 fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
-    let mut names = Vec::new();
-    for entry in io_at(path, fs::read_dir(path))? {
-        names.push(io_at(path, entry)?.file_name().to_string_lossy().into_owned());
-    }
+    let names = files::entries(path)?;
     // After the names, and in this order: a process that finishes meanwhile sets the second mark before it removes the first.
     let is_unfinished = path.join(UNFINISHED).exists();
     let is_complete = path.join(COMPLETE).exists();
@@ -258,14 +245,8 @@ fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
 }
 
 /// Says that something is missing.
-fn mark_unfinished(path: &Path) -> Result<(), DirectoryError> {
-    let path = path.join(UNFINISHED);
-    let text = "This run was interrupted, or is still going on.\n";
-    io_at(&path, files::change(|| fs::write(&path, text)))
-}
-
-fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, DirectoryError> {
-    result.map_err(|source| DirectoryError::Io { path: path.to_path_buf(), source })
+fn mark_unfinished(path: &Path) -> Result<(), FileError> {
+    files::mark(&path.join(UNFINISHED), "This run was interrupted, or is still going on.\n")
 }
 
 /// What the directory of a run is called, under `runs` and `nodes`.
@@ -290,180 +271,4 @@ fn configuration(point: &Point) -> Vec<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-    use crate::run::{RunOptions, run};
-    use crate::scenario::load;
-
-    /// What is written: a small run, made once.
-    struct Work {
-        loaded: Loaded,
-        measured: Box<dyn Measured>,
-        outcome: Outcome,
-    }
-
-    impl Work {
-        fn new() -> Self {
-            let keys = [("network.nodes", "20"), ("network.topology.degree", "6"), ("columns.count", "4")];
-            let more = [("columns.custody", "2"), ("columns.blobs", "1"), ("columns.warm_up", "2 s")];
-            let set: Vec<_> =
-                keys.iter().chain(&more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let loaded = load("peerdas-small", &set, &["batch".to_owned()], Some(1)).unwrap();
-            let stop = AtomicBool::new(false);
-            let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
-            let measured = run(&loaded.points[0], options, |_| {}).unwrap();
-            let outcome = measured.outcome();
-            Self { loaded, measured, outcome }
-        }
-
-        /// Writes a result with this digest.
-        fn write(&self, path: &Path, digest: &str, force: bool) -> Result<(), DirectoryError> {
-            let directory = ResultsDirectory::create(path, &self.loaded, force)?;
-            directory.run(&*self.measured, &self.outcome)?;
-            directory.text("report.html", digest)?;
-            directory.finish(&summary(digest), true)
-        }
-    }
-
-    fn summary(digest: &str) -> Summary {
-        Summary {
-            scenario: "s".to_owned(),
-            version: "1".to_owned(),
-            seed: 1,
-            nodes: 1,
-            digest: digest.to_owned(),
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            peak_rss_bytes: 0,
-            steps: 0,
-            processes: Vec::new(),
-            runs: Vec::new(),
-        }
-    }
-
-    /// A path that nothing is at, removed at the end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("samara-directory-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// The paths of all files below a directory but marks and lock.
-    fn files_of(path: &Path) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        let mut directories = vec![path.to_path_buf()];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(&directory).unwrap() {
-                let entry = entry.unwrap().path();
-                if entry.is_dir() {
-                    directories.push(entry);
-                } else if ![UNFINISHED, LOCK].iter().any(|name| entry.ends_with(name)) {
-                    files.push(entry.strip_prefix(path).unwrap().to_path_buf());
-                }
-            }
-        }
-        files.sort();
-        files
-    }
-
-    /// Fails unless a directory with `complete` has all files of one result; returns whose.
-    fn whole(path: &Path, expected: &[PathBuf]) -> Option<String> {
-        let digest = fs::read_to_string(path.join(COMPLETE)).ok()?.trim().to_owned();
-        assert_eq!(files_of(path), expected);
-        assert_eq!(fs::read_to_string(path.join("report.html")).unwrap(), digest);
-        assert!(fs::read_to_string(path.join("summary.json")).unwrap().contains(&format!("\"{digest}\"")));
-        Some(digest)
-    }
-
-    #[test]
-    fn a_kill_at_any_step_leaves_a_whole_result_or_one_that_the_next_run_replaces() {
-        let work = Work::new();
-        let scratch = Scratch::new("kill");
-        let path = &scratch.0;
-        work.write(path, "old", false).unwrap();
-        let expected = files_of(path);
-        assert!(expected.len() >= 9, "{expected:?}");
-        // What the killed run finds: nothing, a result without its end, a finished one, or one with both marks.
-        let begin: [&dyn Fn(); 4] = [
-            &|| {},
-            &|| assert!(files::kill::after(9, || drop(work.write(path, "old", false)))),
-            &|| work.write(path, "old", false).unwrap(),
-            &|| {
-                work.write(path, "old", false).unwrap();
-                mark_unfinished(path).unwrap();
-            },
-        ];
-        for (number, begin) in begin.iter().enumerate() {
-            let mut steps = 0;
-            loop {
-                let _ = fs::remove_dir_all(path);
-                begin();
-                let is_killed = files::kill::after(steps, || drop(work.write(path, "new", true)));
-                let context = format!("case {number}, killed after {steps} changes");
-                match whole(path, &expected) {
-                    Some(digest) => {
-                        assert!(digest == "new" || digest == "old" && number >= 2, "{context}");
-                        let again = work.write(path, "next", false);
-                        assert!(matches!(again, Err(DirectoryError::Finished(_))), "{context}: {again:?}");
-                    }
-                    None => {
-                        work.write(path, "next", false).unwrap_or_else(|error| panic!("{context}: {error}"));
-                        assert!(!path.join(UNFINISHED).exists() && !path.join(LOCK).exists(), "{context}");
-                        assert_eq!(whole(path, &expected).as_deref(), Some("next"), "{context}");
-                    }
-                }
-                if !is_killed {
-                    break;
-                }
-                steps += 1;
-            }
-            assert!(steps > 20, "case {number} has {steps} steps");
-        }
-    }
-
-    #[test]
-    fn a_directory_has_one_writer_at_a_time() {
-        let work = Work::new();
-        let scratch = Scratch::new("busy");
-        let path = &scratch.0;
-        let first = ResultsDirectory::create(path, &work.loaded, false).unwrap();
-        let files = files_of(path);
-        for force in [false, true] {
-            let second = ResultsDirectory::create(path, &work.loaded, force);
-            assert!(matches!(second, Err(DirectoryError::Busy(_))), "{second:?}");
-        }
-        assert_eq!(files_of(path), files, "nothing of the first is touched");
-        first.run(&*work.measured, &work.outcome).unwrap();
-        first.finish(&summary("first"), true).unwrap();
-        assert!(matches!(ResultsDirectory::create(path, &work.loaded, true), Err(DirectoryError::Busy(_))));
-        drop(first);
-        assert!(!path.join(LOCK).exists() && !path.join(UNFINISHED).exists());
-        work.write(path, "second", true).unwrap();
-    }
-
-    #[test]
-    fn nothing_that_is_no_part_of_a_result_is_touched() {
-        let work = Work::new();
-        for name in [LOCK, "scenario.toml", "scenario.toml.17.tmp", "notes.17.tmp", "figures"] {
-            let scratch = Scratch::new("foreign");
-            fs::create_dir_all(&scratch.0).unwrap();
-            fs::write(scratch.0.join(name), "mine").unwrap();
-            let created = ResultsDirectory::create(&scratch.0, &work.loaded, true);
-            assert!(matches!(created, Err(DirectoryError::Foreign { .. })), "{name}: {created:?}");
-            assert_eq!(fs::read_to_string(scratch.0.join(name)).unwrap(), "mine");
-            assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "{name}");
-        }
-    }
-}
+mod tests;

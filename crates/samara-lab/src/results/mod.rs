@@ -7,6 +7,7 @@ mod summary;
 pub(crate) mod tables;
 
 pub use crate::columns::metrics::{ColumnMetrics, ColumnsData, Slot, column_metrics};
+pub use crate::files::FileError;
 pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics, group_metrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, MessagesData, message_metrics};
@@ -18,7 +19,7 @@ pub use crate::pool::outcome::PoolData;
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio, value};
+pub(crate) use saved::without_seed;
 pub use saved::{Curve, Saved, SavedRun};
 pub use summary::{Findings, ProcessUse, RealRun, Run, Summary, Used, combined_digest};
-pub(crate) use tables::write_table;
-pub use tables::{Table, TableError, tables};
+pub use tables::{Table, tables};

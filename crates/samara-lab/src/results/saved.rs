@@ -10,9 +10,10 @@ use arrow_array::types::{Float64Type, UInt32Type};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::Summary;
+use super::{Run, Summary};
 
 /// Points of a curve; more show nothing.
 const CURVE_MAX: usize = 400;
@@ -100,7 +101,7 @@ struct RunFile {
     parameters: Map<String, Value>,
     metrics: Value,
     #[serde(default)]
-    real: Option<Value>,
+    real: Option<IgnoredAny>,
 }
 
 impl Saved {
@@ -120,7 +121,7 @@ impl Saved {
         for directory in directories {
             // A run without an entry was interrupted.
             if let Ok(run) = read_json::<RunFile>(&directory.join("run.json")) {
-                let key = key(&run.name, &without_seed(run.parameters));
+                let key = key(&run.name, &without_seed(&run.parameters));
                 tables.entry(key).or_default().push(Tables::Directory(directory));
             }
         }
@@ -128,22 +129,25 @@ impl Saved {
     }
 
     /// A result that is in memory, under a name that comparisons show: its summary, and the tables of each of its runs that are there.
-    ///
-    /// # Errors
-    /// The summary is none.
-    pub fn in_memory(
-        name: &str,
-        summary: &Summary,
-        tables: Vec<BTreeMap<String, RecordBatch>>,
-    ) -> Result<Self, String> {
-        let value = serde_json::to_value(summary).map_err(|error| format!("{name}: {error}"))?;
-        let file = SummaryFile::deserialize(value).map_err(|error| format!("{name}: {error}"))?;
+    pub fn in_memory(name: &str, summary: &Summary, tables: Vec<BTreeMap<String, RecordBatch>>) -> Self {
         let mut of_runs: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
         for (run, tables) in summary.runs.iter().zip(tables) {
-            let key = key(&run.name, &without_seed(run.parameters.clone()));
+            let key = key(&run.name, &without_seed(&run.parameters));
             of_runs.entry(key).or_default().push(Tables::Memory(tables));
         }
-        Ok(Self::of(PathBuf::from(name), file, of_runs))
+        let run = |run: &Run| RunFile {
+            name: run.name.clone(),
+            parameters: run.parameters.clone(),
+            metrics: run.metrics.clone(),
+            real: run.real.as_ref().map(|_| IgnoredAny),
+        };
+        let file = SummaryFile {
+            scenario: summary.scenario.clone(),
+            version: summary.version.clone(),
+            digest: summary.digest.clone(),
+            runs: summary.runs.iter().map(run).collect(),
+        };
+        Self::of(PathBuf::from(name), file, of_runs)
     }
 
     fn of(path: PathBuf, summary: SummaryFile, tables: BTreeMap<String, Vec<Tables>>) -> Self {
@@ -236,7 +240,7 @@ impl SavedRun {
             .filter(|(path, _)| !is_of_list(path))
             .filter_map(|(path, value)| Some((path, value.as_f64()?)))
             .collect();
-        Self { name: run.name, parameters: without_seed(run.parameters), metrics }
+        Self { name: run.name, parameters: without_seed(&run.parameters), metrics }
     }
 }
 
@@ -244,7 +248,9 @@ fn key(name: &str, parameters: &Map<String, Value>) -> String {
     format!("{name} {}", Value::Object(parameters.clone()))
 }
 
-fn without_seed(mut parameters: Map<String, Value>) -> Map<String, Value> {
+/// What sets runs apart that do not differ in their seeds only.
+pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value> {
+    let mut parameters = parameters.clone();
     parameters.remove("seed");
     parameters
 }

@@ -1,7 +1,6 @@
 //! Tables in Arrow's format, as they are written into Parquet files. Columns have the names and units of the metrics.
 
 use std::fmt;
-use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,27 +9,11 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
-use thiserror::Error;
 
 use super::{Measured, Outcome};
-use crate::files::NewFile;
+use crate::files::{At, FileError, NewFile};
 use crate::network::Hosts;
 use crate::scenario::Scenario;
-
-/// Why a table could not be written or read.
-#[derive(Debug, Error)]
-#[error("{path}: {source}")]
-pub struct TableError {
-    path: String,
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl TableError {
-    /// What went wrong with a file.
-    pub(crate) fn of(path: &Path, source: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        Self { path: path.display().to_string(), source }
-    }
-}
 
 /// The columns of a table.
 pub(crate) type Columns = Vec<(&'static str, ArrayRef)>;
@@ -72,18 +55,24 @@ impl<'a> Table<'a> {
     }
 
     /// Writes it into a directory.
-    pub(crate) fn write(&self, directory: &Path) -> Result<(), TableError> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), FileError> {
         write(directory, self.name, &self.batch())
     }
 }
 
 /// Writes a table into a directory.
-pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), TableError> {
+pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), FileError> {
     let path = directory.join(format!("{name}.parquet"));
-    let fail = |error: io::Error| TableError::of(&path, error.into());
-    let mut file = NewFile::create(&path).map_err(fail)?;
-    write_batch(&mut file, &path, batch)?;
-    file.finish().map_err(fail)
+    let mut file = NewFile::create(&path)?;
+    let mut write = || {
+        let properties = WriterProperties::builder();
+        let properties = properties.set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties))?;
+        writer.write(batch)?;
+        writer.close()
+    };
+    write().at(&path)?;
+    file.finish()
 }
 
 pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
@@ -134,37 +123,34 @@ fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let count = |value: fn(&HostStats) -> u64| {
-        Arc::new(UInt64Array::from_iter_values(stats.iter().map(value))) as ArrayRef
-    };
-    vec![
-        ("node", Arc::new(UInt32Array::from_iter_values(0..stats.len() as u32)) as ArrayRef),
+    let counts =
+        |values: &mut dyn Iterator<Item = u64>| Arc::new(UInt64Array::from_iter_values(values)) as ArrayRef;
+    let counters: [(_, fn(&HostStats) -> u64); 16] = [
+        ("bytes_up", |stats| stats.sent.bytes),
+        ("bytes_down", |stats| stats.received.bytes),
+        ("packets_up", |stats| stats.sent.packets),
+        ("packets_down", |stats| stats.received.packets),
+        ("payload_bytes_up", |stats| stats.frames_sent.payload_bytes),
+        ("payload_bytes_down", |stats| stats.frames_received.payload_bytes),
+        ("control_bytes_up", |stats| stats.frames_sent.control_bytes),
+        ("control_bytes_down", |stats| stats.frames_received.control_bytes),
+        ("retransmissions", |stats| stats.retransmitted.packets),
+        ("timeouts", |stats| stats.timeouts),
+        ("dropped_downlink_full", |stats| stats.drops.downlink_full.packets),
+        ("dropped_downlink_codel", |stats| stats.drops.downlink_codel.packets),
+        ("dropped_random", |stats| stats.drops.random.packets),
+        ("dropped_partition", |stats| stats.drops.partition.packets),
+        ("dropped_stale", |stats| stats.drops.stale.packets),
+        ("uplink_busy_ns", |stats| stats.uplink_busy_nanos),
+    ];
+    let mut columns: Columns = vec![
+        ("node", numbers(0..stats.len() as u32)),
         ("class", Arc::new(StringArray::from_iter(class))),
-        (
-            "uplink_bps",
-            Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.uplink_bps))),
-        ),
-        (
-            "downlink_bps",
-            Arc::new(UInt64Array::from_iter_values(hosts.configs.iter().map(|host| host.downlink_bps))),
-        ),
-        ("bytes_up", count(|stats| stats.sent.bytes)),
-        ("bytes_down", count(|stats| stats.received.bytes)),
-        ("packets_up", count(|stats| stats.sent.packets)),
-        ("packets_down", count(|stats| stats.received.packets)),
-        ("payload_bytes_up", count(|stats| stats.frames_sent.payload_bytes)),
-        ("payload_bytes_down", count(|stats| stats.frames_received.payload_bytes)),
-        ("control_bytes_up", count(|stats| stats.frames_sent.control_bytes)),
-        ("control_bytes_down", count(|stats| stats.frames_received.control_bytes)),
-        ("retransmissions", count(|stats| stats.retransmitted.packets)),
-        ("timeouts", count(|stats| stats.timeouts)),
-        ("dropped_downlink_full", count(|stats| stats.drops.downlink_full.packets)),
-        ("dropped_downlink_codel", count(|stats| stats.drops.downlink_codel.packets)),
-        ("dropped_random", count(|stats| stats.drops.random.packets)),
-        ("dropped_partition", count(|stats| stats.drops.partition.packets)),
-        ("dropped_stale", count(|stats| stats.drops.stale.packets)),
-        ("uplink_busy_ns", count(|stats| stats.uplink_busy_nanos)),
-    ]
+        ("uplink_bps", counts(&mut hosts.configs.iter().map(|host| host.uplink_bps))),
+        ("downlink_bps", counts(&mut hosts.configs.iter().map(|host| host.downlink_bps))),
+    ];
+    columns.extend(counters.map(|(name, count)| (name, counts(&mut stats.iter().map(count)))));
+    columns
 }
 
 /// Keys and values.
@@ -175,28 +161,4 @@ pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
             ("value", Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, value)| value)))),
         ]
     })
-}
-
-/// Writes a table; errors name `path`.
-///
-/// # Errors
-/// It cannot be written.
-pub(crate) fn write_table(
-    sink: impl Write + Send,
-    path: &Path,
-    columns: Vec<(&str, ArrayRef)>,
-) -> Result<(), TableError> {
-    let batch = RecordBatch::try_from_iter(columns).map_err(|error| TableError::of(path, error.into()))?;
-    write_batch(sink, path, &batch)
-}
-
-fn write_batch(sink: impl Write + Send, path: &Path, batch: &RecordBatch) -> Result<(), TableError> {
-    let fail = |source: Box<dyn std::error::Error + Send + Sync>| TableError::of(path, source);
-    let level = ZstdLevel::try_new(3).map_err(|error| fail(error.into()))?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    let mut writer =
-        ArrowWriter::try_new(sink, batch.schema(), Some(properties)).map_err(|error| fail(error.into()))?;
-    writer.write(batch).map_err(|error| fail(error.into()))?;
-    writer.close().map_err(|error| fail(error.into()))?;
-    Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use samara_sim::Ranks;
 use thiserror::Error;
 
-use crate::family::Watching;
+use crate::family::{RunDistributed, Watching};
 use crate::mix::measure::Collector as Rounds;
 use crate::results::Measured;
 use crate::scenario::{Point, Scenario};
@@ -72,7 +72,7 @@ pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 /// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
 pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
 
-/// Runs a point. `progress` is told how far the run is, after each slice of virtual time.
+/// Runs a point. `progress` sees how far the run is, after each slice of virtual time.
 ///
 /// # Errors
 /// The network cannot be built as the scenario says, or the run was stopped.
@@ -84,7 +84,7 @@ pub fn run(
     run_seen(point, options, progress, |_| {})
 }
 
-/// The same; of teams that mix batches, `rounds` is shown all that hosts have told so far, as often.
+/// The same; of teams that mix batches, `rounds` sees all events of hosts so far, as often.
 ///
 /// # Errors
 /// As [`run`].
@@ -94,27 +94,21 @@ pub fn run_seen(
     mut progress: impl FnMut(Progress),
     mut rounds: impl FnMut(&Rounds),
 ) -> Result<Box<dyn Measured>, RunError> {
-    run_any(point, options, &mut progress, &mut rounds)
+    let watching = Watching { progress: &mut progress, rounds: &mut rounds };
+    (point.scenario.family().run)(point, options, watching)
 }
 
-/// Not generic, so that simulations are compiled once, here, and not in every program and test that runs one.
-fn run_any(
-    point: &Point,
-    options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-    rounds: &mut dyn FnMut(&Rounds),
-) -> Result<Box<dyn Measured>, RunError> {
-    (point.scenario.family().run)(point, options, Watching { progress, rounds })
+fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
+    let what = "only blocks of columns are simulated in several processes; run this scenario in one";
+    scenario.family().run_distributed.ok_or_else(|| RunError::Scenario(what.to_owned()))
 }
 
-/// Whether a scenario can be run by [`run_distributed`].
+/// Checks that a scenario can be run by [`run_distributed`].
 ///
 /// # Errors
-/// What is in the way.
+/// The family of the scenario runs in one process only.
 pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
-    let what = "only blocks of columns are simulated in several processes; run this scenario in one";
-    let run = scenario.family().run_distributed;
-    if run.is_none() { Err(RunError::Scenario(what.to_owned())) } else { Ok(()) }
+    distributed(scenario).map(drop)
 }
 
 /// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
@@ -127,9 +121,5 @@ pub fn run_distributed(
     ranks: &mut dyn Ranks,
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
-    check_distributed(&point.scenario)?;
-    match point.scenario.family().run_distributed {
-        Some(run) => run(point, options, ranks, &mut progress),
-        None => Ok(None),
-    }
+    distributed(&point.scenario)?(point, options, ranks, &mut progress)
 }

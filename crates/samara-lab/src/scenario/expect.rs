@@ -1,9 +1,11 @@
 //! Expectations: what must hold of the results, so that a scenario serves as a regression test.
 
+use samara_engine::units::{Rate, Share, Size, Span};
+use samara_report::words::percent;
 use serde_json::Value;
 
 use super::Loaded;
-use samara_engine::units::{Rate, Share, Size, Span};
+use crate::metric::unit;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +38,21 @@ pub struct ExpectationResult {
     pub expected: String,
     /// The value that was found; absent if there is no such metric.
     pub found: Option<f64>,
+    /// The unit of the value.
+    pub unit: &'static str,
     /// Whether it holds.
     pub holds: bool,
+}
+
+impl ExpectationResult {
+    /// The value with its unit.
+    pub fn written(&self) -> String {
+        match self.found {
+            None => "not measured".to_owned(),
+            Some(found) if self.unit == "share" => percent(found, 2),
+            Some(found) => format!("{found:.4} {}", self.unit).trim_end().to_owned(),
+        }
+    }
 }
 
 impl Expectation {
@@ -102,7 +117,7 @@ impl Expectation {
             Comparison::Greater => found > self.limit,
         });
         let expected = format!("{} {}", self.metric, self.text);
-        Some(ExpectationResult { run: run.to_owned(), expected, found, holds })
+        Some(ExpectationResult { run: run.to_owned(), expected, found, unit: unit(&self.metric), holds })
     }
 }
 
@@ -111,21 +126,13 @@ pub(crate) fn figure_of(metrics: &Value, path: &str) -> Option<f64> {
     path.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64)
 }
 
-/// A limit with an optional unit, in the unit that the metric's name ends with.
+/// A limit with an optional unit, in the unit of the metric.
 fn limit(metric: &str, text: &str) -> Result<f64, String> {
-    if let Ok(number) = text.parse::<f64>() {
-        return Ok(number);
-    }
-    let name = metric.split('.').next().unwrap_or(metric);
-    if name.ends_with("_ms") {
-        Span::parse(text).map(Span::millis_f64)
-    } else if name.ends_with("_s") {
-        Span::parse(text).map(|span| span.millis_f64() / 1000.0)
-    } else if name.contains("bytes") {
-        Size::parse(text).map(|size| size.bytes() as f64)
-    } else if name.contains("bps") {
-        Rate::parse(text).map(|rate| rate.bps() as f64)
-    } else {
-        Share::parse(text).map(Share::fraction)
-    }
+    text.parse::<f64>().or_else(|_| match unit(metric) {
+        "ms" => Span::parse(text).map(Span::millis_f64),
+        "s" => Span::parse(text).map(|span| span.millis_f64() / 1000.0),
+        "bytes" => Size::parse(text).map(|size| size.bytes() as f64),
+        "bit/s" => Rate::parse(text).map(|rate| rate.bps() as f64),
+        _ => Share::parse(text).map(Share::fraction),
+    })
 }

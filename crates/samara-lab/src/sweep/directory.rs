@@ -11,16 +11,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use samara_scenario::keys;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Planned, PointRecord, SweepSummary, VERSION, write_points};
-use crate::files::{self, LOCK, Lock};
-use crate::results::TableError;
+use super::{Planned, PointRecord, SweepSummary, VERSION, points_table};
+use crate::files::{self, At, FileError, LOCK, Lock};
+use crate::results::tables;
 use crate::scenario::Loaded;
 
 const ABOUT: &str = "sweep.json";
@@ -51,16 +50,8 @@ pub enum SweepError {
         why: String,
     },
     /// It cannot be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// What.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A table cannot be written.
     #[error(transparent)]
-    Table(#[from] TableError),
+    File(#[from] FileError),
 }
 
 /// What the directory says about the sweep.
@@ -105,22 +96,20 @@ impl SweepDirectory {
     ) -> Result<Opened, SweepError> {
         if path.exists() && !path.join(ABOUT).exists() {
             // Points may have been put there by others, who ran the commands of `samara sweep --list`.
-            for entry in io_at(path, fs::read_dir(path))? {
-                let name = io_at(path, entry)?.file_name();
-                if ![LOCK, "points", "figures", ABOUT].contains(&files::final_name(&name.to_string_lossy())) {
-                    return Err(SweepError::Foreign(path.to_path_buf()));
-                }
+            let is_part =
+                |name: &String| [LOCK, "points", "figures", ABOUT].contains(&files::final_name(name));
+            if !files::entries(path)?.iter().all(is_part) {
+                return Err(SweepError::Foreign(path.to_path_buf()));
             }
         }
         for part in ["points", "figures"] {
-            let part = path.join(part);
-            io_at(&part, files::create_dir_all(&part))?;
+            files::create_dir_all(&path.join(part))?;
         }
-        let lock = io_at(&path.join(LOCK), Lock::take(path))?;
+        let lock = Lock::take(path)?;
         let lock = lock.ok_or_else(|| SweepError::Busy(path.to_path_buf()))?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         for part in [path.to_path_buf(), directory.points()] {
-            io_at(&part, files::remove_temporary(&part))?;
+            files::remove_temporary(&part)?;
         }
         let (finished, strange) = directory.read(plan)?;
         let before: About = fs::read_to_string(path.join(ABOUT))
@@ -153,7 +142,7 @@ impl SweepDirectory {
         // The first file, since it makes this the directory of a sweep: a kill leaves nothing that looks like somebody else's.
         self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())?;
         let _ = files::remove(&self.failures());
-        io_at(&self.failures(), files::create_dir_all(&self.failures()))?;
+        files::create_dir_all(&self.failures())?;
         self.write(SCENARIO, loaded.text.as_bytes())
     }
 
@@ -165,15 +154,15 @@ impl SweepDirectory {
         let wanted: BTreeSet<&str> = plan.iter().map(|planned| planned.id.as_str()).collect();
         let (mut finished, mut strange) = (BTreeMap::new(), BTreeSet::new());
         let points = self.points();
-        for entry in io_at(&points, fs::read_dir(&points))? {
-            let path = io_at(&points, entry)?.path();
+        for name in files::entries(&points)? {
+            let path = points.join(name);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json" | "parquet") if !wanted.contains(stem.as_str()) => {
                     strange.insert(stem);
                 }
                 Some("json") => {
-                    let text = io_at(&path, fs::read_to_string(&path))?;
+                    let text = fs::read_to_string(&path).at(&path)?;
                     // One that cannot be read, as after a power failure, is run again.
                     if let Ok(record) = serde_json::from_str::<PointRecord>(&text)
                         && record.id == stem
@@ -218,8 +207,8 @@ impl SweepDirectory {
     /// There is none, or it cannot be read.
     pub fn record(&self, id: &str) -> Result<PointRecord, SweepError> {
         let path = self.point(id, "json");
-        let text = io_at(&path, fs::read_to_string(&path))?;
-        io_at(&path, serde_json::from_str(&text).map_err(io::Error::from))
+        let text = fs::read_to_string(&path).at(&path)?;
+        Ok(serde_json::from_str(&text).at(&path)?)
     }
 
     /// Writes a point into a directory of points: its table, and then its record, each of them whole or not at all.
@@ -227,11 +216,11 @@ impl SweepDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), SweepError> {
-        io_at(points, files::create_dir_all(points))?;
-        write_points(&points.join(format!("{}.parquet", record.id)), std::slice::from_ref(record))?;
+        files::create_dir_all(points)?;
+        tables::write(points, &record.id, &points_table(std::slice::from_ref(record))?)?;
         let json = serde_json::to_string(record).unwrap_or_default() + "\n";
         let path = points.join(format!("{}.json", record.id));
-        io_at(&path, files::write(&path, json.as_bytes()))
+        Ok(files::write(&path, json.as_bytes())?)
     }
 
     /// Writes a file, whole or not at all.
@@ -239,8 +228,7 @@ impl SweepDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SweepError> {
-        let path = self.path.join(name);
-        io_at(&path, files::write(&path, bytes))
+        Ok(files::write(&self.path.join(name), bytes)?)
     }
 
     /// Writes the table of all points, the summary, and, if nothing is missing, the mark of a finished sweep.
@@ -249,7 +237,7 @@ impl SweepDirectory {
     /// They cannot be written.
     pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), SweepError> {
         if !summary.runs.is_empty() {
-            write_points(&self.path.join("sweep.parquet"), &summary.runs)?;
+            tables::write(&self.path, "sweep", &points_table(&summary.runs)?)?;
         }
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.write("summary.json", (json + "\n").as_bytes())?;
@@ -297,59 +285,5 @@ fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
     format!("the scenario has changed ({}{more})", named.join("; "))
 }
 
-fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, SweepError> {
-    result.map_err(|source| SweepError::Io { path: path.to_path_buf(), source })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scenario::load;
-    use crate::sweep::plan;
-
-    /// Runs a sweep of points that have been measured already.
-    fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, SweepError> {
-        let opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
-        let record = |planned: &Planned| PointRecord {
-            id: planned.id.clone(),
-            version: VERSION.to_owned(),
-            name: planned.point.run.clone(),
-            parameters: serde_json::Map::new(),
-            digest: "d".to_owned(),
-            steps: 1,
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            peak_rss_bytes: 0,
-            metrics: serde_json::json!({ "mean": 1.0 }),
-        };
-        let records: Vec<PointRecord> = planned.iter().map(record).collect();
-        for record in records.iter().filter(|record| !opened.finished.contains_key(&record.id)) {
-            SweepDirectory::write_point(&opened.directory.points(), record)?;
-        }
-        opened.directory.finish(&SweepSummary::new(loaded, records, Vec::new(), 0.0), true)?;
-        Ok(opened.finished.len())
-    }
-
-    #[test]
-    fn a_sweep_that_is_killed_at_any_step_goes_on() {
-        let loaded = load("peerdas-small", &[], &[], Some(1)).unwrap();
-        let planned = plan(&loaded).unwrap();
-        let path = std::env::temp_dir().join(format!("samara-sweep-kill-{}", std::process::id()));
-        let mut steps = 0;
-        loop {
-            let _ = fs::remove_dir_all(&path);
-            let is_killed = files::kill::after(steps, || drop(sweep(&path, &loaded, &planned)));
-            assert!(path.join(COMPLETE).exists() <= path.join("summary.json").exists());
-            let kept = sweep(&path, &loaded, &planned);
-            let kept = kept.unwrap_or_else(|error| panic!("killed after {steps} changes: {error}"));
-            assert!(path.join(COMPLETE).exists() && !path.join(LOCK).exists());
-            if !is_killed {
-                assert_eq!(kept, planned.len());
-                break;
-            }
-            steps += 1;
-        }
-        assert!(steps > 20, "{steps}");
-        fs::remove_dir_all(&path).unwrap();
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! A point is one run of a scenario with one seed and one value of every axis. Its [`id`](point_id) is a hash of everything that its result
 //! depends on, so that finished points are recognised, and those of a changed scenario are not. What a point leaves is a [`PointRecord`];
-//! a [`SweepDirectory`] collects them, one file each, and a [`SweepSummary`] with the table [`write_points`] makes one data set of all.
+//! a [`SweepDirectory`] collects them, one file each, and a [`SweepSummary`] with the table [`points_table`] makes one data set of all.
 
 mod columns;
 mod directory;
@@ -10,7 +10,7 @@ mod point;
 mod report;
 mod summary;
 
-pub use columns::{points_table, write_points, write_points_to};
+pub use columns::points_table;
 pub use directory::{Opened, SweepDirectory, SweepError};
 pub(crate) use point::flatten;
 pub use point::{Planned, PointRecord, SWEEP_POINTS_MAX, plan, point_id, relate_points};

@@ -10,7 +10,7 @@ use super::{Aggregate, PointRecord, SweepSummary, metric_paths};
 use crate::metric::{is_first, rank};
 use crate::report::{Body, axes, expectations, grouped, point, unit_of, with_failures};
 use crate::results::Findings;
-use crate::scenario::{ExpectationResult, Loaded};
+use crate::scenario::{ExpectationResult, Loaded, figure_of};
 
 /// Columns of metrics in tables of the page, and of the terminal.
 const COLUMNS_MAX: usize = 6;
@@ -21,6 +21,8 @@ const METRICS_MAX: usize = 4;
 const FIGURES_MAX: usize = 24;
 /// Lines of a figure.
 const LINES_MAX: usize = 9;
+/// Metrics that count what did not reach everybody, or came out wrong. The first is always shown, the others if there is any.
+const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
 /// Failed points that are listed.
 const FAILED_MAX: usize = 50;
 
@@ -108,9 +110,12 @@ impl<'a> Report<'a> {
         Self { summary, axes, rows, metrics }
     }
 
-    /// A table of so many metrics at most, the first of them.
+    /// A table of what is missing, and of so many other metrics at most, the first of them.
     fn table(&self, most: usize) -> Table {
-        let metrics = &self.metrics[..self.metrics.len().min(most)];
+        let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
+        let lacks = LACKS.into_iter().filter(is_shown);
+        let metrics = self.metrics.iter().map(String::as_str).take(most);
+        let metrics: Vec<&str> = lacks.chain(metrics.filter(|metric| !LACKS.contains(metric))).collect();
         let labels = self.axes.iter().map(|(_, label)| label.as_str());
         let headings = std::iter::once("run").chain(labels).chain(["seeds"]);
         let row = |row: &Row<'_>| {
@@ -120,16 +125,18 @@ impl<'a> Report<'a> {
             let label = row.aggregate.label.clone();
             TableRow { label, ..TableRow::new(&row.aggregate.name, cells) }
         };
-        let headings = headings.chain(metrics.iter().map(String::as_str));
+        let headings = headings.chain(metrics.iter().copied());
         Table::new(headings, 1 + self.axes.len(), self.rows.iter().map(row).collect())
     }
 
     /// Whether a point failed, or something did not reach every node in one.
     fn is_bad(&self) -> bool {
-        let is_there = |row: &Row<'_>, metric| row.mean(metric).is_some_and(|(mean, _)| mean > 0.0);
-        let lacks =
-            |row: &Row<'_>| ["incomplete", "lost", "wrong"].iter().any(|metric| is_there(row, metric));
-        !self.summary.failed.is_empty() || self.rows.iter().any(lacks)
+        !self.summary.failed.is_empty() || LACKS.iter().any(|metric| self.has(metric, 1e-9))
+    }
+
+    /// Whether a row has so much of a metric.
+    fn has(&self, metric: &str, least: f64) -> bool {
+        self.rows.iter().filter_map(|row| row.mean(metric)).any(|(mean, _)| mean >= least)
     }
 
     /// The most seeds of a row.
@@ -245,14 +252,10 @@ impl<'a> Report<'a> {
     fn side_by_side(&self, metric: &str) -> Figure {
         let row = |(colour, row): (usize, &Row<'_>)| {
             let of_row = self.summary.runs.iter().filter(|run| run.name == row.aggregate.name);
-            let value = |run: &super::PointRecord| {
-                let found = metric.split('.').try_fold(&run.metrics, |value, part| value.get(part));
-                found.and_then(serde_json::Value::as_f64)
-            };
             let (mean, half) = row.mean(metric).unwrap_or((f64::NAN, 0.0));
             Bar {
                 name: row.aggregate.label.clone(),
-                values: of_row.filter_map(value).collect(),
+                values: of_row.filter_map(|run| figure_of(&run.metrics, metric)).collect(),
                 interval: (half > 0.0).then_some([(mean - half).max(0.0), mean + half]),
                 dot: Some(mean),
                 colour,

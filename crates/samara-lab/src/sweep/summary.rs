@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{PointRecord, VERSION};
-use crate::results::combined_digest;
+use crate::results::{combined_digest, without_seed};
 use crate::scenario::Loaded;
-use crate::statistics::student::interval;
+use crate::statistics::interval;
 
 /// The document that `samara sweep --format json` prints and `summary.json` holds. `runs` are as those of a [`Summary`](crate::results::Summary).
 #[derive(Clone, Debug, Serialize)]
@@ -124,7 +124,7 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
     let mut order: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut groups: Vec<Vec<&PointRecord>> = Vec::new();
     for run in runs {
-        let key = (run.name.clone(), Value::Object(without_seed(run)).to_string());
+        let key = (run.name.clone(), Value::Object(without_seed(&run.parameters)).to_string());
         let at = *order.entry(key).or_insert(groups.len());
         if at == groups.len() {
             groups.push(Vec::new());
@@ -145,18 +145,12 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
         Aggregate {
             name: group[0].name.clone(),
             label: label(&group[0].name),
-            parameters: without_seed(group[0]),
+            parameters: without_seed(&group[0].parameters),
             seeds: group.len(),
             metrics: values.into_iter().filter_map(|(path, values)| Some((path, spread(&values)?))).collect(),
         }
     };
     groups.into_iter().map(of_group).collect()
-}
-
-fn without_seed(run: &PointRecord) -> Map<String, Value> {
-    let mut parameters = run.parameters.clone();
-    parameters.remove("seed");
-    parameters
 }
 
 fn spread(values: &[f64]) -> Option<Spread> {

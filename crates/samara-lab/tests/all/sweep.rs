@@ -1,17 +1,14 @@
 //! Points of sweeps: what identifies them, and that tables say what records say.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use samara_lab::results::{Outcome, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::scenario::{Loaded, Overrides, load_with};
-use samara_lab::sweep::{PointRecord, plan, point_id, relate_points, write_points};
+use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
 use samara_scenario::Inputs;
 use samara_scenario::keys::parse_axis;
 use serde_json::{Value, json};
@@ -25,13 +22,6 @@ fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> 
         ..Overrides::default()
     };
     load_with("peerdas-small", &overrides).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn read(path: &Path) -> RecordBatch {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    let mut batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
-    assert_eq!(batches.len(), 1);
-    batches.remove(0)
 }
 
 /// A cell as JSON, so that its type shows.
@@ -80,10 +70,7 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
             PointRecord::of(planned.id, &run(&planned.point, options, |_| {}).unwrap().outcome().run)
         })
         .collect();
-    let path = std::env::temp_dir().join(format!("samara-points-{}.parquet", std::process::id()));
-    write_points(&path, &records).unwrap();
-    let table = read(&path);
-    std::fs::remove_file(&path).unwrap();
+    let table = points_table(&records).unwrap();
     assert_eq!(table.num_rows(), 2);
     for (row, record) in records.iter().enumerate() {
         let figures = record.figures();
@@ -115,10 +102,7 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
             json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5}),
         ),
     ];
-    let path = std::env::temp_dir().join(format!("samara-types-{}.parquet", std::process::id()));
-    write_points(&path, &records).unwrap();
-    let table = read(&path);
-    std::fs::remove_file(&path).unwrap();
+    let table = points_table(&records).unwrap();
     for (name, first, second) in [
         ("count", json!(1), json!(2)),
         ("mixed", json!(1.0), json!(0.5)),

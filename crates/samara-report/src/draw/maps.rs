@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{Area, Drawn, Ink, LABEL_SIZE, SIZE, TITLE_SIZE, drawn, shortened, text_pixels, write};
-use crate::words::{MISSING, percent};
+use crate::words::{percent, shown, three_digits};
 
 /// Pixels of a field, between maps beside each other, around all, and of a line of text.
 const CELL: (i32, i32) = (58, 30);
@@ -168,14 +168,11 @@ impl Maps {
 
     /// Three digits.
     fn written(&self, number: f64) -> String {
-        match number {
-            _ if !number.is_finite() => MISSING.to_owned(),
-            _ if self.is_share && number < SHARE_MIN => String::new(),
-            _ if self.is_share => percent(number, 0),
-            _ if number >= 100.0 => format!("{number:.0}"),
-            _ if number >= 10.0 => format!("{number:.1}"),
-            _ => format!("{number:.2}"),
-        }
+        shown(number, || match self.is_share {
+            true if number < SHARE_MIN => String::new(),
+            true => percent(number, 0),
+            false => three_digits(number),
+        })
     }
 
     fn draw_scale(&self, area: &Area<'_>, (left, top): (i32, i32)) -> Drawn {

@@ -1,30 +1,23 @@
 //! Figures: drawn by `plotters` and, for PNG, rendered by `resvg`.
 
-mod axis;
 mod bars;
-mod boxes;
 mod key;
 mod lines;
 mod maps;
-mod swept;
+mod scale;
 #[cfg(test)]
 mod tests;
-mod ticks;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use axis::Axis;
-pub use axis::Scale;
-pub use bars::{Bar, Bars};
-pub use boxes::{Block, Boxes};
+pub use bars::{Bar, Bars, Block, Boxes};
 use key::Key;
 pub use key::Mark;
 pub use lines::{Line, Lines, Style};
 pub use maps::{Map, MapLine, Maps};
-pub use swept::Swept;
-use ticks::Room;
-pub use ticks::{Tick, Unit};
+use scale::{Axis, Room};
+pub use scale::{Scale, Swept, Tick, Unit};
 
 /// Pixels of a figure.
 const SIZE: (u32, u32) = (800, 460);

@@ -1,7 +1,8 @@
-//! Which labels axes have, and where keys stand.
+//! Which labels axes have, where keys stand, and how numbers are written.
 
-use super::ticks::{fit, thinned};
+use super::scale::{fit, thinned};
 use super::*;
+use crate::words::*;
 
 const ACROSS: Room = Room::Across(700);
 const UPRIGHT: Room = Room::Upright(360);
@@ -166,4 +167,42 @@ fn long_labels_are_wrapped_and_then_cut() {
 fn numbers_below_one_are_written_as_they_are() {
     let labels = [0.2, 0.000_5, 1.5, 2e6, 0.0].map(|value| Unit::Number.label(value));
     assert_eq!(labels, ["0.2", "0.0005", "1.5", "2 M", "0"]);
+}
+
+#[test]
+fn every_formatter_writes_a_dash_for_a_number_that_is_not_finite() {
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut written = vec![
+            fixed(value, 2),
+            percent(value, 1),
+            signed_percent(value),
+            percent_range(value, 0.5),
+            percent_range(0.5, value),
+            ms(value),
+            short_ms(value),
+            grouped(value),
+            number(value),
+            Swept::new(&["1 ms", "2 ms"]).0.label(value),
+        ];
+        let units = [Unit::Number, Unit::Count, Unit::Milliseconds, Unit::Bytes, Unit::Share];
+        written.extend(units.map(|unit| unit.label(value)));
+        written.extend(units.map(|unit| unit.written(value)));
+        assert!(written.iter().all(|text| text == MISSING), "{written:?}");
+    }
+}
+
+#[test]
+fn numbers_are_written_short() {
+    let written = [0.0, 12.0, 1234.5, 2_500_000.5, 0.123_456].map(number);
+    assert_eq!(written, ["0", "12", "1234", "2.50 M", "0.123"]);
+}
+
+#[test]
+fn there_is_no_ratio_unless_both_are_finite_and_positive() {
+    assert_eq!(times(3.0, 2.0), Some(1.5));
+    for (a, b) in
+        [(f64::NAN, 1.0), (1.0, f64::NAN), (1.0, 0.0), (0.0, 1.0), (f64::INFINITY, 1.0), (-1.0, 1.0)]
+    {
+        assert_eq!(times(a, b), None, "{a} {b}");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use samara_engine::units::Span;
 
 use crate::graph::GraphFile;
-use crate::table::{Names, delimiter, each_line};
+use crate::table::{Names, column_of, delimiter, each_line};
 use crate::{Inputs, LatencyFile, LatencyFormat};
 use read::Cells;
 pub(crate) use read::unit_of;
@@ -284,8 +284,7 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
     each_line(file, &text, Some(delimiter(&text)), |line, cells| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         let Some((id, name)) = columns else {
-            let place = |name: &str| cells.iter().position(|cell| cell.eq_ignore_ascii_case(name));
-            let (Some(id), Some(name)) = (place("id"), place("name")) else {
+            let (Some(id), Some(name)) = (column_of(cells, &["id"]), column_of(cells, &["name"])) else {
                 return Err(wrong(format!(
                     "found \"{}\", expected a header with id and name",
                     cells.join(",")

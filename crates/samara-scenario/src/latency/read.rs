@@ -5,7 +5,7 @@ use samara_engine::units::Span;
 
 use super::{LatencyTable, MISSING, Names, ROWS_MAX};
 use crate::graph::GraphFile;
-use crate::table::{delimiter_or_blank, each_line};
+use crate::table::{column_of, delimiter_or_blank, each_line};
 use crate::{LatencyFile, LatencyKind};
 
 /// How values are written and what they mean.
@@ -249,10 +249,7 @@ impl Columns {
 
 /// The columns of both ends.
 fn ends(values: &[&str]) -> Option<(usize, usize)> {
-    let place = |known: &[&str]| {
-        values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
-    };
-    Some((place(&FROM)?, place(&TO)?)).filter(|_| values.len() > 2)
+    Some((column_of(values, &FROM)?, column_of(values, &TO)?)).filter(|_| values.len() > 2)
 }
 
 /// A name without its unit, and the nanoseconds of that unit.

@@ -1,10 +1,7 @@
 //! `samara export`: a room for each form that other programs read.
 
-mod copies;
-mod graph;
 mod network;
 mod shadow;
-mod tables;
 mod trace;
 
 use std::process::ExitCode;
@@ -20,7 +17,7 @@ pub(crate) enum Export {
     ///
     /// GraphML has rates, regions and classes of hosts and the latency of each link, too; `network.topology.file`, `network.hosts_file` and
     /// `network.latency_file` read it.
-    Graph(graph::GraphOptions),
+    Graph(network::GraphOptions),
     /// The hosts of a run as CSV: rates, regions and validation times, as `network.hosts_file` reads them.
     Hosts(network::OneRun),
     /// One-way latencies of a run as a CSV matrix in milliseconds, as `network.latency_file` reads it.
@@ -41,9 +38,9 @@ pub(crate) enum Export {
 /// Exports.
 pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
     match what {
-        Export::Graph(options) => graph::run(options),
-        Export::Hosts(options) => tables::hosts(options),
-        Export::Latencies(options) => tables::latencies(options),
+        Export::Graph(options) => network::graph(options),
+        Export::Hosts(options) => network::hosts(options),
+        Export::Latencies(options) => network::latencies(options),
         Export::Shadow(options) => shadow::run(options),
         Export::Trace(options) => trace::run(options),
     }

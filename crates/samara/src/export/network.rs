@@ -1,68 +1,63 @@
-//! A run whose network is to be written.
+//! `samara export graph`, `hosts` and `latencies`: the network of a run.
 
+use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+use quick_xml::Writer;
+use quick_xml::events::BytesText;
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{Columns, Loaded, Overrides, Point, Scenario, load_with};
+use samara_lab::scenario::{Columns, Loaded, Point, Scenario};
 use samara_scenario::Network;
 use samara_scenario::keys::{GridAxis, parse_axis};
 use samara_scenario::topology::Graph;
 
-use crate::args::{SEEDS, key_value, whole};
+use crate::args::ScenarioOptions;
 
 /// Which run of which scenario, and where to write.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OneRun {
-    /// A built-in scenario (see `samara list`) or the path of a file.
-    scenario: String,
-    /// The run, where runs have different networks.
-    #[arg(long, value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    which: ScenarioOptions,
     /// The value of a key of the sweep, where these have different networks; can be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
     grid: Vec<GridAxis>,
-    /// Set a key of the scenario; can be repeated.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    set: Vec<(String, String)>,
-    /// The seed; the scenario's first, if not given.
-    #[arg(long, value_parser = whole(SEEDS))]
-    seed: Option<u64>,
     /// The file to write; standard output, if not given.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 /// A run whose network is built.
-pub(super) struct Built {
-    pub(super) loaded: Loaded,
-    /// Of the points that have this network the first.
-    place: usize,
-    pub(super) hosts: Hosts,
+struct Built {
+    loaded: Loaded,
+    hosts: Hosts,
 }
 
 impl Built {
-    pub(super) fn point(&self) -> &Point {
-        &self.loaded.points[self.place]
+    /// Of the points that have this network the first.
+    fn point(&self) -> &Point {
+        &self.loaded.points[0]
     }
 
     /// The name of a host.
-    pub(super) fn name(&self, host: u32) -> String {
+    fn name(&self, host: u32) -> String {
         let named = self.hosts.names.as_ref().and_then(|names| names.all().get(host as usize));
         named.map_or_else(|| host.to_string(), Clone::clone)
     }
 
     /// The region of a host, if it is in one.
-    pub(super) fn region(&self, host: u32) -> Option<&str> {
+    fn region(&self, host: u32) -> Option<&str> {
         let region = self.hosts.configs[host as usize].region;
         self.hosts.regions.get(usize::from(region)).map(String::as_str)
     }
 
-    pub(super) fn nodes(&self) -> u32 {
+    fn nodes(&self) -> u32 {
         self.point().scenario.network.nodes
     }
 
-    pub(super) fn graph(&self) -> Result<Graph, String> {
+    fn graph(&self) -> Result<Graph, String> {
         let (point, inputs) = (self.point(), &self.loaded.inputs);
         let scenario = &point.scenario;
         let family = scenario.family();
@@ -78,15 +73,8 @@ impl Built {
 }
 
 impl OneRun {
-    pub(super) fn build(&self) -> Result<Built, String> {
-        let overrides = Overrides {
-            set: self.set.clone(),
-            only: self.run.iter().cloned().collect(),
-            seeds: self.seed.into_iter().collect(),
-            axes: self.grid.clone(),
-            ..Overrides::default()
-        };
-        let loaded = load_with(&self.scenario, &overrides).map_err(|error| error.to_string())?;
+    fn build(&self) -> Result<Built, String> {
+        let loaded = self.which.load_with(&self.grid)?;
         crate::session::tell_notes(&loaded, false);
         let first = loaded.points.first().ok_or_else(|| format!("{}: has no runs", loaded.source))?;
         let is_same = |point: &Point| what_counts(&point.scenario) == what_counts(&first.scenario);
@@ -102,11 +90,11 @@ impl OneRun {
         let nodes = first.scenario.network.nodes;
         let hosts = network::hosts(&first.scenario, &loaded.inputs, nodes, first.seed)
             .map_err(|error| format!("{}: {error}", loaded.source))?;
-        Ok(Built { loaded, place: 0, hosts })
+        Ok(Built { loaded, hosts })
     }
 
     /// Writes the text where it is to go.
-    pub(super) fn write(&self, text: &str) -> Result<ExitCode, String> {
+    fn write(&self, text: &str) -> Result<ExitCode, String> {
         match &self.output {
             None => crate::print(text),
             Some(path) => {
@@ -141,12 +129,12 @@ fn what_counts(scenario: &Scenario) -> (Network, Option<Columns>) {
 }
 
 /// One-way milliseconds, exact to the nanosecond.
-pub(super) fn millis(latency: std::time::Duration) -> f64 {
+fn millis(latency: std::time::Duration) -> f64 {
     latency.as_nanos() as f64 / 1e6
 }
 
 /// One-way latency between two hosts, as the simulator has it.
-pub(super) fn latency(hosts: &Hosts, from: u32, to: u32) -> std::time::Duration {
+fn latency(hosts: &Hosts, from: u32, to: u32) -> std::time::Duration {
     let region = |host: u32| usize::from(hosts.configs[host as usize].region);
     match &hosts.latency {
         samara_sim::Latency::Constant(latency) => *latency,
@@ -155,4 +143,193 @@ pub(super) fn latency(hosts: &Hosts, from: u32, to: u32) -> std::time::Duration 
         samara_sim::Latency::Regions(matrix) => matrix[region(from)][region(to)],
         samara_sim::Latency::Pairs(pairs) => pairs.get(from, to),
     }
+}
+
+/// Which graph, and how to write it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GraphOptions {
+    #[command(flatten)]
+    which: OneRun,
+    /// How to write it.
+    #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
+    format: GraphFormat,
+}
+
+/// How graphs are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum GraphFormat {
+    /// GraphML with everything that is known of hosts and links.
+    Graphml,
+    /// A line with two hosts for each link, as NetworkX reads it.
+    Edges,
+    /// The same as CSV with the columns dialer and listener.
+    Csv,
+}
+
+/// Builds a graph and writes it.
+pub(super) fn graph(options: &GraphOptions) -> Result<ExitCode, String> {
+    let built = options.which.build()?;
+    let graph = built.graph()?;
+    let text = match options.format {
+        GraphFormat::Graphml => graphml(&built, &graph)?,
+        GraphFormat::Edges => edges(&built, &graph)?,
+        GraphFormat::Csv => dialled(&built, &graph)?,
+    };
+    options.which.write(&text)
+}
+
+/// An attribute: its key, what has it, its name and its type.
+type Attribute = (&'static str, &'static str, &'static str, &'static str);
+
+const UPLINK: Attribute = ("u", "node", "uplink_bps", "long");
+const DOWNLINK: Attribute = ("d", "node", "downlink_bps", "long");
+const REGION: Attribute = ("r", "node", "region", "string");
+const CLASS: Attribute = ("c", "node", "class", "string");
+const VALIDATION: Attribute = ("v", "node", "validation_time_ms", "double");
+const LATENCY: Attribute = ("l", "edge", "latency_ms", "double");
+/// Where the way back takes another time.
+const REVERSE: Attribute = ("b", "edge", "latency_reverse_ms", "double");
+
+fn graphml(built: &Built, graph: &Graph) -> Result<String, String> {
+    let mut bytes = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_vec();
+    let mut writer = Writer::new_with_indent(&mut bytes, b' ', 1);
+    let root =
+        writer.create_element("graphml").with_attribute(("xmlns", "http://graphml.graphdrawing.org/xmlns"));
+    let written = root.write_inner_content(|writer| {
+        for (id, of, name, kind) in [UPLINK, DOWNLINK, REGION, CLASS, VALIDATION, LATENCY, REVERSE] {
+            let attributes = [("id", id), ("for", of), ("attr.name", name), ("attr.type", kind)];
+            writer.create_element("key").with_attributes(attributes).write_empty()?;
+        }
+        let attributes =
+            [("id", built.point().scenario.scenario.name.as_str()), ("edgedefault", "undirected")];
+        writer.create_element("graph").with_attributes(attributes).write_inner_content(|writer| {
+            (0..graph.nodes).try_for_each(|host| node(writer, built, host))?;
+            graph.edges.iter().try_for_each(|ends| edge(writer, built, *ends))
+        })?;
+        Ok(())
+    });
+    written.map_err(|error| error.to_string())?;
+    bytes.push(b'\n');
+    String::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+type Out<'a> = Writer<&'a mut Vec<u8>>;
+
+fn node(writer: &mut Out<'_>, built: &Built, host: u32) -> io::Result<()> {
+    let (hosts, place) = (&built.hosts, host as usize);
+    let classes = &built.point().scenario.network.classes;
+    let name = built.name(host);
+    let element = writer.create_element("node").with_attribute(("id", name.as_str()));
+    element.write_inner_content(|writer| {
+        data(writer, UPLINK, &hosts.configs[place].uplink_bps.to_string())?;
+        data(writer, DOWNLINK, &hosts.configs[place].downlink_bps.to_string())?;
+        if let Some(region) = built.region(host) {
+            data(writer, REGION, region)?;
+        }
+        if let Some(class) = hosts.class[place] {
+            data(writer, CLASS, &classes[class].name)?;
+        }
+        data(writer, VALIDATION, &millis(hosts.validation[place]).to_string())
+    })?;
+    Ok(())
+}
+
+fn edge(writer: &mut Out<'_>, built: &Built, (dialler, listener): (u32, u32)) -> io::Result<()> {
+    let (source, target) = (built.name(dialler), built.name(listener));
+    let ends = [("source", source.as_str()), ("target", target.as_str())];
+    let there = latency(&built.hosts, dialler, listener);
+    let back = latency(&built.hosts, listener, dialler);
+    writer.create_element("edge").with_attributes(ends).write_inner_content(|writer| {
+        data(writer, LATENCY, &millis(there).to_string())?;
+        if back == there { Ok(()) } else { data(writer, REVERSE, &millis(back).to_string()) }
+    })?;
+    Ok(())
+}
+
+fn data(writer: &mut Out<'_>, (key, ..): Attribute, text: &str) -> io::Result<()> {
+    writer.create_element("data").with_attribute(("key", key)).write_text_content(BytesText::new(text))?;
+    Ok(())
+}
+
+fn edges(built: &Built, graph: &Graph) -> Result<String, String> {
+    let mut text = String::new();
+    for (dialler, listener) in &graph.edges {
+        let (a, b) = (built.name(*dialler), built.name(*listener));
+        if let Some(name) = [&a, &b].into_iter().find(|name| name.contains(char::is_whitespace)) {
+            return Err(format!(
+                "the host \"{name}\" has a blank in its name, which edge lists cannot have; use --format graphml or csv"
+            ));
+        }
+        let _ = writeln!(text, "{a} {b}");
+    }
+    Ok(text)
+}
+
+fn dialled(built: &Built, graph: &Graph) -> Result<String, String> {
+    let edges = graph.edges.iter().map(|(a, b)| vec![built.name(*a), built.name(*b)]);
+    csv(std::iter::once(vec!["dialer".to_owned(), "listener".to_owned()]).chain(edges))
+}
+
+/// Hosts of a matrix: 100 million values.
+const HOSTS_MAX: u32 = 10_000;
+
+/// Writes the hosts of a run.
+pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
+    let built = options.build()?;
+    let hosts = &built.hosts;
+    let has_regions = !hosts.regions.is_empty();
+    let columns = ["host", "uplink_bps", "downlink_bps", "validation_time_ms", "region"];
+    let columns = &columns[..if has_regions { 5 } else { 4 }];
+    let head = columns.iter().map(|column| (*column).to_owned()).collect();
+    let rows = (0..built.nodes()).map(|host| {
+        let config = &hosts.configs[host as usize];
+        let mut row = vec![
+            built.name(host),
+            config.uplink_bps.to_string(),
+            config.downlink_bps.to_string(),
+            millis(hosts.validation[host as usize]).to_string(),
+        ];
+        row.extend(built.region(host).map(str::to_owned));
+        row
+    });
+    options.write(&csv(std::iter::once(head).chain(rows))?)
+}
+
+/// Writes the latencies of a run.
+pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
+    let built = options.build()?;
+    let hosts = &built.hosts;
+    let is_regional = matches!(hosts.latency, samara_sim::Latency::Regions(_));
+    if !is_regional && built.nodes() > HOSTS_MAX {
+        return Err(format!(
+            "{}: {} hosts; a matrix of more than {HOSTS_MAX} is not written",
+            built.loaded.source,
+            built.nodes()
+        ));
+    }
+    let names: Vec<String> = match is_regional {
+        true => hosts.regions.clone(),
+        false => (0..built.nodes()).map(|host| built.name(host)).collect(),
+    };
+    let between = |from: usize, to: usize| match &hosts.latency {
+        samara_sim::Latency::Regions(matrix) => millis(matrix[from][to]),
+        _ if from == to => 0.0,
+        _ => millis(latency(hosts, from as u32, to as u32)),
+    };
+    let head = std::iter::once(String::new()).chain(names.iter().cloned()).collect();
+    let rows = names.iter().enumerate().map(|(from, name)| {
+        let values = (0..names.len()).map(|to| between(from, to).to_string());
+        std::iter::once(name.clone()).chain(values).collect()
+    });
+    options.write(&csv(std::iter::once(head).chain(rows))?)
+}
+
+/// Rows as CSV.
+fn csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(&row).map_err(|error| error.to_string())?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| error.to_string())
 }

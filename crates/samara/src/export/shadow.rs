@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+#[cfg(feature = "net")]
+use crate::args::quoted;
 use crate::args::{ScenarioOptions, whole};
 
 /// What to write for Shadow, and where.
@@ -61,10 +63,6 @@ pub(crate) fn run(options: &ShadowOptions) -> Result<ExitCode, String> {
 /// What chooses the same run again.
 #[cfg(feature = "net")]
 fn arguments(scenario: &ScenarioOptions) -> String {
-    let quoted = |text: &str| {
-        let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./=:".contains(letter));
-        if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
-    };
     let mut words = vec![quoted(&scenario.scenario)];
     for (key, value) in &scenario.set {
         words.extend(["--set".to_owned(), quoted(&format!("{key}={value}"))]);

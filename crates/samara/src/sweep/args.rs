@@ -7,7 +7,7 @@ use samara_lab::scenario::{Loaded, Overrides, load_with};
 use samara_lab::sweep::SWEEP_POINTS_MAX;
 use samara_scenario::keys::{GridAxis, parse_axis};
 
-use crate::args::{Format, SEEDS, key_value, whole};
+use crate::args::{Format, ScenarioOptions, key_value, whole};
 
 /// Which scenario, and which points of it.
 #[derive(Debug, clap::Args)]
@@ -95,20 +95,11 @@ impl SweepOptions {
 /// One point of a scenario.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PointOptions {
-    /// A built-in scenario or the path of a file.
-    pub(crate) scenario: String,
-    /// The run; can be left out if there is one only.
-    #[arg(long, value_name = "RUN")]
-    pub(crate) only: Option<String>,
-    /// The seed; can be left out if there is one only.
-    #[arg(long, value_parser = whole(SEEDS))]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) which: ScenarioOptions,
     /// The value of an axis of the sweep; can be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
     pub(crate) grid: Vec<GridAxis>,
-    /// Set a key of the scenario; can be repeated.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub(crate) set: Vec<(String, String)>,
     /// Where relative paths of the scenario start; beside it, if not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
@@ -145,18 +136,4 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seeds_are_a_number_a_range_or_a_list() {
-        let of = |text: &str| seeds(text).map(|seeds| seeds.0);
-        assert_eq!(of("3"), Ok(vec![1, 2, 3]));
-        assert_eq!(of("5..7"), Ok(vec![5, 6, 7]));
-        assert_eq!(of("5..=6"), Ok(vec![5, 6]));
-        assert_eq!(of("9,1, 4"), Ok(vec![9, 1, 4]));
-        for wrong in ["0", "x", "", "7..5", "1..2,3", "-1", "1..999999999"] {
-            assert!(of(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

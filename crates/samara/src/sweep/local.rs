@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use samara_lab::sweep::{Planned, PointRecord};
 
-use super::{ATTEMPTS, Job, News, Program};
+use super::{ATTEMPTS, Job, PointEvent, Program};
 use crate::BAD_INPUT;
 
 /// How often a process is looked at.
@@ -28,7 +28,7 @@ enum End {
 }
 
 /// Runs all points, and tells what becomes of them.
-pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<News>) -> Result<(), String> {
+pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<PointEvent>) -> Result<(), String> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = job.jobs.unwrap_or(if job.is_large { 1 } else { available }).min(job.todo.len()).max(1);
     let threads = if job.is_large { (available / jobs).max(1) } else { 1 };
@@ -43,15 +43,15 @@ pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<News>) -> Resul
                     let place = next.fetch_add(1, Ordering::SeqCst);
                     let Some(planned) = job.todo.get(place) else { return };
                     for attempt in 1..=ATTEMPTS {
-                        tell(News::Started);
+                        tell(PointEvent::Started);
                         match point(job, program, planned, threads) {
-                            End::Done(record) => tell(News::Done(record)),
+                            End::Done(record) => tell(PointEvent::Done(record)),
                             End::Failed(why, true) if attempt < ATTEMPTS => {
-                                tell(News::Again(place, why));
+                                tell(PointEvent::Again(place, why));
                                 continue;
                             }
-                            End::Failed(why, _) => tell(News::Failed(place, why)),
-                            End::Dropped => tell(News::Dropped),
+                            End::Failed(why, _) => tell(PointEvent::Failed(place, why)),
+                            End::Dropped => tell(PointEvent::Dropped),
                         }
                         break;
                     }

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use args::{PointOptions, SweepOptions};
 
-use crate::args::Format;
+use crate::args::{Format, quoted};
 use crate::session::{NOT_MET, tell, tell_notes};
 use crate::signals::{INTERRUPTED, stop_on_interrupt};
 use args::Place;
@@ -50,7 +50,7 @@ struct Job<'a> {
 }
 
 /// What is heard of points; numbers are places in [`Job::todo`].
-enum News {
+enum PointEvent {
     /// One has been started.
     Started,
     /// One is finished and in the directory.
@@ -173,17 +173,17 @@ fn gather(
     Ok((directory, gathered))
 }
 
-fn listen(job: &Job<'_>, news: Receiver<News>, mut progress: Progress, gathered: &mut Gathered) {
+fn listen(job: &Job<'_>, news: Receiver<PointEvent>, mut progress: Progress, gathered: &mut Gathered) {
     for news in news {
         progress.take(&news, |place| {
             let planned = job.todo[place];
             format!("{}, seed {}", planned.point.name(), planned.point.seed)
         });
         match news {
-            News::Done(record) => {
+            PointEvent::Done(record) => {
                 gathered.finished.insert(record.id.clone(), *record);
             }
-            News::Failed(place, why) => {
+            PointEvent::Failed(place, why) => {
                 let Planned { id, point } = job.todo[place];
                 gathered.failed.push(FailedPoint {
                     id: id.clone(),
@@ -192,7 +192,11 @@ fn listen(job: &Job<'_>, news: Receiver<News>, mut progress: Progress, gathered:
                     why,
                 });
             }
-            News::Started | News::Again(..) | News::Lost(..) | News::Dropped | News::Note(_) => {}
+            PointEvent::Started
+            | PointEvent::Again(..)
+            | PointEvent::Lost(..)
+            | PointEvent::Dropped
+            | PointEvent::Note(_) => {}
         }
     }
     progress.finish();
@@ -227,11 +231,6 @@ impl Program {
 
 /// The command of each point.
 fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<ExitCode, String> {
-    let quoted = |text: &str| {
-        let is_plain =
-            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c));
-        if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
-    };
     let points = path.join("points").display().to_string();
     let lines = planned.iter().map(|planned| {
         let mut words = vec!["samara".to_owned(), "point".to_owned(), options.scenario.clone()];
@@ -253,8 +252,7 @@ fn write_report(directory: &SweepDirectory, page: &Page) -> Result<(), String> {
 
 fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Result<(), String> {
     if format == Format::Json {
-        let json = serde_json::to_string(summary).map_err(|error| error.to_string())?;
-        crate::print(&(json + "\n"))?;
+        crate::print_json(summary)?;
     } else {
         let text = page.terminal()
             + &format!(

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::News;
+use super::PointEvent;
 
 /// One line: points done, under way and failed, and when it will be over.
 pub(crate) struct Progress {
@@ -28,31 +28,29 @@ impl Progress {
     }
 
     /// Takes what is heard of a point; `name` names the one at a place.
-    pub(crate) fn take(&mut self, news: &News, name: impl Fn(usize) -> String) {
+    pub(crate) fn take(&mut self, news: &PointEvent, name: impl Fn(usize) -> String) {
         match news {
-            News::Started => self.running += 1,
-            News::Done(_) => {
-                self.running = self.running.saturating_sub(1);
-                self.bar.inc(1);
-            }
-            News::Again(place, why) => {
-                self.running = self.running.saturating_sub(1);
+            PointEvent::Started => self.running += 1,
+            PointEvent::Note(_) => {}
+            _ => self.running = self.running.saturating_sub(1),
+        }
+        match news {
+            PointEvent::Done(_) => self.bar.inc(1),
+            PointEvent::Again(place, why) => {
                 self.again += 1;
                 self.say(&format!("{} failed and is run again: {why}", name(*place)));
             }
-            News::Lost(place, why) => {
-                self.running = self.running.saturating_sub(1);
+            PointEvent::Lost(place, why) => {
                 self.lost += 1;
                 self.say(&format!("{} is lost with its worker and is run again: {why}", name(*place)));
             }
-            News::Failed(place, why) => {
-                self.running = self.running.saturating_sub(1);
+            PointEvent::Failed(place, why) => {
                 self.failed += 1;
                 // Without its details, which come at the end.
                 self.say(&format!("{} failed: {}", name(*place), why.lines().next().unwrap_or_default()));
             }
-            News::Dropped => self.running = self.running.saturating_sub(1),
-            News::Note(text) => self.say(text),
+            PointEvent::Note(text) => self.say(text),
+            PointEvent::Started | PointEvent::Dropped => {}
         }
         let mut parts = vec![format!("{} running", self.running)];
         for (count, what) in [(self.failed, "failed"), (self.again, "run again"), (self.lost, "lost")] {

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use samara_lab::sweep::{PointRecord, SweepDirectory};
 use serde::{Deserialize, Serialize};
 
-use super::{ATTEMPTS, Job, News, Program, SweepOptions};
+use super::{ATTEMPTS, Job, PointEvent, Program, SweepOptions};
 use crate::BAD_INPUT;
 
 /// The driver.
@@ -67,7 +67,7 @@ pub(super) fn run(
     job: &Job<'_>,
     program: &Program,
     options: &SweepOptions,
-    news: Sender<News>,
+    news: Sender<PointEvent>,
 ) -> Result<(), String> {
     let order = serde_json::to_string(&order(job, program, options)?).map_err(|error| error.to_string())?;
     let mut driver = start(job, options)?;
@@ -147,7 +147,7 @@ fn follow(
     job: &Job<'_>,
     driver: &mut Child,
     mut stdin: Option<ChildStdin>,
-    news: &Sender<News>,
+    news: &Sender<PointEvent>,
 ) -> Option<String> {
     let output = driver.stdout.take()?;
     let (sender, lines) = channel();
@@ -183,23 +183,23 @@ fn follow(
 }
 
 /// What an event of the driver is to the sweep; records are written here, where the directory is.
-fn heard(job: &Job<'_>, event: Event) -> Option<News> {
+fn heard(job: &Job<'_>, event: Event) -> Option<PointEvent> {
     let is_place = |place: usize| place < job.todo.len();
     let item = match event {
         Event::Cluster { version, nodes, processors } => {
-            News::Note(format!("Ray {version}, {nodes} nodes with {processors:.0} processors"))
+            PointEvent::Note(format!("Ray {version}, {nodes} nodes with {processors:.0} processors"))
         }
-        Event::Started => News::Started,
+        Event::Started => PointEvent::Started,
         Event::Done { place, record } if is_place(place) => {
             match written(job, &job.todo[place].id, &record) {
-                Ok(record) => News::Done(Box::new(record)),
-                Err(why) => News::Failed(place, why),
+                Ok(record) => PointEvent::Done(Box::new(record)),
+                Err(why) => PointEvent::Failed(place, why),
             }
         }
-        Event::Again { place, why } if is_place(place) => News::Again(place, why),
-        Event::Lost { place, why } if is_place(place) => News::Lost(place, why),
-        Event::Failed { place, why } if is_place(place) => News::Failed(place, why),
-        Event::Dropped => News::Dropped,
+        Event::Again { place, why } if is_place(place) => PointEvent::Again(place, why),
+        Event::Lost { place, why } if is_place(place) => PointEvent::Lost(place, why),
+        Event::Failed { place, why } if is_place(place) => PointEvent::Failed(place, why),
+        Event::Dropped => PointEvent::Dropped,
         _ => return None,
     };
     Some(item)

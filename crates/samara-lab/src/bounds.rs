@@ -1,0 +1,355 @@
+//! What no schedule can fall below: the lower bound of the mean time to custody.
+//!
+//! The bound adds two things that every way of publishing has to wait for. It is derived in `docs/bounds.md`.
+//!
+//! 1. *One copy of every column has to pass the publisher's uplink.* A copy has `S` bytes on the wire at least and the
+//!    uplink lets `B` bits per second through, so that the first copy of the `k`-th column to be sent in full cannot be
+//!    sent before `k * 8 S / B`. A node is not done before the last of its columns in that order was sent
+//!    ([`least_mean_position`]).
+//! 2. *From there the column has to spread to its subscribers.* The fastest way is that of the postal model: whoever has
+//!    the column sends copies back to back on the fastest uplink there is, every copy is received whole after the least
+//!    latency, and is passed on at once ([`Model`]).
+//!
+//! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic are all taken as free, and every
+//! choice is taken in favour of the bound.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use samara_engine::{NodeRng, Purpose};
+
+/// What the bound depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits<'a> {
+    /// The columns that each node (but the publisher) waits for.
+    pub custody: Vec<&'a [u32]>,
+    /// The downlink of each of these nodes in bits per second.
+    pub downlink_bps: Vec<u64>,
+    /// Least bytes on the wire of one copy of a column, with framing and headers.
+    pub copy_bytes: u64,
+    /// The publisher's uplink in bits per second.
+    pub publisher_uplink_bps: u64,
+    /// The fastest uplink of any other node in bits per second.
+    pub relay_uplink_bps: u64,
+    /// The least one-way latency between two nodes in nanoseconds.
+    pub latency_nanos: u64,
+    /// The least time that a node takes to validate a message, in nanoseconds.
+    pub validation_nanos: u64,
+}
+
+impl Limits<'_> {
+    /// Nanoseconds that a copy takes on a link of this rate, rounded down.
+    fn serialisation_nanos(&self, bps: u64) -> u64 {
+        (u128::from(self.copy_bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1))) as u64
+    }
+}
+
+/// The lower bound of the mean time to custody in milliseconds, over the nodes that wait for anything; 0 if there are none.
+///
+/// The largest of three: that for every order of the columns whatever; that for orders that do not depend on who keeps what (which
+/// is tighter, and holds where all nodes keep equally many: see `docs/bounds.md`); that of the nodes' own downlinks.
+pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
+    let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
+    let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting.map(|(own, bps)| (*own, *bps)).unzip();
+    if custody.is_empty() {
+        return 0.0;
+    }
+    let model = Model {
+        latency: limits.latency_nanos,
+        relay_delay: limits.validation_nanos,
+        serialisation: limits.serialisation_nanos(limits.relay_uplink_bps),
+    };
+    let columns = kept_columns(&custody);
+    let first_copy = limits.serialisation_nanos(limits.publisher_uplink_bps) as f64;
+    let own_downlink = custody
+        .iter()
+        .zip(&downlinks)
+        .map(|(own, bps)| own.len() as f64 * limits.serialisation_nanos(*bps) as f64)
+        .sum::<f64>()
+        / custody.len() as f64
+        + limits.latency_nanos as f64;
+    let mut nanos = own_downlink.max(any_order(&custody, &columns, first_copy, &model));
+    if custody.iter().all(|own| own.len() == custody[0].len()) {
+        nanos = nanos.max(blind_order(&custody, &columns, first_copy, &model));
+    }
+    nanos / 1e6
+}
+
+/// Whatever the order: the least mean position of the nodes' last columns, and from there a spread in which the publisher
+/// goes on with copies of every column as if they cost nothing.
+fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
+    // The waiting nodes of a column, evenly distributed: the sum over the fastest of them is convex in their number.
+    let most = custody.len().div_ceil(columns.len());
+    let tree = model.tree(most);
+    let last = tree.last().map_or(0.0, |last| *last as f64);
+    // The publisher as one more sender: the trees of its copies, one after the other, merged.
+    let copies = (0..most).map(|copy| copy as f64 * first_copy).take_while(|sent| *sent <= last);
+    let mut arrivals: Vec<f64> =
+        copies.flat_map(|sent| tree.iter().map(move |arrival| sent + *arrival as f64)).collect();
+    arrivals.sort_unstable_by(f64::total_cmp);
+    let floor = custody.len() / columns.len();
+    let (fuller, all) = (custody.len() % columns.len(), columns.len());
+    let sum = |count: usize| arrivals.iter().take(count).sum::<f64>();
+    let spread = sum(floor) * (all - fuller) as f64 + sum(most) * fuller as f64;
+    first_copy * least_mean_position(custody, columns) + spread / custody.len() as f64
+}
+
+/// Orders that do not depend on who keeps what: the expectation, less [`CONFIDENCE`] deviations of its mean over nodes.
+/// All nodes keep equally many columns.
+fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
+    let subscribers = keepers(custody, columns);
+    let (all, kept, nodes) = (columns.len(), custody[0].len() as u32, custody.len() as f64);
+    let position = expected_last_position(kept, all as u32);
+    let margin = CONFIDENCE * deviation_of_mean_position(custody, columns);
+
+    let done: Vec<f64> = (1..=all).map(|position| done_by(kept, all as u32, position as u32)).collect();
+    let later: Vec<f64> = done.iter().map(|done| 1.0 - done).collect();
+    // Over all columns equally likely at a position, so many nodes have it last as are done there and not before.
+    let keeping = subscribers.iter().sum::<usize>() as f64 / all as f64;
+    let last_given_kept: Vec<f64> =
+        (0..all).map(|at| (done[at] - if at > 0 { done[at - 1] } else { 0.0 }) * nodes / keeping).collect();
+    let tree = Tree::new(model, subscribers.iter().copied().max().unwrap_or(0));
+    let blind = Blind {
+        copy: first_copy,
+        positions: all,
+        nodes,
+        last_given_kept: &last_given_kept,
+        later: &later,
+        tree: &tree,
+    };
+    let mut by_count = BTreeMap::<usize, f64>::new();
+    subscribers.iter().for_each(|count| *by_count.entry(*count).or_default() += 1.0 / all as f64);
+    let waiting: f64 = (0..all)
+        .filter(|at| last_given_kept[*at] > 0.0)
+        .flat_map(|at| by_count.iter().map(move |(count, share)| (at, *count, *share)))
+        .map(|(at, count, share)| share * blind.waiting(at, count))
+        .sum();
+    first_copy * (position - margin).max(0.0) + waiting / nodes
+}
+
+/// A single order can suit the nodes of a single network better than it does on average. Four standard deviations are
+/// exceeded once in 30,000 networks.
+const CONFIDENCE: f64 = 4.0;
+
+/// Random orders that the spread of the mean position is estimated from: its standard deviation is then known to a
+/// tenth or better.
+const ORDERS: u32 = 64;
+
+/// The mean position, counted from 1, of the last of `kept` out of `all` columns in an order that does not depend on who
+/// keeps what: the expectation of the largest of a random subset.
+fn expected_last_position(kept: u32, all: u32) -> f64 {
+    f64::from(kept) * f64::from(all + 1) / f64::from(kept + 1)
+}
+
+/// The standard deviation, over random orders, of the mean position over these nodes. Estimated from random orders, since nodes that keep
+/// the same columns finish together, which no formula of their numbers alone can know.
+fn deviation_of_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
+    let mut rng = NodeRng::new(0, 0, Purpose::Engine);
+    let mut order: Vec<u32> = (1..=columns.len() as u32).collect();
+    let last = columns.iter().copied().max().map_or(0, |last| last as usize + 1);
+    let mut position = vec![0; last];
+    let means: Vec<f64> = (0..ORDERS)
+        .map(|_| {
+            rng.shuffle(&mut order);
+            columns.iter().zip(&order).for_each(|(column, at)| position[*column as usize] = *at);
+            let lasts = custody.iter().map(|own| own.iter().map(|column| position[*column as usize]).max());
+            lasts.map(|last| f64::from(last.unwrap_or(0))).sum::<f64>() / custody.len() as f64
+        })
+        .collect();
+    let mean = means.iter().sum::<f64>() / f64::from(ORDERS);
+    (means.iter().map(|found| (found - mean).powi(2)).sum::<f64>() / f64::from(ORDERS - 1)).sqrt()
+}
+
+/// The least mean position of the last column that any order can reach, even one that is made for these nodes.
+///
+/// The last of `c` different positions is at least `(c - 1) / 2` behind their mean. The sum of all these means is a weighted sum of the
+/// positions, a column's weight being the sum of `1 / c` over its keepers, and is least if heavy columns go first.
+fn least_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
+    let last = columns.iter().copied().max().map_or(0, |last| last as usize + 1);
+    let mut weights = vec![0.0; last];
+    let mut behind = 0.0;
+    for own in custody {
+        own.iter().for_each(|column| weights[*column as usize] += 1.0 / own.len() as f64);
+        behind += (own.len() as f64 - 1.0) / 2.0;
+    }
+    weights.sort_unstable_by(|a, b| b.total_cmp(a));
+    let means: f64 = (1..).map(f64::from).zip(&weights).map(|(position, weight)| position * weight).sum();
+    (means + behind) / custody.len() as f64
+}
+
+/// The columns that anybody keeps, sorted.
+fn kept_columns(custody: &[&[u32]]) -> Vec<u32> {
+    let mut columns: Vec<u32> = custody.iter().copied().flatten().copied().collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// How many nodes keep each of these columns.
+fn keepers(custody: &[&[u32]], columns: &[u32]) -> Vec<usize> {
+    let mut counts = vec![0; columns.last().map_or(0, |last| *last as usize + 1)];
+    custody.iter().copied().flatten().for_each(|column| counts[*column as usize] += 1);
+    columns.iter().map(|column| counts[*column as usize]).collect()
+}
+
+/// The probability that all of `kept` out of `all` columns are among the first `position` ones of an order that does not
+/// depend on who keeps what.
+fn done_by(kept: u32, all: u32, position: u32) -> f64 {
+    (0..kept).map(|drawn| f64::from(position.saturating_sub(drawn)) / f64::from(all - drawn)).product()
+}
+
+/// The fastest spread of a message when latency is longer than sending: the postal model, with times in nanoseconds.
+///
+/// Bar-Noy and Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems" (1992): a node
+/// that has the message sends a copy in every unit of time, and a copy arrives a fixed latency later. Sending at once and
+/// always to a node that does not have it yet is optimal for every number of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Model {
+    /// From the end of sending a copy until it is received whole.
+    latency: u64,
+    /// From then until the receiver passes it on at the earliest.
+    relay_delay: u64,
+    /// How long any node but the source takes to send a copy.
+    serialisation: u64,
+}
+
+impl Model {
+    /// When the first `count` nodes have the message that descend from a single copy of the source, counted from the moment
+    /// at which the source has sent that copy; in the order of these times.
+    fn tree(&self, count: usize) -> Vec<u64> {
+        // When a copy has been sent, by anybody.
+        let mut sent = BinaryHeap::from([(Reverse(0), true)]);
+        let mut arrivals = Vec::with_capacity(count);
+        while arrivals.len() < count {
+            let Some((Reverse(at), by_source)) = sent.pop() else { break };
+            let arrival = at + self.latency;
+            arrivals.push(arrival);
+            sent.push((Reverse(arrival + self.relay_delay + self.serialisation), false));
+            if !by_source {
+                sent.push((Reverse(at + self.serialisation), false));
+            }
+        }
+        arrivals
+    }
+}
+
+/// The nodes that descend from one copy of the source, over time.
+#[derive(Clone, Debug)]
+struct Tree {
+    /// When each is reached.
+    arrivals: Vec<u64>,
+    /// The sums of the first ones.
+    sums: Vec<f64>,
+}
+
+impl Tree {
+    /// The fastest tree of so many nodes.
+    fn new(model: &Model, count: usize) -> Self {
+        let arrivals = model.tree(count);
+        let mut sums = Vec::with_capacity(count + 1);
+        sums.push(0.0);
+        arrivals.iter().for_each(|arrival| sums.push(sums[sums.len() - 1] + *arrival as f64));
+        Self { arrivals, sums }
+    }
+
+    /// When the last node is reached.
+    fn span(&self) -> f64 {
+        self.arrivals.last().map_or(0.0, |last| *last as f64)
+    }
+
+    /// How many nodes are reached by a time.
+    fn reached(&self, time: f64) -> usize {
+        self.arrivals.partition_point(|arrival| *arrival as f64 <= time)
+    }
+
+    /// The integral of [`reached`](Self::reached) from the start to a time: how much time all nodes have had the message.
+    fn held(&self, time: f64) -> f64 {
+        let reached = self.reached(time);
+        reached as f64 * time - self.sums[reached]
+    }
+}
+
+/// What is known of orders that do not depend on who keeps what.
+struct Blind<'a> {
+    /// Nanoseconds that the publisher takes for a copy.
+    copy: f64,
+    /// Positions of first copies.
+    positions: usize,
+    /// How many nodes there are.
+    nodes: f64,
+    /// The probability that a node that keeps the column at each position (counted from 0) has all its others before it.
+    last_given_kept: &'a [f64],
+    /// The part of all nodes whose last column is behind each position.
+    later: &'a [f64],
+    /// What descends from one copy of the publisher.
+    tree: &'a Tree,
+}
+
+impl Blind<'_> {
+    /// The least that the time from the first copy of the column at a position (counted from 0) until each of its
+    /// `subscribers` that was waiting for it last has it adds up to, in nanoseconds, less what further copies of it cost
+    /// others.
+    ///
+    /// With `S(t)` subscribers reached at `t` after the first copy, they wait `integral of max(0, m - S(t))`, which is at
+    /// least `integral from 0 to T of m - S(t)` for whatever `T`. `S` is a sum over the publisher's copies. One that leaves
+    /// before all first copies have left delays every node that is done later; `T` is chosen so small that no such copy is
+    /// worth its cost, so that the sum over them cannot be negative and can be left out.
+    fn waiting(&self, position: usize, subscribers: usize) -> f64 {
+        let weight = self.last_given_kept[position];
+        let full = |time: f64| self.reached(position, time) >= subscribers as f64;
+        let horizon = self.horizon(position).min(largest(|time| !full(time), self.upper()));
+        weight * (subscribers as f64 * horizon - self.held(position, horizon))
+    }
+
+    /// A time by which everything is over: twice that of a single tree, since searches start there.
+    fn upper(&self) -> f64 {
+        2.0 * self.tree.span()
+    }
+
+    /// The largest `T` at which no further copy of the column at this position is worth its cost.
+    fn horizon(&self, position: usize) -> f64 {
+        let weight = self.last_given_kept[position];
+        let affordable = |time: f64| {
+            (position..self.positions - 1).all(|slot| {
+                // It has been sent one copy's time after the first copies up to its slot at the earliest.
+                let sent = (slot - position + 1) as f64 * self.copy;
+                sent >= time
+                    || weight * self.tree.held(time - sent) <= self.copy * self.nodes * self.later[slot]
+            })
+        };
+        largest(affordable, self.upper())
+    }
+
+    /// When the publisher's copies of the column have left that cost nothing: the first one, and those after all first
+    /// copies.
+    fn free_copies(&self, position: usize, until: f64) -> impl Iterator<Item = f64> {
+        let (copy, rest) = (self.copy, self.positions - position);
+        let after =
+            (0..).map(move |further| (rest + further) as f64 * copy).take_while(move |at| *at < until);
+        std::iter::once(0.0).chain(after)
+    }
+
+    fn reached(&self, position: usize, time: f64) -> f64 {
+        self.free_copies(position, time).map(|sent| self.tree.reached(time - sent) as f64).sum()
+    }
+
+    fn held(&self, position: usize, time: f64) -> f64 {
+        self.free_copies(position, time).map(|sent| self.tree.held(time - sent)).sum()
+    }
+}
+
+/// The largest time up to `upper` at which something holds that holds early and not late, a little less at most.
+fn largest(holds: impl Fn(f64) -> bool, upper: f64) -> f64 {
+    let (mut low, mut high) = (0.0, upper);
+    if holds(high) {
+        return high;
+    }
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+use super::*;
+
+fn drawn(nodes: usize, columns: u32, kept: usize, seed: u64) -> Vec<Vec<u32>> {
+    let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
+    let mut all: Vec<u32> = (0..columns).collect();
+    (0..nodes)
+        .map(|_| {
+            rng.shuffle(&mut all);
+            all[..kept].to_vec()
+        })
+        .collect()
+}
+
+fn limits(custody: &[Vec<u32>], mbps: u64) -> Limits<'_> {
+    Limits {
+        custody: custody.iter().map(Vec::as_slice).collect(),
+        downlink_bps: vec![mbps * 1_000_000; custody.len()],
+        copy_bytes: 17_051,
+        publisher_uplink_bps: mbps * 1_000_000,
+        relay_uplink_bps: mbps * 1_000_000,
+        latency_nanos: 50_000_000,
+        validation_nanos: 0,
+    }
+}
+
+#[test]
+fn the_post_s_case_is_bounded_by_about_a_second() {
+    let custody = drawn(999, 128, 16, 1);
+    let bounds = [10, 20, 50, 100].map(|mbps| mean_custody_ms(&limits(&custody, mbps)).round());
+    // The publisher's uplink alone: 128 copies of 6.82 ms at 20 Mbit/s, and 50 ms of latency.
+    assert!((950.0..1030.0).contains(&bounds[1]), "{bounds:?}");
+    assert!(bounds.is_sorted_by(|slower, faster| slower > faster), "{bounds:?}");
+}
+
+#[test]
+fn a_single_node_waits_for_its_own_columns_only() {
+    // 16 columns through one uplink: 16 * 6.8204 + 50 ms, whatever the order.
+    for seed in 0..20 {
+        let bound = mean_custody_ms(&limits(&drawn(1, 128, 16, seed), 20));
+        assert!((bound - 159.13).abs() < 0.01, "{bound}");
+    }
+}
+
+#[test]
+fn one_column_for_everybody_is_the_postal_model() {
+    // Nobody else has it: 7 receivers, one unit of time for a copy and next to no latency. The publisher and whoever has it send:
+    // 1, 2, 4, 8 holders after 1, 2, 3 units.
+    let custody = vec![vec![0]; 7];
+    let mut limits = limits(&custody, 20);
+    limits.latency_nanos = 0;
+    let unit = limits.serialisation_nanos(20_000_000) as f64 / 1e6;
+    let bound = mean_custody_ms(&limits);
+    let optimum = (1.0 + 2.0 * 2.0 + 4.0 * 3.0) / 7.0 * unit;
+    assert!((bound - optimum).abs() < 1e-3, "{bound}, {optimum}");
+}
+
+#[test]
+fn a_slow_downlink_is_a_bound_of_its_own() {
+    let custody = vec![vec![0, 1, 2, 3]; 2];
+    let mut limits = limits(&custody, 20);
+    limits.downlink_bps[1] = 1_000_000;
+    // The mean of 4 copies at 20 and at 1 Mbit/s.
+    let expected = 50.0 + (4.0 * 6.8204 + 4.0 * 136.408) / 2.0;
+    assert!((mean_custody_ms(&limits) - expected).abs() < 0.01);
+}
+
+#[test]
+fn nodes_that_keep_different_numbers_are_bounded_whatever_the_order() {
+    // Whoever keeps little is best served first, and the bound knows that.
+    let custody = vec![vec![0], (1..64).collect::<Vec<u32>>()];
+    let bound = mean_custody_ms(&limits(&custody, 20));
+    let best = 50.0 + (1.0 + 64.0) / 2.0 * 6.8204;
+    assert!((bound - best).abs() < 1e-3, "{bound}, {best}");
+}
+
+fn last_positions(custody: &[&[u32]], order: &[u32]) -> f64 {
+    let position = |column: &u32| order.iter().position(|other| other == column).unwrap() as f64 + 1.0;
+    let last = |own: &&[u32]| own.iter().map(position).fold(0.0, f64::max);
+    custody.iter().map(last).sum::<f64>() / custody.len() as f64
+}
+
+/// Calls with every order of the columns.
+fn permute(left: &mut Vec<u32>, order: &mut Vec<u32>, visit: &mut impl FnMut(&[u32])) {
+    if left.is_empty() {
+        visit(order);
+    }
+    for at in 0..left.len() {
+        order.push(left.remove(at));
+        permute(left, order, visit);
+        left.insert(at, order.pop().unwrap());
+    }
+}
+
+#[test]
+fn over_all_orders_the_least_is_never_missed_and_the_mean_is_right() {
+    let cases: [&[&[u32]]; 4] = [
+        &[&[0, 1], &[2, 3], &[4, 5]],
+        &[&[0], &[1, 2], &[0, 3, 4, 5]],
+        &[&[0, 1, 2], &[0, 1, 2], &[3, 4, 5]],
+        &[&[5], &[5], &[5, 0, 1], &[2, 3, 4]],
+    ];
+    for custody in cases {
+        let columns = kept_columns(custody);
+        let (mut least, mut total, mut orders) = (f64::INFINITY, 0.0, 0);
+        permute(&mut columns.clone(), &mut Vec::new(), &mut |order| {
+            let mean = last_positions(custody, order);
+            least = least.min(mean);
+            total += mean;
+            orders += 1;
+        });
+        let expected = custody
+            .iter()
+            .map(|own| expected_last_position(own.len() as u32, columns.len() as u32))
+            .sum::<f64>();
+        assert!((total / f64::from(orders) - expected / custody.len() as f64).abs() < 1e-9);
+        assert!(least_mean_position(custody, &columns) <= least + 1e-9, "{custody:?}: {least}");
+    }
+}
+
+#[test]
+fn independent_nodes_have_the_known_deviation_and_equal_ones_do_not_average_out() {
+    let mut rng = NodeRng::new(1, 0, Purpose::Topology);
+    let columns: Vec<u32> = (0..128).collect();
+    let drawn: Vec<Vec<u32>> = (0..400)
+        .map(|_| {
+            let mut all = columns.clone();
+            rng.shuffle(&mut all);
+            all.truncate(16);
+            all
+        })
+        .collect();
+    let custody: Vec<&[u32]> = drawn.iter().map(Vec::as_slice).collect();
+    // One node: c (C - c) (C + 1) / ((c + 1)^2 (c + 2)).
+    let one = (16.0 * 112.0 * 129.0 / (17.0f64.powi(2) * 18.0)).sqrt();
+    let found = deviation_of_mean_position(&custody, &columns);
+    assert!((0.6..1.5).contains(&(found / (one / 20.0))), "{found}");
+    let same = vec![custody[0]; 400];
+    let all: Vec<&[u32]> = same.into_iter().chain([columns.as_slice()]).collect();
+    assert!(deviation_of_mean_position(&all, &columns) > 0.6 * one);
+}
+
+#[test]
+fn one_copy_s_descendants_double_where_latency_is_nothing() {
+    let model = Model { latency: 0, relay_delay: 0, serialisation: 1 };
+    assert_eq!(model.tree(9), [0, 1, 2, 2, 3, 3, 3, 3, 4]);
+    // A latency of two units: 1, 1, 1, 2, 3, 4, 6 ... nodes have it, the sequence of Bar-Noy and Kipnis.
+    let model = Model { latency: 2, relay_delay: 0, serialisation: 1 };
+    assert_eq!(model.tree(7), [2, 5, 6, 7, 8, 8, 9]);
+}
+
+#[test]
+fn sums_and_integrals_agree_with_counting() {
+    let model = Model { latency: 5, relay_delay: 1, serialisation: 2 };
+    let tree = Tree::new(&model, 40);
+    for time in 0..60 {
+        let counted: usize = (0..time).map(|at| tree.reached(f64::from(at))).sum();
+        assert!((tree.held(f64::from(time)) - counted as f64).abs() < 1e-9);
+    }
+}

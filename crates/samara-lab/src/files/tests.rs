@@ -1,0 +1,48 @@
+use super::*;
+
+#[test]
+fn a_file_has_its_name_only_when_it_is_whole() {
+    let directory = std::env::temp_dir().join(format!("samara-files-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("a.txt");
+    write(&path, b"old").unwrap();
+    for killed_after in 0..2 {
+        assert!(kill::after(killed_after, || drop(write(&path, b"new"))));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+    let names = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|name| final_name(name) == "a.txt"), "{names:?}");
+    remove_temporary(&directory).unwrap();
+    assert!(!kill::after(2, || write(&path, b"new").unwrap()));
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Threads take and release the lock of one directory: never two at once, though each owner removes the file.
+#[test]
+fn a_lock_has_one_owner_and_leaves_no_file() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let directory = std::env::temp_dir().join(format!("samara-lock-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (owners, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while taken.load(Ordering::SeqCst) < 2000 {
+                    let Some(lock) = Lock::take(&directory).unwrap() else { continue };
+                    taken.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);
+                    // Long enough for a second owner to be noticed.
+                    std::thread::sleep(std::time::Duration::from_micros(50));
+                    owners.fetch_sub(1, Ordering::SeqCst);
+                    drop(lock);
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    fs::remove_dir_all(&directory).unwrap();
+}

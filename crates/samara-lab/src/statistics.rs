@@ -1,0 +1,197 @@
+//! Order statistics, distributions of durations, and Student's t: confidence intervals of means, and Welch's test.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use special::Beta;
+
+/// Order statistics of a set of values.
+///
+/// Percentiles interpolate linearly between order statistics, as NumPy's default does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Statistics {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 95th percentile.
+    pub p95: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The largest value.
+    pub max: f64,
+}
+
+impl Statistics {
+    /// The statistics of some values; `None` if there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            p50: percentile(&sorted, 0.50),
+            p95: percentile(&sorted, 0.95),
+            p99: percentile(&sorted, 0.99),
+            max: sorted[sorted.len() - 1],
+        })
+    }
+}
+
+/// A percentile (`0..=1`) of sorted values, interpolated.
+///
+/// # Panics
+/// If there are no values.
+pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - place.floor())
+}
+
+/// Durations of many events, in nanoseconds: to three digits, up to hours.
+#[derive(Clone, Debug)]
+pub struct Durations(Histogram<u64>);
+
+impl Default for Durations {
+    fn default() -> Self {
+        // One microsecond to a day; three digits. These bounds are valid.
+        match Histogram::new_with_bounds(1_000, 86_400_000_000_000, 3) {
+            Ok(histogram) => Self(histogram),
+            Err(error) => unreachable!("{error:?}"),
+        }
+    }
+}
+
+impl Durations {
+    /// Adds one.
+    pub fn add(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos);
+    }
+
+    /// Adds those of another one.
+    pub fn join(&mut self, other: &Self) {
+        // Both have the same bounds, so that everything fits.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Their statistics in milliseconds; `None` if there are none. Percentiles are those of the histogram's buckets.
+    pub fn statistics_ms(&self) -> Option<Statistics> {
+        let at = |share: f64| self.0.value_at_quantile(share) as f64 / 1e6;
+        (!self.0.is_empty()).then(|| Statistics {
+            mean: self.0.mean() / 1e6,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            max: self.0.max() as f64 / 1e6,
+        })
+    }
+
+    /// Milliseconds and the share of all that took at most so long, bucket by bucket.
+    pub fn distribution_ms(&self) -> Vec<(f64, f64)> {
+        let all = self.count() as f64;
+        let mut sum = 0.0;
+        self.0
+            .iter_recorded()
+            .map(|bucket| {
+                sum += bucket.count_at_value() as f64;
+                (bucket.value_iterated_to() as f64 / 1e6, sum / all)
+            })
+            .collect()
+    }
+}
+
+/// The level of all intervals and tests: two-sided, 95 %.
+const CONFIDENCE: f64 = 0.95;
+
+/// A mean and its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the interval; 0 of one value, since one value says nothing about the spread.
+    pub half: f64,
+    /// How many values there were.
+    pub count: usize,
+}
+
+/// The mean of some values with Student's 95 % confidence interval; `None` if there are none.
+pub fn interval(values: &[f64]) -> Option<Interval> {
+    let (mean, variance) = mean_and_variance(values)?;
+    let count = values.len();
+    let half = if count < 2 { 0.0 } else { quantile(count as f64 - 1.0) * (variance / count as f64).sqrt() };
+    Some(Interval { mean, half, count })
+}
+
+/// How two means differ: Welch's test, which does not take the variances for equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Welch {
+    /// The second mean less the first.
+    pub difference: f64,
+    /// Half the width of the difference's 95 % confidence interval.
+    pub half: f64,
+    /// The probability of a difference at least as large if there were none (two-sided).
+    pub p: f64,
+}
+
+impl Welch {
+    /// Whether the difference is significant at 5 %.
+    pub fn is_significant(&self) -> bool {
+        self.p < 1.0 - CONFIDENCE
+    }
+}
+
+/// Welch's test of the means of `a` and `b` (Welch 1947; degrees of freedom after Satterthwaite 1946); `None` if either has less than two
+/// values. Without any spread, means are either equal (`p` = 1) or not (`p` = 0).
+pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
+    let (of_a, of_b) = (variance_a / a.len() as f64, variance_b / b.len() as f64);
+    let (difference, error) = (mean_b - mean_a, (of_a + of_b).sqrt());
+    if error == 0.0 {
+        let p = if difference == 0.0 { 1.0 } else { 0.0 };
+        return Some(Welch { difference, half: 0.0, p });
+    }
+    let freedom = (of_a + of_b).powi(2)
+        / (of_a.powi(2) / (a.len() as f64 - 1.0) + of_b.powi(2) / (b.len() as f64 - 1.0));
+    Some(Welch {
+        difference,
+        half: quantile(freedom) * error,
+        p: two_sided(difference.abs() / error, freedom),
+    })
+}
+
+/// The mean and the variance of the sample (0 of one value); values that are all the same have no variance, whatever rounding says.
+fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
+    let first = *values.first()?;
+    if values.iter().all(|value| *value == first) {
+        return Some((first, 0.0));
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, squares / (count - 1.0)))
+}
+
+/// Student's t for a two-sided interval of 95 %, with so many degrees of freedom (more than 0).
+fn quantile(freedom: f64) -> f64 {
+    let (a, b) = (freedom / 2.0, 0.5);
+    let x = (1.0 - CONFIDENCE).inv_inc_beta(a, b, a.ln_beta(b));
+    (freedom * (1.0 - x) / x).sqrt()
+}
+
+/// The probability that Student's t is beyond `t` on either side: I_x(f/2, 1/2) at x = f/(f+t²) (DLMF 8.17, Abramowitz and Stegun 26.7.1).
+fn two_sided(t: f64, freedom: f64) -> f64 {
+    let (a, b) = (freedom / 2.0, 0.5);
+    (freedom / (freedom + t * t)).inc_beta(a, b, a.ln_beta(b))
+}
+
+#[cfg(test)]
+mod tests;
