@@ -13,7 +13,6 @@ mod client;
 mod collect;
 mod error;
 mod kernel;
-mod launch;
 mod live;
 mod nodefile;
 mod plan;
@@ -27,5 +26,5 @@ pub mod shadow;
 mod teams;
 
 pub use error::TestbedError;
-pub use launch::NodeProgram;
+pub use process::NodeProgram;
 pub use run::{Options, run};

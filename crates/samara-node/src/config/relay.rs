@@ -8,12 +8,12 @@ use samara_engine::shape::ShapeSetting;
 use samara_engine::units::{Size, Span};
 use samara_mix::{Config, Group, Reconnect, ResultShape, Transfer};
 use samara_net::relay::{Contact, GatewayOptions, Identity, Options, Windows};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::check::{Wrong, check};
 
 /// A node of a pool that mixes, or its scheduler, over gRPC.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Relay {
     /// Which of them.
@@ -59,7 +59,7 @@ pub struct Relay {
 }
 
 /// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A node of the pool.
@@ -69,7 +69,7 @@ pub enum Role {
 }
 
 /// Somebody else, or this one.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     /// SHA-256 of the certificate, in hexadecimal.
@@ -79,7 +79,7 @@ pub struct Peer {
 }
 
 /// Rounds, as the scheduler makes them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rounds {
     /// Nodes of a team.
@@ -130,7 +130,7 @@ impl Default for Rounds {
 }
 
 /// When rounds fail.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeLimits {
     /// A node that is not connected for so long is lost.

@@ -66,7 +66,7 @@ fn what(what: &What) -> Option<RelayWhat> {
     let event = match what {
         What::Event(event) => event,
         What::Worked { round, phase, cpu } => {
-            let phase = phase.map(|phase| phase.name());
+            let phase = phase.map(|phase| phase.name().into());
             return Some(RelayWhat::Worked { round: *round, phase, cpu_ns: cpu.as_nanos() as u64 });
         }
     };
@@ -84,17 +84,17 @@ fn what(what: &What) -> Option<RelayWhat> {
             }
         }
         Event::Failed { round, failure } => {
-            RelayWhat::Failed { round: *round, cause: failure.cause.name(), culprit: failure.culprit }
+            RelayWhat::Failed { round: *round, cause: failure.cause.name().into(), culprit: failure.culprit }
         }
-        Event::State { round, state } => RelayWhat::State { round: *round, state: state.name() },
+        Event::State { round, state } => RelayWhat::State { round: *round, state: state.name().into() },
         Event::Mark { round, phase, mark } => {
-            RelayWhat::Mark { round: *round, phase: phase.name(), mark: mark_name(*mark) }
+            RelayWhat::Mark { round: *round, phase: phase.name().into(), mark: mark_name(*mark).into() }
         }
         Event::Made { team, plan } => {
             RelayWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() }
         }
         Event::Drawn { team, nodes } => RelayWhat::Drawn { team: *team, nodes: nodes.clone() },
-        Event::Round { round, state } => RelayWhat::Round { round: *round, state: state.name() },
+        Event::Round { round, state } => RelayWhat::Round { round: *round, state: state.name().into() },
         Event::Refused { round, .. } => RelayWhat::Refused { round: *round },
         Event::Looped { took, .. } => RelayWhat::Looped { took_ns: took.map(|took| took.as_nanos() as u64) },
         // Asked for by `GET /v1/relay`.

@@ -100,8 +100,8 @@ fn told(what: RelayWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Wen
     let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
     let event = match what {
         RelayWhat::Open { round } => Told::Open { round },
-        RelayWhat::Entered { round } => Told::Entered { round },
-        RelayWhat::Delivered { round, void, unreadable, digest } => {
+        RelayWhat::Entered { round, .. } => Told::Entered { round },
+        RelayWhat::Delivered { round, void, unreadable, digest, .. } => {
             let seen = went.get(&round).filter(|went| went.delivered);
             let order = u64::from_str_radix(&digest, 16).unwrap_or(0);
             let wrong = void + unreadable + seen.map_or(0, |went| went.wrong);
@@ -113,7 +113,7 @@ fn told(what: RelayWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Wen
             Told::Failed { round, failure: Failure { cause, culprit } }
         }
         RelayWhat::Mark { round, phase, mark } => {
-            let mark = match mark.as_str() {
+            let mark = match &*mark {
                 "first_received" => Mark::FirstReceived,
                 "last_received" => Mark::LastReceived,
                 "first_finished" => Mark::FirstFinished,
@@ -134,9 +134,9 @@ fn told(what: RelayWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Wen
             let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
             Told::Round { round, state }
         }
-        RelayWhat::Drawn => Told::Drawn,
-        RelayWhat::Refused => Told::Refused,
-        RelayWhat::Other => return None,
+        RelayWhat::Drawn { .. } => Told::Drawn,
+        RelayWhat::Refused { .. } => Told::Refused,
+        RelayWhat::State { .. } | RelayWhat::Looped { .. } | RelayWhat::Unknown => return None,
     };
     Some((at, event))
 }
