@@ -150,7 +150,7 @@ def test_edges_and_custody(peerdas: samara.Result) -> None:
     [
         ("cat", {"network.nodes": 12, "pool.duration": "2 s", "pool.block_interval": "1 s"}, {"transactions", "blocks"}),
         ("ring", {"group.messages": 50}, {"links", "suspicions", "delivery_latency"}),
-        ("relay-batch", {"sweep.axis.0.values": [16]}, {"rounds", "phases", "work"}),
+        ("mix-batch", {"sweep.axis.0.values": [16]}, {"rounds", "phases", "work"}),
     ],
 )
 def test_other_scenarios_have_tables(scenario: str, keys: dict[str, object], tables: set[str]) -> None:

@@ -254,12 +254,12 @@ fn a_sweep_over_the_rate_has_latency_against_throughput() {
 #[test]
 fn teams_have_their_timelines_and_batches_their_causes() {
     let small = [("mix.batch", "20"), ("mix.rounds", "10")];
-    let page = report("relay", &small, &["equal", "today"]);
+    let page = report("mix", &small, &["equal", "today"]);
     assert!(page.html().contains("What limits") && page.findings[0].contains("none failed"));
     assert!(names(&page).iter().any(|name| name.starts_with("timeline-")), "{:?}", names(&page));
-    let page = report("relay-pool", &[("mix.batch", "20"), ("mix.rounds", "20")], &["restart"]);
+    let page = report("mix-pool", &[("mix.batch", "20"), ("mix.rounds", "20")], &["restart"]);
     has(&page, &["rounds-restart"]);
-    let page = report("relay-window", &[("handover.batches", "3")], &[]);
+    let page = report("mix-window", &[("handover.batches", "3")], &[]);
     assert!(page.html().contains("figures that others measured are met within 10 %"));
     assert!(names(&page).iter().any(|name| name.starts_with("later-")));
 }

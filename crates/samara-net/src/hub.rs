@@ -1,7 +1,7 @@
 //! The hub: one engine, its outbox and its links, whatever carries the frames.
 //!
 //! ```text
-//! runtime (Group, Node, Relay) -> Hub -> engine, outbox
+//! runtime (Group, Node, Member) -> Hub -> engine, outbox
 //!                                  |
 //!                                  +--> LinkLayer: framed TCP, channels of CometBFT, gRPC
 //! ```
@@ -330,7 +330,7 @@ impl<L: LinkLayer> Hub<L> {
     }
 
     /// Returns the queues for a layer with a server of its own: connections, and reports of links.
-    #[cfg(feature = "relay")]
+    #[cfg(feature = "mix")]
     #[allow(clippy::type_complexity, reason = "a pair of channels")]
     pub(crate) fn inlets(&self) -> (UnboundedSender<Attempt<L>>, UnboundedSender<(u64, Report<FrameOf<L>>)>) {
         (self.attempts.0.clone(), self.reports.0.clone())

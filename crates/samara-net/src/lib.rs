@@ -9,20 +9,20 @@
 //! |---|---|---|---|
 //! | `ring` | `ring` | framed TCP | a member of a group |
 //! | `mconn` | `mconnection` | the connections of CometBFT | any engine whose frames have a codec, as the transaction pool |
-//! | `relay` | `relay` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
+//! | `mix` | `mix` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
 
 mod driver;
-#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+#[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod hub;
-#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+#[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod link;
 #[cfg(feature = "mconnection")]
 pub mod mconn;
-#[cfg(feature = "relay")]
-pub mod relay;
+#[cfg(feature = "mix")]
+pub mod mix;
 #[cfg(feature = "ring")]
 pub mod ring;
-#[cfg(any(feature = "mconnection", feature = "relay", feature = "ring"))]
+#[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod status;
 
 pub use driver::Driver;

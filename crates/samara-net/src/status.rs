@@ -174,7 +174,7 @@ impl From<samara_ring::ConfigError> for OptionError {
     }
 }
 
-#[cfg(feature = "relay")]
+#[cfg(feature = "mix")]
 impl From<samara_mix::ConfigError> for OptionError {
     fn from(error: samara_mix::ConfigError) -> Self {
         Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
@@ -197,7 +197,7 @@ pub enum StartError {
     #[error("{0}")]
     Options(#[from] OptionError),
     /// The certificate or its key cannot be used.
-    #[cfg(feature = "relay")]
+    #[cfg(feature = "mix")]
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     /// The system has no random numbers.

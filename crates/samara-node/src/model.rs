@@ -122,7 +122,7 @@ pub struct Ready {
     pub group: Option<GroupReady>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelayReady>,
+    pub mix: Option<MixReady>,
 }
 
 /// How the transaction pool can be reached.
@@ -160,7 +160,7 @@ pub struct Stopped {
     pub group: Option<GroupStopped>,
     /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelayStopped>,
+    pub mix: Option<MixStopped>,
     /// The outcome of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
@@ -499,7 +499,7 @@ pub struct Delivery {
 
 /// How the node of a pool that mixes, or its scheduler, can be reached.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayReady {
+pub struct MixReady {
     /// "node" or "scheduler".
     pub role: Name,
     /// Its number: the place in the pool, or the number after the last.
@@ -514,20 +514,20 @@ pub struct RelayReady {
 
 /// How the node of a pool that mixes, or its scheduler, has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayStopped {
+pub struct MixStopped {
     /// Rounds that it took part in and that were not over.
     pub left_rounds: usize,
 }
 
-/// `GET /v1/relay`.
+/// `GET /v1/mix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayStatus {
+pub struct MixStatus {
     /// "node" or "scheduler".
     pub role: Name,
     /// Its number.
     pub number: u32,
     /// Links that are up.
-    pub links: Vec<RelayLink>,
+    pub links: Vec<MixLink>,
     /// Rounds that are not over, by their state.
     pub rounds: BTreeMap<Name, usize>,
     /// At the scheduler: the nodes of each team.
@@ -546,7 +546,7 @@ pub struct RelayStatus {
 
 /// A link of a node of a pool that mixes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayLink {
+pub struct MixLink {
     /// The peer: a number of the pool, or the number after the last for the scheduler.
     pub node: u32,
     /// Whether this node dialled.
@@ -559,32 +559,32 @@ pub struct RelayLink {
     pub owed_bytes: u64,
 }
 
-/// `GET /v1/relay/events/{from}`: what happened, the oldest first.
+/// `GET /v1/mix/events/{from}`: what happened, the oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayEvents {
+pub struct MixEvents {
     /// The number of the first one here; larger than what was asked for if that is forgotten.
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
     /// The events.
-    pub events: Vec<RelayEvent>,
+    pub events: Vec<MixEvent>,
 }
 
 /// An event with its time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RelayEvent {
+pub struct MixEvent {
     /// Its time.
     pub at_unix_ns: u64,
     /// The event.
     #[serde(flatten)]
-    pub what: RelayWhat,
+    pub what: MixWhat,
 }
 
 /// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are those of samara-mix")]
-pub enum RelayWhat {
+pub enum MixWhat {
     /// A round takes payloads here.
     Open { round: u64 },
     /// It has its batch.

@@ -17,10 +17,10 @@ use crate::config::{Checked, Log, LogFormat, NodeConfig, Server};
 use crate::control::{self, Api};
 use crate::group::Group;
 use crate::identity::{self, Key};
+use crate::mix::Mix;
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
-use crate::relay::Relay;
 use crate::swarm;
 
 /// Requests of the control API that wait for the node.
@@ -46,9 +46,8 @@ impl Running {
     /// Outside of a tokio runtime with timers and sockets.
     pub async fn start(mut config: Checked) -> Result<Self, String> {
         // Everything that can be wrong with the configuration comes before anything is written.
-        let relay = config.relay.as_ref();
-        let relay =
-            relay.map(|relay| Ok::<_, String>((relay.written().clone(), relay.options()?))).transpose()?;
+        let mix = config.mix.as_ref();
+        let mix = mix.map(|mix| Ok::<_, String>((mix.written().clone(), mix.options()?))).transpose()?;
         let topic_bytes = config.options.limits.topic_bytes;
         let publications = config.written.plan.publications.clone();
         let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));
@@ -69,8 +68,8 @@ impl Running {
         let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
         let pool = OptionFuture::from(pool).await.transpose()?;
         let group = OptionFuture::from(config.ring.clone().map(Group::start)).await.transpose()?;
-        let relay = relay.as_ref().map(|(relay, options)| Relay::start(relay, options.clone()));
-        let relay = OptionFuture::from(relay).await.transpose()?;
+        let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
+        let mix = OptionFuture::from(mix).await.transpose()?;
         if let (Some(path), Some(planned)) = (publications, planned) {
             node.plan(planned)
                 .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
@@ -89,14 +88,14 @@ impl Running {
             metrics: None,
             pool: pool.as_ref().map(Pool::ready),
             group: group.as_ref().map(Group::ready),
-            relay: relay.as_ref().map(Relay::ready),
+            mix: mix.as_ref().map(Mix::ready),
         };
         let mut tasks = JoinSet::new();
         let api = Api {
             commands: commands.clone(),
             pool: pool.clone(),
             group: group.clone(),
-            relay: relay.clone(),
+            mix: mix.clone(),
             topic_bytes,
             allow_remote: false,
         };
@@ -117,7 +116,7 @@ impl Running {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            end(node, (pool, group, relay), drain, stopped).await
+            end(node, (pool, group, mix), drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -155,7 +154,7 @@ impl Drop for Running {
 /// Stops the node and its parts, all at once.
 async fn end(
     mut node: Node,
-    (pool, group, relay): (Option<Pool>, Option<Group>, Option<Relay>),
+    (pool, group, mix): (Option<Pool>, Option<Group>, Option<Mix>),
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
@@ -165,10 +164,10 @@ async fn end(
     let mut hurry = Some((hurry_pool, hurry_group));
     let pool = OptionFuture::from(pool.map(|pool| pool.stop(drain, pool_hurried)));
     let group = OptionFuture::from(group.map(|group| group.stop(drain, group_hurried)));
-    let relay = OptionFuture::from(relay.map(Relay::stop));
-    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, relay) };
+    let mix = OptionFuture::from(mix.map(Mix::stop));
+    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, mix) };
     tokio::pin!(all);
-    let (mut stopped, pool, group, relay) = loop {
+    let (mut stopped, pool, group, mix) = loop {
         tokio::select! {
             ended = &mut all => break ended,
             Some(()) = stop.recv() => {
@@ -182,7 +181,7 @@ async fn end(
     };
     stopped.drained &= pool.as_ref().is_none_or(|pool| pool.left_copies == 0);
     stopped.drained &= group.as_ref().is_none_or(|group| group.left);
-    (stopped.pool, stopped.group, stopped.relay) = (pool, group, relay);
+    (stopped.pool, stopped.group, stopped.mix) = (pool, group, mix);
     stopped
 }
 
@@ -213,12 +212,12 @@ fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, Strin
 }
 
 /// Writes a new certificate with its key to a file, for its owner only, and returns its fingerprint: what a node of a
-/// pool that mixes, or its scheduler, needs for `relay.identity`.
+/// pool that mixes, or its scheduler, needs for `mix.identity`.
 ///
 /// # Errors
 /// A text that names the file: it exists already, or cannot be written.
 pub fn new_certificate(path: &Path) -> Result<String, String> {
-    let identity = samara_net::relay::Identity::generate().map_err(|error| error.to_string())?;
+    let identity = samara_net::mix::Identity::generate().map_err(|error| error.to_string())?;
     identity.save(path).map_err(|error| format!("{}: cannot be created: {error}", path.display()))?;
     Ok(identity.fingerprint().to_string())
 }

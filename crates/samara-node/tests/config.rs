@@ -35,12 +35,12 @@ fn the_documented_file_is_a_configuration_without_and_with_its_optional_parts() 
     let (path, all) = documented();
     let config = NodeConfig::load(&path).unwrap();
     assert_eq!((config.listen.len(), config.dial.len(), config.topics.len()), (2, 0, 2));
-    assert!(config.cat.is_none() && config.ring.is_none() && config.relay.is_none());
+    assert!(config.cat.is_none() && config.ring.is_none() && config.mix.is_none());
     let all = NodeConfig::parse(&all, &path).unwrap();
     assert_eq!(defaults(&all), defaults(&config), "what is commented out is the default");
     let config = all;
     assert_eq!((config.dial.len(), config.written.plan.metrics.len()), (2, 1));
-    assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.relay.is_some());
+    assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.mix.is_some());
     let cat = config.cat.unwrap();
     assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
     assert_eq!(cat.engine.persistent.len(), 1);
@@ -185,13 +185,13 @@ fn mistakes_before_the_first_section_too() {
     );
 }
 
-/// A section `[relay]` with two nodes.
-fn relay(more: &str) -> String {
+/// A section `[mix]` with two nodes.
+fn mix(more: &str) -> String {
     let peer = |digit: &str, port: u16| {
         format!("{{ fingerprint = \"{}\", address = \"127.0.0.1:{port}\" }}", digit.repeat(64))
     };
     format!(
-        "identity.seed = 7\n[relay]\nrole = \"node\"\nidentity = \"relay.pem\"\nlisten = \"127.0.0.1:0\"\nnodes = [{}, {}]\nscheduler = {}\n{more}",
+        "identity.seed = 7\n[mix]\nrole = \"node\"\nidentity = \"mix.pem\"\nlisten = \"127.0.0.1:0\"\nnodes = [{}, {}]\nscheduler = {}\n{more}",
         peer("1", 1),
         peer("2", 2),
         peer("3", 3)
@@ -199,17 +199,16 @@ fn relay(more: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_relay_is_told_with_its_key() {
-    let checked =
-        NodeConfig::parse(&relay("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
-    assert!(checked.relay.is_some());
+fn what_is_wrong_with_a_mix_is_told_with_its_key() {
+    let checked = NodeConfig::parse(&mix("rounds.team = 2\n"), Path::new("node.toml")).expect("it is right");
+    assert!(checked.mix.is_some());
     for (more, key) in
-        [("group = \"modp-17\"\n", "relay.group"), ("rounds.shape = \"by-formula\"\n", "relay.rounds.shape")]
+        [("group = \"modp-17\"\n", "mix.group"), ("rounds.shape = \"by-formula\"\n", "mix.rounds.shape")]
     {
-        let error = NodeConfig::parse(&relay(more), Path::new("node.toml")).expect_err("it is wrong");
+        let error = NodeConfig::parse(&mix(more), Path::new("node.toml")).expect_err("it is wrong");
         assert_eq!(error.key.as_deref(), Some(key));
     }
-    let short = relay("").replace(&"2".repeat(64), "22");
+    let short = mix("").replace(&"2".repeat(64), "22");
     let error = NodeConfig::parse(&short, Path::new("node.toml")).expect_err("it is too short");
-    assert_eq!(error.key.as_deref(), Some("relay.nodes.1.fingerprint"));
+    assert_eq!(error.key.as_deref(), Some("mix.nodes.1.fingerprint"));
 }

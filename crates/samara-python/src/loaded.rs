@@ -179,7 +179,7 @@ fn edges(loaded: &Scenario) -> PyResult<Table> {
     pairs("edges", loaded, ["dialer", "listener"], |point| {
         let scenario = &point.scenario;
         if !scenario.family().has_topology() {
-            return Err("groups, relays and handovers make their own links; there is no graph".to_owned());
+            return Err("groups and mixes make their own links; there is no graph".to_owned());
         }
         topology::graph(scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
     })

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-pub(crate) use samara_node::model::{Arrival, Arrivals, Late, PlannedReport, RelayEvent, RelayWhat};
-use samara_node::model::{PoolStatus, Publication, RelayEvents, RelayStatus, Status, Submission};
+pub(crate) use samara_node::model::{Arrival, Arrivals, Late, MixEvent, MixWhat, PlannedReport};
+use samara_node::model::{MixEvents, MixStatus, PoolStatus, Publication, Status, Submission};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -106,13 +106,13 @@ impl Client {
         self.get(&format!("/v1/pool/arrivals/{from}"))
     }
 
-    pub(crate) fn relay_status(&self) -> Result<RelayStatus, String> {
-        self.get("/v1/relay")
+    pub(crate) fn mix_status(&self) -> Result<MixStatus, String> {
+        self.get("/v1/mix")
     }
 
     /// What happened, from a number on.
-    pub(crate) fn relay_events(&self, from: u64) -> Result<RelayEvents, String> {
-        self.get(&format!("/v1/relay/events/{from}"))
+    pub(crate) fn mix_events(&self, from: u64) -> Result<MixEvents, String> {
+        self.get(&format!("/v1/mix/events/{from}"))
     }
 
     pub(crate) fn commit(&self, height: u64, keys: &[String]) -> Result<(), String> {

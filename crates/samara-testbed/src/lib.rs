@@ -14,6 +14,7 @@ mod collect;
 mod error;
 mod kernel;
 mod live;
+mod mix;
 mod nodefile;
 mod plan;
 mod pools;
@@ -23,7 +24,6 @@ mod readiness;
 mod resources;
 mod run;
 pub mod shadow;
-mod teams;
 
 pub use error::TestbedError;
 pub use process::NodeProgram;

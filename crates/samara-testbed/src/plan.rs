@@ -6,9 +6,7 @@ use samara_lab::data::Inputs;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
-use samara_lab::scenario::{
-    Group, Handover, Messages, Point, Scenario, Transactions, TransportKind, Workload,
-};
+use samara_lab::scenario::{Group, Messages, Point, Scenario, Transactions, TransportKind, Workload};
 use samara_lab::topology::{self, Graph};
 use samara_node::model::{MessageSpec, Publication};
 
@@ -157,10 +155,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
     let refused = [
-        (
-            scenario.find::<Handover>().is_some(),
-            "handover: batches run in the simulator only; use samara run",
-        ),
         (scenario.find::<Group>().is_some(), "group: groups run in the simulator only; use samara run"),
         (
             !["gossipsub", "cat"].contains(&scenario.selected.protocol()),

@@ -26,7 +26,7 @@ use crate::client::Metrics;
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, live, nodefile, pools, readiness, teams};
+use crate::{NodeProgram, TestbedError, kernel, live, mix, nodefile, pools, readiness};
 
 /// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ fn run_nodes(
 ) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     if point.scenario.find::<Mix>().is_some() {
         let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
-        return teams::run(point, options, &mut share);
+        return mix::run(point, options, &mut share);
     }
     let stop = Stop(options.stop);
     let mut doubts = kernel::prepare(&point.scenario.transport, options.private_network);

@@ -37,7 +37,7 @@ impl Live {
 
     /// A run begins.
     pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
-        let slots = point.scenario.find::<Mix>().map(|relay| u64::from(relay.batch));
+        let slots = point.scenario.find::<Mix>().map(|mix| u64::from(mix.batch));
         let rounds = slots.map(|slots| (slots, None));
         let mut run = RunLive {
             live: self,
@@ -65,7 +65,7 @@ pub(crate) struct RunLive<'a> {
     name: String,
     start: Instant,
     said: Option<(Instant, Progress)>,
-    /// Of a relay: slots of a round, and the file of its rounds, if it is simulated.
+    /// Of a mix: slots of a round, and the file of its rounds, if it is simulated.
     rounds: Option<(u64, Option<Rounds>)>,
     looked: Option<Instant>,
 }
@@ -81,7 +81,7 @@ impl RunLive<'_> {
         }
     }
 
-    /// Reports the rounds of a simulated relay, unless the last report is recent.
+    /// Reports the rounds of a simulated mix, unless the last report is recent.
     pub(crate) fn rounds(&mut self, collector: &Collector) {
         let Some((slots, rounds)) = &mut self.rounds else { return };
         let is_early = self.looked.is_some_and(|looked| looked.elapsed() < SAY_EVERY);
@@ -141,7 +141,7 @@ fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: O
     })
 }
 
-/// The live file of a simulated relay: a source of its own, since its clock is that of the simulation.
+/// The live file of a simulated mix: a source of its own, since its clock is that of the simulation.
 struct Rounds {
     writer: LiveWriter,
     slots: u64,
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn rounds_phases_and_latencies_are_reported_in_virtual_time() {
         let set = [("mix.batch".to_owned(), "20".to_owned())];
-        let loaded = load("relay", &set, &["equal-5".to_owned()], Some(1)).unwrap();
+        let loaded = load("mix", &set, &["equal-5".to_owned()], Some(1)).unwrap();
         let expected = loaded.points[0].scenario.find::<Mix>().unwrap().rounds as usize;
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();

@@ -205,12 +205,12 @@ fn what_a_stuck_peer_did_not_take_is_reported() {
     assert_eq!(stopped["left"][leaf.ready["peer_id"].as_str().expect("a peer")], left);
 }
 
-/// A section `[relay]` whose pool has this fingerprint.
-fn relay(fingerprint: &str) -> String {
+/// A section `[mix]` whose pool has this fingerprint.
+fn mix(fingerprint: &str) -> String {
     let peer =
         |fingerprint: &str| format!("{{ fingerprint = \"{fingerprint}\", address = \"127.0.0.1:1\" }}");
     format!(
-        "[relay]\nrole = \"node\"\nidentity = \"relay.pem\"\nlisten = \"127.0.0.1:0\"\nrounds.team = 2\n\
+        "[mix]\nrole = \"node\"\nidentity = \"mix.pem\"\nlisten = \"127.0.0.1:0\"\nrounds.team = 2\n\
          nodes = [{}, {}]\nscheduler = {}\n",
         peer(fingerprint),
         peer(&"2".repeat(64)),
@@ -240,7 +240,7 @@ fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
         ),
         ("[trace]\nfile = \"no/where\"\n".to_owned(), "trace.file: "),
         ("[plan]\npublications = \"none.json\"\n".to_owned(), "plan.publications: "),
-        (relay(&"1".repeat(64)), "relay.pem: there is no such file; `samara node --new-certificate "),
+        (mix(&"1".repeat(64)), "mix.pem: there is no such file; `samara node --new-certificate "),
     ];
     for (text, expected) in cases {
         let here = directory("mistakes");
@@ -257,15 +257,15 @@ fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
 #[test]
 fn a_certificate_is_made_once_and_has_to_be_in_the_pool() {
     let here = directory("certificate");
-    let pem = here.join("relay.pem");
+    let pem = here.join("mix.pem");
     let fingerprint = new_certificate(&pem);
-    let foreign = format!("[identity]\nkey_file = \"key\"\n{}", relay(&"1".repeat(64)));
+    let foreign = format!("[identity]\nkey_file = \"key\"\n{}", mix(&"1".repeat(64)));
     let output = command(&here, &foreign).output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains(&fingerprint) && error.contains("certificate of a node of the pool"), "{error}");
-    assert_eq!(left_in(&here), ["relay.pem"], "no key");
-    let node = Node::of(command(&here, &format!("[identity]\nkey_file = \"key\"\n{}", relay(&fingerprint))));
-    assert_eq!(node.ready["relay"]["fingerprint"], fingerprint);
+    assert_eq!(left_in(&here), ["mix.pem"], "no key");
+    let node = Node::of(command(&here, &format!("[identity]\nkey_file = \"key\"\n{}", mix(&fingerprint))));
+    assert_eq!(node.ready["mix"]["fingerprint"], fingerprint);
     let again =
         Command::new(env!("CARGO_BIN_EXE_samara")).args(["node", "--new-certificate"]).arg(&pem).output();
     let again = again.expect("it ends");
@@ -276,7 +276,7 @@ fn a_certificate_is_made_once_and_has_to_be_in_the_pool() {
 fn the_documented_configuration_starts_as_it_is() {
     let here = directory("documented");
     let node = Node::of(command(&here, &documented("node.toml", 1)));
-    let parts = ["control", "metrics", "pool", "group", "relay"];
+    let parts = ["control", "metrics", "pool", "group", "mix"];
     assert_eq!(parts.map(|part| node.ready[part].is_null()), [false, true, true, true, true]);
     let topics = node.request("GET", "/v1/status", &json!({}))["topics"].as_array().map(Vec::len);
     assert_eq!(topics, Some(2));
@@ -289,11 +289,11 @@ fn the_documented_configuration_starts_as_it_is() {
 #[test]
 fn the_documented_configuration_starts_with_all_its_parts() {
     let here = directory("documented-parts");
-    let fingerprint = new_certificate(&here.join("relay.pem"));
+    let fingerprint = new_certificate(&here.join("mix.pem"));
     std::fs::write(here.join("publications.json"), "{\"publications\": []}").expect("written");
     let text = with_all_settings(&documented("node.toml", 2)).replace(&"1".repeat(64), &fingerprint);
     let node = Node::of(command(&here, &text));
-    for part in ["control", "metrics", "pool", "group", "relay"] {
+    for part in ["control", "metrics", "pool", "group", "mix"] {
         assert!(!node.ready[part].is_null(), "{part}: {}", node.ready);
     }
     node.signal(Signal::SIGTERM);

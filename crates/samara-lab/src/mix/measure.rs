@@ -1,4 +1,4 @@
-//! From what the hosts of a relay tell to rounds, phases and work.
+//! From what the hosts of a mix tell to rounds, phases and work.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ pub(crate) static FAMILY: Family = Family {
     section: "mix",
     content: PartType::of::<spec::Mix>(),
     protocols: &[ProtocolKind::of::<samara_mix::Parameters>("cmix")],
-    metrics: metrics::RelayMetrics::METRICS,
+    metrics: metrics::MixMetrics::METRICS,
     unused: &[
         NO_CHANNELS,
         NO_UNSENT,

@@ -9,8 +9,8 @@ use serde_json::Value;
 use samara_mix::Phase;
 
 use super::measure::{PhaseTimes, RoundRow, WorkSpan};
-use super::metrics::{RelayMetrics, relay_metrics};
-use super::run::{FaultWindow, RelayMeasured};
+use super::metrics::{MixMetrics, mix_metrics};
+use super::run::{FaultWindow, MixMeasured};
 use crate::network::Hosts;
 use crate::results::tables::{Columns, Table, numbers, traffic};
 use crate::results::{Data, Measured, Outcome, ratio, value};
@@ -20,7 +20,7 @@ use crate::scenario::Point;
 #[derive(Clone, Debug)]
 pub struct MixData {
     /// The figures.
-    pub metrics: RelayMetrics,
+    pub metrics: MixMetrics,
     /// Round by round.
     pub rounds: Vec<RoundRow>,
     /// By round, node and phase: when things happened.
@@ -65,9 +65,9 @@ impl Data for MixData {
 }
 
 impl MixData {
-    fn of(measured: &RelayMeasured) -> Self {
+    fn of(measured: &MixMeasured) -> Self {
         Self {
-            metrics: relay_metrics(measured),
+            metrics: mix_metrics(measured),
             rounds: measured.told.rounds.values().cloned().collect(),
             phases: measured.told.phases.iter().map(|(place, times)| (*place, *times)).collect(),
             work: measured.told.work.clone(),
@@ -78,7 +78,7 @@ impl MixData {
     }
 }
 
-impl Measured for RelayMeasured {
+impl Measured for MixMeasured {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -89,7 +89,7 @@ impl Measured for RelayMeasured {
 
     fn outcome(&self) -> Outcome {
         let data = MixData::of(self);
-        let batch = self.point.scenario.find::<Mix>().map_or(0, |relay| relay.batch);
+        let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
         let parameter = ("batch", batch.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
     }

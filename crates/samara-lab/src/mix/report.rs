@@ -7,15 +7,15 @@ use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_ran
 use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
 
 use super::measure::{PhaseTimes, RoundRow, WorkSpan};
-use super::metrics::RelayMetrics;
+use super::metrics::MixMetrics;
 use super::outcome::MixData;
 use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
 use crate::results::Outcome;
 
 impl Measures for MixData {
-    type Metrics = RelayMetrics;
+    type Metrics = MixMetrics;
 
-    fn measures(&self) -> &RelayMetrics {
+    fn measures(&self) -> &MixMetrics {
         &self.metrics
     }
 }

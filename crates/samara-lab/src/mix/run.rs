@@ -17,9 +17,9 @@ use samara_mix::Parameters;
 /// How long a run goes on when all rounds are over, so that the last words arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
 
-/// What a run with a relay measured.
+/// What a run of a mix measured.
 #[derive(Debug)]
-pub struct RelayMeasured {
+pub struct MixMeasured {
     /// What was run.
     pub point: Point,
     /// The engine's configuration.
@@ -83,7 +83,7 @@ pub(crate) fn run(
     options: RunOptions<'_>,
     progress: &mut dyn FnMut(Progress),
     watch: &mut dyn FnMut(&Collector),
-) -> Result<RelayMeasured, RunError> {
+) -> Result<MixMeasured, RunError> {
     let mix = point.scenario.part::<Mix>().clone();
     let nodes = point.scenario.network.nodes;
     let config = point.scenario.mix_config();
@@ -152,7 +152,7 @@ impl Run<'_> {
 
 impl Stepped for Run<'_> {
     type App = Host;
-    type Measured = RelayMeasured;
+    type Measured = MixMeasured;
 
     fn step(&mut self, net: &mut Net<'_, Host>) -> Result<Step, RunError> {
         let now = net.now();
@@ -194,13 +194,13 @@ impl Stepped for Run<'_> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host>) -> Result<Option<RelayMeasured>, RunError> {
+    fn measured(self, net: &mut Net<'_, Host>) -> Result<Option<MixMeasured>, RunError> {
         let (digest, steps) = net.digest_and_steps()?;
         let metrics = || net.hosts().map(|host| net.sim.node(host).metrics());
         let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
         let (until, traffic) = self.drained.unwrap_or_default();
         let ends = self.told.rounds.values().filter_map(|row| row.ended);
-        Ok(Some(RelayMeasured {
+        Ok(Some(MixMeasured {
             traffic,
             begun: self.begun,
             over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),

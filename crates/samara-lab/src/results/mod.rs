@@ -16,7 +16,7 @@ pub use crate::messages::outcome::MessagesData;
 pub use crate::metric::{Better, better, is_first, rank};
 pub use crate::mix::handover::metrics::{HandoverMetrics, HandoverParts, handover_metrics};
 pub use crate::mix::handover::outcome::HandoverData;
-pub use crate::mix::metrics::{RelayMetrics, relay_metrics};
+pub use crate::mix::metrics::{MixMetrics, mix_metrics};
 pub use crate::mix::outcome::MixData;
 pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use crate::pool::outcome::PoolData;

@@ -22,7 +22,7 @@ pub use crate::columns::run::{ColumnsMeasured, columns_bound_ms};
 pub use crate::group::run::{GroupMeasured, MemberOutcomes, Suspicion};
 pub use crate::messages::run::{MessagesMeasured, Plan, message_bounds_ms};
 pub use crate::mix::handover::run::{BatchTimes, HandoverMeasured, Mechanism};
-pub use crate::mix::run::{FaultWindow, ProcessorLook, RelayMeasured};
+pub use crate::mix::run::{FaultWindow, MixMeasured, ProcessorLook};
 pub use crate::pool::run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 pub use all::{LARGE, Watch, WatchRun, run_all};
 

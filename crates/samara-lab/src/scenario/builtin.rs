@@ -63,12 +63,12 @@ pub fn builtins() -> &'static [Builtin] {
         "ring-hour",
         "ring-federation",
         "ring-federation-churn",
-        "relay-window",
-        "relay",
-        "relay-pool",
-        "relay-team",
-        "relay-batch",
-        "relay-real",
+        "mix-window",
+        "mix",
+        "mix-pool",
+        "mix-team",
+        "mix-batch",
+        "mix-real",
     )
 }
 

@@ -10,7 +10,7 @@ use samara_lab::scenario::load;
 fn results(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<HandoverData>> {
     let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    let loaded = load("relay-window", &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = load("mix-window", &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop };
     let measured = loaded
@@ -84,7 +84,7 @@ fn streaming_wins_only_while_payloads_are_computed() {
 fn what_cannot_be_is_refused() {
     let refused = |key: &str, value: &str| {
         let set = [(key.to_owned(), value.to_owned())];
-        load("relay-window", &set, &[], Some(1)).expect_err(key).to_string()
+        load("mix-window", &set, &[], Some(1)).expect_err(key).to_string()
     };
     for (key, value, said) in [
         ("network.nodes", "3", "network.nodes"),

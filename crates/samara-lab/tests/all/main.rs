@@ -5,7 +5,7 @@ mod group;
 mod handover;
 mod inputs;
 mod messages;
-mod relay;
+mod mix;
 mod runs;
 mod scenario;
 mod sweep;

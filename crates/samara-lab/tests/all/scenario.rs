@@ -333,7 +333,7 @@ fn leaves(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
 #[test]
 fn no_error_names_a_type_of_the_program() {
     let mut refused = 0;
-    for (scenario, run) in [("peerdas", "batch"), ("cat", "cat"), ("ring", "ring"), ("relay", "equal")] {
+    for (scenario, run) in [("peerdas", "batch"), ("cat", "cat"), ("ring", "ring"), ("mix", "equal")] {
         let all: toml::Table = load(scenario, &[], &[], None).unwrap().text.parse().unwrap();
         let mut keys = Vec::new();
         leaves(&all, "", &mut keys);
@@ -436,7 +436,7 @@ fn what_is_shown_has_no_keys_without_effect() {
     for (name, without) in [
         ("cat", &["[gossipsub]", "topic_peers_min", "[columns]", "degree = "][..]),
         ("ring", &["[network.topology]", "[transport.links]", "[columns]", "validation_time"][..]),
-        ("relay", &["[network.topology]", "[transport.links]", "[gossipsub]", "validation_time"][..]),
+        ("mix", &["[network.topology]", "[transport.links]", "[gossipsub]", "validation_time"][..]),
         ("peerdas", &["dials", "attachments", "[pool]", "[transport.connection]"][..]),
     ] {
         let text = load(name, &[], &[], None).unwrap().text;

@@ -1,9 +1,9 @@
 //! Batches over real gRPC and an emulated path, beside the simulator:
-//! `cargo run --release -p samara-net --features relay --example handover [RUN ...]`.
+//! `cargo run --release -p samara-net --features mix --example handover [RUN ...]`.
 //!
-//! Runs of the scenario `relay-window` (all, if none is named) are made twice: by the simulator, and with tonic at both ends of a path that
+//! Runs of the scenario `mix-window` (all, if none is named) are made twice: by the simulator, and with tonic at both ends of a path that
 //! `samara-emulation` delays, through the kernel's TCP. Nothing but the scenario file says what differs between them. Needs Linux and
-//! the right to make network namespaces, in which idle restart (`tcp_slow_start_after_idle`) is switched. See docs/guides/relay.md.
+//! the right to make network namespaces, in which idle restart (`tcp_slow_start_after_idle`) is switched. See docs/guides/mix.md.
 
 mod transfer;
 
@@ -76,7 +76,7 @@ fn main() -> Anyhow<()> {
         set(name, value)?;
     }
     let only: Vec<String> = std::env::args().skip(1).collect();
-    let loaded = load("relay-window", &[], &only, None).map_err(|error| error.to_string())?;
+    let loaded = load("mix-window", &[], &only, None).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!("milliseconds from the moment in which all payloads are ready until all are there");
     println!("{:24} {:>9} {:>9} {:>7}   {:>9} {:>9} {:>7}", "run", "first", "real", "", "later", "real", "");

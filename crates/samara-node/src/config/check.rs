@@ -19,7 +19,7 @@ use samara_net::ring;
 use tracing_subscriber::EnvFilter;
 
 use super::cat::CheckedCat;
-use super::relay::CheckedRelay;
+use super::mix::CheckedMix;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. As much as the other tests of this
@@ -54,7 +54,7 @@ pub struct Checked {
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<ring::Options>,
     /// That of the node of a pool that mixes, or of its scheduler, if there is one.
-    pub relay: Option<CheckedRelay>,
+    pub mix: Option<CheckedMix>,
 }
 
 /// The key that is to blame, and what is wrong.
@@ -104,8 +104,8 @@ impl NodeConfig {
         let dial = addresses("network.dial", &self.network.dial)?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
         let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
-        let relay = self.relay.as_ref().map(super::relay::Relay::checked).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cat, ring, relay, written: self })
+        let mix = self.mix.as_ref().map(super::mix::Mix::checked).transpose()?;
+        Ok(Checked { engine, options, listen, dial, topics, cat, ring, mix, written: self })
     }
 
     fn check_network(&self) -> Result<(), Wrong> {

@@ -78,9 +78,9 @@ impl NodeConfig {
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
         self.plan.publications.iter_mut().for_each(resolve);
         self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));
-        if let Some(relay) = &mut self.relay {
-            resolve(&mut relay.identity);
-            relay.live.iter_mut().for_each(resolve);
+        if let Some(mix) = &mut self.mix {
+            resolve(&mut mix.identity);
+            mix.live.iter_mut().for_each(resolve);
         }
         self
     }

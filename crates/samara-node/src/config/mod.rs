@@ -5,7 +5,7 @@
 mod cat;
 mod check;
 mod load;
-mod relay;
+mod mix;
 mod ring;
 
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
-pub use relay::{CheckedRelay, Peer, Relay, Role, Rounds, TimeLimits};
+pub use mix::{CheckedMix, Mix, Peer, Role, Rounds, TimeLimits};
 pub use ring::Ring;
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
@@ -46,7 +46,7 @@ pub struct NodeConfig {
     /// The member of a group; without this section there is none.
     pub ring: Option<Ring>,
     /// The node of a pool that mixes, or its scheduler; without this section there is none.
-    pub relay: Option<Relay>,
+    pub mix: Option<Mix>,
     /// The control API; without this section there is none.
     pub control: Option<Server>,
     /// A server of its own for `/metrics`, which is also part of the control API.

@@ -16,10 +16,10 @@ use super::requests::{Batch, Dial, MessageSpec, Nothing, PlanRequest, TopicName}
 use crate::config::{address, check_topic};
 use crate::group::Group;
 use crate::metrics;
+use crate::mix::Mix;
 use crate::model::{BatchReport, MessageReport, PlannedReport, Status};
 use crate::node::command::{Answer, Command};
 use crate::pool::Pool;
-use crate::relay::Relay;
 
 pub(super) type Answered<T> = Result<Json<T>, Failure>;
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
@@ -37,8 +37,8 @@ impl Api {
         let snapshot = self.ask(Command::Metrics).await?;
         let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
         let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
-        let relay = OptionFuture::from(self.relay.as_ref().map(Relay::snapshot)).await.transpose()?;
-        metrics::text(*snapshot, pool, group, relay)
+        let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
+        metrics::text(*snapshot, pool, group, mix)
             .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 

@@ -3,8 +3,8 @@
 mod answer;
 mod group;
 mod handlers;
+mod mix;
 mod pool;
-mod relay;
 mod requests;
 
 use std::net::IpAddr;
@@ -24,9 +24,9 @@ pub(crate) use requests::{read_publications, write_metrics};
 use answer::Failure;
 
 use crate::group::Group;
+use crate::mix::Mix;
 use crate::node::command::Command;
 use crate::pool::Pool;
-use crate::relay::Relay;
 
 /// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
@@ -40,7 +40,7 @@ pub(crate) struct Api {
     /// The member of a group, if there is one.
     pub(crate) group: Option<Group>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
-    pub(crate) relay: Option<Relay>,
+    pub(crate) mix: Option<Mix>,
     /// Bytes of a topic's name at most.
     pub(crate) topic_bytes: usize,
     /// Whether the node is reached from other machines.
@@ -69,8 +69,8 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
         .route("/v1/group/broadcast", post(group::broadcast))
         .route("/v1/group/schedule", get(group::planned).post(group::plan))
         .route("/v1/group/deliveries/{from}", get(group::deliveries))
-        .route("/v1/relay", get(relay::status))
-        .route("/v1/relay/events/{from}", get(relay::events))
+        .route("/v1/mix", get(mix::status))
+        .route("/v1/mix/events/{from}", get(mix::events))
         .route("/v1/stop", post(handlers::stop))
         .route("/metrics", get(handlers::metrics));
     serve(listener, router, api).await;

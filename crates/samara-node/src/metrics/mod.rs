@@ -4,9 +4,9 @@
 //! `docs/guides/node.md` read it. Names have the prefix `samara_`; those of counters end in `_total`.
 
 mod group;
+mod mix;
 mod node;
 mod pool;
-mod relay;
 
 use std::fmt::Error;
 
@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use samara_net::relay::Status as RelaySnapshot;
+use samara_net::mix::Status as MixSnapshot;
 
 pub(crate) use group::GroupSnapshot;
 pub(crate) use node::{Snapshot, TopicSizes};
@@ -107,10 +107,10 @@ pub(crate) fn text(
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
-    relay: Option<RelaySnapshot>,
+    mix: Option<MixSnapshot>,
 ) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, pool, group, relay, usage: Usage::now() }));
+    registry.register_collector(Box::new(Scrape { snapshot, pool, group, mix, usage: Usage::now() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -121,7 +121,7 @@ struct Scrape {
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,
     group: Option<GroupSnapshot>,
-    relay: Option<RelaySnapshot>,
+    mix: Option<MixSnapshot>,
     usage: Usage,
 }
 
@@ -130,7 +130,7 @@ impl Collector for Scrape {
         write(node::METRICS, Some(&self.snapshot), &mut encoder)?;
         write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
         write(group::METRICS, self.group.as_ref(), &mut encoder)?;
-        write(relay::METRICS, self.relay.as_ref(), &mut encoder)?;
+        write(mix::METRICS, self.mix.as_ref(), &mut encoder)?;
         write(node::PROCESS, Some(&self.usage), &mut encoder)
     }
 }
@@ -218,7 +218,7 @@ mod tests {
                 &mut names,
             ),
             table("With `[ring]`:", group::METRICS, &mut names),
-            table("With `[relay]`; those of senders only where senders come:", relay::METRICS, &mut names),
+            table("With `[mix]`; those of senders only where senders come:", mix::METRICS, &mut names),
         ];
         let new = format!("{before}{begin}{}\n{end}{after}", tables.concat());
         if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {

@@ -79,7 +79,7 @@ impl Node {
             cancelled_publications,
             pool: None,
             group: None,
-            relay: None,
+            mix: None,
             trace: self.finish_trace(),
         }
     }

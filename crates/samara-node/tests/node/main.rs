@@ -3,8 +3,8 @@
 mod api;
 mod common;
 mod group;
+mod mix;
 mod pool;
 mod publishing;
-mod relay;
 mod stopping;
 mod traces;

@@ -1,4 +1,4 @@
-//! What a relay can reach at most: no processor and no uplink is busy for longer than there is time.
+//! What a mix can reach at most: no processor and no uplink is busy for longer than there is time.
 
 use crate::scenario::Mix;
 use samara_mix::Parameters;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use samara_mix::{Half, Phase, Transfer};
 
 use crate::mix::measure::{RoundRow, WorkSpan};
-use crate::run::{ProcessorLook, RelayMeasured};
+use crate::run::{MixMeasured, ProcessorLook};
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
 /// (`docs/protocols/mix.md`).
@@ -26,7 +26,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// That of real time: from the first turn of rounds that came out to the last one.
-    pub(crate) fn of(measured: &RelayMeasured) -> Self {
+    pub(crate) fn of(measured: &MixMeasured) -> Self {
         let mix = measured.point.scenario.part::<Mix>().clone();
         let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
         let parameters: &Parameters = measured.point.scenario.part();
@@ -74,7 +74,7 @@ pub(crate) struct Loads {
 impl Loads {
     /// Of the rounds that came out in a window. Processors are as busy with them as they were in the window: rounds that were under way when it
     /// began stand for those that are when it ends.
-    pub(crate) fn of(measured: &RelayMeasured, window: &Window) -> Self {
+    pub(crate) fn of(measured: &MixMeasured, window: &Window) -> Self {
         let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
         let work = &measured.told.work;
         let precomputes = if work.is_empty() {
@@ -90,12 +90,12 @@ impl Loads {
     }
 
     /// Of one half of some rounds.
-    pub(crate) fn of_half(measured: &RelayMeasured, rows: &[&RoundRow], half: Half) -> Self {
+    pub(crate) fn of_half(measured: &MixMeasured, rows: &[&RoundRow], half: Half) -> Self {
         Self::over(measured, rows, &[half], &work(measured, rows, &[half]))
     }
 
     /// `processors` is how long each node's cores were busy with these rounds, in nanoseconds.
-    fn over(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half], processors: &[f64]) -> Self {
+    fn over(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half], processors: &[f64]) -> Self {
         let hosts = &measured.hosts.configs;
         let mut bytes = vec![0_u64; hosts.len()];
         for row in rows {
@@ -120,7 +120,7 @@ fn half(span: &WorkSpan) -> Half {
 }
 
 /// How long the cores of each node worked on some rounds, in nanoseconds.
-fn work(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
+fn work(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
     let mut work = vec![0_u64; measured.hosts.configs.len()];
     let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
     for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
@@ -133,7 +133,7 @@ fn work(measured: &RelayMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f6
 
 /// How long the cores of each node were busy in a window, in nanoseconds. What a real process takes is more than its work on slots: all of it
 /// keeps others waiting.
-pub(crate) fn busy(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
+pub(crate) fn busy(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     if let Some(busy) = busy_processors(measured, window) {
         return busy;
     }
@@ -146,7 +146,7 @@ pub(crate) fn busy(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
 }
 
 /// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
-fn busy_processors(measured: &RelayMeasured, window: &Window) -> Option<Vec<f64>> {
+fn busy_processors(measured: &MixMeasured, window: &Window) -> Option<Vec<f64>> {
     let looks = &measured.processors;
     let mix = measured.point.scenario.find::<Mix>()?;
     let allowed = measured.config.jobs_max as f64 * mix.processor.fraction();
@@ -164,7 +164,7 @@ fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
 }
 
 /// Bytes of slots that a seat sends in a half of a round.
-fn sent(measured: &RelayMeasured, half: Half, seat: usize) -> u64 {
+fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, slot) = (config.team, config.group.slot_bytes() as u64);
     let is_last = seat + 1 == team;
@@ -180,7 +180,7 @@ fn sent(measured: &RelayMeasured, half: Half, seat: usize) -> u64 {
 }
 
 /// Slots of results that a seat passes on.
-fn result_slots(measured: &RelayMeasured, seat: usize) -> u64 {
+fn result_slots(measured: &MixMeasured, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, shape) = (config.team, config.result_shape());
     let each = match config.transfer {

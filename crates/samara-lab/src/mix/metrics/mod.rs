@@ -13,13 +13,13 @@ use crate::results::{PacketDrops, packet_drops, ratio};
 use bound::{Loads, Window, busy};
 
 use crate::mix::measure::{PhaseTimes, RoundRow, WorkSpan};
-use crate::run::{FaultWindow, RelayMeasured};
+use crate::run::{FaultWindow, MixMeasured};
 use crate::statistics::Statistics;
 use samara_mix::Transfer;
 
 metrics! {
     /// The figures of a run.
-    pub struct RelayMetrics {
+    pub struct MixMetrics {
         /// Nodes of the pool.
         pub pool: u32 = "nodes", Neither, [];
         /// Nodes of a team.
@@ -130,7 +130,7 @@ metrics! {
 const REACHED: f64 = 0.85;
 
 /// Computes the figures of a run.
-pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
+pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let mix = measured.point.scenario.part::<Mix>().clone();
     let parameters: &Parameters = measured.point.scenario.part();
     let told = &measured.told;
@@ -148,7 +148,7 @@ pub fn relay_metrics(measured: &RelayMeasured) -> RelayMetrics {
     let unharmed = rows().filter(|row| !is_harmed(row, &measured.harm)).filter_map(latency);
     let count = |value: fn(&RoundRow) -> u64| rows().map(value).sum::<u64>();
     let uplink = measured.traffic.iter().map(|stats| stats.uplink_busy_nanos as f64);
-    RelayMetrics {
+    MixMetrics {
         pool: measured.point.scenario.network.nodes,
         team: mix.team,
         teams: mix.teams,
@@ -218,7 +218,7 @@ struct RoundOutcomes {
 }
 
 impl RoundOutcomes {
-    fn of(measured: &RelayMeasured) -> Self {
+    fn of(measured: &MixMeasured) -> Self {
         let mut fates =
             Self { completed: 0, failed: 0, by_cause: BTreeMap::new(), failed_unharmed: 0, unresolved: 0 };
         // Rounds that there should have been count, too.
@@ -252,7 +252,7 @@ pub(crate) fn is_harmed(row: &RoundRow, harm: &[FaultWindow]) -> bool {
 }
 
 /// Real-time work of a node on one pass, with all cores, on average.
-fn compute_ms(measured: &RelayMeasured, window: &Window) -> f64 {
+fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
     let is_realtime = |span: &&WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
     let done = measured.told.rounds.values().filter(|row| window.has(row));
     let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
@@ -263,7 +263,7 @@ fn compute_ms(measured: &RelayMeasured, window: &Window) -> f64 {
 }
 
 /// From the end of the work on slots at one node until all are at the next one, over all links of real time but those of results, on average.
-fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
+fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
     let told = &measured.told;
     let mut all = Vec::new();
     for row in told.rounds.values().filter(|row| window.has(row)) {
@@ -288,14 +288,14 @@ fn transfer_ms(measured: &RelayMeasured, window: &Window) -> f64 {
 }
 
 /// By node: the part of a window in which its cores worked.
-fn utilisation(measured: &RelayMeasured, window: &Window) -> Vec<f64> {
+fn utilisation(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     let length = (window.to - window.from) as f64;
     let nodes = measured.point.scenario.network.nodes as usize;
     busy(measured, window).into_iter().take(nodes).map(|nanos| ratio(nanos, length)).collect()
 }
 
 /// Rounds a second that were precomputed before the first payloads came, and what the busiest node allows; `None` without a stock.
-fn precomputation(measured: &RelayMeasured) -> Option<(f64, f64)> {
+fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
     let begun = measured.begun;
     let stocked: Vec<&RoundRow> = {
         let mut rows: Vec<_> =
@@ -309,7 +309,7 @@ fn precomputation(measured: &RelayMeasured) -> Option<(f64, f64)> {
 }
 
 /// Rounds a second that processors allow if they precompute and mix, the load spread evenly over the pool.
-fn sustained(measured: &RelayMeasured) -> f64 {
+fn sustained(measured: &MixMeasured) -> f64 {
     let done: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| row.exit().is_some()).collect();
     let rounds: BTreeSet<u64> = done.iter().map(|row| row.round).collect();
     let work = measured.told.work.iter().filter(|span| rounds.contains(&span.round));
@@ -319,14 +319,14 @@ fn sustained(measured: &RelayMeasured) -> f64 {
 }
 
 /// The longest time between two completed rounds, of one team or of any, in milliseconds.
-fn gap(measured: &RelayMeasured, team: Option<usize>) -> f64 {
+fn gap(measured: &MixMeasured, team: Option<usize>) -> f64 {
     let of_team = measured.told.rounds.values().filter(|row| team.is_none_or(|team| row.team == team));
     let mut exits: Vec<u64> = of_team.filter_map(RoundRow::exit).collect();
     exits.sort_unstable();
     exits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as f64 / 1e6
 }
 
-impl RelayMetrics {
+impl MixMetrics {
     /// Everything that must never happen, whatever nodes fail.
     pub fn faults(&self) -> u64 {
         self.wrong + self.disagreements + self.contradictions + self.unmixed

@@ -1,0 +1,303 @@
+//! Teams that mix batches, from the scenario to the figures.
+
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::data::Inputs;
+use samara_lab::results::{MixData, Outcome, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::{Loaded, load};
+use samara_mix::{Cause, Phase};
+
+fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    load(name, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
+    let loaded = loaded(name, set, only);
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
+    let measured = loaded
+        .points
+        .iter()
+        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")));
+    let mut results: Vec<Outcome> = measured.map(|measured| measured.outcome()).collect();
+    relate(&loaded, &mut results);
+    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
+}
+
+fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
+    results_on(1, name, set, only)
+}
+
+/// Every round is delivered whole, in one order, or reported as failed; nothing goes beyond its bound.
+fn is_sound(result: &Outcome<MixData>) {
+    let m = &result.metrics;
+    let name = &result.run.name;
+    assert_eq!(m.completed + m.failed, m.rounds, "{name}");
+    let bad =
+        [m.unresolved, m.wrong, m.disagreements, m.contradictions, m.unmixed, m.refused, m.failed_unharmed];
+    assert_eq!(bad, [0; 7], "{name}");
+    assert!(m.share_of_bound < 1.05, "{name}: {:.3} of the bound", m.share_of_bound);
+    assert_eq!(m.queue_drops, 0, "{name}");
+}
+
+fn near(found: f64, expected: f64, share: f64) -> bool {
+    (found / expected - 1.0).abs() <= share
+}
+
+/// 100 payloads: `c` is 21 ms.
+const SMALL: [(&str, &str); 2] = [("mix.batch", "100"), ("mix.rounds", "20")];
+
+#[test]
+fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work() {
+    let [one, five] = &results("mix", &SMALL, &["equal", "equal-5"])[..] else { panic!("two runs") };
+    [one, five].into_iter().for_each(is_sound);
+    assert!(near(one.metrics.compute_ms, 21.0, 1e-6), "{}", one.metrics.compute_ms);
+    assert!(near(one.metrics.period_ms, 210.0, 0.02), "five nodes, two passes: {} ms", one.metrics.period_ms);
+    assert!(
+        near(five.metrics.period_ms, 42.0, 0.02),
+        "two passes of one node: {} ms",
+        five.metrics.period_ms
+    );
+    assert!(five.metrics.gain.unwrap() >= 4.5, "{:?}", five.metrics.gain);
+    assert_eq!(five.metrics.limit, "processor");
+    assert_eq!(one.metrics.limit, "latency");
+    assert!(near(one.metrics.cpu_utilisation, 0.2, 0.02), "one of five works at a time");
+}
+
+#[test]
+fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
+    // The run has rounds of its own.
+    let set = [("mix.batch", "100"), ("mix.processor", "10 %")];
+    let [five] = &results("mix", &set, &["equal-5"])[..] else { panic!("one run") };
+    is_sound(five);
+    assert!(near(five.metrics.period_ms, 420.0, 0.02), "{} ms", five.metrics.period_ms);
+    assert_eq!(five.metrics.limit, "processor");
+    let error = load("mix", &[("mix.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
+    assert!(error.to_string().contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
+}
+
+/// A round passes five nodes twice, and ten links: five in decryption, four in permutation, one for the result to reach the first node.
+#[test]
+fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes() {
+    // The way takes half as long as the work, and twice as long; that needs 8 and 15 rounds in flight.
+    for (latency, in_flight, rounds) in [("10 ms", "20", 5.0 + 5.0 * 0.5), ("40 ms", "30", 5.0 + 5.0 * 2.0)] {
+        let set = [
+            ("network.latency", latency),
+            ("mix.batch", "100"),
+            ("run.12.set.\"protocol.realtime_max\"", in_flight),
+        ];
+        let [one, many] = &results("mix", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
+        [one, many].into_iter().for_each(is_sound);
+        let (compute, transfer) = (one.metrics.compute_ms, one.metrics.transfer_ms);
+        assert!(near(compute, 21.0, 1e-6), "{compute}");
+        let period = one.metrics.period_ms;
+        assert!(near(period, 10.0 * (compute + transfer), 0.01), "{period}: {compute}, {transfer}");
+        assert!(near(many.metrics.period_ms, 2.0 * compute, 0.02), "{}", many.metrics.period_ms);
+        let formula = many.metrics.gain_by_formula.unwrap();
+        assert!(near(formula, 5.0 + 5.0 * transfer / compute, 1e-9), "{formula}");
+        assert!(
+            near(formula, rounds, 0.1),
+            "{formula}: {transfer} ms are more than the latency by the bytes"
+        );
+        // Nothing is faster than a node that always works: the formula is a bound.
+        let share = many.metrics.gain_over_formula.unwrap();
+        assert!((0.97..=1.001).contains(&share), "{latency}: {:?}, {formula} by formula", many.metrics.gain);
+    }
+}
+
+#[test]
+fn the_formula_is_not_for_streamed_rounds() {
+    let set = [("mix.batch", "100"), ("protocol.call", "streamed")];
+    let [one, ten] = &results("mix", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
+    assert!(ten.metrics.gain.unwrap() > 3.0, "{:?}", ten.metrics.gain);
+    assert_eq!((one.metrics.gain_by_formula, ten.metrics.gain_by_formula), (None, None));
+    assert_eq!(ten.metrics.gain_over_formula, None);
+}
+
+#[test]
+fn the_last_node_holds_the_others_up_until_everybody_is_the_last_one_in_turn() {
+    let results = results("mix", &[("mix.batch", "100")], &["free", "free-5", "free-drawn"]);
+    let [one, fixed, drawn] = &results[..] else { panic!("three runs") };
+    results.iter().for_each(is_sound);
+    assert!(one.metrics.gain == Some(1.0));
+    let gain = fixed.metrics.gain.unwrap();
+    // 89 + 4 x 4 + 11.8 over 8.9 + 11.8 microseconds for a slot.
+    assert!(near(gain, 72.3 / 20.7, 0.05), "{gain}");
+    assert!(fixed.metrics.cpu_utilisation_max > 1.4 * fixed.metrics.cpu_utilisation_min);
+    assert!(drawn.metrics.gain.unwrap() >= 4.5, "{:?}", drawn.metrics.gain);
+}
+
+#[test]
+fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
+    let set = [
+        ("mix.batch", "96"),
+        ("mix.rounds", "6"),
+        ("protocol.realtime_slots", "4"),
+        ("protocol.call", "streamed"),
+    ];
+    let [one] = &results("mix", &set, &["equal"])[..] else { panic!("one run") };
+    is_sound(one);
+    // One node's work and four pieces more; then each node's work, one after the other.
+    let expected = 96.0 * 0.21 * (1.0 + 4.0 / 24.0 + 5.0);
+    assert!(near(one.metrics.period_ms, expected, 0.02), "{} ms, not {expected}", one.metrics.period_ms);
+    let phases = one.phases.iter().filter(|((round, _, phase), _)| *round == 3 && *phase == Phase::Decrypt);
+    assert_eq!(phases.count(), 5);
+}
+
+#[test]
+fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
+    let set = [("mix.batch", "16"), ("mix.rounds", "30"), ("protocol.precomputing_max", "10")];
+    let [stocked] = &results("mix", &set, &["equal"])[..] else { panic!("one run") };
+    assert!(stocked.rounds.iter().all(|row| row.opened.unwrap() <= stocked.begun));
+    let m = &stocked.metrics;
+    let rate = m.precomputation_slots_per_s.unwrap();
+    // 2.33 ms for a slot, and for a round five parts of keys and the secrets.
+    let bound = 16.0 / (16.0 * 0.00233 + 5.0 * 0.0047 + 0.005);
+    assert!((0.7 * bound..1.05 * bound).contains(&rate), "{rate} of {bound}");
+    let share = m.precomputation_share_of_bound.unwrap();
+    assert!((0.7..1.05).contains(&share), "{share}");
+    let set = [set[0], set[1], ("mix.stock", "0")];
+    let [flowing] = &results("mix", &set, &["equal"])[..] else { panic!("one run") };
+    is_sound(flowing);
+    assert!(flowing.rounds.iter().any(|row| row.opened.unwrap() > flowing.begun));
+    assert_eq!(flowing.metrics.precomputation_slots_per_s, None);
+    let rate = flowing.metrics.slots_per_s;
+    let bound = flowing.metrics.sustained_bound_slots_per_s;
+    assert!(rate < bound * 1.05, "{rate} of {bound}: processors do both halves");
+}
+
+#[test]
+fn the_model_sends_the_same_packets_as_the_arithmetic() {
+    let set = |group| [("mix.batch", "6"), ("mix.rounds", "2"), ("mix.group", group)];
+    let digest = |group| {
+        let [result] = &results("mix", &set(group), &["alpha-streamed"])[..] else { panic!("one run") };
+        is_sound(result);
+        result.run.digest.clone()
+    };
+    assert_eq!(digest("model"), digest("modp-2048"));
+}
+
+#[test]
+fn the_digest_is_that_of_any_number_of_threads() {
+    let set = [("mix.batch", "20"), ("mix.rounds", "40")];
+    let digests = [1, 2, 3].map(|threads| {
+        let results = results_on(threads, "mix-pool", &set, &["restart"]);
+        (results[0].run.digest.clone(), results[0].metrics.clone())
+    });
+    assert_eq!(digests[0], digests[1]);
+    assert_eq!(digests[0], digests[2]);
+}
+
+/// Rounds of 40 payloads, so that many fit into the time around a fault.
+const POOL: [(&str, &str); 1] = [("mix.batch", "40")];
+
+#[test]
+fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
+    let set = [POOL[0], ("mix.rounds", "700")];
+    let [result] = &results("mix-pool", &set, &["crash"])[..] else { panic!("one run") };
+    is_sound(result);
+    let m = &result.metrics;
+    assert!(m.failed > 0 && m.failed <= 20, "at most the rounds of its teams: {}", m.failed);
+    assert!(
+        m.failed_by_cause.keys().all(|cause| *cause == Cause::PeerLost.name()),
+        "{:?}",
+        m.failed_by_cause
+    );
+    assert!((25_000.0..35_000.0).contains(&m.longest_gap_ms), "{} ms", m.longest_gap_ms);
+    assert!(m.service_gap_ms < 5_000.0, "{} ms", m.service_gap_ms);
+    // Whoever was drawn after that is not the lost one, and the team works.
+    let last = result.harm[0].from + 40_000_000_000;
+    let later: Vec<_> = result.rounds.iter().filter(|row| row.made > last).collect();
+    assert!(later.iter().any(|row| row.team == 0) && later.iter().any(|row| row.team == 1));
+    assert!(later.iter().all(|row| !row.nodes.contains(&2) && row.cause.is_none()));
+}
+
+#[test]
+fn who_starts_anew_is_told_at_once_and_comes_back() {
+    let set = [POOL[0], ("mix.rounds", "700")];
+    let [result] = &results("mix-pool", &set, &["restart"])[..] else { panic!("one run") };
+    is_sound(result);
+    let m = &result.metrics;
+    assert!(m.failed > 0, "it was in a team");
+    assert!(
+        m.failed_by_cause.keys().all(|cause| *cause == Cause::Restarted.name()),
+        "{:?}",
+        m.failed_by_cause
+    );
+    assert!(m.longest_gap_ms < 16_000.0, "{} ms", m.longest_gap_ms);
+    let back = result.rounds.iter().filter(|row| row.nodes.contains(&2) && row.exit().is_some());
+    assert!(back.clone().any(|row| row.made > result.harm[0].until), "it is drawn again");
+}
+
+#[test]
+fn a_link_that_comes_back_costs_no_round() {
+    let set = [POOL[0], ("mix.rounds", "500")];
+    let [result] = &results("mix-pool", &set, &["partition"])[..] else { panic!("one run") };
+    is_sound(result);
+    assert_eq!(result.metrics.failed, 0, "{:?}", result.metrics.failed_by_cause);
+    assert!(result.metrics.longest_gap_ms > 10_000.0, "it was felt: {} ms", result.metrics.longest_gap_ms);
+    assert!(result.metrics.longest_gap_ms < 20_000.0, "{} ms", result.metrics.longest_gap_ms);
+}
+
+#[test]
+fn measured_costs_are_written_down_and_do_the_same_again() {
+    let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"]);
+    assert!(first.wants_costs());
+    let costs = first.measure_costs().unwrap().unwrap();
+    assert_eq!(costs.named().count(), 8, "{costs:?}");
+    let nanos = |name: &str| costs.named().find(|(found, _)| *found == name).unwrap().1.nanos();
+    assert!(nanos("reveal") > 20 * nanos("decrypt"), "a power against a few products: {costs:?}");
+    assert!(nanos("permute_last") > nanos("permute"), "{costs:?}");
+    assert!(!first.wants_costs() && first.measure_costs().unwrap().is_none(), "once is enough");
+
+    let file = std::env::temp_dir().join(format!("samara-measured-{}.toml", std::process::id()));
+    std::fs::write(&file, &first.text).unwrap();
+    let again = load(file.to_str().unwrap(), &[], &["today".to_owned()], Some(1));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(again.unwrap().points[0].scenario.selected, first.points[0].scenario.selected);
+
+    let mut of_a_run = loaded("mix", &[("run.0.set.\"mix.costs\"", "measured")], &[]);
+    let error = of_a_run.measure_costs().unwrap_err().to_string();
+    assert!(error.contains("not to a run"), "{error}");
+}
+
+#[test]
+fn values_that_cannot_be_are_told() {
+    for (key, value, expected) in [
+        ("mix.team", "1", "2 to 32"),
+        ("mix.team", "6", "no more than the pool has"),
+        ("mix.batch", "0", "allowed is 1 to"),
+        ("mix.rounds", "0", "allowed is 1 to"),
+        ("mix.stock", "21", "allowed is 0 to 20"),
+        ("mix.cores", "0", "allowed is 1 to"),
+        ("protocol.realtime_max", "0", "at least 1"),
+        ("protocol.reconnect_limit", "\"1 s\"", "0 < first <= max <= limit"),
+        ("mix.group", "\"small\"", "found `small`; expected one of"),
+        ("transport.kind", "\"tcp\"", "teams mix over kind"),
+        ("network.validation_time", "\"1 ms\"", "mix.cpu"),
+        ("network.nodes", "1000", "allowed is 2 to 128"),
+    ] {
+        let set = [(key.to_owned(), value.to_owned())];
+        let error = load("mix", &set, &["today".to_owned()], Some(1)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{key} = {value}: {error}");
+    }
+}
+
+/// Rounds that were under way when the measured part of a run began had been worked on before, and those of a team that was drawn later were
+/// precomputed in between: neither makes more come out than processors allow.
+#[test]
+fn no_more_comes_out_than_processors_allow_although_teams_are_drawn_anew() {
+    let set = [
+        ("sweep.axis.0.values", "[3]"),
+        ("protocol.rounds_per_draw", "100"),
+        ("run.3.set.\"mix.rounds\"", "256"),
+        ("mix.batch", "300"),
+    ];
+    let [forty] = &results("mix-team", &set, &["forty"])[..] else { panic!("one run") };
+    is_sound(forty);
+    assert!(forty.metrics.draws > 2, "teams were drawn anew");
+    assert!((0.2..=1.0 + 1e-9).contains(&forty.metrics.share_of_bound), "{}", forty.metrics.share_of_bound);
+}

@@ -1,0 +1,179 @@
+//! The service for senders.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use samara_mix::{Group, KeyPair, Outcome, Sealed};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic::{Request as Call, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::board::kind;
+use super::{Ended, Request};
+use crate::mix::grpc::{Answer, Answers, Method, caller, unimplemented};
+use crate::mix::proto::{
+    OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
+    SubmitRequest, WatchRequest,
+};
+
+pub(in crate::mix) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
+pub(in crate::mix) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
+pub(in crate::mix) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
+pub(in crate::mix) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
+/// Slots in a part of a result: 256 KiB in the larger group.
+const PART_SLOTS: usize = 256;
+
+/// What calls of senders need.
+#[derive(Clone)]
+pub(in crate::mix) struct Gateway(pub(in crate::mix) Arc<Inner>);
+
+pub(in crate::mix) struct Inner {
+    pub(in crate::mix) node: u32,
+    pub(in crate::mix) group: Group,
+    pub(in crate::mix) batch_max: usize,
+    pub(in crate::mix) keys: KeyPair,
+    pub(in crate::mix) hub: mpsc::Sender<Request>,
+    pub(in crate::mix) rounds: watch::Receiver<OpenRounds>,
+    /// KiB of payloads that may have come and be in no batch.
+    pub(in crate::mix) waiting: Arc<Semaphore>,
+    pub(in crate::mix) waiting_kib: u32,
+}
+
+type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Gateway {
+    pub(in crate::mix) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Status> {
+        let gone = || Status::unavailable("this node ends");
+        let (answer, answered) = oneshot::channel();
+        self.0.hub.send(request(answer)).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
+    }
+
+    async fn register(self, call: Call<RegisterRequest>) -> Result<Response<RegisterReply>, Status> {
+        let sender = caller(&call)?.sender();
+        let public = call.into_inner().public;
+        let inner = Arc::clone(&self.0);
+        // A power of a long number takes a millisecond or more.
+        let agreed = tokio::task::spawn_blocking(move || inner.keys.agree(&public)).await;
+        let agreed = agreed.map_err(|error| Status::internal(error.to_string()))?;
+        let secret = agreed.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.ask(|answer| Request::Register { sender, secret, answer }).await?;
+        Ok(Response::new(RegisterReply {
+            public: Bytes::copy_from_slice(self.0.keys.public()),
+            node: self.0.node,
+            group: self.0.group.name().to_owned(),
+        }))
+    }
+
+    fn watch(&self) -> Response<Parts<OpenRounds>> {
+        let mut rounds = self.0.rounds.clone();
+        rounds.mark_changed();
+        let states = stream::unfold(rounds, |mut rounds| async move {
+            rounds.changed().await.ok()?;
+            let state = rounds.borrow_and_update().clone();
+            Some((Ok(state), rounds))
+        });
+        Response::new(Box::pin(states))
+    }
+
+    async fn submit(self, call: Call<Streaming<SubmitRequest>>) -> Result<Response<SubmitReply>, Status> {
+        let sender = caller(&call)?.sender();
+        let mut messages = call.into_inner();
+        let (mut slots, mut of_round, mut shares) = (Vec::new(), None, Vec::new());
+        while let Some(SubmitRequest { round, slots: more }) = messages.message().await? {
+            if *of_round.get_or_insert(round) != round {
+                return Err(Status::invalid_argument("payloads for several rounds"));
+            }
+            if slots.len() + more.len() > self.0.batch_max {
+                return Err(Status::invalid_argument("more payloads than a batch can have"));
+            }
+            shares.push(self.share(&more)?);
+            for SealedSlot { elements, credentials } in more {
+                let slot = Sealed::from_parts(elements, credentials);
+                if slot.sender() != Some(sender) {
+                    return Err(Status::permission_denied("a payload of somebody else"));
+                }
+                slots.push(slot);
+            }
+        }
+        let round = of_round.ok_or_else(|| Status::invalid_argument("no payloads"))?;
+        let room = self.ask(|answer| Request::Submit { round, slots, answer }).await??;
+        Ok(Response::new(SubmitReply { room }))
+    }
+
+    /// Part of what may wait, for some payloads.
+    fn share(&self, slots: &[SealedSlot]) -> Result<OwnedSemaphorePermit, Status> {
+        let bytes: usize = slots.iter().map(|slot| slot.elements.len() + slot.credentials.len()).sum();
+        let kib = (bytes.div_ceil(1024) as u32).min(self.0.waiting_kib);
+        let share = Arc::clone(&self.0.waiting).try_acquire_many_owned(kib);
+        share.map_err(|_| Status::resource_exhausted("too many payloads are on their way; try again"))
+    }
+
+    async fn result(self, call: Call<ResultRequest>) -> Result<Response<Parts<ResultPart>>, Status> {
+        let round = call.into_inner().round;
+        let ended = self.ask(|answer| Request::Result { round, answer }).await??;
+        let count = match &*ended {
+            Ended::Delivered(outcomes) => outcomes.len(),
+            Ended::Failed { .. } => 1,
+        };
+        let parts = stream::iter((0..count).step_by(PART_SLOTS)).map(move |from| Ok(part(&ended, from)));
+        Ok(Response::new(Box::pin(parts)))
+    }
+}
+
+/// The part of a result that begins there.
+fn part(ended: &Ended, from: usize) -> ResultPart {
+    match ended {
+        Ended::Failed { cause, culprit } => ResultPart {
+            cause: cause.clone(),
+            culprit: culprit.map_or(0, |node| node.saturating_add(1)),
+            slots: Vec::new(),
+        },
+        Ended::Delivered(outcomes) => {
+            let slots = outcomes.iter().skip(from).take(PART_SLOTS).map(|outcome| OutSlot {
+                kind: kind(outcome),
+                content: match outcome {
+                    Outcome::Content(content) => content.clone(),
+                    Outcome::Void | Outcome::Unreadable => Bytes::new(),
+                },
+            });
+            ResultPart { cause: String::new(), culprit: 0, slots: slots.collect() }
+        }
+    }
+}
+
+impl Answers for Gateway {
+    fn answer(&self, request: http::Request<Body>) -> Answer {
+        let this = self.clone();
+        match request.uri().path() {
+            REGISTER => Box::pin(async move {
+                let method = Method(move |call| this.clone().register(call));
+                Ok(Grpc::new(ProstCodec::default()).unary(method, request).await)
+            }),
+            WATCH => Box::pin(async move {
+                let method = Method(move |_: Call<WatchRequest>| {
+                    let this = this.clone();
+                    async move { Ok(this.watch()) }
+                });
+                Ok(Grpc::new(ProstCodec::default()).server_streaming(method, request).await)
+            }),
+            SUBMIT => Box::pin(async move {
+                let method = Method(move |call| this.clone().submit(call));
+                Ok(Grpc::new(ProstCodec::default()).client_streaming(method, request).await)
+            }),
+            RESULT => Box::pin(async move {
+                let method = Method(move |call| this.clone().result(call));
+                Ok(Grpc::new(ProstCodec::default()).server_streaming(method, request).await)
+            }),
+            _ => unimplemented(),
+        }
+    }
+}

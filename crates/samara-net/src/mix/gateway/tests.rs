@@ -1,0 +1,123 @@
+//! What senders are told, and what is bounded.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use samara_mix::{Group, Outcome, Plan, Sealed, Transfer};
+use tokio::sync::{oneshot, watch};
+use tonic::Code;
+
+use super::{Board, Ended};
+use crate::mix::options::GatewayOptions;
+use crate::mix::proto::OpenRounds;
+
+const GROUP: Group = Group::Model;
+
+fn board(change: impl FnOnce(&mut GatewayOptions)) -> (Board, watch::Receiver<OpenRounds>) {
+    let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
+    change(&mut options);
+    let (sender, rounds) = watch::channel(OpenRounds::default());
+    (Board::new(4, options, GROUP, sender), rounds)
+}
+
+fn plan(round: u64) -> Arc<Plan> {
+    plan_of(round, vec![4, 2])
+}
+
+fn plan_of(round: u64, team: Vec<u32>) -> Arc<Plan> {
+    Arc::new(Plan {
+        round,
+        team,
+        batch: 3,
+        precomputation_slots: 1,
+        realtime_slots: 1,
+        transfer: Transfer::Streamed,
+        shape: samara_mix::Config::default().result_shape(),
+    })
+}
+
+fn slots(count: usize) -> Vec<Sealed> {
+    vec![Sealed::void(GROUP, 2); count]
+}
+
+#[test]
+fn a_batch_is_handed_over_when_it_is_full_or_has_waited() {
+    let (mut board, rounds) = board(|options| options.fill = Duration::from_secs(1));
+    let start = Instant::now();
+    board.open(plan(7));
+    board.open(plan(8));
+    assert_eq!(rounds.borrow().rounds.iter().map(|round| round.room).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(board.submit(7, slots(2), start).expect("there is room"), 1);
+    let refused = board.submit(7, slots(2), start).expect_err("there is no room");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(board.submit(9, slots(1), start).expect_err("it is not open").code(), Code::NotFound);
+    let wrong = vec![Sealed::void(GROUP, 3)];
+    assert_eq!(board.submit(8, wrong, start).expect_err("another team").code(), Code::InvalidArgument);
+    assert!(board.take_full(start).is_empty());
+    board.submit(7, slots(1), start).expect("there is room");
+    let full = board.take_full(start);
+    assert_eq!(full.iter().map(|(round, batch)| (*round, batch.len())).collect::<Vec<_>>(), [(7, 3)]);
+    // The other one has nothing, and waits for ever; with one payload, for a second.
+    assert_eq!(board.next_due(), None);
+    board.submit(8, slots(1), start).expect("there is room");
+    let due = board.next_due().expect("it is due");
+    board.fill(due - Duration::from_millis(1));
+    assert!(board.take_full(start).is_empty());
+    board.fill(due);
+    assert_eq!(board.take_full(due).len(), 1);
+    let status = board.status();
+    assert_eq!((status.payloads, status.filled, status.refused, status.batches), (4, 2, 3, 2));
+    assert!(rounds.borrow().rounds.is_empty());
+}
+
+#[test]
+fn every_node_of_a_team_announces_a_round_until_it_has_its_payloads_or_is_over() {
+    let (mut board, rounds) = board(|_| {});
+    let announced = || -> Vec<(u64, Vec<u32>, u32, u32)> {
+        let rounds = rounds.borrow().rounds.clone();
+        rounds.into_iter().map(|round| (round.round, round.team, round.room, round.batch)).collect()
+    };
+    for (round, team) in [(9, vec![2, 4]), (7, vec![1, 2, 4]), (8, vec![4, 2])] {
+        board.join(plan_of(round, team));
+    }
+    // Of round 8 this node is the first one.
+    assert_eq!(announced(), [(7, vec![1, 2, 4], 0, 3), (9, vec![2, 4], 0, 3)]);
+    board.open(plan(8));
+    assert_eq!(announced()[1], (8, vec![4, 2], 3, 3));
+    board.leave(9);
+    board.end(7, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
+    board.end(8, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
+    assert_eq!(announced(), []);
+}
+
+#[test]
+fn results_are_told_to_who_waits_and_to_who_comes_later_until_they_are_forgotten() {
+    let (mut board, _rounds) = board(|options| (options.results_max, options.waiters_max) = (2, 2));
+    let now = Instant::now();
+    let ask = |board: &mut Board, round: u64| {
+        let (sender, receiver) = oneshot::channel();
+        board.wait_for(round, sender);
+        receiver
+    };
+    let mut early = ask(&mut board, 1);
+    assert!(early.try_recv().is_err(), "nobody knows yet");
+    let delivered = Ended::Delivered(vec![Outcome::Void]);
+    board.end(1, delivered.clone(), now);
+    // What comes later does not change it.
+    board.end(1, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, now);
+    assert_eq!(**early.try_recv().expect("told").as_ref().expect("known"), delivered);
+    assert_eq!(**ask(&mut board, 1).try_recv().expect("told").as_ref().expect("known"), delivered);
+    for round in [2, 3] {
+        board.end(round, delivered.clone(), now);
+    }
+    let forgotten = ask(&mut board, 1).try_recv().expect("told").expect_err("forgotten");
+    assert_eq!(forgotten.code(), Code::NotFound);
+    // Two may wait; who has given up makes room.
+    let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 11));
+    let refused = ask(&mut board, 12).try_recv().expect("told").expect_err("too many");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    drop(gives_up);
+    let mut third = ask(&mut board, 12);
+    assert!(third.try_recv().is_err(), "it waits");
+    drop(waits);
+}

@@ -1,0 +1,233 @@
+//! A node, or the scheduler, as its owner sees it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use samara_engine::Outbox;
+use samara_mix::{Batch, KeyPair, Mix, Node, Pool, Scheduler, Secret, SenderId};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::gateway::{self, Board, Gateway};
+use super::grpc::Listening;
+use super::identity::{self, Allowed};
+use super::layer::{Contacts, Grpc};
+use super::options::{GatewayOptions, Options};
+use super::proto::OpenRounds;
+use super::status::{Events, Status, Tally};
+use super::task::{Request, Task};
+use super::team::Team;
+use crate::driver::Driver;
+use crate::hub::{Hub, Limits};
+use crate::status::{Gone, OptionError, StartError};
+
+/// Requests that may wait in the queue.
+const REQUESTS: usize = 64;
+/// Concurrent calls of a node by one connection: streams of all lanes, and unary batches.
+const TEAM_CALLS: u32 = 64;
+/// Concurrent calls of a sender by one connection.
+const SENDER_CALLS: u32 = 32;
+
+/// A node of the pool, or the scheduler, over gRPC. Cheap to clone; it ends with [`stop`](Self::stop), or when the last clone is
+/// dropped.
+#[derive(Clone, Debug)]
+pub struct Member {
+    number: u32,
+    address: SocketAddr,
+    gateway: Option<SocketAddr>,
+    requests: mpsc::Sender<Request>,
+}
+
+impl Member {
+    /// Starts a node, or the scheduler, by its certificate. It connects to the others by itself.
+    ///
+    /// # Errors
+    /// An option is not valid, or the node cannot listen on an address.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and input and output.
+    pub async fn start(options: Options) -> Result<(Self, Events), StartError> {
+        let listener = bind(options.listen).await?;
+        let gateway = match &options.gateway {
+            None => None,
+            Some(gateway) => Some(bind(gateway.listen).await?),
+        };
+        Self::start_on(options, listener, gateway)
+    }
+
+    /// Starts on sockets that are open already, whatever `listen` of the options says.
+    ///
+    /// # Errors
+    /// An option is not valid.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and input and output.
+    pub fn start_on(
+        options: Options,
+        listener: TcpListener,
+        gateway: Option<TcpListener>,
+    ) -> Result<(Self, Events), StartError> {
+        options.check()?;
+        let number = options.number().unwrap_or_default();
+        let failed = |error| StartError::Listen { address: options.listen, error };
+        let address = listener.local_addr().map_err(failed)?;
+        let gateway_address = gateway.as_ref().map(TcpListener::local_addr).transpose().map_err(failed)?;
+        let pool = Pool::new(options.threads).map_err(|error| StartError::Threads(error.to_string()))?;
+        let driver = driver(&options, number, pool.threads())?;
+        let tally = Tally::default();
+        let contacts = Arc::new(Contacts::new(&options, tally.clone())?);
+        let limits = Limits {
+            in_flight_bytes: options.in_flight_bytes,
+            pending_max: options.pending_max,
+            inbound_per_ip_max: usize::MAX,
+            dials_max: options.pool.len() + 1,
+        };
+        // The servers listen: the hub gets links that have come about.
+        let hub = Hub::new(driver, Grpc(Arc::clone(&contacts)), None, limits, Vec::new());
+        let (attempts, reports) = hub.inlets();
+        let limits = options.config.limits;
+        let team = Team { contacts, limits, waiting_kib: options.waiting_kib, reports, attempts };
+        let mut servers = JoinSet::new();
+        let others = options.pool.iter().chain([&options.scheduler]).map(|contact| contact.fingerprint);
+        let own = options.identity.fingerprint();
+        let allowed = Allowed::Known(others.filter(|other| *other != own).collect());
+        // Each of the others has one connection, and another one while it makes a new one.
+        let connections_max = 4 * (options.pool.len() + 1);
+        let team_listening = listening(&options, allowed, connections_max, TEAM_CALLS, &tally)?;
+        servers.spawn(team_listening.serve(listener, team));
+        let (senders, sender_queue) = mpsc::channel(REQUESTS);
+        let board = match (gateway, &options.gateway) {
+            (Some(listener), Some(gateway)) => {
+                let (board, service) = senders_side(&options, gateway.clone(), number, senders)?;
+                let connections_max = gateway.connections_max;
+                let listening = listening(&options, Allowed::Anybody, connections_max, SENDER_CALLS, &tally)?;
+                servers.spawn(listening.serve(listener, service));
+                Some(board)
+            }
+            _ => None,
+        };
+        let (requests, request_queue) = mpsc::channel(REQUESTS);
+        let (events_in, events) = mpsc::channel(options.events_max);
+        let task = Task::new(hub, request_queue, sender_queue, events_in, pool, board, tally, servers);
+        tokio::spawn(task.run());
+        Ok((Self { number, address, gateway: gateway_address, requests }, Events(events)))
+    }
+
+    /// Returns its number: the place in the pool, or the number after the last for the scheduler.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the address at which it listens for other nodes.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the address at which it listens for senders, if it does.
+    pub const fn gateway(&self) -> Option<SocketAddr> {
+        self.gateway
+    }
+
+    /// Returns its state and counters.
+    ///
+    /// # Errors
+    /// It has stopped.
+    pub async fn status(&self) -> Result<Status, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Status(answer)).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+
+    /// Shares a secret with a sender that does not come by the gateway. An event reports a refusal.
+    ///
+    /// # Errors
+    /// It has stopped.
+    pub async fn register(&self, sender: SenderId, secret: Secret) -> Result<(), Gone> {
+        self.requests.send(Request::Register(sender, secret)).await.map_err(|_| Gone)
+    }
+
+    /// Mixes payloads that did not come by the gateway: at the first node of the round's team, once
+    /// [`Event::Open`](samara_mix::Event::Open) has come. An event reports a refusal.
+    ///
+    /// # Errors
+    /// It has stopped.
+    pub async fn mix(&self, round: u64, batch: Batch) -> Result<(), Gone> {
+        self.requests.send(Request::Mix(round, batch)).await.map_err(|_| Gone)
+    }
+
+    /// Stops: its rounds fail elsewhere, once the other nodes notice.
+    pub async fn stop(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.requests.send(Request::Stop(answer)).await.is_ok() {
+            // Fails only if it has stopped before.
+            let _ = answered.await;
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
+}
+
+fn random_secret() -> Result<Secret, StartError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(StartError::Random)?;
+    Ok(Secret::new(bytes))
+}
+
+/// Creates the engine on the machine's clock.
+fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>, StartError> {
+    let mut config = options.engine_config();
+    config.jobs_max = threads;
+    let config = Arc::new(config);
+    let outbox = Outbox::new(config.outbox());
+    let engine: Mix = if number as usize == options.pool.len() {
+        Scheduler::new(config).map_err(OptionError::from)?.into()
+    } else {
+        Node::new(config, number, random_secret()?).map_err(OptionError::from)?.into()
+    };
+    Driver::new(engine, outbox).map_err(StartError::Random)
+}
+
+fn listening(
+    options: &Options,
+    allowed: Allowed,
+    connections_max: usize,
+    calls_max: u32,
+    tally: &Tally,
+) -> Result<Listening, StartError> {
+    Ok(Listening {
+        tls: identity::server_tls(&options.identity, allowed)?,
+        sockets: options.sockets,
+        windows: options.windows,
+        timeout: options.handshake_timeout,
+        pending_max: options.pending_max,
+        connections_max,
+        calls_max,
+        tally: tally.clone(),
+    })
+}
+
+/// Creates what senders need: the task's half, and the service's.
+fn senders_side(
+    options: &Options,
+    gateway: GatewayOptions,
+    node: u32,
+    task: mpsc::Sender<gateway::Request>,
+) -> Result<(Board, Gateway), StartError> {
+    let group = options.config.group;
+    let (announcements, rounds) = watch::channel(OpenRounds::default());
+    let waiting_kib = gateway.waiting_kib;
+    let service = Gateway::new(gateway::Inner {
+        node,
+        group,
+        batch_max: options.config.batch_max as usize,
+        keys: KeyPair::new(group, random_secret()?),
+        hub: task,
+        rounds,
+        waiting: Arc::new(Semaphore::new(waiting_kib as usize)),
+        waiting_kib,
+    });
+    Ok((Board::new(node, gateway, group, announcements), service))
+}

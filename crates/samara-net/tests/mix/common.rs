@@ -1,0 +1,188 @@
+//! A pool on loopback, and what is waited for.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use samara_mix::{Config, Group, Outcome, Reconnect};
+use samara_net::mix::{
+    Client, ClientOptions, Contact, Ended, Events, GatewayOptions, Identity, Member, Options, Round,
+};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+/// For whatever should happen soon: busy machines are slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const GROUP: Group = Group::Small256;
+/// How long a node may be away before its rounds fail.
+pub(crate) const LIMIT: Duration = Duration::from_secs(2);
+
+/// What is awaited must happen in time.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.expect("happens in time")
+}
+
+pub(crate) fn config(batch: u32) -> Config {
+    Config {
+        group: GROUP,
+        batch,
+        precomputation_slots: 4,
+        realtime_slots: 4,
+        rounds_max: 8,
+        reconnect: Reconnect {
+            first: Duration::from_millis(50),
+            max: Duration::from_millis(500),
+            limit: LIMIT,
+        },
+        beat: Duration::from_millis(200),
+        silence: Duration::from_secs(2),
+        precomputation_timeout: Duration::from_secs(10),
+        realtime_timeout: Duration::from_secs(10),
+        ..Config::default()
+    }
+}
+
+/// Somebody who is started, and can be again: certificate and addresses stay.
+pub(crate) struct Host {
+    pub(crate) identity: Identity,
+    pub(crate) address: SocketAddr,
+    gateway: SocketAddr,
+    pub(crate) running: Option<(Member, Events)>,
+}
+
+/// A pool with its scheduler, which is the last of the hosts.
+pub(crate) struct Network {
+    pub(crate) hosts: Vec<Host>,
+    options: Vec<Options>,
+}
+
+async fn free() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a free port")
+}
+
+impl Network {
+    /// So many nodes, and a scheduler. `change` can set what options should have.
+    pub(crate) async fn start(nodes: usize, config: Config, change: impl Fn(&mut Options)) -> Self {
+        Self::start_far(nodes, config, std::future::ready, change).await
+    }
+
+    /// The same, where others find everybody at another address.
+    pub(crate) async fn start_far<F: Future<Output = SocketAddr>>(
+        nodes: usize,
+        config: Config,
+        dialled: impl Fn(SocketAddr) -> F,
+        change: impl Fn(&mut Options),
+    ) -> Self {
+        let mut listeners = Vec::new();
+        let mut hosts = Vec::new();
+        for _ in 0..=nodes {
+            let (listener, gateway) = (free().await, free().await);
+            hosts.push(Host {
+                identity: Identity::generate().expect("a certificate"),
+                address: listener.local_addr().expect("an address"),
+                gateway: gateway.local_addr().expect("an address"),
+                running: None,
+            });
+            listeners.push((listener, gateway));
+        }
+        let mut contacts = Vec::new();
+        for host in &hosts {
+            let address = dialled(host.address).await;
+            contacts.push(Contact { fingerprint: host.identity.fingerprint(), address });
+        }
+        let mut all = Vec::new();
+        for (number, host) in hosts.iter().enumerate() {
+            let (pool, scheduler) = (contacts[..nodes].to_vec(), contacts[nodes]);
+            let mut options = Options::new(host.identity.clone(), host.address, pool, scheduler)
+                .with_config(config.clone());
+            options.threads = 1;
+            if number < nodes {
+                let gateway =
+                    GatewayOptions { fill: Duration::from_millis(300), ..GatewayOptions::new(host.gateway) };
+                options.gateway = Some(gateway);
+            }
+            change(&mut options);
+            all.push(options);
+        }
+        for ((host, options), (listener, gateway)) in hosts.iter_mut().zip(&all).zip(listeners) {
+            let gateway = options.gateway.is_some().then_some(gateway);
+            host.running = Some(Member::start_on(options.clone(), listener, gateway).expect("it starts"));
+        }
+        Self { hosts, options: all }
+    }
+
+    pub(crate) fn mix(&self, host: usize) -> &Member {
+        &self.hosts[host].running.as_ref().expect("it runs").0
+    }
+
+    /// Ends a host without a word to the others, as a crash does.
+    pub(crate) fn crash(&mut self, host: usize) {
+        self.hosts[host].running = None;
+    }
+
+    pub(crate) async fn restart(&mut self, host: usize) {
+        let started = async {
+            loop {
+                match Member::start(self.options[host].clone()).await {
+                    Ok(started) => return started,
+                    // Its old sockets are about to be closed.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        self.hosts[host].running = Some(soon(started).await);
+    }
+
+    pub(crate) fn client_options(&self) -> ClientOptions {
+        let nodes = &self.hosts[..self.hosts.len() - 1];
+        let contact =
+            |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.gateway };
+        let identity = Identity::generate().expect("a certificate");
+        let mut options = ClientOptions::new(identity, nodes.iter().map(contact).collect(), GROUP);
+        options.retry = Duration::from_millis(100);
+        options
+    }
+
+    /// A sender that shares secrets with everybody.
+    pub(crate) async fn client(&self) -> Client {
+        let client = Client::start(self.client_options()).expect("it starts");
+        soon(client.ready()).await;
+        client
+    }
+}
+
+/// Payloads that are all different.
+pub(crate) fn contents(round: u64, count: u32) -> Vec<Vec<u8>> {
+    let content = |index: u32| {
+        let mut content = format!("{round}:{index}:").into_bytes();
+        content.resize(GROUP.content_bytes(), b'.');
+        content
+    };
+    (0..count).map(content).collect()
+}
+
+/// Sends a whole batch by the next round that has room for it.
+pub(crate) async fn send(client: &Client) -> (Round, Vec<Vec<u8>>) {
+    loop {
+        let round = soon(client.next_round()).await;
+        let sent = contents(round.round, round.batch);
+        let Ok(sealed) = client.seal(&round, sent.clone()).await else { continue };
+        if client.submit(&round, sealed).await.is_ok() {
+            return (round, sent);
+        }
+    }
+}
+
+/// What came out is what went in, in another order or in the same.
+pub(crate) fn check(ended: &Ended, sent: &[Vec<u8>]) {
+    let Ended::Delivered(outcomes) = ended else { panic!("{ended:?}") };
+    let content = |outcome: &Outcome| match outcome {
+        Outcome::Content(content) => content.to_vec(),
+        other => panic!("{other:?} came out"),
+    };
+    let mut came: Vec<Vec<u8>> = outcomes.iter().map(content).collect();
+    let mut sent = sent.to_vec();
+    came.sort();
+    sent.sort();
+    assert_eq!(came, sent);
+}

@@ -1,0 +1,156 @@
+//! The live file of a node, or of the scheduler: what dashboards follow.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use samara_mix::{Event, Half, Mark, RoundState};
+use samara_net::mix::{Happened, Status, What};
+use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, Step};
+
+use super::record::unix_ns;
+use crate::clock;
+
+/// What nodes and the scheduler are called in live files.
+pub(super) fn name(number: u32, nodes: usize) -> String {
+    if number as usize == nodes { "scheduler".to_owned() } else { format!("node-{number}") }
+}
+
+/// Writes a live file.
+pub(super) struct Live {
+    writer: LiveWriter,
+    nodes: usize,
+    /// Teams of rounds that are not over.
+    teams: BTreeMap<u64, u64>,
+    last_ns: u64,
+}
+
+impl Live {
+    pub(super) fn create(directory: &Path, name: &str, role: &str, nodes: usize) -> io::Result<Self> {
+        let writer = LiveWriter::create(directory, name)?;
+        let mut live = Self { writer, nodes, teams: BTreeMap::new(), last_ns: 0 };
+        let started = clock::unix_ns();
+        live.say(
+            started,
+            Line::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: started, run: None },
+        );
+        Ok(live)
+    }
+
+    /// Times never go back, whatever the machine's clock does.
+    fn say(&mut self, at_ns: u64, line: Line) {
+        self.last_ns = self.last_ns.max(at_ns);
+        // What does not fit is counted by the writer, and said.
+        self.writer.say(self.last_ns, line);
+    }
+
+    fn names(&self, nodes: &[u32]) -> Vec<String> {
+        nodes.iter().map(|node| name(*node, self.nodes)).collect()
+    }
+
+    pub(super) fn note(&mut self, happened: &Happened) {
+        let at = unix_ns(happened.at);
+        let What::Event(event) = &happened.what else { return };
+        match event {
+            Event::Drawn { team, nodes } => {
+                let members = self.names(nodes);
+                self.say(at, Line::Team { team: *team as u64, members });
+            }
+            Event::Made { team, plan } => {
+                self.teams.insert(plan.round, *team as u64);
+            }
+            Event::Round { round, state } => self.round(at, *round, *state, None),
+            Event::Failed { round, failure } => {
+                // At nodes it is their word; the round is the scheduler's.
+                let known = self.teams.remove(round);
+                if known.is_none() {
+                    return;
+                }
+                let cause = Some(failure.cause.name().to_owned());
+                let state = live::RoundState::Failed;
+                self.say(at, Line::Round { round: *round, state, team: None, slots: None, cause });
+            }
+            Event::Mark { round, phase, mark } => {
+                let edge = match mark {
+                    Mark::FirstReceived => Edge::Begin,
+                    Mark::LastFinished => Edge::End,
+                    Mark::LastReceived if phase.half() == Half::RealTime && phase.next().is_none() => {
+                        Edge::End
+                    }
+                    Mark::LastReceived | Mark::FirstFinished => return,
+                };
+                self.say(at, Line::Phase { round: *round, phase: phase.name().to_owned(), edge });
+            }
+            Event::Entered { round, slots } => {
+                self.teams.insert(*round, 0);
+                self.say(at, Line::Slots { round: *round, step: Step::Entered, slots: (*slots).into() });
+            }
+            // Only who let them in lets them out.
+            Event::Delivered { round, outcomes } if self.teams.remove(round).is_some() => {
+                self.say(at, Line::Slots { round: *round, step: Step::Left, slots: outcomes.len() as u64 });
+            }
+            Event::Looped { team, took } => {
+                let (members, loop_ns) = (self.names(team), took.map(|took| took.as_nanos() as u64));
+                self.say(at, Line::Ping { team: None, members, loop_ns });
+            }
+            _ => {}
+        }
+    }
+
+    fn round(&mut self, at: u64, round: u64, state: RoundState, cause: Option<String>) {
+        let team = self.teams.get(&round).copied();
+        let state = match state {
+            RoundState::Pending => live::RoundState::Pending,
+            RoundState::Precomputing => live::RoundState::Precomputing,
+            RoundState::Standby => live::RoundState::Standby,
+            RoundState::Queued => live::RoundState::Queued,
+            RoundState::Realtime => live::RoundState::Realtime,
+            RoundState::Completed => {
+                self.teams.remove(&round);
+                live::RoundState::Completed
+            }
+            // The cause comes next.
+            RoundState::Failed => return,
+        };
+        self.say(at, Line::Round { round, state, team, slots: None, cause });
+    }
+
+    /// What counts, a few times a second.
+    pub(super) fn look(&mut self, status: &Status) {
+        let now = clock::unix_ns();
+        for link in &status.links {
+            let peer = name(link.node, self.nodes);
+            self.say(
+                now,
+                Line::Link {
+                    peer,
+                    up: true,
+                    round_trip_ns: link.round_trip.map(|time| time.as_nanos() as u64),
+                    bytes_up: Some(link.bytes_up),
+                    bytes_down: Some(link.bytes_down),
+                    queued_frames: Some(link.owed as u64),
+                    queued_bytes: Some(link.owed_bytes),
+                },
+            );
+        }
+        let jobs = Line::Queue { queue: "jobs".to_owned(), entries: status.jobs_out as u64, bytes: None };
+        self.say(now, jobs);
+        if let Some(gateway) = &status.gateway {
+            let entries = gateway.gathered as u64;
+            self.say(now, Line::Queue { queue: "payloads".to_owned(), entries, bytes: None });
+            let total = gateway.payloads;
+            self.say(now, Line::Throughput { of: "payloads".to_owned(), total, bytes: None });
+        }
+        for (cause, total) in &status.transport.closed {
+            self.say(now, Line::Errors { cause: format!("link_{cause}"), total: *total });
+        }
+    }
+
+    pub(super) fn finish(mut self) {
+        self.say(clock::unix_ns(), Line::Finished { outcome: Outcome::Ok, message: None });
+        let (_, written) = self.writer.finish();
+        if let Err(error) = written {
+            tracing::warn!(%error, "the live file is not complete");
+        }
+    }
+}

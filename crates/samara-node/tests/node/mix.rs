@@ -1,0 +1,122 @@
+//! A pool that mixes, in nodes.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use samara_net::mix::{Client, ClientOptions, Contact, Ended, Group, Identity, Outcome};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::common::*;
+
+/// An address that was free a moment ago.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Somebody of a pool.
+struct Host {
+    identity: Identity,
+    listen: SocketAddr,
+    gateway: SocketAddr,
+}
+
+fn host() -> Host {
+    Host { identity: Identity::generate().unwrap(), listen: free(), gateway: free() }
+}
+
+fn peer(host: &Host) -> String {
+    let (fingerprint, address) = (host.identity.fingerprint(), host.listen);
+    format!("{{ fingerprint = \"{fingerprint}\", address = \"{address}\" }}")
+}
+
+/// The section of one of two nodes, or of the scheduler, which is the last one.
+fn section(hosts: &[Host], number: usize) -> String {
+    let pem = file(&format!("mix-{number}.pem"));
+    let _ = std::fs::remove_file(&pem);
+    hosts[number].identity.save(&pem).unwrap();
+    let Host { listen, gateway, .. } = &hosts[number];
+    let (role, gateway) = match number {
+        2 => ("scheduler", String::new()),
+        _ => ("node", format!("gateway = \"{gateway}\"\n")),
+    };
+    format!(
+        "{FAST}[mix]\nrole = \"{role}\"\nidentity = {pem:?}\nlisten = \"{listen}\"\n{gateway}nodes = [{}, {}]\n\
+         scheduler = {}\ngroup = \"model\"\nthreads = 1\nping = \"200 ms\"\n\
+         [mix.rounds]\nteam = 2\nbatch = 8\nrounds_max = 4\nprecomputing_max = 2\ncount = 4\n",
+        peer(&hosts[0]),
+        peer(&hosts[1]),
+        peer(&hosts[2]),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
+    let hosts = [host(), host(), host()];
+    let mut nodes = Vec::new();
+    for number in 0..3 {
+        nodes.push(node(90 + number as u64, &[], "", &section(&hosts, number)).await);
+    }
+    let ready = nodes[2].running.ready().mix.as_ref().expect("a mix");
+    assert_eq!((&*ready.role, ready.number, ready.gateway), ("scheduler", 2, None));
+    let contact = |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.gateway };
+    let pool = hosts[..2].iter().map(contact).collect();
+    let options = ClientOptions {
+        team_min: 2,
+        ..ClientOptions::new(Identity::generate().unwrap(), pool, Group::Model)
+    };
+    let client = Client::start(options).unwrap();
+    let mixed = async {
+        client.ready().await;
+        let round = client.next_round().await;
+        let contents: Vec<Vec<u8>> = (0..8).map(|slot| vec![slot; Group::Model.content_bytes()]).collect();
+        let sealed = client.seal(&round, contents.clone()).await.unwrap();
+        client.submit(&round, sealed).await.unwrap();
+        let Ended::Delivered(outcomes) = client.result(&round).await.unwrap() else {
+            panic!("it has failed")
+        };
+        let mut came: Vec<Vec<u8>> = outcomes
+            .into_iter()
+            .map(|outcome| match outcome {
+                Outcome::Content(content) => content.to_vec(),
+                other => panic!("{other:?} came out"),
+            })
+            .collect();
+        came.sort();
+        assert_eq!(came, contents);
+        round
+    };
+    let round = timeout(PATIENCE, mixed).await.expect("it is mixed in time");
+    nodes[2].counted("samara_mix_rounds_completed_total", 1.0).await;
+    let first = &nodes[round.team[0] as usize];
+    first.counted("samara_mix_round_trip_seconds{node=\"2\"}", 1e-9).await;
+    let metrics = first.metrics().await;
+    for (name, expected) in [
+        ("samara_mix_rounds_completed_total", 1.0),
+        ("samara_mix_payloads_taken_total", 8.0),
+        ("samara_mix_links", 2.0),
+        ("samara_mix_rounds_failed_total{cause=\"timeout\"}", 0.0),
+        ("samara_mix_slots_total{phase=\"permute\"}", 8.0),
+    ] {
+        assert_eq!(value(&metrics, name), expected, "{name}");
+    }
+    let latency = value(&metrics, "samara_mix_batch_latency_seconds{quantile=\"1\"}");
+    assert!(latency > 0.0 && latency < PATIENCE.as_secs_f64(), "{latency}");
+    let status = first.get("/v1/mix").await;
+    assert_eq!((&status["completed"], &status["payloads"]), (&json!(1), &json!(8)));
+    assert_eq!(nodes[2].get("/v1/mix").await["teams"][0].as_array().map(Vec::len), Some(2));
+    let mut digests = Vec::new();
+    for node in &nodes[..2] {
+        let told = node.get("/v1/mix/events/0").await;
+        let events = told["events"].as_array().unwrap().clone();
+        let delivered = events.iter().find(|event| event["event"] == "delivered").expect("delivered");
+        assert_eq!((&delivered["round"], &delivered["void"]), (&json!(round.round), &json!(0)));
+        digests.push(delivered["digest"].clone());
+        assert!(events.iter().any(|event| event["event"] == "worked" && event["phase"] == "decrypt"));
+    }
+    assert_eq!(digests[0], digests[1]);
+    for node in nodes {
+        let stopped = timeout(Duration::from_secs(20), node.running.stop()).await.unwrap().unwrap();
+        assert!(stopped.mix.is_some());
+    }
+}

@@ -1,0 +1,261 @@
+//! The sender: fills every batch with payloads of its own, and looks at what comes out.
+
+use samara_lab::scenario::Mix;
+use samara_mix::Parameters;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use samara_engine::{NodeRng, Purpose};
+use samara_lab::scenario::Scenario;
+use samara_net::mix::{self, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
+use samara_trace::live::{Clock, Event, Latencies, LiveWriter};
+use tokio::sync::Semaphore;
+
+use super::{Participants, files};
+use crate::TestbedError;
+use crate::addresses::Wire;
+use crate::process::NodeProcess;
+use crate::run::{Stop, unix_ns};
+
+/// How a round went, as the sender saw it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Went {
+    /// Whether payloads came out.
+    pub(crate) delivered: bool,
+    /// Payloads that did not come out, or came out twice or changed.
+    pub(crate) wrong: u32,
+    /// Whether they came out in the order in which they went in.
+    pub(crate) is_unmixed: bool,
+    /// What was wrong with the conversation.
+    pub(crate) error: Option<String>,
+}
+
+/// A round whose payloads are sealed.
+struct Stocked {
+    round: Round,
+    sealed: Vec<Sealed>,
+    sent: Vec<Vec<u8>>,
+}
+
+/// How what became of rounds gets from the tasks that wait for it.
+type Tidings = (std::sync::mpsc::Sender<(u64, Went)>, Receiver<(u64, Went)>);
+
+/// The sender, with a runtime of its own.
+pub(super) struct Client {
+    runtime: tokio::runtime::Runtime,
+    client: mix::Client,
+    stocked: Vec<Stocked>,
+    content_bytes: usize,
+    in_flight: usize,
+    batch_rng: NodeRng,
+    went: Tidings,
+    live: Arc<LiveWriter>,
+}
+
+impl Client {
+    pub(super) fn start(
+        scenario: &Scenario,
+        cast: &Participants,
+        wire: &Wire,
+        nodes: &Path,
+    ) -> Result<Self, TestbedError> {
+        let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(TestbedError::io("a runtime for the sender"))?;
+        let contact = |node: u32| Contact {
+            fingerprint: cast.keys.fingerprint(node),
+            address: files::gateway(wire.dialled(cast.sender(), node)),
+        };
+        let group = mix.group;
+        let identity = cast.keys.of(cast.sender()).clone();
+        let config = scenario.mix_config();
+        let options = ClientOptions {
+            team_min: config.team,
+            batch_max: config.batch_max,
+            announced_max: config.node_rounds_max,
+            ..ClientOptions::new(identity, (0..cast.nodes).map(contact).collect(), group)
+        };
+        let client = {
+            let _in_runtime = runtime.enter();
+            mix::Client::start(options).map_err(|error| TestbedError::Scenario(error.to_string()))?
+        };
+        let live =
+            files::live_directory(nodes).and_then(|directory| LiveWriter::create(&directory, "sender"));
+        let live = live.map_err(TestbedError::io("the live file of the sender"))?;
+        let started = unix_ns();
+        let role = "client".to_owned();
+        live.say(started, Event::Started { role, clock: Clock::Wall, started_unix_ns: started, run: None });
+        Ok(Self {
+            runtime,
+            client,
+            stocked: Vec::new(),
+            content_bytes: group.content_bytes(),
+            in_flight: (parameters.realtime_max * mix.teams) as usize,
+            batch_rng: NodeRng::new(0, 0, Purpose::Workload),
+            went: channel(),
+            live: Arc::new(live),
+        })
+    }
+
+    /// Waits until it shares secrets with all nodes.
+    pub(super) fn wait_ready(&self, timeout: Duration, stop: &Stop<'_>) -> Result<(), TestbedError> {
+        let start = Instant::now();
+        loop {
+            stop.check()?;
+            let ready = self.runtime.block_on(async {
+                tokio::time::timeout(Duration::from_millis(500), self.client.ready()).await.is_ok()
+            });
+            if ready {
+                return Ok(());
+            }
+            if start.elapsed() > timeout {
+                return Err(TestbedError::Scenario(format!(
+                    "the sender does not share secrets with all nodes after {timeout:?}"
+                )));
+            }
+        }
+    }
+
+    /// Waits until so many rounds are precomputed, and seals payloads for them.
+    pub(super) fn stock(
+        &mut self,
+        rounds: u32,
+        seed: u64,
+        stop: &Stop<'_>,
+        processes: &mut [NodeProcess],
+        progress: &mut impl FnMut(&str, f64),
+    ) -> Result<(), TestbedError> {
+        self.batch_rng = NodeRng::new(seed, 0, Purpose::Workload);
+        while (self.stocked.len() as u32) < rounds {
+            stop.check()?;
+            for process in processes.iter_mut() {
+                process.check("precomputation")?;
+            }
+            progress("precomputing", self.stocked.len() as f64 / f64::from(rounds));
+            let next = self.runtime.block_on(async {
+                tokio::time::timeout(Duration::from_millis(500), self.client.next_round()).await
+            });
+            let Ok(round) = next else { continue };
+            let sent = contents(&mut self.batch_rng, round.batch, self.content_bytes);
+            let sealed = self.runtime.block_on(self.client.seal(&round, sent.clone()));
+            let sealed = sealed.map_err(|error| TestbedError::Scenario(error.to_string()))?;
+            self.stocked.push(Stocked { round, sealed, sent });
+        }
+        Ok(())
+    }
+
+    /// Hands in what is stocked, and then what comes, as many batches at a time as may be on their way.
+    pub(super) fn begin(&mut self) {
+        let stocked = std::mem::take(&mut self.stocked);
+        let sender = Sending {
+            client: self.client.clone(),
+            room: Arc::new(Semaphore::new(self.in_flight)),
+            went: self.went.0.clone(),
+            live: Arc::clone(&self.live),
+        };
+        let mut rng = self.batch_rng.clone();
+        let content_bytes = self.content_bytes;
+        self.runtime.spawn(async move {
+            for stocked in stocked {
+                sender.send(stocked).await;
+            }
+            loop {
+                let round = sender.client.next_round().await;
+                let sent = contents(&mut rng, round.batch, content_bytes);
+                let sealed = sender.client.seal(&round, sent.clone()).await;
+                match sealed {
+                    Ok(sealed) => sender.send(Stocked { round, sealed, sent }).await,
+                    Err(error) => tell(&sender.went, round.round, Err(error.to_string())),
+                }
+            }
+        });
+    }
+
+    /// What the sender ignored of what nodes announced, if anything.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let ignored = self.client.status().ignored;
+        (!ignored.is_empty()).then(|| format!("the sender ignored announcements of rounds: {ignored:?}"))
+    }
+
+    /// How rounds went so far.
+    pub(super) fn finish(&mut self) -> BTreeMap<u64, Went> {
+        // Those that are over for the scheduler are about to be for the sender.
+        std::thread::sleep(Duration::from_secs(1));
+        self.went.1.try_iter().collect()
+    }
+}
+
+/// What it takes to hand in batches.
+#[derive(Clone)]
+struct Sending {
+    client: mix::Client,
+    room: Arc<Semaphore>,
+    went: std::sync::mpsc::Sender<(u64, Went)>,
+    live: Arc<LiveWriter>,
+}
+
+impl Sending {
+    /// Hands in a batch as soon as there is room; what becomes of it is looked at beside.
+    async fn send(&self, stocked: Stocked) {
+        let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let this = self.clone();
+        let Stocked { round, sealed, sent } = stocked;
+        let entered = Instant::now();
+        if let Err(error) = this.client.submit(&round, sealed).await {
+            return tell(&self.went, round.round, Err(error.to_string()));
+        }
+        tokio::spawn(async move {
+            let result = this.client.result(&round).await.map_err(|error| error.to_string());
+            drop(place);
+            if matches!(result, Ok(Ended::Delivered(_))) {
+                let mut latencies = Latencies::default();
+                let took = entered.elapsed().as_nanos() as u64;
+                latencies.add(took, sent.len() as u64);
+                this.live.say(unix_ns(), Event::Latencies { round: round.round, latencies });
+            }
+            tell(&this.went, round.round, result.map(|ended| look(&ended, &sent)));
+        });
+    }
+}
+
+fn tell(went: &std::sync::mpsc::Sender<(u64, Went)>, round: u64, how: Result<Went, String>) {
+    let how = how
+        .unwrap_or_else(|error| Went { error: Some(format!("round {round}: {error}")), ..Went::default() });
+    // Fails only if the run is over.
+    let _ = went.send((round, how));
+}
+
+/// Random payloads.
+fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
+    let content = |_| {
+        let mut content = vec![0; bytes];
+        content.chunks_mut(8).for_each(|part| {
+            let random = rng.next_u64().to_le_bytes();
+            part.copy_from_slice(&random[..part.len()]);
+        });
+        content
+    };
+    (0..count).map(content).collect()
+}
+
+/// Compares what came out with what went in: the same payloads in another order.
+fn look(ended: &Ended, sent: &[Vec<u8>]) -> Went {
+    let Ended::Delivered(outcomes) = ended else { return Went::default() };
+    let mut missing: HashMap<&[u8], i64> = HashMap::new();
+    for content in sent {
+        *missing.entry(content).or_default() += 1;
+    }
+    let mut is_unmixed = true;
+    for (place, outcome) in outcomes.iter().enumerate() {
+        let Outcome::Content(content) = outcome else { continue };
+        is_unmixed &= sent.get(place).is_some_and(|sent| sent[..] == content[..]);
+        if let Some(count) = missing.get_mut(&content[..]) {
+            *count -= 1;
+        }
+    }
+    let wrong = missing.values().map(|count| count.unsigned_abs() as u32).sum();
+    Went { delivered: true, wrong, is_unmixed, error: None }
+}

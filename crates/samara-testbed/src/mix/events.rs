@@ -1,0 +1,155 @@
+//! From what nodes tell to what a simulation would have measured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samara_engine::Time;
+use samara_lab::mix::app::{Checked, Told};
+use samara_lab::mix::measure::Collector;
+use samara_lab::scenario::{Mix, Scenario};
+use samara_mix::Parameters;
+use samara_mix::{Cause, Failure, Mark, Phase, Plan, RoundState, Transfer};
+use samara_sim::Record;
+
+use super::client::Went;
+use crate::TestbedError;
+use crate::client::{MixEvent, MixWhat};
+use crate::process::NodeProcess;
+
+/// What happened.
+pub(super) struct Happened {
+    pub(super) collector: Collector,
+    /// The first event, in nanoseconds since 1970.
+    pub(super) start: u64,
+    /// When the last round was over, from then on.
+    pub(super) over: u64,
+    pub(super) ignored: Vec<(&'static str, u64)>,
+    pub(super) resent_frames: u64,
+    pub(super) doubts: Vec<String>,
+}
+
+/// Asks everybody what happened. `told_before` is what those said who were killed since.
+pub(super) fn collect(
+    processes: &mut [NodeProcess],
+    told_before: Vec<(u32, Vec<MixEvent>)>,
+    scenario: &Scenario,
+    went: &BTreeMap<u64, Went>,
+    begun: u64,
+) -> Result<Happened, TestbedError> {
+    let (mut all, mut doubts) = (Vec::new(), Vec::new());
+    for (host, events) in told_before {
+        all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
+    }
+    for (host, process) in (0..).zip(processes.iter_mut()) {
+        // Who was killed has nothing more to say.
+        if process.check("collection").is_err() {
+            continue;
+        }
+        let (events, forgotten) = events_of(process)?;
+        if forgotten > 0 {
+            doubts.push(format!("process {host} has forgotten {forgotten} events"));
+        }
+        all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
+    }
+    // A stable sort: events of a host stay in their order.
+    all.sort_by_key(|(at, ..)| *at);
+    let start = all.first().map_or(begun, |(at, ..)| *at);
+    let mut collector = Collector::default();
+    for (at, host, what) in all {
+        let at = Time::from_nanos(at.saturating_sub(start));
+        if let Some((at, event)) = told(what, at, scenario, went) {
+            collector.take(Record { at, host, event });
+        }
+    }
+    let metrics: Vec<_> = processes
+        .iter_mut()
+        .filter_map(|process| process.ask("collection", |client| client.metrics()).ok())
+        .collect();
+    let sum =
+        |name: &str, label: &str| metrics.iter().map(|metrics| metrics.sum(name, label)).sum::<f64>() as u64;
+    let ignored = samara_mix::Ignored::ALL
+        .into_iter()
+        .map(|cause| (cause.name(), sum("samara_mix_ignored_total", &format!("cause=\"{}\"", cause.name()))));
+    let over = collector.rounds.values().filter_map(|row| row.ended).max().unwrap_or(0);
+    Ok(Happened {
+        start,
+        over,
+        ignored: ignored.collect(),
+        resent_frames: sum("samara_mix_resent_frames_total", ""),
+        collector,
+        doubts,
+    })
+}
+
+/// Everything that a host told, and how much of it it does not remember.
+pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<MixEvent>, u64), TestbedError> {
+    let (mut events, mut next, mut forgotten) = (Vec::new(), 0, 0);
+    loop {
+        let portion = process.ask("collection", |client| client.mix_events(next))?;
+        forgotten += portion.first.saturating_sub(next);
+        next = portion.next;
+        if portion.events.is_empty() {
+            return Ok((events, forgotten));
+        }
+        events.extend(portion.events);
+    }
+}
+
+/// An event in the words of the measurements, at its time; nothing, if it is of no interest.
+fn told(what: MixWhat, at: Time, scenario: &Scenario, went: &BTreeMap<u64, Went>) -> Option<(Time, Told)> {
+    let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
+    let event = match what {
+        MixWhat::Open { round } => Told::Open { round },
+        MixWhat::Entered { round, .. } => Told::Entered { round },
+        MixWhat::Delivered { round, void, unreadable, digest, .. } => {
+            let seen = went.get(&round).filter(|went| went.delivered);
+            let order = u64::from_str_radix(&digest, 16).unwrap_or(0);
+            let wrong = void + unreadable + seen.map_or(0, |went| went.wrong);
+            let is_unmixed = seen.is_some_and(|went| went.is_unmixed);
+            Told::Delivered { round, checked: Checked { wrong, order, is_unmixed } }
+        }
+        MixWhat::Failed { round, cause, culprit } => {
+            let cause = Cause::ALL.into_iter().find(|known| known.name() == cause).unwrap_or(Cause::Unknown);
+            Told::Failed { round, failure: Failure { cause, culprit } }
+        }
+        MixWhat::Mark { round, phase, mark } => {
+            let mark = match &*mark {
+                "first_received" => Mark::FirstReceived,
+                "last_received" => Mark::LastReceived,
+                "first_finished" => Mark::FirstFinished,
+                _ => Mark::LastFinished,
+            };
+            Told::Mark { round, phase: phase_of(&phase)?, mark }
+        }
+        // When within the phase processors worked is not told: their time is shown at its end.
+        MixWhat::Worked { round, phase, cpu_ns } => {
+            let phase = phase.and_then(|phase| phase_of(&phase));
+            let from = Time::from_nanos(at.as_nanos().saturating_sub(cpu_ns));
+            Told::Work { round, phase, core: 0, from, to: at }
+        }
+        MixWhat::Made { round, team, nodes } => {
+            Told::Made { team, plan: Arc::new(plan(round, nodes, scenario)) }
+        }
+        MixWhat::Round { round, state } => {
+            let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
+            Told::Round { round, state }
+        }
+        MixWhat::Drawn { .. } => Told::Drawn,
+        MixWhat::Refused { .. } => Told::Refused,
+        MixWhat::State { .. } | MixWhat::Looped { .. } | MixWhat::Unknown => return None,
+    };
+    Some((at, event))
+}
+
+fn plan(round: u64, team: Vec<u32>, scenario: &Scenario) -> Plan {
+    let parameters: &Parameters = scenario.part();
+    Plan {
+        round,
+        team,
+        batch: scenario.part::<Mix>().batch,
+        precomputation_slots: parameters.precomputation_slots,
+        realtime_slots: parameters.realtime_slots,
+        transfer: Transfer::Streamed,
+        shape: samara_engine::Shape::Direct,
+    }
+}

@@ -1,0 +1,276 @@
+//! Teams that mix on real processes: the nodes of the pool, the scheduler, and a sender in this process.
+
+mod client;
+mod events;
+mod files;
+mod harm;
+mod processors;
+
+use samara_lab::scenario::Mix;
+use samara_mix::Parameters;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use samara_emulation::RelayReport;
+use samara_lab::mix::app::Costs;
+use samara_lab::network::{self, Hosts};
+use samara_lab::results::{Measured, RealRun};
+use samara_lab::run::MixMeasured;
+use samara_lab::scenario::{Point, Scenario};
+use samara_lab::statistics::Statistics;
+
+use crate::addresses::Wire;
+use crate::process::NodeProcess;
+use crate::run::{
+    END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, traffic, unix_ns,
+};
+use crate::{NodeProgram, TestbedError, kernel};
+use client::{Client, Went};
+use files::Keys;
+use harm::FaultDriver;
+use processors::Processors;
+
+pub(crate) use files::possible;
+
+/// Everybody: nodes, then the scheduler, then the sender.
+pub(crate) struct Participants {
+    hosts: Hosts,
+    keys: Keys,
+    nodes: u32,
+}
+
+impl Participants {
+    fn scheduler(&self) -> u32 {
+        self.nodes
+    }
+
+    fn sender(&self) -> u32 {
+        self.nodes + 1
+    }
+}
+
+/// Runs a point on real nodes.
+pub(crate) fn run(
+    point: &Point,
+    options: Options<'_>,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
+    let stop = Stop::new(options.stop);
+    let scenario = &point.scenario;
+    let mix: &Mix = scenario.part();
+    let mut doubts = kernel::prepare_grpc(&scenario.transport, options.private_network);
+    possible(scenario).map_err(TestbedError::Scenario)?;
+    let nodes = scenario.network.nodes;
+    let cast = Participants {
+        hosts: network::hosts(scenario, options.inputs, nodes + 2, point.seed)
+            .map_err(TestbedError::Scenario)?,
+        keys: Keys::new(nodes + 2).map_err(TestbedError::Scenario)?,
+        nodes,
+    };
+    let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
+    // Before processes, so that these end first.
+    let mut processors = Processors::new(mix, nodes).map_err(TestbedError::Scenario)?;
+    progress("starting nodes", 0.0);
+    let mut processes = start(point, options, &cast, &wire)?;
+    let mut client = Client::start(scenario, &cast, &wire, options.nodes)?;
+    progress("waiting for links", 0.0);
+    let started = Instant::now();
+    client.wait_ready(options.ready_timeout, &stop)?;
+    let ready = started.elapsed();
+    client.stock(mix.stock(), point.seed, &stop, &mut processes, progress)?;
+    let before = MetricsSnapshots::new(&mut processes, &mut wire)?;
+    let cpu_before = seconds(&mut processes);
+    processors.limit(&processes).map_err(TestbedError::Scenario)?;
+    let (begun, clock) = (unix_ns(), Instant::now());
+    client.begin();
+    let mut harm = FaultDriver::new(scenario, point.seed, options, &cast);
+    let watched = (&mut harm, &mut processors);
+    let went = watch(&mut processes, &mut client, watched, scenario, &stop, progress)?;
+    let wall_s = clock.elapsed().as_secs_f64();
+    let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
+    progress("stopping nodes", 1.0);
+    std::thread::sleep(QUIET);
+    let after = MetricsSnapshots::of_those_that_run(&mut processes, &mut wire)?;
+    let told = events::collect(&mut processes, harm.take_told(), scenario, &went, begun)?;
+    doubts.extend(told.doubts);
+    let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
+    if let Some(first) = errors.first() {
+        doubts.push(format!(
+            "{} batches were not taken, or nothing was heard of them; the first one: {first}",
+            errors.len()
+        ));
+    }
+    doubts.extend(client.doubt());
+    doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
+    end(&mut processes, &mut doubts)?;
+    let usage = |value: fn(&NodeProcess) -> f64| {
+        Statistics::of(&processes[..nodes as usize].iter().map(value).collect::<Vec<_>>())
+    };
+    let real = RealRun {
+        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
+        ready_s: ready.as_secs_f64(),
+        publish_error_ms: None,
+        node_cpu_s: usage(|node| node.usage.cpu_s),
+        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
+        node_open_fds: usage(|node| node.usage.fds_max as f64),
+        busiest_node_cpu_share: Some(busy.node),
+        machine_cpu_share: Some(busy.machine),
+        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
+        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
+        doubts,
+    };
+    let mut traffic = traffic((&before, &after), frames);
+    traffic.truncate(nodes as usize);
+    let measured = MixMeasured {
+        point: point.clone(),
+        config: scenario.mix_config(),
+        costs: Costs::of(mix),
+        told: told.collector,
+        traffic,
+        hosts: cast.hosts,
+        begun: begun.saturating_sub(told.start),
+        over: told.over,
+        processors: processors.done(told.start),
+        harm: harm.done(told.start, scenario.mix_config().reconnect.max),
+        ignored: told.ignored,
+        resent_frames: told.resent_frames,
+        refused_frames: 0,
+        held_bytes_max: 0,
+        digest: 0,
+        steps: 0,
+    };
+    Ok((Box::new(measured), real))
+}
+
+/// Bytes of frames, for which nodes do not tell payload from the rest.
+fn frames(stats: &mut samara_sim::HostStats, since: &dyn Fn(&str, &str) -> u64) {
+    stats.frames_sent.payload_bytes = since("samara_mix_bytes_total", "up");
+    stats.frames_received.payload_bytes = since("samara_mix_bytes_total", "down");
+    stats.frames_received.frames = since("samara_mix_frames_total", "down");
+    stats.sent.bytes = stats.frames_sent.payload_bytes;
+    stats.received.bytes = stats.frames_received.payload_bytes;
+}
+
+/// Starts the process of a host: a node, or the scheduler.
+pub(crate) fn spawn(
+    host: u32,
+    program: &NodeProgram,
+    directory: &std::path::Path,
+) -> Result<NodeProcess, TestbedError> {
+    let config = directory.join("node.toml");
+    NodeProcess::spawn(host, program, directory, &config, directory.join("trace.pb"))
+}
+
+fn start(
+    point: &Point,
+    options: Options<'_>,
+    cast: &Participants,
+    wire: &Wire,
+) -> Result<Vec<NodeProcess>, TestbedError> {
+    let mut processes = Vec::new();
+    for host in 0..=cast.scheduler() {
+        let directory = files::directory(options.nodes, host);
+        let at = TestbedError::io(directory.display().to_string());
+        fs::create_dir_all(&directory)
+            .and_then(|()| files::write(&point.scenario, cast, host, wire, options.nodes))
+            .map_err(at)?;
+        let program = &options.programs[host as usize % options.programs.len()];
+        processes.push(spawn(host, program, &directory)?);
+    }
+    for process in &mut processes {
+        process.wait_ready(START_TIMEOUT, &Stop::new(options.stop))?;
+    }
+    Ok(processes)
+}
+
+/// Looks after everything until all rounds are over.
+fn watch(
+    processes: &mut [NodeProcess],
+    client: &mut Client,
+    (harm, processors): (&mut FaultDriver<'_>, &mut Processors),
+    scenario: &Scenario,
+    stop: &Stop<'_>,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<BTreeMap<u64, Went>, TestbedError> {
+    let parameters: &Parameters = scenario.part();
+    let rounds = scenario.part::<Mix>().rounds;
+    let patience = [
+        parameters.precomputation_timeout,
+        parameters.realtime_timeout,
+        parameters.queue_timeout,
+        parameters.reconnect_limit,
+    ];
+    let patience: Duration = patience.iter().map(|span| span.duration()).sum();
+    let scheduler = processes.len() - 1;
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        stop.check()?;
+        std::thread::sleep(LOOK_EVERY.min(Duration::from_millis(100)));
+        for host in harm.apply(processes)? {
+            processors
+                .limit(std::slice::from_ref(&processes[host as usize]))
+                .map_err(TestbedError::Scenario)?;
+        }
+        for (host, process) in (0..).zip(processes.iter_mut()) {
+            if !harm.is_down(host) {
+                process.check("run")?;
+                process.sample();
+            }
+        }
+        processors.look(processes);
+        let status = processes[scheduler].ask("run", |client| client.mix_status())?;
+        let over = status.completed + status.failed;
+        progress("mixing", (over as f64 / f64::from(rounds)).min(1.0));
+        if over != last {
+            (last, since) = (over, Instant::now());
+        }
+        if over >= u64::from(rounds) || since.elapsed() > patience {
+            return Ok(client.finish());
+        }
+    }
+}
+
+/// Processor seconds of each process so far, that of the sender and the emulated links last.
+fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
+    let mut own = crate::resources::Usage::default();
+    own.sample(std::process::id());
+    processes.iter_mut().for_each(NodeProcess::sample);
+    processes.iter().map(|process| process.usage.cpu_s).chain([own.cpu_s]).collect()
+}
+
+/// How busy processors were while rounds were mixed.
+struct Busy {
+    /// Of the busiest node, in processors.
+    node: f64,
+    /// Of everything together, as a share of all processors.
+    machine: f64,
+}
+
+impl Busy {
+    fn new(before: &[f64], after: &[f64], wall_s: f64) -> Self {
+        let spent: Vec<f64> =
+            before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
+        let nodes = spent.len().saturating_sub(2);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+        Self {
+            node: spent[..nodes].iter().copied().fold(0.0, f64::max) / wall_s,
+            machine: spent.iter().sum::<f64>() / wall_s / cores,
+        }
+    }
+}
+
+/// Ends all processes in an orderly way.
+fn end(processes: &mut [NodeProcess], doubts: &mut Vec<String>) -> Result<(), TestbedError> {
+    processes.iter().for_each(NodeProcess::terminate);
+    for (host, process) in processes.iter_mut().enumerate() {
+        if let Err(error) = process.wait_stopped(END_TIMEOUT) {
+            match error {
+                // Of one that was killed nothing else is expected.
+                TestbedError::Ended { .. } => doubts.push(format!("process {host} was not there at the end")),
+                error => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
