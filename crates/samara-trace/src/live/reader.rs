@@ -30,6 +30,7 @@ pub struct ReadCounts {
 
 /// An item that [`LiveReader::poll`] yields.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all items are lines, and each is handed over at once")]
 pub enum Said {
     /// A line.
     Line(Line),
