@@ -76,7 +76,7 @@ fn from_seed(seed: u64) -> Result<Keypair, String> {
     Keypair::ed25519_from_bytes(secret).map_err(|error| format!("identity.seed: found {seed}: {error}"))
 }
 
-/// Whoever can read the key can be this node.
+/// A process that can read the key can impersonate this node.
 #[cfg(unix)]
 fn check_mode(path: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;

@@ -10,7 +10,6 @@ pub mod config;
 mod control;
 mod group;
 mod identity;
-mod log;
 mod metrics;
 mod mix;
 pub mod model;

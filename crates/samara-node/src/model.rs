@@ -1,22 +1,118 @@
-//! What the control API answers, and the lines on standard output.
+//! The JSON of the control API and of standard output, for nodes and for programs that drive them.
+//!
+//! Fields that a program of another implementation need not give have defaults; see
+//! `docs/guides/testbed.md`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use serde::Serialize;
+use samara_engine::outbox::ScheduleSpec;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+
+/// A word of a fixed set, such as a role or a cause.
+pub type Name = Cow<'static, str>;
+
+/// A message to publish: exactly one of `data`, `text` and `random_bytes`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageSpec {
+    /// Its topic.
+    pub topic: String,
+    /// Its payload in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Its payload as a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The length of a random payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_bytes: Option<usize>,
+}
+
+/// A publication of `POST /v1/schedule`: either a `batch`, or the keys of one message.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publication {
+    /// Its time.
+    pub at_unix_ns: u64,
+    /// Its messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Vec<MessageSpec>>,
+    /// The order of the copies: a kind of schedule, or all of its keys.
+    #[serde(default, deserialize_with = "schedule", skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleSpec>,
+    /// As in [`MessageSpec`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// As in [`MessageSpec`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// As in [`MessageSpec`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// As in [`MessageSpec`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_bytes: Option<usize>,
+}
+
+/// A transaction of `POST /v1/pool/schedule`, or a broadcast of `POST /v1/group/schedule`: exactly
+/// one of `data`, `text` and `random_bytes`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// Its time.
+    pub at_unix_ns: u64,
+    /// Its bytes in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Its bytes as a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The number of random bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_bytes: Option<usize>,
+}
+
+/// What the node does with a submission whose time is over when the request arrives.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Late {
+    /// It refuses the whole request.
+    #[default]
+    Refuse,
+    /// It makes the submission at once and reports the delay.
+    Submit,
+}
+
+/// Reads a schedule: its kind alone, or the object that the configuration has.
+pub(crate) fn schedule<'de, D>(source: D) -> Result<Option<ScheduleSpec>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let spec = match Value::deserialize(source)? {
+        Value::Null => return Ok(None),
+        Value::String(kind) => json!({ "kind": kind }),
+        spec => spec,
+    };
+    ScheduleSpec::deserialize(spec).map(Some).map_err(Error::custom)
+}
 
 /// The first line on standard output: the node can be used.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ready {
     /// Always true.
     pub ready: bool,
     /// The node's peer id.
     pub peer_id: String,
     /// Addresses that it listens on, with its peer id.
+    #[serde(default)]
     pub listen: Vec<String>,
-    /// Where the control API is.
+    /// The address of the control API.
     pub control: Option<SocketAddr>,
-    /// Where `/metrics` is, if it has a server of its own.
+    /// The address of `/metrics`, if it has a server of its own.
     pub metrics: Option<SocketAddr>,
     /// The transaction pool, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,18 +126,19 @@ pub struct Ready {
 }
 
 /// How the transaction pool can be reached.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolReady {
     /// Its name among nodes of CometBFT.
     pub id: String,
-    /// Where it listens.
+    /// The address that it listens on.
     pub listen: Option<SocketAddr>,
     /// What others dial, if it listens at one address: `id@host:port`.
     pub address: Option<String>,
 }
 
 /// The last line on standard output.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Stopped {
     /// Always true.
     pub stopped: bool,
@@ -64,12 +161,13 @@ pub struct Stopped {
     /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<MixStopped>,
-    /// What became of the trace, if there is one.
+    /// The outcome of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
 
 /// What was left in the transaction pool's queues.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PoolStopped {
     /// Frames that have not left.
     pub left_copies: usize,
@@ -79,8 +177,9 @@ pub struct PoolStopped {
     pub cancelled_submissions: usize,
 }
 
-/// What became of a trace.
-#[derive(Clone, Debug, Serialize)]
+/// The outcome of a trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TraceReport {
     /// Events in the file.
     pub written: u64,
@@ -93,7 +192,8 @@ pub struct TraceReport {
 }
 
 /// `GET /v1/status`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Status {
     /// The node's peer id.
     pub peer_id: String,
@@ -112,7 +212,8 @@ pub struct Status {
 }
 
 /// A peer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PeerStatus {
     /// Its id.
     pub peer_id: String,
@@ -125,7 +226,7 @@ pub struct PeerStatus {
 }
 
 /// A topic.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TopicStatus {
     /// Its name.
     pub topic: String,
@@ -136,7 +237,7 @@ pub struct TopicStatus {
 }
 
 /// `GET /v1/batches/{id}`, and the answer to what publishes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchReport {
     /// The number of the batch.
     pub batch: u64,
@@ -157,12 +258,12 @@ pub struct BatchReport {
 }
 
 /// A message of a batch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MessageReport {
     /// It was published.
     Published {
-        /// Where.
+        /// Its topic.
         topic: String,
         /// Its id, in hexadecimal.
         id: String,
@@ -178,22 +279,22 @@ pub enum MessageReport {
         not_sent: usize,
         /// The copies that have left, in that order.
         sent_copies: Vec<SentCopy>,
-        /// Who is owed a copy still.
+        /// Peers that are still owed a copy.
         owed_to: Vec<String>,
     },
     /// It was not.
     Failed {
-        /// Where.
+        /// Its topic.
         topic: String,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
 
 /// A copy that has left.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SentCopy {
-    /// To whom.
+    /// The receiver.
     pub peer: String,
     /// When it was written to the stream.
     pub at_unix_ns: u64,
@@ -202,13 +303,14 @@ pub struct SentCopy {
 }
 
 /// A publication of `GET /v1/schedule`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlannedReport {
     /// Its number.
     pub number: u64,
     /// When it is to be made.
     pub at_unix_ns: u64,
-    /// How it stands.
+    /// Its state.
     pub state: PlannedState,
     /// How many messages it has.
     pub messages: usize,
@@ -222,11 +324,12 @@ pub struct PlannedReport {
     pub batch: Option<u64>,
 }
 
-/// How a planned publication stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The state of a planned publication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedState {
     /// Its time has not come.
+    #[default]
     Waiting,
     /// It was made.
     Published,
@@ -235,13 +338,13 @@ pub enum PlannedState {
 }
 
 /// `GET /v1/pool`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolStatus {
     /// Its name among nodes of CometBFT.
     pub id: String,
     /// What others dial, if it listens at one address: `id@host:port`.
     pub address: Option<String>,
-    /// The height of the last block that it was told of.
+    /// The height of the last block.
     pub height: u64,
     /// Transactions in it.
     pub txs: usize,
@@ -256,7 +359,7 @@ pub struct PoolStatus {
 }
 
 /// A peer of the pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolPeer {
     /// Its name.
     pub id: String,
@@ -270,15 +373,15 @@ pub struct PoolPeer {
     pub owed_copies: usize,
 }
 
-/// What became of a transaction that was submitted.
-#[derive(Clone, Debug, Serialize)]
+/// The outcome of a submission.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submitted {
     /// Its key.
     pub key: String,
     /// Whether it is in the pool from now on.
     pub added: bool,
-    /// Why not.
-    pub refused: Option<&'static str>,
+    /// The reason for a refusal.
+    pub refused: Option<Name>,
     /// When it was submitted: the clock right before.
     pub at_unix_ns: u64,
     /// How long that took.
@@ -286,7 +389,7 @@ pub struct Submitted {
 }
 
 /// `GET /v1/pool/arrivals/{from}`: what entered the pool, the oldest first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrivals {
     /// The number of the first one here; larger than what was asked for if that is forgotten.
     pub first: u64,
@@ -297,25 +400,25 @@ pub struct Arrivals {
 }
 
 /// A transaction that entered the pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its key.
     pub key: String,
-    /// When.
+    /// Its time.
     pub at_unix_ns: u64,
-    /// Who sent it; null if it was submitted here.
+    /// The sender; null if it was submitted here.
     pub from: Option<String>,
 }
 
 /// How the member of a group can be reached.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupReady {
     /// Its name, and what others dial.
-    pub address: std::net::SocketAddr,
+    pub address: SocketAddr,
 }
 
 /// How the member of a group has ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupStopped {
     /// Whether it has left: then all that it broadcast is at all that stay.
     pub left: bool,
@@ -324,14 +427,14 @@ pub struct GroupStopped {
 }
 
 /// `GET /v1/group`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupStatus {
     /// The name of this member.
-    pub address: std::net::SocketAddr,
+    pub address: SocketAddr,
     /// The counter of the view; null as long as there is none.
     pub epoch: Option<u64>,
     /// How messages travel in it.
-    pub shape: Option<&'static str>,
+    pub shape: Option<Name>,
     /// Its members by rank: the first one is the coordinator.
     pub members: Vec<GroupMember>,
     /// Nodes with a link.
@@ -349,16 +452,16 @@ pub struct GroupStatus {
 }
 
 /// A member of a view.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupMember {
     /// Its name.
     pub address: String,
-    /// Which of its lives, in hexadecimal.
+    /// Its incarnation, in hexadecimal.
     pub incarnation: String,
 }
 
-/// What became of a message that was broadcast.
-#[derive(Clone, Debug, Serialize)]
+/// A broadcast that was taken.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broadcast {
     /// Its length.
     pub bytes: usize,
@@ -369,7 +472,7 @@ pub struct Broadcast {
 }
 
 /// `GET /v1/group/deliveries/{from}`: what was delivered, the oldest first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deliveries {
     /// The number of the first one here; larger than what was asked for if that is forgotten.
     pub first: u64,
@@ -380,53 +483,53 @@ pub struct Deliveries {
 }
 
 /// A message that was delivered.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Who broadcast it.
+    /// The sender.
     pub origin: String,
     /// The counter of its view; null of one that was sent before there was a view.
     pub epoch: Option<u64>,
-    /// The how manieth of its sender in that view.
+    /// Its ordinal among the messages of its sender in that view.
     pub number: u64,
     /// Its length.
     pub bytes: usize,
-    /// When.
+    /// Its time.
     pub at_unix_ns: u64,
 }
 
 /// How the node of a pool that mixes, or its scheduler, can be reached.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixReady {
     /// "node" or "scheduler".
-    pub role: &'static str,
+    pub role: Name,
     /// Its number: the place in the pool, or the number after the last.
     pub number: u32,
     /// Its name: SHA-256 of its certificate.
     pub fingerprint: String,
-    /// Where it listens for the others.
+    /// The address for the other nodes.
     pub address: SocketAddr,
-    /// Where senders come, if they can.
+    /// The address for senders, if there is one.
     pub gateway: Option<SocketAddr>,
 }
 
 /// How the node of a pool that mixes, or its scheduler, has ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixStopped {
     /// Rounds that it took part in and that were not over.
     pub left_rounds: usize,
 }
 
 /// `GET /v1/mix`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixStatus {
     /// "node" or "scheduler".
-    pub role: &'static str,
+    pub role: Name,
     /// Its number.
     pub number: u32,
     /// Links that are up.
     pub links: Vec<MixLink>,
     /// Rounds that are not over, by their state.
-    pub rounds: BTreeMap<&'static str, usize>,
+    pub rounds: BTreeMap<Name, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
     /// Rounds whose payloads came out here; at the scheduler, everywhere.
@@ -442,9 +545,9 @@ pub struct MixStatus {
 }
 
 /// A link of a node of a pool that mixes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixLink {
-    /// Whose: a number of the pool, or that after the last for the scheduler.
+    /// The peer: a number of the pool, or the number after the last for the scheduler.
     pub node: u32,
     /// Whether this node dialled.
     pub outbound: bool,
@@ -457,28 +560,28 @@ pub struct MixLink {
 }
 
 /// `GET /v1/mix/events/{from}`: what happened, the oldest first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixEvents {
     /// The number of the first one here; larger than what was asked for if that is forgotten.
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
-    /// What happened.
+    /// The events.
     pub events: Vec<MixEvent>,
 }
 
-/// Something that happened.
-#[derive(Clone, Debug, Serialize)]
+/// An event with its time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixEvent {
-    /// When.
+    /// Its time.
     pub at_unix_ns: u64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub what: MixWhat,
 }
 
 /// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are those of samara-mix")]
 pub enum MixWhat {
@@ -489,21 +592,24 @@ pub enum MixWhat {
     /// Its payloads have come out. Nodes with the same `digest` have the same in the same order.
     Delivered { round: u64, slots: u32, void: u32, unreadable: u32, digest: String },
     /// It has failed.
-    Failed { round: u64, cause: &'static str, culprit: Option<u32> },
+    Failed { round: u64, cause: Name, culprit: Option<u32> },
     /// This node is in another state with it.
-    State { round: u64, state: &'static str },
+    State { round: u64, state: Name },
     /// A moment of a phase.
-    Mark { round: u64, phase: &'static str, mark: &'static str },
+    Mark { round: u64, phase: Name, mark: Name },
     /// A phase is worked on: processor time of all threads. Keys and secrets are no phase.
-    Worked { round: u64, phase: Option<&'static str>, cpu_ns: u64 },
+    Worked { round: u64, phase: Option<Name>, cpu_ns: u64 },
     /// The scheduler has made a round.
     Made { round: u64, team: usize, nodes: Vec<u32> },
     /// It is in another state.
-    Round { round: u64, state: &'static str },
+    Round { round: u64, state: Name },
     /// A team was drawn.
     Drawn { team: usize, nodes: Vec<u32> },
     /// A batch or a sender was refused.
     Refused { round: Option<u64> },
     /// A ping has gone around the team, or was lost.
     Looped { took_ns: Option<u64> },
+    /// An event that this version does not know; never sent.
+    #[serde(other)]
+    Unknown,
 }

@@ -1,17 +1,19 @@
 //! From a configuration to a node that runs, and to its end.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use futures::future::OptionFuture;
 use libp2p::multiaddr::Protocol;
-use samara_trace::{Format, TraceWriter};
+use samara_trace::TraceWriter;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tracing_subscriber::EnvFilter;
 
-use crate::config::{Checked, NodeConfig, Server, TraceFormat, WhenFull};
+use crate::config::{Checked, Log, LogFormat, NodeConfig, Server};
 use crate::control::{self, Api};
 use crate::group::Group;
 use crate::identity::{self, Key};
@@ -19,7 +21,7 @@ use crate::mix::Mix;
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Stopping, Tracer};
 use crate::pool::Pool;
-use crate::{log, swarm};
+use crate::swarm;
 
 /// Requests of the control API that wait for the node.
 const COMMANDS_MAX: usize = 64;
@@ -44,10 +46,8 @@ impl Running {
     /// Outside of a tokio runtime with timers and sockets.
     pub async fn start(mut config: Checked) -> Result<Self, String> {
         // Everything that can be wrong with the configuration comes before anything is written.
-        let mix = match &config.mix {
-            None => None,
-            Some(mix) => Some((mix.written().clone(), mix.options()?)),
-        };
+        let mix = config.mix.as_ref();
+        let mix = mix.map(|mix| Ok::<_, String>((mix.written().clone(), mix.options()?))).transpose()?;
         let topic_bytes = config.options.limits.topic_bytes;
         let publications = config.written.plan.publications.clone();
         let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));
@@ -65,18 +65,11 @@ impl Running {
         let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
-        let pool = match (secret, config.cat.clone()) {
-            (Some(secret), Some(cat)) => Some(Pool::start(secret, cat).await?),
-            _ => None,
-        };
-        let group = match config.ring.clone() {
-            None => None,
-            Some(ring) => Some(Group::start(ring).await?),
-        };
-        let mix = match mix {
-            None => None,
-            Some((mix, options)) => Some(Mix::start(&mix, options).await?),
-        };
+        let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
+        let pool = OptionFuture::from(pool).await.transpose()?;
+        let group = OptionFuture::from(config.ring.clone().map(Group::start)).await.transpose()?;
+        let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
+        let mix = OptionFuture::from(mix).await.transpose()?;
         if let (Some(path), Some(planned)) = (publications, planned) {
             node.plan(planned)
                 .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
@@ -106,11 +99,11 @@ impl Running {
             topic_bytes,
             allow_remote: false,
         };
-        if let Some(((listener, address), allow_remote)) = control {
+        if let Some((listener, address, allow_remote)) = control {
             ready.control = Some(address);
             tasks.spawn(control::serve_control(listener, Api { allow_remote, ..api.clone() }));
         }
-        if let Some(((listener, address), allow_remote)) = metrics {
+        if let Some((listener, address, allow_remote)) = metrics {
             ready.metrics = Some(address);
             tasks.spawn(control::serve_metrics(listener, Api { allow_remote, ..api.clone() }));
         }
@@ -123,7 +116,7 @@ impl Running {
             // Without a server nobody else keeps the channel open.
             let _commands = commands;
             node.run(&mut stopped).await;
-            end(node, Parts { pool, group, mix }, drain, stopped).await
+            end(node, (pool, group, mix), drain, stopped).await
         });
         Ok(Self { ready, stop, node, _servers: tasks })
     }
@@ -158,17 +151,10 @@ impl Drop for Running {
     }
 }
 
-/// What a node may have besides GossipSub.
-struct Parts {
-    pool: Option<Pool>,
-    group: Option<Group>,
-    mix: Option<Mix>,
-}
-
 /// Stops the node and its parts, all at once.
 async fn end(
     mut node: Node,
-    Parts { pool, group, mix }: Parts,
+    (pool, group, mix): (Option<Pool>, Option<Group>, Option<Mix>),
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
@@ -176,24 +162,9 @@ async fn end(
     let (hurry_pool, pool_hurried) = oneshot::channel();
     let (hurry_group, group_hurried) = oneshot::channel();
     let mut hurry = Some((hurry_pool, hurry_group));
-    let pool = async {
-        match pool {
-            None => None,
-            Some(pool) => Some(pool.stop(drain, pool_hurried).await),
-        }
-    };
-    let group = async {
-        match group {
-            None => None,
-            Some(group) => Some(group.stop(drain, group_hurried).await),
-        }
-    };
-    let mix = async {
-        match mix {
-            None => None,
-            Some(mix) => Some(mix.stop().await),
-        }
-    };
+    let pool = OptionFuture::from(pool.map(|pool| pool.stop(drain, pool_hurried)));
+    let group = OptionFuture::from(group.map(|group| group.stop(drain, group_hurried)));
+    let mix = OptionFuture::from(mix.map(Mix::stop));
     let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, mix) };
     tokio::pin!(all);
     let (mut stopped, pool, group, mix) = loop {
@@ -215,29 +186,27 @@ async fn end(
 }
 
 /// The socket of a server with its address, and whether other machines may reach it.
+///
+/// # Errors
+/// A text that names the section and the address.
 async fn bind(
     section: &str,
     server: Option<Server>,
-) -> Result<Option<((TcpListener, SocketAddr), bool)>, String> {
-    match server {
-        None => Ok(None),
-        Some(Server { address, allow_remote }) => {
-            Ok(Some((control::bind(section, address).await?, allow_remote)))
-        }
-    }
+) -> Result<Option<(TcpListener, SocketAddr, bool)>, String> {
+    let Some(Server { address, allow_remote }) = server else { return Ok(None) };
+    let wrong = |error: std::io::Error| {
+        format!(
+            "{section}.address: {address} cannot be listened on: {error}; expected a free port at an address of this machine"
+        )
+    };
+    let listener = TcpListener::bind(address).await.map_err(wrong)?;
+    let address = listener.local_addr().map_err(wrong)?;
+    Ok(Some((listener, address, allow_remote)))
 }
 
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
     let Some(trace) = &config.written.trace else { return Ok(None) };
-    let format = match trace.format {
-        TraceFormat::Protobuf => Format::Protobuf,
-        TraceFormat::Json => Format::Json,
-    };
-    let when_full = match trace.when_full {
-        WhenFull::Drop => samara_trace::WhenFull::Drop,
-        WhenFull::Wait => samara_trace::WhenFull::Wait,
-    };
-    let writer = TraceWriter::create(&trace.file, format, trace.queue, when_full)
+    let writer = TraceWriter::create(&trace.file, trace.format, trace.queue, trace.when_full)
         .map_err(|error| format!("trace.file: {} cannot be created: {error}", trace.file.display()))?;
     Ok(Some(Tracer::new(writer, me, config.engine.clone())))
 }
@@ -270,7 +239,7 @@ pub enum Outcome {
 pub fn run(path: &Path) -> Result<Outcome, String> {
     let config = NodeConfig::load(path).map_err(|error| error.to_string())?;
     let in_file = |message: String| format!("{}: {message}", path.display());
-    log::start(&config.written.log).map_err(in_file)?;
+    start_log(&config.written.log).map_err(in_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
@@ -289,6 +258,24 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
         print_line(&stopped)?;
         Ok(if stopped.drained { Outcome::Drained } else { Outcome::CopiesLeft })
     })
+}
+
+/// Starts logging on standard error, once in a process: standard output is for the lines that programs read.
+///
+/// # Errors
+/// A text: the filter is wrong, or logging was started before.
+fn start_log(log: &Log) -> Result<(), String> {
+    let filter =
+        EnvFilter::try_new(&log.filter).map_err(|error| format!("log.filter: {:?}: {error}", log.filter))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let started = match log.format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    started.map_err(|error| format!("logging cannot be started: {error}"))
 }
 
 fn print_line(line: &impl Serialize) -> Result<(), String> {

@@ -1,175 +1,21 @@
-//! The control API of a node, from outside.
+//! A client of a node's control API, in the node's own types.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+pub(crate) use samara_node::model::{Arrival, Arrivals, Late, MixEvent, MixWhat, PlannedReport};
+use samara_node::model::{MixEvents, MixStatus, PoolStatus, Publication, Status, Submission};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-/// How long a node may take for an answer: its thread is busy with messages at times, not for so long.
+/// The longest wait for an answer. A node's thread is busy with messages at times, but not that long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the testbed wants to know of `GET /v1/status`.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Status {
-    pub(crate) peers: Vec<PeerStatus>,
-    pub(crate) topics: Vec<TopicStatus>,
-}
-
-/// A peer.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct PeerStatus {
-    /// Null until the link can carry messages.
-    pub(crate) protocol: Option<String>,
-}
-
-/// A topic.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct TopicStatus {
-    pub(crate) topic: String,
-    pub(crate) subscribers: Vec<String>,
-    pub(crate) mesh: Vec<String>,
-}
-
-/// A publication that a node makes by itself at its time.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Publication {
-    pub(crate) at_unix_ns: u64,
-    /// Several messages are a batch.
-    pub(crate) batch: Vec<Payload>,
-}
-
-/// A message of random bytes.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Payload {
-    pub(crate) topic: String,
-    pub(crate) random_bytes: u64,
-}
-
-/// A transaction that a node submits by itself at its time.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct PlannedTx {
-    at_unix_ns: u64,
-    /// In base64.
-    data: String,
-}
-
-impl PlannedTx {
-    pub(crate) fn new(at_unix_ns: u64, bytes: &[u8]) -> Self {
-        Self { at_unix_ns, data: STANDARD.encode(bytes) }
-    }
-}
-
-/// What a node does with transactions whose time is over when it gets them.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Late {
-    /// It takes none of the request.
-    Refuse,
-    /// It submits them at once and tells how late that was.
-    Submit,
-}
-
-/// What the testbed wants to know of `GET /v1/pool`.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct PoolStatus {
-    pub(crate) peers: Vec<serde::de::IgnoredAny>,
-}
-
-/// A portion of what came into a pool.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Arrivals {
-    pub(crate) first: u64,
-    pub(crate) next: u64,
-    pub(crate) arrivals: Vec<Arrival>,
-}
-
-/// A transaction that came into a pool.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Arrival {
-    pub(crate) key: String,
-    pub(crate) at_unix_ns: u64,
-}
-
-/// What the testbed wants to know of `GET /v1/mix`.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct MixStatus {
-    pub(crate) completed: u64,
-    pub(crate) failed: u64,
-}
-
-/// A portion of what happened at a node that mixes, or at its scheduler.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct MixEvents {
-    pub(crate) first: u64,
-    pub(crate) next: u64,
-    pub(crate) events: Vec<MixEvent>,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct MixEvent {
-    pub(crate) at_unix_ns: u64,
-    #[serde(flatten)]
-    pub(crate) what: MixWhat,
-}
-
-/// What happened, as `samara-node` tells it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum MixWhat {
-    Open {
-        round: u64,
-    },
-    Entered {
-        round: u64,
-    },
-    Delivered {
-        round: u64,
-        void: u32,
-        unreadable: u32,
-        digest: String,
-    },
-    Failed {
-        round: u64,
-        cause: String,
-        culprit: Option<u32>,
-    },
-    Mark {
-        round: u64,
-        phase: String,
-        mark: String,
-    },
-    Worked {
-        round: u64,
-        phase: Option<String>,
-        cpu_ns: u64,
-    },
-    Made {
-        round: u64,
-        team: usize,
-        nodes: Vec<u32>,
-    },
-    Round {
-        round: u64,
-        state: String,
-    },
-    Drawn,
-    Refused,
-    #[serde(other)]
-    Other,
-}
-
-/// A publication, or a submission, as it was made.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Made {
-    /// Counted by the node from 0, which says what it has forgotten; other programs than ours need not tell.
-    #[serde(default)]
-    pub(crate) number: u64,
-    pub(crate) actual_unix_ns: Option<u64>,
-    pub(crate) late_ns: Option<i64>,
+/// A transaction that a node submits at its time.
+pub(crate) fn submission(at_unix_ns: u64, bytes: &[u8]) -> Submission {
+    Submission { at_unix_ns, data: Some(STANDARD.encode(bytes)), ..Submission::default() }
 }
 
 /// Names with their labels, and values.
@@ -230,7 +76,7 @@ impl Client {
         self.post("/v1/schedule", &serde_json::json!({ "publications": publications }))
     }
 
-    pub(crate) fn made(&self) -> Result<Vec<Made>, String> {
+    pub(crate) fn made(&self) -> Result<Vec<PlannedReport>, String> {
         self.get("/v1/schedule")
     }
 
@@ -242,11 +88,11 @@ impl Client {
         self.post("/v1/pool/dial", &serde_json::json!({ "address": address }))
     }
 
-    pub(crate) fn plan_transactions(&self, planned: &[PlannedTx], late: Late) -> Result<(), String> {
+    pub(crate) fn plan_transactions(&self, planned: &[Submission], late: Late) -> Result<(), String> {
         self.post("/v1/pool/schedule", &serde_json::json!({ "submissions": planned, "late": late }))
     }
 
-    pub(crate) fn made_transactions(&self) -> Result<Vec<Made>, String> {
+    pub(crate) fn made_transactions(&self) -> Result<Vec<PlannedReport>, String> {
         self.get("/v1/pool/schedule")
     }
 
@@ -255,7 +101,7 @@ impl Client {
         self.get(&format!("/v1/pool/txs/{most}"))
     }
 
-    /// What came into the pool, from a number on.
+    /// What entered the pool, from a number on.
     pub(crate) fn arrivals(&self, from: u64) -> Result<Arrivals, String> {
         self.get(&format!("/v1/pool/arrivals/{from}"))
     }

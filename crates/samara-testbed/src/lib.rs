@@ -13,7 +13,6 @@ mod client;
 mod collect;
 mod error;
 mod kernel;
-mod launch;
 mod live;
 mod mix;
 mod nodefile;
@@ -27,5 +26,5 @@ mod run;
 pub mod shadow;
 
 pub use error::TestbedError;
-pub use launch::NodeProgram;
+pub use process::NodeProgram;
 pub use run::{Options, run};

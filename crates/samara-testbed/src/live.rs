@@ -1,4 +1,4 @@
-//! What nodes count, told while they do.
+//! The counters of nodes in the live file, while they run.
 
 use samara_lab::run::Progress;
 use samara_trace::live::{Event, LiveWriter};
@@ -6,11 +6,11 @@ use samara_trace::live::{Event, LiveWriter};
 use crate::client::Metrics;
 use crate::run::unix_ns;
 
-/// Who is at the other end of what a node counts over all its links together.
+/// The peer of counters that a node keeps over all its links.
 const ALL_PEERS: &str = "all peers";
 
-/// Tells what a node counts. What its implementation does not count is left out.
-pub(crate) fn tell(live: &LiveWriter, node: usize, metrics: &Metrics) {
+/// Reports the counters of a node. Counters that its implementation lacks are left out.
+pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
     let (at, name) = (unix_ns(), format!("node-{node}"));
     let say = |event| live.say_of(Some(&name), at, event);
     let total = |metric: &str| metrics.known(metric).map(|value| value as u64);
@@ -49,7 +49,7 @@ pub(crate) fn tell(live: &LiveWriter, node: usize, metrics: &Metrics) {
     }
 }
 
-/// So many of so many deliveries.
+/// The progress of so many deliveries of those expected.
 pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
     Progress {
         share: (deliveries / expected as f64).min(1.0),
@@ -59,7 +59,7 @@ pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
     }
 }
 
-/// Something whose parts are not counted.
+/// The progress of an activity whose deliveries are not counted.
 pub(crate) fn at(share: f64) -> Progress {
     Progress { share, ..Progress::default() }
 }

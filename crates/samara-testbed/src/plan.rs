@@ -1,18 +1,15 @@
-//! What nodes join and publish, and when: that of the simulation with the same seed.
+//! Topics, publications and their times, as in the simulation with the same seed.
 
+use samara_engine::units::Span;
 use samara_lab::columns::app::Blocks;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
-use samara_lab::scenario::Columns;
-use samara_lab::scenario::Group;
-use samara_lab::scenario::Messages;
-use samara_lab::scenario::Transactions;
-use samara_lab::scenario::{Point, Scenario, TransportKind};
+use samara_lab::scenario::{Columns, Group, Messages, Point, Scenario, Transactions, TransportKind};
+use samara_node::model::{MessageSpec, Publication};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 
-use crate::client::{Payload, Publication};
 use crate::pools;
 
 /// Everything that a run is to do.
@@ -106,16 +103,22 @@ impl Wanted {
         }
     }
 
-    /// What each node publishes, in the order of time, if the first publication is at `first_unix_ns`.
+    /// The publications of each node, in the order of time, with the first one at `first_unix_ns`.
     pub(crate) fn publications(&self, scenario: &Scenario, first_unix_ns: u64) -> Vec<Vec<Publication>> {
+        let message = |topic: &str, bytes: u64| MessageSpec {
+            topic: topic.to_owned(),
+            random_bytes: Some(bytes as usize),
+            ..MessageSpec::default()
+        };
+        let publication =
+            |at_unix_ns, batch| Publication { at_unix_ns, batch: Some(batch), ..Publication::default() };
         let mut all = vec![Vec::new(); scenario.network.nodes as usize];
         match &self.job {
             Job::Messages { plan } => {
                 let first = plan.times.first().copied().unwrap_or(0);
                 for ((publisher, at), size) in plan.publishers.iter().zip(&plan.times).zip(&plan.sizes) {
-                    let payload = Payload { topic: TOPIC.to_owned(), random_bytes: *size };
-                    all[*publisher as usize]
-                        .push(Publication { at_unix_ns: first_unix_ns + (at - first), batch: vec![payload] });
+                    let batch = vec![message(TOPIC, *size)];
+                    all[*publisher as usize].push(publication(first_unix_ns + (at - first), batch));
                 }
             }
             // Pools have a schedule of their own.
@@ -123,18 +126,14 @@ impl Wanted {
             Job::Columns { columns, .. } => {
                 let workload: &Columns = scenario.part();
                 let bytes = workload.column_bytes();
-                let payload = |topic: &samara_gossipsub::rpc::Topic| Payload {
-                    topic: topic.as_str().to_owned(),
-                    random_bytes: bytes,
-                };
                 let own = &mut all[workload.publisher as usize];
                 for slot in 0..u64::from(workload.slots) {
-                    let at_unix_ns = first_unix_ns + slot * workload.slot_interval.nanos();
-                    let payloads = columns.topics.iter().map(payload);
+                    let at = first_unix_ns + slot * workload.slot_interval.nanos();
+                    let messages = columns.topics.iter().map(|topic| message(topic.as_str(), bytes));
                     if workload.batch {
-                        own.push(Publication { at_unix_ns, batch: payloads.collect() });
+                        own.push(publication(at, messages.collect()));
                     } else {
-                        own.extend(payloads.map(|payload| Publication { at_unix_ns, batch: vec![payload] }));
+                        own.extend(messages.map(|message| publication(at, vec![message])));
                     }
                 }
             }
@@ -143,39 +142,51 @@ impl Wanted {
     }
 }
 
-/// What only a simulation can do is refused, never left out.
+/// How long after the last publication deliveries are awaited.
+pub(crate) fn patience(scenario: &Scenario) -> Span {
+    match scenario.find::<Messages>() {
+        Some(messages) => messages.cool_down,
+        None => scenario.find::<Columns>().map_or(Span::default(), |workload| workload.deadline),
+    }
+}
+
+/// Refuses what only a simulation can do.
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
-    let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.find::<Group>().is_some() {
-        return refuse("group", "groups run in the simulator only; use samara run");
-    }
-    let protocols = ["gossipsub", "cat"];
-    if !protocols.contains(&scenario.selected.protocol()) {
-        return refuse("protocol.kind", "baselines run in the simulator only; use samara run");
-    }
-    if !scenario.faults.is_empty() {
-        return refuse("fault", "faults exist in the simulator only; remove them for the testbed");
-    }
-    if scenario.transport.kind == TransportKind::Ideal {
-        return refuse("transport.kind", "found \"ideal\"; on real sockets there are \"tcp\" and \"quic\"");
-    }
-    if scenario.transport.kind == TransportKind::Grpc {
-        return refuse("transport.kind", "found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"");
-    }
-    if scenario.find::<Columns>().is_some_and(|workload| workload.observer) {
-        return refuse("columns.observer", "hidden observers exist in the simulator only; set it to false");
-    }
-    if scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()) {
-        return refuse(
-            "network.regions.gateway",
-            "gateways exist in the simulator only; remove it for the testbed",
-        );
-    }
-    if hosts.validation.iter().any(|time| !time.is_zero()) {
-        return refuse(
-            "network.validation_time",
-            "real nodes take the time that they take; remove it for the testbed",
-        );
+    let kind = scenario.transport.kind;
+    let regions = scenario.network.regions.as_ref();
+    let refused = [
+        (scenario.find::<Group>().is_some(), "group: groups run in the simulator only; use samara run"),
+        (
+            !["gossipsub", "cat"].contains(&scenario.selected.protocol()),
+            "protocol.kind: baselines run in the simulator only; use samara run",
+        ),
+        (
+            !scenario.faults.is_empty(),
+            "fault: faults exist in the simulator only; remove them for the testbed",
+        ),
+        (
+            kind == TransportKind::Ideal,
+            "transport.kind: found \"ideal\"; on real sockets there are \"tcp\" and \"quic\"",
+        ),
+        (
+            kind == TransportKind::Grpc,
+            "transport.kind: found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"",
+        ),
+        (
+            scenario.find::<Columns>().is_some_and(|workload| workload.observer),
+            "columns.observer: hidden observers exist in the simulator only; set it to false",
+        ),
+        (
+            regions.is_some_and(|regions| regions.gateway.is_some()),
+            "network.regions.gateway: gateways exist in the simulator only; remove it for the testbed",
+        ),
+        (
+            hosts.validation.iter().any(|time| !time.is_zero()),
+            "network.validation_time: real nodes take the time that they take; remove it for the testbed",
+        ),
+    ];
+    if let Some((_, error)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+        return Err((*error).to_owned());
     }
     match scenario.find::<Transactions>() {
         Some(transactions) => pools::check(scenario, transactions),

@@ -1,8 +1,8 @@
 //! A node's process.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::Deserialize;
+use samara_node::model::{Ready, Stopped};
 
 use crate::client::Client;
-use crate::launch::NodeProgram;
 use crate::run::Stop;
 use crate::{TestbedError, resources};
 
@@ -26,48 +25,22 @@ const DYING: Duration = Duration::from_secs(2);
 /// How long an interrupt may go unnoticed while a process starts.
 const CHECK_STOP_EVERY: Duration = Duration::from_millis(100);
 
-/// The first line of a node's standard output.
-#[derive(Debug, Deserialize)]
-struct Ready {
-    peer_id: String,
-    control: SocketAddr,
-    pool: Option<PoolReady>,
-}
-
-/// What it says of its pool.
-#[derive(Debug, Deserialize)]
-struct PoolReady {
-    id: String,
-}
-
-/// The last line of a node's standard output.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Stopped {
-    pub(crate) left_copies: u64,
-    pub(crate) trace: Option<TraceReport>,
-    pub(crate) pool: Option<PoolStopped>,
-}
-
-/// What a pool left.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct PoolStopped {
-    pub(crate) left_copies: u64,
-}
-
-/// What became of a trace.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct TraceReport {
-    pub(crate) dropped: u64,
-    pub(crate) failed: u64,
-    pub(crate) error: Option<String>,
+/// A program that is a node when it is given the path of a `node.toml` as its last argument.
+#[derive(Clone, Debug)]
+pub struct NodeProgram {
+    /// Its name in results.
+    pub name: String,
+    /// The executable.
+    pub program: PathBuf,
+    /// Arguments before the path of the configuration.
+    pub arguments: Vec<OsString>,
 }
 
 /// A running node. It is killed when this is dropped.
 pub(crate) struct NodeProcess {
     number: u32,
     child: Child,
-    /// Whoever has the other end: a node ends when it is closed.
+    /// Held open: a node ends when its standard input closes.
     _stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: PathBuf,
@@ -139,7 +112,7 @@ impl NodeProcess {
                     .map_err(|error| self.silent("start", format!("its first line is {line:?}: {error}")))?;
                 self.peer_id = ready.peer_id;
                 self.pool_id = ready.pool.map(|pool| pool.id).unwrap_or_default();
-                self.client = Some(Client::new(ready.control));
+                self.client = ready.control.map(Client::new);
                 Ok(())
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.ended("start")),
@@ -190,7 +163,7 @@ impl NodeProcess {
         self.child.id()
     }
 
-    /// Looks at what the process uses.
+    /// Samples the resources of the process.
     pub(crate) fn sample(&mut self) {
         self.usage.sample(self.child.id());
     }

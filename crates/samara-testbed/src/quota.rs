@@ -54,7 +54,7 @@ impl Quota {
     /// As [`new`](Self::new), or the process is gone.
     pub(crate) fn limit(&mut self, name: &str, pid: u32) -> io::Result<()> {
         let file = self.group(name)?.join("cgroup.procs");
-        fs::write(&file, pid.to_string()).map_err(told(&file))
+        fs::write(&file, pid.to_string()).map_err(with_path(&file))
     }
 
     /// A group with the part that its processes may take.
@@ -63,21 +63,21 @@ impl Quota {
         match fs::create_dir(&group) {
             // That of a process that was started again.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            done => done.map_err(told(&group))?,
+            done => done.map_err(with_path(&group))?,
         }
         if !self.groups.contains(&group) {
             self.groups.push(group.clone());
         }
         for (file, value) in settings(self.version, self.processors) {
             let file = group.join(file);
-            fs::write(&file, value).map_err(told(&file))?;
+            fs::write(&file, value).map_err(with_path(&file))?;
         }
         Ok(group)
     }
 }
 
-/// The same error with its file.
-fn told(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+/// Adds the file to an error.
+fn with_path(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     let path = path.display().to_string();
     move |error| io::Error::new(error.kind(), format!("{path}: {error}"))
 }

@@ -1,11 +1,11 @@
 //! Waiting until links are up and meshes have formed.
 
-use samara_gossipsub::config::Parameters;
 use std::time::{Duration, Instant};
 
+use samara_gossipsub::config::Parameters;
 use samara_lab::scenario::Scenario;
+use samara_node::model::Status;
 
-use crate::client::Status;
 use crate::error::TestbedError;
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
@@ -93,18 +93,22 @@ fn lack(status: &Status, links: usize, least: usize) -> Option<Lack> {
 
 #[cfg(test)]
 mod tests {
+    use samara_node::model::{PeerStatus, TopicStatus};
+
     use super::*;
-    use crate::client::{PeerStatus, TopicStatus};
 
     #[test]
     fn links_first_then_meshes() {
-        let peer = |protocol: Option<&str>| PeerStatus { protocol: protocol.map(str::to_owned) };
+        let peer = |protocol: Option<&str>| PeerStatus {
+            protocol: protocol.map(str::to_owned),
+            ..PeerStatus::default()
+        };
         let topic = |subscribers: usize, mesh: usize| TopicStatus {
             topic: "t".to_owned(),
             subscribers: vec![String::new(); subscribers],
             mesh: vec![String::new(); mesh],
         };
-        let status = |peers, topics| Status { peers, topics };
+        let status = |peers, topics| Status { peers, topics, ..Status::default() };
         let connecting = status(vec![peer(Some("/meshsub/1.2.0")), peer(None)], vec![]);
         assert_eq!(lack(&connecting, 2, 4), Some(Lack::Links { found: 1, expected: 2 }));
         let alone = status(vec![peer(Some("x"))], vec![topic(1, 0)]);

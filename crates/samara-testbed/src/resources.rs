@@ -17,7 +17,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Looks again. A process that has ended changes nothing.
+    /// Samples once more. A process that has ended changes nothing.
     pub(crate) fn sample(&mut self, pid: u32) {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
         if let Some(cpu_s) = read("stat").as_deref().and_then(cpu_seconds) {

@@ -1,8 +1,5 @@
 //! One run of a testbed, from the first process to the figures.
 
-use samara_lab::scenario::Columns;
-use samara_lab::scenario::Messages;
-use samara_lab::scenario::Mix;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,16 +14,17 @@ use samara_lab::messages::measure::MessageCollector;
 use samara_lab::network;
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms};
-use samara_lab::scenario::Point;
+use samara_lab::scenario::{Columns, Mix, Point};
 use samara_lab::statistics::Statistics;
+use samara_node::model::Publication;
 use samara_scenario::Inputs;
 use samara_sim::HostStats;
 use samara_trace::live::LiveWriter;
 
 use crate::addresses::{self, Wire, multiaddr};
-use crate::client::{Metrics, Publication};
+use crate::client::Metrics;
 use crate::collect::{self, Events};
-use crate::plan::{Job, Wanted};
+use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
 use crate::{NodeProgram, TestbedError, kernel, live, mix, nodefile, pools, readiness};
 
@@ -49,7 +47,7 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Whether the run was interrupted.
+/// The signal that interrupts the run.
 pub(crate) struct Stop<'a>(&'a AtomicBool);
 
 impl<'a> Stop<'a> {
@@ -70,12 +68,12 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the moment when publications are handed out to the first of them: every node must have its own by then.
 pub(crate) const LEAD: Duration = Duration::from_secs(2);
-/// Between two looks at how much has been delivered.
+/// The interval between two samples of the deliveries.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long after everything was delivered late copies are counted.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
-/// Runs a point on real nodes. `progress` is told what is being done, and how far.
+/// Runs a point on real nodes. `progress` gets the current activity and its progress.
 ///
 /// # Errors
 /// The scenario cannot be run for real, links cannot be emulated, a node ended, hung or misbehaved, or the run was interrupted.
@@ -110,13 +108,13 @@ fn run_nodes(
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
     let before = MetricsSnapshots::new(&mut nodes, &mut wire)?;
     let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
-        let mut told = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
+        let mut driven = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire)?;
         doubts.extend(end(&mut nodes)?);
-        let measured = pools::measured(point, &wanted, &mut told, (&before, &after));
-        doubts.append(&mut told.doubts);
-        (Box::new(measured) as Box<dyn Measured>, told.late_ms, after)
+        let measured = pools::measured(point, &wanted, &mut driven, (&before, &after));
+        doubts.append(&mut driven.doubts);
+        (Box::new(measured) as Box<dyn Measured>, driven.late_ms, after)
     } else {
         let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
@@ -147,7 +145,7 @@ fn run_nodes(
     Ok((measured, real))
 }
 
-/// Tells nodes to dial each other as the graph says.
+/// Makes nodes dial each other along the edges of the graph.
 fn dial(
     nodes: &mut [NodeProcess],
     point: &Point,
@@ -229,7 +227,8 @@ pub(crate) fn of_traces(
 
 /// What the traces have less, or more, of publications than was planned.
 pub(crate) fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
-    let expected: usize = planned.iter().flatten().map(|publication| publication.batch.len()).sum();
+    let expected: usize =
+        planned.iter().flatten().map(|publication| publication.batch.iter().flatten().count()).sum();
     let found = events.published.len();
     (found != expected).then(|| format!("the traces have {found} publications, planned were {expected}"))
 }
@@ -271,14 +270,8 @@ fn watch(
 ) -> Result<(), TestbedError> {
     let scenario = &point.scenario;
     let expected = wanted.deliveries(scenario);
-    let patience = match scenario.find::<Messages>() {
-        Some(messages) => messages.cool_down,
-        None => scenario
-            .find::<Columns>()
-            .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
-    };
     let last = first_unix_ns + wanted.duration(scenario);
-    let end = last + patience.nanos();
+    let end = last + patience(scenario).nanos();
     let mut complete_since = None;
     loop {
         stop.check()?;
@@ -288,7 +281,7 @@ fn watch(
             node.check("run")?;
             node.sample();
             let metrics = node.ask("run", |client| client.metrics())?;
-            live::tell(live, number, &metrics);
+            live::report(live, number, &metrics);
             delivered += metrics.sum("samara_messages_delivered_total", "");
         }
         progress("publishing", live::delivered(delivered, expected));
@@ -305,7 +298,7 @@ fn watch(
     }
 }
 
-/// Ends all processes in an orderly way; what they lost of their traces is told.
+/// Ends all processes in an orderly way. Returns doubts about what they left or lost.
 fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
     nodes.iter_mut().for_each(NodeProcess::sample);
     nodes.iter().for_each(NodeProcess::terminate);
@@ -327,7 +320,7 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
     Ok(doubts)
 }
 
-/// What nodes and relay have counted at a time.
+/// The counters of nodes and of the relay at one moment.
 pub(crate) struct MetricsSnapshots {
     /// By node.
     pub(crate) metrics: Vec<Metrics>,
@@ -438,7 +431,7 @@ fn messages(
                 collector.delivered(number, row.node, row.from, at);
             }
             Some(_) => counts[row.node as usize].duplicates += 1,
-            // Told as a doubt.
+            // `missing` reports it as a doubt.
             None => {}
         }
     }

@@ -171,7 +171,7 @@ impl<R: BufRead> TraceReader<R> {
         (&mut self.source).take(len).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
         if (bytes.len() as u64) < len {
             return Err(self.malformed(format!(
-                "the file ends {} bytes into an event of {len} bytes: whoever wrote it was stopped",
+                "the file ends {} bytes into an event of {len} bytes: its writer was stopped",
                 bytes.len()
             )));
         }

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use samara_cat::Preset;
 use samara_engine::units::Span;
 use samara_net::mconn::{self, Flush, PeerAddress};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Network;
 use super::check::{Wrong, check};
 
 /// The transaction pool, on the connections of CometBFT.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cat {
     /// The generation.

@@ -12,7 +12,7 @@ use super::{Checked, NodeConfig};
 pub struct ConfigError {
     /// The file.
     pub file: PathBuf,
-    /// The line, counted from 1, where it can be told.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// The key, with dots, where one is to blame.
     pub key: Option<String>,

@@ -8,12 +8,12 @@ use samara_engine::Shape;
 use samara_engine::units::{Size, Span};
 use samara_mix::{Config, Group, Parameters, Reconnect, ResultShape};
 use samara_net::mix::{Contact, GatewayOptions, Identity, Options, Windows};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::check::{Wrong, check};
 
 /// A node of a pool that mixes, or its scheduler, over gRPC.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Node or scheduler.
@@ -61,7 +61,7 @@ pub struct Mix {
 }
 
 /// What a process is in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A node of the pool.
@@ -71,7 +71,7 @@ pub enum Role {
 }
 
 /// A node of the pool, or the scheduler.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     /// SHA-256 of the certificate, in hexadecimal.

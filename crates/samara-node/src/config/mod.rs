@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
@@ -21,9 +21,10 @@ pub(crate) use check::{address, check_schedule, check_topic};
 pub use load::ConfigError;
 pub use mix::{CheckedMix, Mix, Peer, Role};
 pub use ring::Ring;
+pub use samara_trace::{Format as TraceFormat, WhenFull};
 
 /// A node's configuration.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// Topics that are joined at the start.
@@ -64,7 +65,7 @@ pub struct NodeConfig {
 }
 
 /// Who the node is: exactly one of the keys.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Identity {
     /// The file of the key pair, in libp2p's protobuf; made, for its owner only, if it is not there.
@@ -74,7 +75,7 @@ pub struct Identity {
 }
 
 /// Addresses, dials and connections.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     /// Addresses to listen on: `/ip4/0.0.0.0/tcp/4001`, `/ip4/0.0.0.0/udp/4001/quic-v1`.
@@ -118,7 +119,7 @@ impl Default for Network {
 }
 
 /// What messages look like. All nodes of a network must agree.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Messages {
     /// Authors and signatures. `anonymous` with the preset `ethereum`, otherwise `signed`.
@@ -130,7 +131,7 @@ pub struct Messages {
 }
 
 /// Authors and signatures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthenticityKind {
     /// Neither.
@@ -142,7 +143,7 @@ pub enum AuthenticityKind {
 }
 
 /// How ids are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdKind {
     /// Ethereum's since Altair, of payloads that are not compressed.
@@ -156,7 +157,7 @@ pub enum IdKind {
 }
 
 /// A server.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Where it listens, as `127.0.0.1:7000`; with port 0 the system chooses one.
@@ -167,7 +168,7 @@ pub struct Server {
 }
 
 /// Where traces go.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// The file; replaced if it is there.
@@ -187,30 +188,8 @@ fn default_queue() -> usize {
     samara_trace::QUEUE_DEFAULT
 }
 
-/// How events are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TraceFormat {
-    /// Protobuf, each event with its length before it.
-    #[default]
-    Protobuf,
-    /// A line of JSON for each event.
-    Json,
-}
-
-/// What happens to events that the queue has no room for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WhenFull {
-    /// They are dropped and counted.
-    #[default]
-    Drop,
-    /// The node waits.
-    Wait,
-}
-
 /// What the node does by itself at given times.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
     /// A file with publications, in the form of `POST /v1/schedule`.
@@ -220,7 +199,7 @@ pub struct Plan {
 }
 
 /// A look at what a node has counted.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsAt {
     /// When, in nanoseconds since 1970.
@@ -230,7 +209,7 @@ pub struct MetricsAt {
 }
 
 /// What is logged, on standard error.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     /// Levels, as of tracing-subscriber's `EnvFilter`: `info`, or `info,samara_node=debug`.
@@ -246,7 +225,7 @@ impl Default for Log {
 }
 
 /// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// To read.
@@ -256,7 +235,7 @@ pub enum LogFormat {
 }
 
 /// What happens when the node is to stop.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
     /// How long copies that are owed may still leave.

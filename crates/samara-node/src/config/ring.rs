@@ -6,13 +6,13 @@ use samara_engine::Shape;
 use samara_engine::units::Size;
 use samara_net::ring::{self, Preset};
 use samara_ring::ShapeChoice;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Network;
 use super::check::{Wrong, check};
 
 /// A member of a group, over framed TCP.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
     /// Which kind: the name of a preset.

@@ -1,4 +1,4 @@
-//! What is answered.
+//! The answers to requests that fail.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -9,33 +9,17 @@ use serde_json::json;
 use crate::node::command::Refusal;
 use crate::pool::Gone;
 
-/// A status and what is wrong.
+/// A status and a message.
 #[derive(Debug)]
-pub(super) struct Failure(StatusCode, String);
+pub(super) struct Failure(pub(super) StatusCode, pub(super) String);
 
 impl Failure {
     pub(super) fn wrong(message: impl Into<String>) -> Self {
         Self(StatusCode::BAD_REQUEST, message.into())
     }
 
-    pub(super) fn forbidden(message: impl Into<String>) -> Self {
-        Self(StatusCode::FORBIDDEN, message.into())
-    }
-
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self(StatusCode::NOT_FOUND, message.into())
-    }
-
-    pub(super) fn not_allowed(message: impl Into<String>) -> Self {
-        Self(StatusCode::METHOD_NOT_ALLOWED, message.into())
-    }
-
-    pub(super) fn too_long(message: impl Into<String>) -> Self {
-        Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
-    }
-
-    pub(super) fn broken(message: impl Into<String>) -> Self {
-        Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
     }
 
     pub(super) fn stopping() -> Self {

@@ -10,23 +10,13 @@ use super::answer::Failure;
 use super::handlers::{Answered, Body};
 use super::pool::{TxSpec, number};
 use crate::group::Group;
-use crate::model::{Broadcast, Deliveries, GroupStatus, PlannedReport};
+use crate::model::{Broadcast, Deliveries, GroupStatus, PlannedReport, Submission};
 use crate::node::schedule::Planned;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanRequest {
-    broadcasts: Vec<PlannedBroadcast>,
-}
-
-/// A broadcast to come.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlannedBroadcast {
-    at_unix_ns: u64,
-    data: Option<String>,
-    text: Option<String>,
-    random_bytes: Option<usize>,
+    broadcasts: Vec<Submission>,
 }
 
 impl Api {
@@ -50,7 +40,7 @@ pub(super) async fn broadcast(State(api): State<Api>, body: Body<TxSpec>) -> Ans
 pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Answered<Value> {
     let Json(request) = body?;
     let planned = request.broadcasts.into_iter().enumerate().map(|(at, broadcast)| {
-        let PlannedBroadcast { at_unix_ns, data, text, random_bytes } = broadcast;
+        let Submission { at_unix_ns, data, text, random_bytes } = broadcast;
         let payload = TxSpec { data, text, random_bytes }.payload(&format!("broadcasts[{at}]"))?;
         Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], schedule: None })
     });

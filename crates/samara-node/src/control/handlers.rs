@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::{Method, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::IntoResponse;
+use futures::future::OptionFuture;
 use samara_gossipsub::rpc::Topic;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -13,15 +14,18 @@ use super::Api;
 use super::answer::Failure;
 use super::requests::{Batch, Dial, MessageSpec, Nothing, PlanRequest, TopicName};
 use crate::config::{address, check_topic};
+use crate::group::Group;
 use crate::metrics;
+use crate::mix::Mix;
 use crate::model::{BatchReport, MessageReport, PlannedReport, Status};
 use crate::node::command::{Answer, Command};
+use crate::pool::Pool;
 
 pub(super) type Answered<T> = Result<Json<T>, Failure>;
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 impl Api {
-    /// Asks the node, and waits for its answer.
+    /// Sends a request to the node and waits for its answer.
     async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(command(answer)).await.map_err(|_| Failure::stopping())?;
@@ -31,26 +35,19 @@ impl Api {
     /// What `/metrics` says.
     pub(super) async fn metrics(&self) -> Result<String, Failure> {
         let snapshot = self.ask(Command::Metrics).await?;
-        let pool = match &self.pool {
-            None => None,
-            Some(pool) => Some(pool.snapshot().await?),
-        };
-        let group = match &self.group {
-            None => None,
-            Some(group) => Some(group.snapshot().await?),
-        };
-        let mix = match &self.mix {
-            None => None,
-            Some(mix) => Some(mix.snapshot().await?),
-        };
+        let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
+        let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
+        let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
         metrics::text(*snapshot, pool, group, mix)
-            .map_err(|error| Failure::broken(format!("metrics: {error}")))
+            .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 
-    fn topic(&self, name: &TopicName) -> Result<Topic, Failure> {
-        check_topic(&name.topic, self.topic_bytes)
+    /// Joins a topic, or leaves it.
+    async fn join(&self, TopicName { topic }: TopicName, joins: bool) -> Answered<Value> {
+        check_topic(&topic, self.topic_bytes)
             .map_err(|message| Failure::wrong(format!("topic: {message}")))?;
-        Ok(Topic::new(&name.topic))
+        let changed = self.ask(|answer| Command::Join(Topic::new(&topic), joins, answer)).await??;
+        Ok(Json(json!({ "topic": topic, "changed": changed })))
     }
 }
 
@@ -66,17 +63,11 @@ pub(super) async fn dial(State(api): State<Api>, body: Body<Dial>) -> Answered<V
 }
 
 pub(super) async fn subscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
-    let Json(name) = body?;
-    let topic = api.topic(&name)?;
-    let changed = api.ask(|answer| Command::Subscribe(topic, answer)).await??;
-    Ok(Json(json!({ "topic": name.topic, "changed": changed })))
+    api.join(body?.0, true).await
 }
 
 pub(super) async fn unsubscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
-    let Json(name) = body?;
-    let topic = api.topic(&name)?;
-    let changed = api.ask(|answer| Command::Unsubscribe(topic, answer)).await??;
-    Ok(Json(json!({ "topic": name.topic, "changed": changed })))
+    api.join(body?.0, false).await
 }
 
 pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> Answered<Value> {
@@ -91,11 +82,11 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
         Some(MessageReport::Failed { topic, error }) => {
             Err(Failure::wrong(format!("topic {topic}: {error}")))
         }
-        None => Err(Failure::broken("nothing was published")),
+        None => Err(Failure(StatusCode::INTERNAL_SERVER_ERROR, "nothing was published".to_owned())),
     }
 }
 
-/// Messages that were not published are told among the others.
+/// The report lists messages that were not published among the others.
 pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> Answered<BatchReport> {
     let Json(batch) = body?;
     let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
@@ -137,5 +128,6 @@ pub(super) async fn not_found(uri: Uri) -> Failure {
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
-    Failure::not_allowed(format!("{} cannot be asked by {method}; see docs/guides/node.md", uri.path()))
+    let message = format!("{} cannot be asked by {method}; see docs/guides/node.md", uri.path());
+    Failure(StatusCode::METHOD_NOT_ALLOWED, message)
 }

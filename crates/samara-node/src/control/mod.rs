@@ -1,24 +1,27 @@
-//! The control API: HTTP and JSON. Every answer is JSON; what goes wrong is `{"error": "..."}`.
+//! The control API: HTTP and JSON. Every answer is JSON; an error is `{"error": "..."}`.
 
 mod answer;
 mod group;
-mod guard;
 mod handlers;
 mod mix;
-mod planned;
 mod pool;
 mod requests;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_LENGTH, HOST};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-pub(crate) use planned::{read_publications, write_metrics};
+pub(crate) use requests::{read_publications, write_metrics};
+
+use answer::Failure;
 
 use crate::group::Group;
 use crate::mix::Mix;
@@ -28,7 +31,7 @@ use crate::pool::Pool;
 /// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
 
-/// What handlers need.
+/// The state of handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     pub(crate) commands: mpsc::Sender<Command>,
@@ -42,21 +45,6 @@ pub(crate) struct Api {
     pub(crate) topic_bytes: usize,
     /// Whether the node is reached from other machines.
     pub(crate) allow_remote: bool,
-}
-
-/// Opens the socket of a server.
-///
-/// # Errors
-/// A text that names the section and the address.
-pub(crate) async fn bind(section: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
-    let wrong = |error: std::io::Error| {
-        format!(
-            "{section}.address: {address} cannot be listened on: {error}; expected a free port at an address of this machine"
-        )
-    };
-    let listener = TcpListener::bind(address).await.map_err(wrong)?;
-    let address = listener.local_addr().map_err(wrong)?;
-    Ok((listener, address))
 }
 
 /// Serves the control API, with `/metrics`, until the task is dropped.
@@ -98,9 +86,59 @@ async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
         .fallback(handlers::not_found)
         .method_not_allowed_fallback(handlers::not_allowed)
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::from_fn_with_state(api.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(api.clone(), check))
         .with_state(api);
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "a server has failed");
+    }
+}
+
+/// Refuses requests of web pages: a browser on this machine reaches loopback addresses too.
+///
+/// A page of another origin cannot send `application/json`, which every request with an effect needs,
+/// without a preflight request, which this server never grants. The `Host` header reveals a page whose name
+/// was made to resolve to this machine (DNS rebinding). Bodies whose announced length is too long are refused
+/// before they are sent.
+async fn check(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Failure> {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !api.allow_remote && !is_local_name(host) {
+        let message = format!(
+            "found the host {host:?}; expected an IP address or localhost (or allow_remote = true in the configuration)"
+        );
+        return Err(Failure(StatusCode::FORBIDDEN, message));
+    }
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+    if length > BODY_MAX as u64 {
+        let message = format!("found a body of {length} bytes; expected at most {BODY_MAX}");
+        return Err(Failure(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    Ok(next.run(request).await)
+}
+
+fn is_local_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((ip, _)) => ip,
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_are_refused() {
+        for host in
+            ["127.0.0.1:7000", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:7000", "[::1]", "10.0.0.1:1"]
+        {
+            assert!(is_local_name(host), "{host}");
+        }
+        for host in
+            ["", "evil.example:7000", "localhost.evil.example", "127.0.0.1.evil.example:7000", "[x]:1"]
+        {
+            assert!(!is_local_name(host), "{host}");
+        }
     }
 }

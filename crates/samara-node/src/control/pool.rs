@@ -2,8 +2,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use samara_cat::{Transaction, TxKey};
 use samara_net::mconn::PeerAddress;
 use serde::Deserialize;
@@ -12,9 +10,10 @@ use serde_json::{Value, json};
 use super::Api;
 use super::answer::Failure;
 use super::handlers::{Answered, Body};
-use crate::model::{Arrivals, PlannedReport, PoolStatus, Submitted};
+use super::requests::payload;
+use crate::model::{Arrivals, Late, PlannedReport, PoolStatus, Submission, Submitted};
 use crate::node::payload::Payload;
-use crate::node::schedule::{Late, Planned};
+use crate::node::schedule::Planned;
 use crate::pool::Pool;
 
 /// The longest transaction that can be submitted: more than any preset takes.
@@ -39,16 +38,6 @@ pub(super) struct PlanRequest {
     late: Late,
 }
 
-/// A submission to come.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Submission {
-    at_unix_ns: u64,
-    data: Option<String>,
-    text: Option<String>,
-    random_bytes: Option<usize>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Commit {
@@ -64,18 +53,7 @@ pub(super) struct Dial {
 
 impl TxSpec {
     pub(super) fn payload(self, key: &str) -> Result<Payload, Failure> {
-        let payload = match (self.data, self.text, self.random_bytes) {
-            (Some(data), None, None) => {
-                let wrong = |error| Failure::wrong(format!("{key}.data: expected base64: {error}"));
-                Payload::Data(STANDARD.decode(data).map_err(wrong)?.into())
-            }
-            (None, Some(text), None) => Payload::Data(text.into_bytes().into()),
-            (None, None, Some(len)) => Payload::Random(len),
-            _ => {
-                let message = format!("{key}: expected exactly one of data, text and random_bytes");
-                return Err(Failure::wrong(message));
-            }
-        };
+        let payload = payload(key, self.data, self.text, self.random_bytes).map_err(Failure::wrong)?;
         if payload.len() > TX_MAX {
             let message = format!("{key}: found {} bytes; expected at most {TX_MAX}", payload.len());
             return Err(Failure::wrong(message));

@@ -1,12 +1,18 @@
-//! What is asked, and what of it is possible.
+//! Requests and their checks, also those of the section `[plan]`.
+
+use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use samara_engine::outbox::Schedule;
-use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec};
-use serde::{Deserialize, Deserializer};
+use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
+use serde::Deserialize;
 
-use crate::config::{check_schedule, check_topic};
+use super::{Api, BODY_MAX};
+use crate::clock::unix_ns;
+use crate::config::{MetricsAt, check_schedule, check_topic};
+pub(super) use crate::model::MessageSpec;
+use crate::model::{self, Publication};
 use crate::node::payload::Payload;
 use crate::node::schedule::Planned;
 
@@ -32,46 +38,12 @@ pub(super) struct TopicName {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// A message: exactly one of `data` (base64), `text` and `random_bytes`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MessageSpec {
-    topic: String,
-    data: Option<String>,
-    text: Option<String>,
-    random_bytes: Option<usize>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Batch {
     messages: Vec<MessageSpec>,
-    schedule: Option<ScheduleWord>,
-}
-
-/// A schedule: its kind alone, or the whole of what the configuration can say of one.
-#[derive(Debug)]
-struct ScheduleWord(ScheduleSpec);
-
-impl<'de> Deserialize<'de> for ScheduleWord {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(source)?;
-        let spec = if value.is_string() {
-            let of_kind = |kind| ScheduleSpec {
-                kind,
-                shuffle: false,
-                peers: None,
-                timeout: None,
-                source: None,
-                cap: None,
-                policy: None,
-            };
-            ScheduleKind::deserialize(value).map(of_kind)
-        } else {
-            ScheduleSpec::deserialize(value)
-        };
-        spec.map(Self).map_err(serde::de::Error::custom)
-    }
+    #[serde(default, deserialize_with = "model::schedule")]
+    schedule: Option<ScheduleSpec>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,35 +52,13 @@ pub(super) struct PlanRequest {
     publications: Vec<Publication>,
 }
 
-/// A publication to come: either a `batch`, or the keys of one message.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Publication {
-    at_unix_ns: u64,
-    batch: Option<Vec<MessageSpec>>,
-    schedule: Option<ScheduleWord>,
-    topic: Option<String>,
-    data: Option<String>,
-    text: Option<String>,
-    random_bytes: Option<usize>,
-}
-
 /// Messages that can be published.
 pub(super) type Messages = Vec<(String, Payload)>;
 
 impl MessageSpec {
     fn message(self, key: &str, topic_bytes: usize) -> Result<(String, Payload), String> {
         check_topic(&self.topic, topic_bytes).map_err(|message| format!("{key}.topic: {message}"))?;
-        let payload = match (self.data, self.text, self.random_bytes) {
-            (Some(data), None, None) => {
-                let bytes = STANDARD.decode(data);
-                Payload::Data(bytes.map_err(|error| format!("{key}.data: expected base64: {error}"))?.into())
-            }
-            (None, Some(text), None) => Payload::Data(text.into_bytes().into()),
-            (None, None, Some(len)) => Payload::Random(len),
-            _ => return Err(format!("{key}: expected exactly one of data, text and random_bytes")),
-        };
-        Ok((self.topic, payload))
+        Ok((self.topic, payload(key, self.data, self.text, self.random_bytes)?))
     }
 
     pub(super) fn single(self, topic_bytes: usize) -> Result<Messages, String> {
@@ -150,6 +100,24 @@ impl Publication {
     }
 }
 
+/// The payload of exactly one of `data` (base64), `text` and `random_bytes`.
+pub(super) fn payload(
+    key: &str,
+    data: Option<String>,
+    text: Option<String>,
+    random_bytes: Option<usize>,
+) -> Result<Payload, String> {
+    match (data, text, random_bytes) {
+        (Some(data), None, None) => {
+            let bytes = STANDARD.decode(data);
+            Ok(Payload::Data(bytes.map_err(|error| format!("{key}.data: expected base64: {error}"))?.into()))
+        }
+        (None, Some(text), None) => Ok(Payload::Data(text.into_bytes().into())),
+        (None, None, Some(len)) => Ok(Payload::Random(len)),
+        _ => Err(format!("{key}: expected exactly one of data, text and random_bytes")),
+    }
+}
+
 fn messages(key: &str, specs: Vec<MessageSpec>, topic_bytes: usize) -> Result<Messages, String> {
     if specs.is_empty() || specs.len() > BATCH_MESSAGES_MAX {
         return Err(format!("{key}: found {} messages; expected 1 to {BATCH_MESSAGES_MAX}", specs.len()));
@@ -167,8 +135,40 @@ fn bounded(key: &str, messages: Messages) -> Result<Messages, String> {
     Ok(messages)
 }
 
-fn schedule(key: &str, word: Option<ScheduleWord>) -> Result<Option<Schedule>, String> {
-    let Some(ScheduleWord(spec)) = word else { return Ok(None) };
+fn schedule(key: &str, spec: Option<ScheduleSpec>) -> Result<Option<Schedule>, String> {
+    let Some(spec) = spec else { return Ok(None) };
     check_schedule(key, Some(&spec)).map_err(|(key, message)| format!("{key}: {message}"))?;
     Ok(Some(spec.build(None, &Policies::default())))
+}
+
+/// Reads publications in the form of `POST /v1/schedule`.
+///
+/// # Errors
+/// A text that names the file and what is wrong with it.
+pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<Planned>, String> {
+    let wrong = |what: String| format!("plan.publications: {}: {what}", path.display());
+    let bytes = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if bytes > BODY_MAX as u64 {
+        return Err(wrong(format!("found {bytes} bytes; expected at most {BODY_MAX}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let mut json = serde_json::Deserializer::from_str(&text);
+    let request: PlanRequest = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| wrong(format!("{}: {}", error.path(), error.inner())))?;
+    json.end().map_err(|error| wrong(error.to_string()))?;
+    request.planned(topic_bytes).map_err(wrong)
+}
+
+/// Writes the text of `/metrics` to a file at its time, or at once if that is over.
+pub(crate) async fn write_metrics(api: Api, planned: MetricsAt) {
+    tokio::time::sleep(Duration::from_nanos(planned.at_unix_ns.saturating_sub(unix_ns()))).await;
+    let file = planned.file.display().to_string();
+    let written = match api.metrics().await {
+        Ok(text) => std::fs::write(&planned.file, text).map_err(|error| error.to_string()),
+        Err(failure) => Err(failure.to_string()),
+    };
+    match written {
+        Ok(()) => tracing::info!(file, "metrics written"),
+        Err(error) => tracing::error!(file, error, "metrics cannot be written"),
+    }
 }

@@ -100,7 +100,7 @@ impl Group {
         Ok(GroupStatus {
             address: self.member.address(),
             epoch: view.as_ref().map(|view| view.id.counter),
-            shape: view.as_ref().map(|view| view.shape.name()),
+            shape: view.as_ref().map(|view| view.shape.name().into()),
             members: members.collect(),
             links: status.links,
             delivered: status.ring.delivered,

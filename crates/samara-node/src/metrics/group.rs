@@ -1,10 +1,8 @@
 //! What the member of a group counts.
 
-use std::fmt::Error;
-
 use samara_net::ring::Status;
 
-use super::Out;
+use super::metrics;
 
 /// What a member has counted at one moment.
 #[derive(Clone, Debug)]
@@ -13,60 +11,62 @@ pub(crate) struct GroupSnapshot {
     pub(crate) members: usize,
 }
 
-impl GroupSnapshot {
-    pub(super) fn encode(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        self.member(out)?;
-        self.links(out)
-    }
-
-    fn member(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let (status, ring) = (&self.status, &self.status.ring);
-        let counters = [
-            ("group_broadcast", "Own messages that were taken", ring.broadcast),
-            ("group_refused", "Own messages that were not taken", ring.refused),
-            ("group_delivered", "Messages that were delivered, own ones included", ring.delivered),
-            ("group_delivered_bytes", "Their bytes", ring.delivered_bytes),
-            (
-                "group_received_units",
-                "Messages and chunks that came, duplicates included",
-                ring.received_units,
-            ),
-            ("group_forwarded_units", "Messages and chunks that were passed on", ring.forwarded_units),
-            ("group_resent_units", "Messages and chunks that were sent again", ring.resent_units),
-            ("group_pauses", "Times that deliveries were not taken", status.transport.pauses),
-            ("group_views", "Views that were installed", ring.views),
-            ("group_suspicions", "Members that were taken for failed", ring.suspicions),
-            ("group_frozen_ns", "Nanoseconds of view changes", ring.frozen_ns),
-        ];
-        for (name, help, count) in counters {
-            out.counter(name, help, count)?;
-        }
-        let ignored = ring.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
-        out.counters("group_ignored", "What came and had no effect", ignored)?;
-        let gauges = [
-            ("group_members", "Members of the view", self.members as u64),
-            ("group_queued_bytes", "Bytes of own messages that wait", status.queued_bytes as u64),
-            ("group_window_bytes", "Bytes of its own that it may have on the way", status.window_bytes),
-            ("group_kept_bytes", "Bytes that are kept until all members have them", status.kept_bytes),
-            ("group_waiting_bytes", "Bytes of deliveries not taken yet", status.waiting_bytes as u64),
-        ];
-        gauges.into_iter().try_for_each(|(name, help, value)| out.gauge(name, help, value as f64))
-    }
-
-    fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let transport = &self.status.transport;
-        out.gauge("group_links", "Links with members and other nodes", self.status.links as f64)?;
-        out.counter("group_links_up", "Links that came up", transport.links)?;
-        let closed = transport.closed.iter().map(|(cause, count)| ([("cause", *cause)], *count));
-        out.counters("group_links_closed", "Connections that ended or did not come about", closed)?;
-        let by_direction = |up, down| [([("direction", "up")], up), ([("direction", "down")], down)];
-        let bytes = by_direction(transport.bytes_up, transport.bytes_down);
-        out.counters("group_bytes", "Bytes of frames on the wire", bytes)?;
-        let frames = by_direction(transport.frames_up, transport.frames_down);
-        out.counters("group_frames", "Frames on the wire", frames)?;
-        out.counter("group_lost_copies", "Frames lost with their links", transport.lost_copies)?;
-        let lanes = self.status.lanes.iter();
-        let refused = lanes.map(|(lane, counters)| ([("lane", *lane)], counters.refused.copies));
-        out.counters("group_queue_drops", "Frames that did not fit into queues", refused)
-    }
+metrics! { METRICS |group: GroupSnapshot, rows|
+    /// Own messages that were taken
+    group_broadcast: Counter = group.status.ring.broadcast;
+    /// Own messages that were not taken
+    group_refused: Counter = group.status.ring.refused;
+    /// Messages that were delivered, own ones included
+    group_delivered: Counter = group.status.ring.delivered;
+    /// Bytes of delivered messages
+    group_delivered_bytes: Counter = group.status.ring.delivered_bytes;
+    /// Received messages and chunks, duplicates included
+    group_received_units: Counter = group.status.ring.received_units;
+    /// Messages and chunks that were passed on
+    group_forwarded_units: Counter = group.status.ring.forwarded_units;
+    /// Messages and chunks that were sent again
+    group_resent_units: Counter = group.status.ring.resent_units;
+    /// Input of peers without effect
+    group_ignored[cause]: Counter
+        => rows.each(group.status.ring.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
+    /// Bytes of own messages that wait
+    group_queued_bytes: Gauge = group.status.queued_bytes as u64;
+    /// Bytes of its own that it may have on the way
+    group_window_bytes: Gauge = group.status.window_bytes;
+    /// Bytes that are kept until all members have them
+    group_kept_bytes: Gauge = group.status.kept_bytes;
+    /// Bytes of deliveries not taken yet
+    group_waiting_bytes: Gauge = group.status.waiting_bytes as u64;
+    /// Times that deliveries were not taken
+    group_pauses: Counter = group.status.transport.pauses;
+    /// Members of the view
+    group_members: Gauge = group.members as u64;
+    /// Views that were installed
+    group_views: Counter = group.status.ring.views;
+    /// Members that were taken for failed
+    group_suspicions: Counter = group.status.ring.suspicions;
+    /// Nanoseconds of view changes
+    group_frozen_ns: Counter = group.status.ring.frozen_ns;
+    /// Links with members and other nodes
+    group_links: Gauge = group.status.links as u64;
+    /// Links that came up
+    group_links_up: Counter = group.status.transport.links;
+    /// Connections that ended or did not come about
+    group_links_closed[cause]: Counter
+        => rows.each(group.status.transport.closed.iter().map(|(cause, count)| (*cause, *count)));
+    /// Bytes of frames on the wire
+    group_bytes[direction]: Counter => rows.each([
+        ("up", group.status.transport.bytes_up),
+        ("down", group.status.transport.bytes_down),
+    ]);
+    /// Frames on the wire
+    group_frames[direction]: Counter => rows.each([
+        ("up", group.status.transport.frames_up),
+        ("down", group.status.transport.frames_down),
+    ]);
+    /// Frames lost with their links
+    group_lost_copies: Counter = group.status.transport.lost_copies;
+    /// Frames that did not fit into queues
+    group_queue_drops[lane]: Counter
+        => rows.each(group.status.lanes.iter().map(|(lane, counters)| (*lane, counters.refused.copies)));
 }

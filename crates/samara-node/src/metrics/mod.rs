@@ -1,57 +1,105 @@
 //! `/metrics`: what a node counts, in the text format of OpenMetrics.
 //!
-//! Names are those of the simulator's results where they mean the same, with the prefix `samara_`; counters end in `_total`.
+//! Each part of a node has one table of [`Metric`]s. The text with its `HELP` lines and the tables of
+//! `docs/guides/node.md` read it. Names have the prefix `samara_`; those of counters end in `_total`.
 
 mod group;
 mod mix;
+mod node;
 mod pool;
 
-use std::collections::BTreeMap;
 use std::fmt::Error;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use samara_engine::outbox::{Counters, LossCause};
-use samara_gossipsub::Metrics;
-use samara_gossipsub::Sizes;
-use samara_libp2p::Traffic;
 use samara_net::mix::Status as MixSnapshot;
 
 pub(crate) use group::GroupSnapshot;
+pub(crate) use node::{Snapshot, TopicSizes};
 pub(crate) use pool::PoolSnapshot;
 
-use crate::node::LinkCounts;
 use crate::process::Usage;
 
 /// The media type of what [`text`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a node has counted at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) engine: Metrics,
-    pub(crate) sizes: Sizes,
-    pub(crate) lanes: Vec<(&'static str, Counters)>,
-    pub(crate) traffic: Traffic,
-    pub(crate) topics: Vec<TopicSizes>,
-    /// Connected peers by what their link speaks.
-    pub(crate) protocols: BTreeMap<String, u64>,
-    pub(crate) owed_copies: usize,
-    pub(crate) links: LinkCounts,
-    pub(crate) dials_failed: u64,
-    pub(crate) trace: Option<samara_trace::Counts>,
+/// The declaration of a metric, whose values are read from the snapshot `S`.
+struct Metric<S> {
+    /// Its name without prefix and suffix. It ends with the unit where there is one.
+    name: &'static str,
+    labels: &'static [&'static str],
+    meaning: &'static str,
+    kind: Kind,
+    read: fn(&S, &mut Rows),
 }
 
-/// A joined topic.
-#[derive(Clone, Debug)]
-pub(crate) struct TopicSizes {
-    pub(crate) topic: String,
-    pub(crate) subscribers: usize,
-    pub(crate) mesh: usize,
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Declares the metrics of a snapshot. Each has its meaning, its name with its labels, and its kind;
+/// then `=` and its value, or `=>` and what adds its rows.
+macro_rules! metrics {
+    ($NAME:ident |$snapshot:ident: $S:ty, $rows:ident| $(
+        $(#[doc = $meaning:literal])+
+        $name:ident $([$($label:ident),+])?: $kind:ident $(= $value:expr)? $(=> $add:expr)?;
+    )*) => {
+        pub(super) const $NAME: &[crate::metrics::Metric<$S>] = &[$(crate::metrics::Metric {
+            name: stringify!($name),
+            labels: &[$($(stringify!($label)),+)?],
+            meaning: concat!($($meaning),+).trim_ascii(),
+            kind: crate::metrics::Kind::$kind,
+            read: |$snapshot: &$S, $rows: &mut crate::metrics::Rows| {
+                $($rows.add([], $value);)?
+                $($add;)?
+            },
+        }),*];
+    };
+}
+use metrics;
+
+/// The values of a metric, each with the values of its labels.
+#[derive(Default)]
+struct Rows(Vec<(Vec<String>, Number)>);
+
+#[derive(Clone, Copy)]
+enum Number {
+    Count(u64),
+    Real(f64),
+}
+
+impl From<u64> for Number {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+impl Rows {
+    /// Adds a value.
+    fn add<const N: usize>(&mut self, labels: [&str; N], value: impl Into<Number>) {
+        self.0.push((labels.map(str::to_owned).to_vec(), value.into()));
+    }
+
+    /// Adds the only value, if it is known.
+    fn known(&mut self, value: Option<impl Into<Number>>) {
+        value.into_iter().for_each(|value| self.add([], value));
+    }
+
+    /// Adds a value for each name of the only label.
+    fn each<'a, V: Into<Number>>(&mut self, values: impl IntoIterator<Item = (&'a str, V)>) {
+        values.into_iter().for_each(|(name, value)| self.add([name], value));
+    }
 }
 
 /// The text for Prometheus.
@@ -78,205 +126,105 @@ struct Scrape {
 }
 
 impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let mut out = Out(encoder);
-        self.messages(&mut out)?;
-        self.control(&mut out)?;
-        self.copies(&mut out)?;
-        self.links(&mut out)?;
-        if let Some(pool) = &self.pool {
-            pool.encode(&mut out)?;
-        }
-        if let Some(group) = &self.group {
-            group.encode(&mut out)?;
-        }
-        if let Some(mix) = &self.mix {
-            mix::encode(mix, &mut out)?;
-        }
-        self.process(&mut out)
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        write(node::METRICS, Some(&self.snapshot), &mut encoder)?;
+        write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
+        write(group::METRICS, self.group.as_ref(), &mut encoder)?;
+        write(mix::METRICS, self.mix.as_ref(), &mut encoder)?;
+        write(node::PROCESS, Some(&self.usage), &mut encoder)
     }
 }
 
-impl Scrape {
-    fn messages(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let engine = &self.snapshot.engine;
-        out.counter("messages_published", "Messages that were published here", engine.messages_published)?;
-        let nobody = engine.messages_published_to_nobody;
-        out.counter("messages_published_to_nobody", "Of these, such that nobody was known to want", nobody)?;
-        let received = engine.messages_received;
-        out.counter("messages_received", "Copies of messages that came, duplicates included", received)?;
-        out.counter(
-            "messages_delivered",
-            "Messages of others that were accepted",
-            engine.messages_delivered,
-        )?;
-        let duplicates = engine.duplicates_received;
-        out.counter("messages_duplicate", "Copies of messages that were known", duplicates)?;
-        let ignored = engine.ignored_by_cause().map(|(cause, count)| ([("cause", cause.name())], count));
-        out.counters(
-            "ignored",
-            "What came from peers and had no effect, messages by validation included",
-            ignored,
-        )
-    }
-
-    fn control(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let engine = &self.snapshot.engine;
-        out.counter("rpcs_received", "Frames that came", engine.rpcs_received)?;
-        let kinds = [
-            (["ihave_ids", "sent"], engine.ihave_ids_sent),
-            (["ihave_ids", "received"], engine.ihave_ids_received),
-            (["iwant_ids", "sent"], engine.iwant_ids_sent),
-            (["iwant_ids", "received"], engine.iwant_ids_received),
-            (["idontwant_ids", "sent"], engine.idontwant_ids_sent),
-            (["idontwant_ids", "received"], engine.idontwant_ids_received),
-            (["grafts", "sent"], engine.grafts_sent),
-            (["grafts", "received"], engine.grafts_received),
-            (["prunes", "sent"], engine.prunes_sent),
-            (["prunes", "received"], engine.prunes_received),
-        ];
-        let kinds = kinds.map(|([kind, way], count)| ([("kind", kind), ("direction", way)], count));
-        out.counters("control", "Control messages, or the ids in them", kinds)?;
-        out.counter("promises_broken", "Announced messages that did not come", engine.promises_broken)?;
-        out.counter("heartbeats", "Heartbeats", engine.heartbeats)
-    }
-
-    fn copies(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let Snapshot { engine, lanes, traffic, owed_copies, .. } = &self.snapshot;
-        let reasons = [
-            ("publish", engine.copies_published),
-            ("forward", engine.copies_forwarded),
-            ("answer", engine.copies_answered),
-        ];
-        let reasons = reasons.map(|(reason, count)| ([("reason", reason)], count));
-        out.counters("copies_owed", "Copies of messages that were owed", reasons)?;
-        out.gauge("owed_copies", "Copies of messages that are owed, or on their way", *owed_copies as f64)?;
-        let suppressed = engine.copies_suppressed;
-        out.counter("copies_suppressed", "Copies not owed because of an IDONTWANT", suppressed)?;
-        out.counter(
-            "withdrawn_copies",
-            "Copies that were taken back before they left",
-            engine.copies_withdrawn,
-        )?;
-        let sent = lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.sent.copies));
-        out.counters("frames_sent", "Frames handed to streams", sent)?;
-        let expired = lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.expired.copies));
-        out.counters("frames_expired", "Frames not sent because their time was over", expired)?;
-        let causes = [
-            ("not_connected", LossCause::NotConnected),
-            ("newest", LossCause::DroppedNewest),
-            ("oldest", LossCause::DroppedOldest),
-            ("refused", LossCause::Refused),
-        ];
-        let causes = causes.map(|(name, cause)| ([("cause", name)], engine.lost(cause)));
-        out.counters("queue_drops", "Frames that did not fit into queues", causes)?;
-        let up = [("payload", traffic.payload_up), ("control", traffic.control_up)];
-        out.counters(
-            "bytes_up",
-            "Bytes of frames written",
-            up.map(|(kind, bytes)| ([("kind", kind)], bytes)),
-        )?;
-        let down = [("payload", traffic.payload_down), ("control", traffic.control_down)];
-        out.counters(
-            "bytes_down",
-            "Bytes of frames read",
-            down.map(|(kind, bytes)| ([("kind", kind)], bytes)),
-        )
-    }
-
-    fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let Snapshot { protocols, topics, links, sizes, dials_failed, trace, .. } = &self.snapshot;
-        let peers = protocols.iter().map(|(name, count)| ([("protocol", name.as_str())], *count as f64));
-        out.gauges("peers", "Connected peers by the protocol of their link", peers)?;
-        let meshes = topics.iter().map(|topic| ([("topic", topic.topic.as_str())], topic.mesh as f64));
-        out.gauges("mesh_size", "Peers in the mesh of a topic", meshes)?;
-        let all = topics.iter().map(|topic| ([("topic", topic.topic.as_str())], topic.subscribers as f64));
-        out.gauges("topic_peers", "Peers that have joined a topic", all)?;
-        out.gauge("seen_ids", "Ids that are known as seen", sizes.seen as f64)?;
-        out.gauge("cached_messages", "Messages that are kept to answer IWANT", sizes.cached as f64)?;
-        let lost = "Copies that were owed when their link went down";
-        out.counter("link_lost_copies", lost, links.copies_lost)?;
-        out.counter("link_cut_copies", "Copies on their way when a stream broke", links.copies_cut)?;
-        out.counter("malformed_frames", "Streams closed because of bad frames", links.malformed)?;
-        let unsupported = "Connections with peers that speak none of the protocols";
-        out.counter("peers_not_supported", unsupported, links.not_supported)?;
-        out.counter("dials_failed", "Failed attempts to reach peers of the configuration", *dials_failed)?;
-        let Some(trace) = trace else { return Ok(()) };
-        let states = [("written", trace.written), ("dropped", trace.dropped), ("failed", trace.failed)];
-        let states = states.map(|(state, count)| ([("state", state)], count));
-        out.counters("trace_events", "Events of the trace", states)
-    }
-
-    fn process(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let Usage { cpu_s, rss_bytes, peak_rss_bytes, open_fds } = self.usage;
-        if let Some(seconds) = cpu_s {
-            let help = "Processor time of the process, user and system";
-            let metric = ConstCounter::new(seconds);
-            out.metric("cpu_seconds", help, &metric, |encoder| metric.encode(encoder))?;
-        }
-        let gauges = [
-            ("rss_bytes", "Memory of the process", rss_bytes),
-            ("peak_rss_bytes", "The most memory that the process has had", peak_rss_bytes),
-            ("open_fds", "Open file descriptors", open_fds),
-        ];
-        for (name, help, value) in gauges {
-            if let Some(value) = value {
-                out.gauge(name, help, value as f64)?;
+/// Writes the metrics of a part, if the node has it.
+fn write<S>(
+    metrics: &[Metric<S>],
+    snapshot: Option<&S>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), Error> {
+    let Some(snapshot) = snapshot else { return Ok(()) };
+    for metric in metrics {
+        let mut rows = Rows::default();
+        (metric.read)(snapshot, &mut rows);
+        let kind = match metric.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+        };
+        let mut family = encoder.encode_descriptor(metric.name, metric.meaning, None, kind)?;
+        for (values, number) in rows.0 {
+            let labels = metric.labels.iter().zip(&values);
+            let labels: Vec<(&str, &str)> = labels.map(|(name, value)| (*name, value.as_str())).collect();
+            if labels.is_empty() {
+                put(&mut family, metric.kind, number)?;
+            } else {
+                put(&mut family.encode_family(&labels)?, metric.kind, number)?;
             }
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+fn put(row: &mut MetricEncoder<'_>, kind: Kind, number: Number) -> Result<(), Error> {
+    match (kind, number) {
+        (Kind::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
+        (Kind::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
+        (Kind::Gauge, Number::Count(count)) => row.encode_gauge(&count),
+        (Kind::Gauge, Number::Real(real)) => row.encode_gauge(&real),
     }
 }
 
-/// Writes metrics one after the other.
-struct Out<'a>(DescriptorEncoder<'a>);
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write as _;
 
-impl Out<'_> {
-    fn metric<M: EncodeMetric>(
-        &mut self,
-        name: &str,
-        help: &str,
-        metric: &M,
-        write: impl FnOnce(MetricEncoder<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        write(self.0.encode_descriptor(name, help, None, metric.metric_type())?)
+    use super::*;
+
+    /// The rows of a part in the documentation.
+    fn table<S>(title: &str, metrics: &[Metric<S>], names: &mut BTreeSet<&'static str>) -> String {
+        let mut text = format!("\n{title}\n\n| metric | type | meaning |\n|---|---|---|\n");
+        for metric in metrics {
+            assert!(names.insert(metric.name), "{} is declared twice", metric.name);
+            let (suffix, kind) = match metric.kind {
+                Kind::Counter => ("_total", "counter"),
+                Kind::Gauge => ("", "gauge"),
+            };
+            let labels = metric.labels.join(",");
+            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+            let (name, meaning) = (metric.name, metric.meaning);
+            let _ = writeln!(text, "| `samara_{name}{suffix}{labels}` | {kind} | {meaning} |");
+        }
+        text
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
-        let metric = ConstCounter::new(value);
-        self.metric(name, help, &metric, |encoder| metric.encode(encoder))
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> Result<(), Error> {
-        let metric = ConstGauge::new(value);
-        self.metric(name, help, &metric, |encoder| metric.encode(encoder))
-    }
-
-    fn counters<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = ([(&'l str, &'l str); N], u64)>,
-    ) -> Result<(), Error> {
-        self.metric(name, help, &ConstCounter::new(0_u64), |mut encoder| {
-            for (labels, value) in values {
-                ConstCounter::new(value).encode(encoder.encode_family(&labels)?)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn gauges<'l, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = ([(&'l str, &'l str); N], f64)>,
-    ) -> Result<(), Error> {
-        self.metric(name, help, &ConstGauge::new(0.0), |mut encoder| {
-            for (labels, value) in values {
-                ConstGauge::new(value).encode(encoder.encode_family(&labels)?)?;
-            }
-            Ok(())
-        })
+    /// `SAMARA_UPDATE_DOCS=1 cargo test -p samara-node --lib metrics` writes the tables.
+    #[test]
+    fn the_documentation_lists_every_metric() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/node.md");
+        let old = std::fs::read_to_string(path).expect("docs/guides/node.md");
+        let (begin, end) = ("<!-- metrics -->\n", "<!-- end of metrics -->");
+        let (before, rest) = old.split_once(begin).expect("the beginning of the tables");
+        let (_, after) = rest.split_once(end).expect("the end of the tables");
+        let mut names = BTreeSet::new();
+        let tables = [
+            table("Every node:", node::METRICS, &mut names),
+            table(
+                "Its process; where the system does not tell a value, it is missing:",
+                node::PROCESS,
+                &mut names,
+            ),
+            table(
+                "With `[cat]`, under the names of celestia-core where it has one:",
+                pool::METRICS,
+                &mut names,
+            ),
+            table("With `[ring]`:", group::METRICS, &mut names),
+            table("With `[mix]`; those of senders only where senders come:", mix::METRICS, &mut names),
+        ];
+        let new = format!("{before}{begin}{}\n{end}{after}", tables.concat());
+        if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
+            std::fs::write(path, &new).expect("docs/guides/node.md can be written");
+        } else {
+            assert!(old == new, "docs/guides/node.md is not current: SAMARA_UPDATE_DOCS=1 writes it");
+        }
     }
 }

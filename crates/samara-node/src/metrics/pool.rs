@@ -1,13 +1,13 @@
 //! What a pool counts, under the names of celestia-core (`mempool/metrics.go`) where it has one.
 
-use std::fmt::Error;
+use std::collections::BTreeMap;
 
 use samara_cat::pool::{Cause, PoolMetrics};
 use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Counters;
 use samara_net::mconn::Status;
 
-use super::Out;
+use super::metrics;
 
 /// What a pool has counted at one moment.
 #[derive(Clone, Debug)]
@@ -24,81 +24,106 @@ pub(crate) struct PoolSnapshot {
     pub(crate) status: Status,
 }
 
-impl PoolSnapshot {
-    pub(super) fn encode(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        self.transactions(out)?;
-        self.requests(out)?;
-        self.frames(out)?;
-        self.links(out)
-    }
-
-    fn transactions(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let Self { engine, pool, txs, bytes, .. } = self;
-        out.gauge("mempool_size", "Transactions in the pool", *txs as f64)?;
-        out.gauge("mempool_size_bytes", "Bytes of transactions in the pool", *bytes as f64)?;
-        out.gauge("mempool_known_keys", "Keys about which anything is remembered", self.known_keys as f64)?;
-        for (name, help, count) in engine.counters().chain(pool.counters()) {
-            out.counter(&format!("mempool_{name}"), help, count)?;
+metrics! { METRICS |pool: PoolSnapshot, rows|
+    /// Transactions in the pool
+    mempool_size: Gauge = pool.txs as u64;
+    /// Bytes of transactions in the pool
+    mempool_size_bytes: Gauge = pool.bytes;
+    /// Keys about which anything is remembered
+    mempool_known_keys: Gauge = pool.known_keys as u64;
+    /// Bodies that came from peers
+    mempool_bodies_received: Counter = pool.engine.bodies_received;
+    /// Bodies that were withdrawn before they left
+    mempool_withdrawn_bodies: Counter = pool.engine.withdrawn;
+    /// Transactions that entered the pool
+    mempool_added_txs: Counter = pool.pool.added_txs;
+    /// Transactions in committed blocks
+    mempool_successful_txs: Counter = pool.pool.successful_txs;
+    /// Received bodies of transactions that were in the pool
+    mempool_already_seen_txs: Counter = pool.engine.already_seen_txs;
+    /// Received bodies of transactions that were being checked, rejected or committed
+    mempool_settled_duplicates: Counter = pool.engine.settled_duplicates;
+    /// Transactions that the application rejected
+    mempool_failed_txs: Counter = pool.pool.failed_txs;
+    /// Transactions that left for others
+    mempool_evicted_txs: Counter = pool.pool.evicted_txs;
+    /// Transactions that grew too old
+    mempool_expired_txs: Counter = pool.pool.expired_txs;
+    /// Verdicts on transactions that were checked again
+    mempool_recheck_times: Counter = pool.pool.rechecks;
+    /// Transactions that were not taken
+    mempool_rejected_txs[cause]: Counter
+        => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), pool.pool.refused(*cause))));
+    /// Requests whose answers would count
+    mempool_known_requests: Gauge = pool.known_requests as u64;
+    /// Keys that peers announced
+    mempool_heard_keys: Counter = pool.engine.heard_keys;
+    /// Requests for transactions
+    mempool_requested_txs: Counter = pool.engine.requested_txs;
+    /// Requests after the first one
+    mempool_rerequested_txs: Counter = pool.engine.rerequested_txs;
+    /// Requests that timed out
+    mempool_request_timeouts: Counter = pool.engine.timeouts;
+    /// Timed-out requests whose peer was within the response time that it had shown
+    mempool_early_timeouts: Counter = pool.engine.early_timeouts;
+    /// Transactions that no peer was left to ask for
+    mempool_lost_txs: Counter = pool.engine.lost_txs;
+    /// Requests of peers for what is not here
+    mempool_failed_responses: Counter = pool.engine.failed_responses;
+    /// Keys that peers denied to have
+    mempool_not_found: Counter = pool.engine.not_found;
+    /// Input of peers without effect
+    mempool_ignored[cause]: Counter
+        => rows.each(pool.engine.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
+    /// Frames that were owed, and that came
+    mempool_frames[kind, direction]: Counter => for kind in FrameKind::ALL {
+        rows.add([kind.name(), "sent"], pool.engine.sent(*kind).copies);
+        rows.add([kind.name(), "received"], pool.engine.received(*kind).copies);
+    };
+    /// Bytes of frames that were owed, and that came
+    mempool_frame_bytes[kind, direction]: Counter => for kind in FrameKind::ALL {
+        rows.add([kind.name(), "sent"], pool.engine.sent(*kind).bytes);
+        rows.add([kind.name(), "received"], pool.engine.received(*kind).bytes);
+    };
+    /// Frames handed to connections
+    mempool_frames_sent[lane]: Counter
+        => rows.each(pool.lanes.iter().map(|(lane, counters)| (*lane, counters.sent.copies)));
+    /// Frames that were withdrawn before they left
+    mempool_frames_withdrawn[lane]: Counter
+        => rows.each(pool.lanes.iter().map(|(lane, counters)| (*lane, counters.withdrawn.copies)));
+    /// Bodies and frames that found a queue full
+    mempool_queue_refusals[kind]: Counter
+        => rows.each([("bodies", pool.engine.refused_bodies), ("frames", pool.engine.refused_frames)]);
+    /// Peers of the pool by protocol
+    mempool_peers[protocol]: Gauge => {
+        let mut protocols: BTreeMap<&str, u64> = BTreeMap::new();
+        for peer in &pool.status.peers {
+            *protocols.entry(&*peer.protocol).or_default() += 1;
         }
-        let refused = Cause::ALL.iter().map(|cause| ([("cause", cause.name())], pool.refused(*cause)));
-        out.counters("mempool_rejected_txs", "Transactions that were not taken", refused)
-    }
-
-    fn requests(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let engine = &self.engine;
-        let known = self.known_requests as f64;
-        out.gauge("mempool_known_requests", "Requests whose answers would count", known)?;
-        let ignored = Ignored::ALL.iter().map(|cause| ([("cause", cause.name())], engine.ignored(*cause)));
-        out.counters("mempool_ignored", "What came from peers and had no effect", ignored)
-    }
-
-    fn frames(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let kinds = FrameKind::ALL.iter().flat_map(|kind| {
-            let (sent, received) = (self.engine.sent(*kind), self.engine.received(*kind));
-            [
-                ([("kind", kind.name()), ("direction", "sent")], sent),
-                ([("kind", kind.name()), ("direction", "received")], received),
-            ]
-        });
-        let kinds: Vec<_> = kinds.collect();
-        let frames = kinds.iter().map(|(labels, tally)| (*labels, tally.copies));
-        out.counters("mempool_frames", "Frames that were owed, and that came", frames)?;
-        let bytes = kinds.iter().map(|(labels, tally)| (*labels, tally.bytes));
-        out.counters("mempool_frame_bytes", "Their bytes", bytes)?;
-        let sent = self.lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.sent.copies));
-        out.counters("mempool_frames_sent", "Frames handed to connections", sent)?;
-        let withdrawn =
-            self.lanes.iter().map(|(lane, counters)| ([("lane", *lane)], counters.withdrawn.copies));
-        out.counters("mempool_frames_withdrawn", "Frames taken back before they left", withdrawn)?;
-        let refused = [("bodies", self.engine.refused_bodies), ("frames", self.engine.refused_frames)];
-        let refused = refused.map(|(kind, count)| ([("kind", kind)], count));
-        out.counters("mempool_queue_refusals", "What found a queue full", refused)
-    }
-
-    fn links(&self, out: &mut Out<'_>) -> Result<(), Error> {
-        let Status { peers, owed_copies, in_flight_bytes, counters } = &self.status;
-        let mut protocols = std::collections::BTreeMap::new();
-        for peer in peers {
-            *protocols.entry(&*peer.protocol).or_insert(0.0) += 1.0;
+        rows.each(protocols);
+    };
+    /// Peers that this node dialled
+    mempool_active_outbound_connections: Gauge
+        = pool.status.peers.iter().filter(|peer| peer.outbound).count() as u64;
+    /// Frames that are owed
+    mempool_owed_copies: Gauge = pool.status.owed_copies as u64;
+    /// Bytes on their way into sockets
+    mempool_in_flight_bytes: Gauge = pool.status.in_flight_bytes;
+    /// Connections that ended or came to nothing
+    mempool_closed_links[cause]: Counter
+        => rows.each(pool.status.counters.closed.iter().map(|(cause, count)| (*cause, *count)));
+    /// Bytes of frames, and on the wire (sealed)
+    mempool_bytes[kind, direction]: Counter => {
+        let counters = &pool.status.counters;
+        for (kind, up, down) in [
+            ("payload", counters.payload_up, counters.payload_down),
+            ("control", counters.control_up, counters.control_down),
+            ("wire", counters.bytes_up, counters.bytes_down),
+        ] {
+            rows.add([kind, "up"], up);
+            rows.add([kind, "down"], down);
         }
-        let protocols = protocols.into_iter().map(|(name, count)| ([("protocol", name)], count));
-        out.gauges("mempool_peers", "Peers of the pool by what is spoken", protocols)?;
-        let outbound = peers.iter().filter(|peer| peer.outbound).count();
-        out.gauge("mempool_active_outbound_connections", "Peers that this node dialled", outbound as f64)?;
-        out.gauge("mempool_owed_copies", "Frames that are owed", *owed_copies as f64)?;
-        out.gauge("mempool_in_flight_bytes", "Bytes on their way into sockets", *in_flight_bytes as f64)?;
-        let closed = counters.closed.iter().map(|(cause, count)| ([("cause", *cause)], *count));
-        out.counters("mempool_closed_links", "Connections that ended or came to nothing", closed)?;
-        let bytes = [
-            ("payload", "up", counters.payload_up),
-            ("control", "up", counters.control_up),
-            ("wire", "up", counters.bytes_up),
-            ("payload", "down", counters.payload_down),
-            ("control", "down", counters.control_down),
-            ("wire", "down", counters.bytes_down),
-        ];
-        let bytes = bytes.map(|(kind, direction, bytes)| ([("kind", kind), ("direction", direction)], bytes));
-        out.counters("mempool_bytes", "Bytes of frames, and on the wire (sealed)", bytes)?;
-        out.counter("mempool_events_lost", "Events that were not read in time", counters.events_lost)
-    }
+    };
+    /// Events that were not read in time
+    mempool_events_lost: Counter = pool.status.counters.events_lost;
 }

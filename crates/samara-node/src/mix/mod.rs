@@ -43,7 +43,7 @@ impl Mix {
             Role::Scheduler => "scheduler",
         };
         let ready = MixReady {
-            role,
+            role: role.into(),
             number: member.number(),
             fingerprint,
             address: member.address(),
@@ -84,10 +84,10 @@ impl Mix {
         });
         let gateway = status.gateway.as_ref();
         Ok(MixStatus {
-            role: self.ready.role,
+            role: self.ready.role.clone(),
             number: self.ready.number,
             links: links.collect(),
-            rounds: status.rounds.clone(),
+            rounds: status.rounds.iter().map(|(state, count)| ((*state).into(), *count)).collect(),
             teams: status.teams.clone(),
             completed: status.mix.completed,
             failed: status.mix.failed_total(),

@@ -66,7 +66,7 @@ fn what(what: &What) -> Option<MixWhat> {
     let event = match what {
         What::Event(event) => event,
         What::Worked { round, phase, cpu } => {
-            let phase = phase.map(|phase| phase.name());
+            let phase = phase.map(|phase| phase.name().into());
             return Some(MixWhat::Worked { round: *round, phase, cpu_ns: cpu.as_nanos() as u64 });
         }
     };
@@ -84,17 +84,17 @@ fn what(what: &What) -> Option<MixWhat> {
             }
         }
         Event::Failed { round, failure } => {
-            MixWhat::Failed { round: *round, cause: failure.cause.name(), culprit: failure.culprit }
+            MixWhat::Failed { round: *round, cause: failure.cause.name().into(), culprit: failure.culprit }
         }
-        Event::State { round, state } => MixWhat::State { round: *round, state: state.name() },
+        Event::State { round, state } => MixWhat::State { round: *round, state: state.name().into() },
         Event::Mark { round, phase, mark } => {
-            MixWhat::Mark { round: *round, phase: phase.name(), mark: mark.name() }
+            MixWhat::Mark { round: *round, phase: phase.name().into(), mark: mark.name().into() }
         }
         Event::Made { team, plan } => {
             MixWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() }
         }
         Event::Drawn { team, nodes } => MixWhat::Drawn { team: *team, nodes: nodes.clone() },
-        Event::Round { round, state } => MixWhat::Round { round: *round, state: state.name() },
+        Event::Round { round, state } => MixWhat::Round { round: *round, state: state.name().into() },
         Event::Refused { round, .. } => MixWhat::Refused { round: *round },
         Event::Looped { took, .. } => MixWhat::Looped { took_ns: took.map(|took| took.as_nanos() as u64) },
         // Asked for by `GET /v1/mix`.

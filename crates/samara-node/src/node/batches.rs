@@ -1,4 +1,4 @@
-//! What was published through this node, and which copies have left.
+//! The batches that were published through this node, and their copies that have left.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,9 +9,9 @@ use samara_gossipsub::{PublishError, Receipt};
 use crate::clock::unix_ns;
 use crate::model::{BatchReport, MessageReport, SentCopy};
 
-/// Messages whose copies are followed at most; the oldest batches are forgotten.
+/// Messages whose copies are followed at most. The oldest batches are dropped first.
 const MESSAGES_KEPT: usize = 16_384;
-/// Copies of one message that are told one by one; more are only counted.
+/// Copies of one message that a report lists; more are only counted.
 const COPIES_KEPT: usize = 1024;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What the control API asks of a node.
+//! Requests of the control API to the node.
 
 use libp2p::Multiaddr;
 use samara_engine::outbox::Schedule;
@@ -10,10 +10,10 @@ use super::schedule::Planned;
 use crate::metrics::Snapshot;
 use crate::model::{BatchReport, PlannedReport, Status};
 
-/// Why something was not done.
+/// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// What was asked for is wrong.
+    /// The request is wrong.
     Wrong(String),
     /// The node is about to stop.
     Stopping,
@@ -26,10 +26,8 @@ pub(crate) enum Command {
     Status(Answer<Status>),
     Metrics(Answer<Box<Snapshot>>),
     Dial(Multiaddr, Answer<Result<(), Refusal>>),
-    /// The answer is whether the topic was not joined before.
-    Subscribe(Topic, Answer<Result<bool, Refusal>>),
-    /// The answer is whether the topic was joined.
-    Unsubscribe(Topic, Answer<Result<bool, Refusal>>),
+    /// Joins the topic, or leaves it. The answer is whether that is a change.
+    Join(Topic, bool, Answer<Result<bool, Refusal>>),
     Publish {
         messages: Vec<(String, Payload)>,
         /// `None` for the configuration's.

@@ -33,7 +33,7 @@ use redial::{Redial, dial_opts};
 use schedule::{Due, Late, Plan, Planned};
 pub(crate) use tracer::Tracer;
 
-/// What is counted of links, all since the start.
+/// Counters of links since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounts {
     /// Copies that were owed or on their way when their link went down.
@@ -144,7 +144,7 @@ impl Node {
         *self.swarm.local_peer_id()
     }
 
-    /// Runs until it is told to stop, by the channel or by a command.
+    /// Runs until the channel or a command stops it.
     pub(crate) async fn run(&mut self, stop: &mut mpsc::Receiver<()>) {
         loop {
             let redial = sleep_until(self.redial.next());
@@ -245,7 +245,7 @@ impl Node {
         }
     }
 
-    /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
+    /// Handles a request. The client may have gone away meanwhile; then its answer is dropped.
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Status(answer) => drop(answer.send(self.status())),
@@ -253,13 +253,12 @@ impl Node {
             Command::Batch(id, answer) => drop(answer.send(self.batch(id))),
             Command::Planned(answer) => drop(answer.send(self.plan.report())),
             Command::Dial(address, answer) => drop(answer.send(self.dial(address))),
-            Command::Subscribe(topic, answer) => drop(answer.send(self.subscribe(&topic))),
-            Command::Unsubscribe(topic, answer) => drop(answer.send(self.unsubscribe(&topic))),
+            Command::Join(topic, joins, answer) => drop(answer.send(self.set_joined(&topic, joins))),
             Command::Publish { messages, schedule, answer } => {
                 drop(answer.send(self.publish_now(messages, schedule)));
             }
             Command::Plan(planned, answer) => drop(answer.send(self.add_planned(planned))),
-            // Taken by the loop where it means something.
+            // Handled by the loop of `run`; ignored while the node stops.
             Command::Stop => {}
         }
     }
@@ -275,20 +274,17 @@ impl Node {
             .map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
     }
 
-    fn subscribe(&mut self, topic: &Topic) -> Result<bool, Refusal> {
+    /// Joins a topic, or leaves it. Returns whether that is a change.
+    fn set_joined(&mut self, topic: &Topic, joins: bool) -> Result<bool, Refusal> {
         self.unless_stopping()?;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
-        let fresh = !gossip.engine().is_subscribed(topic);
-        gossip.subscribe(topic);
-        Ok(fresh)
-    }
-
-    fn unsubscribe(&mut self, topic: &Topic) -> Result<bool, Refusal> {
-        self.unless_stopping()?;
-        let gossip = &mut self.swarm.behaviour_mut().gossip;
-        let joined = gossip.engine().is_subscribed(topic);
-        gossip.unsubscribe(topic);
-        Ok(joined)
+        let is_change = gossip.engine().is_subscribed(topic) != joins;
+        if joins {
+            gossip.subscribe(topic)
+        } else {
+            gossip.unsubscribe(topic)
+        }
+        Ok(is_change)
     }
 
     fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {

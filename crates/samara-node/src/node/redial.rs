@@ -76,7 +76,7 @@ impl Redial {
     pub(crate) fn connected(&mut self, connection: ConnectionId, peer: PeerId) {
         let dialled = self.dials.remove(&connection);
         for (at, target) in self.targets.iter_mut().enumerate() {
-            // Whoever has dialled this node need not be dialled.
+            // A peer that dialled this node need not be dialled.
             if dialled == Some(at) || names(&target.address, &peer) {
                 target.state = State::Connected(peer);
                 target.wait = self.first;

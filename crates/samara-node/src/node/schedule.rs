@@ -14,6 +14,7 @@ use futures_timer::Delay;
 use samara_engine::outbox::Schedule;
 
 use crate::clock::unix_ns;
+pub(crate) use crate::model::Late;
 use crate::model::{PlannedReport, PlannedState};
 use crate::node::payload::Payload;
 
@@ -28,17 +29,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) const PLANNED_MAX: usize = 10_000;
 /// Bytes of payload that wait at most; random ones do not count before they are made.
 const HELD_MAX: usize = 256 << 20;
-
-/// What becomes of publications whose time is over when they are asked for.
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Late {
-    /// None of the request is taken.
-    #[default]
-    Refuse,
-    /// They are made at once, and their report tells how late that was.
-    Submit,
-}
 
 /// A publication to come.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! From what a node is told to the events of a trace.
+//! From the events of the protocol to those of a trace.
 
 use libp2p::PeerId;
 use samara_gossipsub::rpc::{Control, Message, MessageId, RpcFrame, Topic};
@@ -27,7 +27,7 @@ impl Tracer {
         Self { writer, me: me.to_bytes(), config }
     }
 
-    /// Own messages are told before they are delivered.
+    /// Records an own message, before its delivery.
     pub(crate) fn published(&self, id: &MessageId, topic: &Topic) {
         self.record(Body::PublishMessage(PublishMessage { message_id: bytes(id), topic: name(topic) }));
     }

@@ -254,7 +254,13 @@ fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submi
     let took_ns = unix_ns().saturating_sub(at_unix_ns);
     events.into_iter().for_each(|event| cx.emit(event));
     let refused = known.or(refused);
-    Submitted { key, added: added && refused.is_none(), refused, at_unix_ns, took_ns }
+    Submitted {
+        key,
+        added: added && refused.is_none(),
+        refused: refused.map(Into::into),
+        at_unix_ns,
+        took_ns,
+    }
 }
 
 /// The pool's own task.

@@ -58,7 +58,7 @@ async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
         nodes.push(node(90 + number as u64, &[], "", &section(&hosts, number)).await);
     }
     let ready = nodes[2].running.ready().mix.as_ref().expect("a mix");
-    assert_eq!((ready.role, ready.number, ready.gateway), ("scheduler", 2, None));
+    assert_eq!((&*ready.role, ready.number, ready.gateway), ("scheduler", 2, None));
     let contact = |host: &Host| Contact { fingerprint: host.identity.fingerprint(), address: host.gateway };
     let pool = hosts[..2].iter().map(contact).collect();
     let options = ClientOptions {

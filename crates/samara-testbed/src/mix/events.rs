@@ -104,8 +104,8 @@ fn told(
     let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
     Some(match what {
         MixWhat::Open { round } => Told::Open(round),
-        MixWhat::Entered { round } => Told::Entered(round),
-        MixWhat::Delivered { round, void, unreadable, digest } => {
+        MixWhat::Entered { round, .. } => Told::Entered(round),
+        MixWhat::Delivered { round, void, unreadable, digest, .. } => {
             let seen = went.get(&round).filter(|went| went.delivered);
             let order = u64::from_str_radix(&digest, 16).unwrap_or(0);
             let wrong = void + unreadable + seen.map_or(0, |went| went.wrong);
@@ -131,9 +131,9 @@ fn told(
             let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
             Told::Round(round, state)
         }
-        MixWhat::Drawn => Told::Drawn,
-        MixWhat::Refused => Told::Refused,
-        MixWhat::Other => return None,
+        MixWhat::Drawn { .. } => Told::Drawn,
+        MixWhat::Refused { .. } => Told::Refused,
+        MixWhat::State { .. } | MixWhat::Looped { .. } | MixWhat::Unknown => return None,
     })
 }
 

@@ -13,7 +13,7 @@ use samara_lab::scenario::{Point, Transactions};
 use samara_trace::live::LiveWriter;
 
 use crate::TestbedError;
-use crate::client::{Arrival, Client, Late, Made, PlannedTx};
+use crate::client::{self, Arrival, Client, Late, PlannedReport};
 use crate::process::NodeProcess;
 use crate::run::{LEAD, LOOK_EVERY, QUIET, Stop, unix_ns};
 
@@ -121,7 +121,7 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
     for (number, node) in (0..).zip(nodes) {
         let own = (0..).zip(submissions).filter(|(_, submission)| submission.node == number);
         let own: Vec<usize> = own.map(|(place, _)| place).collect();
-        let reports: Vec<Made> = node.ask("collection", Client::made_transactions)?;
+        let reports: Vec<PlannedReport> = node.ask("collection", Client::made_transactions)?;
         if let Some(forgotten) = reports.first().map(|oldest| oldest.number).filter(|number| *number > 0) {
             return Err(TestbedError::Scenario(format!(
                 "node {number} remembers the last {} of its {} transactions; expected none forgotten: give the scenario fewer clients or less time, or more nodes",
@@ -192,10 +192,10 @@ impl Driver {
         for (number, node) in (0..).zip(nodes) {
             let own: Vec<&Submission> = fresh.iter().filter(|submission| submission.node == number).collect();
             for portion in own.chunks(portion) {
-                let planned: Vec<PlannedTx> = portion
+                let planned: Vec<_> = portion
                     .iter()
                     .map(|submission| {
-                        PlannedTx::new(self.start + submission.at, submission.transaction.bytes())
+                        client::submission(self.start + submission.at, submission.transaction.bytes())
                     })
                     .collect();
                 node.ask("hand-out of transactions", |client| client.plan_transactions(&planned, late))?;
@@ -258,7 +258,7 @@ impl Driver {
             node.check("run")?;
             node.sample();
             let metrics = node.ask("run", |client| client.metrics())?;
-            crate::live::tell(live, number, &metrics);
+            crate::live::report(live, number, &metrics);
             added += metrics.sum("samara_mempool_added_txs_total", "");
             for (most, name) in [
                 (&mut self.maxima.keys, "samara_mempool_known_keys"),

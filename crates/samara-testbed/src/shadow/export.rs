@@ -1,20 +1,20 @@
-//! Writing what Shadow reads.
+//! Writes what Shadow reads: `shadow.yaml`, in the terms of Shadow's [specification], and the files of nodes.
+//!
+//! [specification]: https://shadow.github.io/docs/guide/shadow_config_spec.html
 
-use samara_lab::scenario::Columns;
-use samara_lab::scenario::Messages;
-use samara_lab::scenario::Mix;
-use samara_lab::scenario::Transactions;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use samara_lab::scenario::{Point, Scenario, TransportKind};
+use samara_emulation::EmulationConfig;
+use samara_lab::scenario::{Mix, Point, Scenario, Stack, Transactions, TransportKind};
+use samara_node::config::{MetricsAt, Plan};
 use samara_scenario::Inputs;
+use samara_sim::NicDiscipline;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-use super::config::{
-    Config, Experimental, FinalState, General, Graph, GraphFile, Host, Network, Process, bits, qdisc, seconds,
-};
 use super::graph::{LATENCY_MIN, Places, places};
 use super::{
     DATA, EPOCH_NS, METRICS_FILES, NODE_FILE, PUBLICATIONS_FILE, RUN_FILE, RunFile, SECOND_NS, TEMPLATE,
@@ -22,9 +22,8 @@ use super::{
 };
 use crate::TestbedError;
 use crate::addresses::{emulation, multiaddr};
-use crate::client::Publication;
-use crate::nodefile::{self, Alone, MetricsAt, PlanFile};
-use crate::plan::Wanted;
+use crate::nodefile;
+use crate::plan::{Wanted, patience};
 
 /// When nodes start.
 const START_S: u64 = 1;
@@ -72,13 +71,7 @@ impl Times {
         let warm_up = wanted.warm_up(scenario).div_ceil(SECOND_NS);
         let settle_s = settle.as_secs().max(warm_up).max(1);
         let first_ns = (START_S + settle_s) * SECOND_NS;
-        let patience = match scenario.find::<Messages>() {
-            Some(messages) => messages.cool_down,
-            None => scenario
-                .find::<Columns>()
-                .map_or(samara_engine::units::Span::default(), |workload| workload.deadline),
-        };
-        let after_ns = first_ns + wanted.duration(scenario) + patience.nanos();
+        let after_ns = first_ns + wanted.duration(scenario) + patience(scenario).nanos();
         let shutdown_s = after_ns.div_ceil(SECOND_NS) + BEFORE_END_S;
         Self { settle_s, first_ns, after_ns, shutdown_s, stop_s: shutdown_s + ENDING_S }
     }
@@ -107,11 +100,11 @@ pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported
         fs::create_dir_all(&directory).map_err(TestbedError::io(directory.display().to_string()))?;
         let own = &publications[node as usize];
         if !own.is_empty() {
-            write(directory.join(PUBLICATIONS_FILE), &body(own))?;
+            let body = json!({ "publications": own }).to_string();
+            write(directory.join(PUBLICATIONS_FILE), &body)?;
         }
-        let alone = alone(scenario, &wanted, node, times, !own.is_empty());
-        let text =
-            nodefile::text(scenario, &wanted, node, address(node), Path::new(TRACE_FILE), Some(&alone));
+        let plan = plan(scenario, &wanted, node, times, !own.is_empty());
+        let text = nodefile::text(scenario, &wanted, node, address(node), Path::new(TRACE_FILE), Some(plan));
         write(directory.join(NODE_FILE), &text.map_err(TestbedError::Scenario)?)?;
     }
     write(to.join("graph.gml"), &places.gml)?;
@@ -126,28 +119,26 @@ pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported
     Ok(Exported { nodes, stop_s: times.stop_s, notes: notes(scenario, &places) })
 }
 
-/// What only the testbed or the simulator has is refused, never left out.
+/// Refuses what only the testbed or the simulator has.
 fn possible(scenario: &Scenario) -> Result<(), String> {
-    let refuse = |key: &str, what: &str| Err(format!("{key}: {what}"));
-    if scenario.find::<Transactions>().is_some() {
-        return refuse("pool", "pools are not exported to Shadow; use samara testbed");
-    }
-    if scenario.find::<Mix>().is_some() {
-        return refuse("mix", "teams are not exported to Shadow; use samara testbed");
-    }
-    if scenario.transport.kind == TransportKind::Quic {
-        return refuse(
-            "transport.kind",
-            "found \"quic\", which is not exported to Shadow; expected \"tcp\" (--set transport.kind=tcp)",
-        );
-    }
-    if scenario.network.jitter.nanos() > 0 {
-        return refuse(
-            "network.jitter",
-            "Shadow has none (its key edge.jitter does nothing); take it away with --set network.jitter=\"0 ms\"",
-        );
-    }
-    Ok(())
+    let refused = [
+        (
+            scenario.find::<Transactions>().is_some(),
+            "pool: pools are not exported to Shadow; use samara testbed",
+        ),
+        (scenario.find::<Mix>().is_some(), "mix: teams are not exported to Shadow; use samara testbed"),
+        (
+            scenario.transport.kind == TransportKind::Quic,
+            "transport.kind: found \"quic\", which is not exported to Shadow; expected \"tcp\" \
+             (--set transport.kind=tcp)",
+        ),
+        (
+            scenario.network.jitter.nanos() > 0,
+            "network.jitter: Shadow has none (its key edge.jitter does nothing); \
+             take it away with --set network.jitter=\"0 ms\"",
+        ),
+    ];
+    refused.iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, error)| Err((*error).to_owned()))
 }
 
 /// The figures of a run that is under way would be mixed with those of another.
@@ -168,63 +159,83 @@ fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + node)
 }
 
-fn body(publications: &[Publication]) -> String {
-    serde_json::json!({ "publications": publications }).to_string()
-}
-
-fn alone(scenario: &Scenario, wanted: &Wanted, node: u32, times: Times, publishes: bool) -> Alone {
+/// The addresses that a node dials, and its section `[plan]`.
+fn plan(
+    scenario: &Scenario,
+    wanted: &Wanted,
+    node: u32,
+    times: Times,
+    publishes: bool,
+) -> (Vec<String>, Plan) {
     let dialled = wanted.graph.edges.iter().filter(|(dialler, _)| *dialler == node);
     let looks = [times.first_ns - LOOK_BEFORE_NS, times.after_ns];
     let metrics = looks.into_iter().zip(METRICS_FILES);
-    Alone {
-        dial: dialled.map(|(_, listener)| multiaddr(address(*listener), scenario.transport.kind)).collect(),
-        plan: PlanFile {
-            publications: publishes.then_some(PUBLICATIONS_FILE),
-            metrics: metrics.map(|(at, file)| MetricsAt { at_unix_ns: EPOCH_NS + at, file }).collect(),
-        },
-    }
+    let plan = Plan {
+        publications: publishes.then(|| PUBLICATIONS_FILE.into()),
+        metrics: metrics
+            .map(|(at, file)| MetricsAt { at_unix_ns: EPOCH_NS + at, file: file.into() })
+            .collect(),
+    };
+    let dial = dialled.map(|(_, listener)| multiaddr(address(*listener), scenario.transport.kind));
+    (dial.collect(), plan)
 }
 
-fn config(
-    network: &samara_emulation::EmulationConfig,
-    places: &Places,
-    seed: u64,
-    times: Times,
-    program: &Path,
-) -> Config {
-    let process = || Process {
-        path: program.to_owned(),
-        args: vec!["node", "--config", NODE_FILE],
+/// The file `shadow.yaml`.
+#[derive(Serialize)]
+struct Config {
+    general: Value,
+    network: Value,
+    experimental: Value,
+    /// By name, in the order of their numbers.
+    #[serde(serialize_with = "in_order")]
+    hosts: Vec<(String, Value)>,
+}
+
+fn in_order<S: Serializer>(hosts: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(hosts.iter().map(|(name, host)| (name, host)))
+}
+
+fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, program: &Path) -> Config {
+    let seconds = |seconds: u64| format!("{seconds} sec");
+    let process = json!({
+        "path": program,
+        "args": ["node", "--config", NODE_FILE],
         // One thread is enough for one host, whose processor takes no time.
-        environment: [("TOKIO_WORKER_THREADS", "1")].into(),
-        start_time: seconds(START_S),
-        shutdown_time: seconds(times.shutdown_s),
-        shutdown_signal: "SIGTERM",
-        expected_final_state: FinalState { exited: 0 },
-    };
-    let hosts = network.hosts.iter().zip(0..).map(|(rates, node)| {
-        let host_config = Host {
-            network_node_id: places.of_host[node as usize],
-            ip_addr: address(node),
-            bandwidth_down: bits(rates.downlink_bps),
-            bandwidth_up: bits(rates.uplink_bps),
-            processes: vec![process()],
-        };
-        (host(node), host_config)
+        "environment": { "TOKIO_WORKER_THREADS": "1" },
+        "start_time": seconds(START_S),
+        "shutdown_time": seconds(times.shutdown_s),
+        "shutdown_signal": "SIGTERM",
+        "expected_final_state": { "exited": 0 },
     });
+    let hosts = network.hosts.iter().zip(0..).map(|(rates, node)| {
+        let config = json!({
+            "network_node_id": places.of_host[node as usize],
+            "ip_addr": address(node),
+            "bandwidth_down": format!("{} bit", rates.downlink_bps),
+            "bandwidth_up": format!("{} bit", rates.uplink_bps),
+            "processes": [process],
+        });
+        (host(node), config)
+    });
+    let qdisc = match network.nic {
+        NicDiscipline::RoundRobin => "round-robin",
+        NicDiscipline::Fifo => "fifo",
+    };
     Config {
-        general: General {
-            seed: seed & u64::from(u32::MAX),
-            stop_time: seconds(times.stop_s),
-            data_directory: DATA,
-            template_directory: TEMPLATE,
-            model_unblocked_syscall_latency: true,
-        },
-        network: Network {
-            graph: Graph { kind: "gml", file: GraphFile { path: "graph.gml" } },
-            use_shortest_path: false,
-        },
-        experimental: Experimental { interface_qdisc: qdisc(network.nic) },
+        general: json!({
+            "seed": seed & u64::from(u32::MAX),
+            "stop_time": seconds(times.stop_s),
+            "data_directory": DATA,
+            "template_directory": TEMPLATE,
+            // Nodes poll the clock just before they publish, which must let time pass.
+            "model_unblocked_syscall_latency": true,
+        }),
+        network: json!({
+            "graph": { "type": "gml", "file": { "path": "graph.gml" } },
+            // The graph has an edge for each pair.
+            "use_shortest_path": false,
+        }),
+        experimental: json!({ "interface_qdisc": qdisc }),
         hosts: hosts.collect(),
     }
 }
@@ -255,7 +266,7 @@ fn notes(scenario: &Scenario, places: &Places) -> Vec<String> {
             "latencies below {LATENCY_MIN:?} are raised to that: Shadow wants more than nothing"
         ));
     }
-    if scenario.transport.stack != samara_lab::scenario::Stack::Shadow {
+    if scenario.transport.stack != Stack::Shadow {
         notes.push(
             "Shadow has a TCP of its own, which transport.stack = \"shadow\" simulates; keys of [transport] change \
              nothing there"

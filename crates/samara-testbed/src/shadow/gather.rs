@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
+use samara_node::model::Publication;
 use samara_scenario::Inputs;
 
 use super::export::run_file;
 use super::{DATA, METRICS_FILES, RUN_FILE, RunFile, TRACE_FILE, of_host};
 use crate::TestbedError;
-use crate::client::{Metrics, Publication};
+use crate::client::Metrics;
 use crate::collect::{self, Events};
 use crate::plan::Wanted;
 use crate::run::{MetricsSnapshots, missing, of_traces};
@@ -122,12 +123,12 @@ fn late_ms(events: &Events, planned: &[Vec<Publication>]) -> Vec<f64> {
     for message in &events.published {
         made[message.node as usize].push(message.at);
     }
-    let of_node = |(planned, made): (&Vec<Publication>, Vec<u64>)| {
+    let mut late_ms = Vec::new();
+    for (planned, made) in planned.iter().zip(made) {
         let messages = planned
             .iter()
-            .flat_map(|publication| std::iter::repeat_n(publication.at_unix_ns, publication.batch.len()));
-        let late = messages.zip(made).map(|(planned, made)| (made as f64 - planned as f64) / 1e6);
-        late.collect::<Vec<_>>()
-    };
-    planned.iter().zip(made).flat_map(of_node).collect()
+            .flat_map(|publication| publication.batch.iter().flatten().map(|_| publication.at_unix_ns));
+        late_ms.extend(messages.zip(made).map(|(planned, made)| (made as f64 - planned as f64) / 1e6));
+    }
+    late_ms
 }

@@ -6,7 +6,6 @@
 //!
 //! [Shadow]: https://shadow.github.io
 
-mod config;
 mod export;
 mod gather;
 mod graph;

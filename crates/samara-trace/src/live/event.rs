@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 pub struct Line {
     /// [`VERSION`].
     pub v: u32,
-    /// The number of the line since its source started: whoever misses one sees that.
+    /// The number of the line since its source started: a reader notices a missing one.
     pub seq: u64,
     /// When, in nanoseconds on the clock of the source.
     pub at_ns: u64,
@@ -35,7 +35,7 @@ pub enum Event {
         role: String,
         /// What its times mean.
         clock: Clock,
-        /// When it started, in Unix time; tells files of the same directory apart that are of different runs.
+        /// When it started, in Unix time; distinguishes files of different runs in one directory.
         started_unix_ns: u64,
         /// The run of the scenario that it belongs to, if it has several.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub enum Event {
         /// The team of the round.
         #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
-        /// Slots that it has: whoever knows that waits for all of them before it takes latencies.
+        /// Its slots. A reader that knows them waits for all before it computes latencies.
         #[serde(skip_serializing_if = "Option::is_none")]
         slots: Option<u64>,
         /// Why it failed, if it did.
@@ -214,7 +214,7 @@ pub enum Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundState {
-    /// The team was told.
+    /// The team is drawn.
     Pending,
     /// The team shares keys and precomputes.
     Precomputing,

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The longest latency that is told apart, in nanoseconds: an hour. Longer ones count as this long, but for the mean.
+/// The longest distinguished latency, in nanoseconds: an hour. Longer ones count as this long, except in the mean.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Two significant digits: values in a bucket differ by less than 1 %.
 const DIGITS: u8 = 2;

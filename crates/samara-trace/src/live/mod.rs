@@ -1,6 +1,6 @@
-//! What goes on right now, as lines of JSON that can be followed while they are written.
+//! Live status, as lines of JSON that can be followed while they are written.
 //!
-//! Whoever has something to tell (a simulation, a testbed, a node, a client) is a **source** and writes one file,
+//! A **source** (a simulation, a testbed, a node, a client) writes one file,
 //! `live/NAME.jsonl` in the directory of the results: the name of the source is the name of its file. [`LiveWriter`] never makes
 //! its source wait; what does not fit is dropped, counted, and said in the file. [`LiveReader`] takes files as they grow, and
 //! survives torn lines, files that were cut or replaced, and rubbish, which it counts. Each line is a [`Line`]:
@@ -13,7 +13,7 @@
 //! # What sources owe their readers
 //! - `at_ns` is on the clock that `started` names, and never goes back: Unix time of a **wall** clock, or the time since the start
 //!   of a simulation on a **virtual** one. Nobody compares times of two virtual clocks.
-//! - Totals (bytes, deliveries, errors) only grow; whoever restarts says `started` again and begins at 0.
+//! - Totals (bytes, deliveries, errors) only grow; a source that restarts writes `started` again and begins at 0.
 //! - A value that is not known is left out. It is never 0 instead.
 //! - Nodes are called the same in all files of a run: `peer` and `members` are names of sources, or of nodes that a source
 //!   speaks for with `node`.
@@ -23,7 +23,7 @@
 //!
 //! # Latency of slots
 //! A payload that mixes cannot be followed by its position: that is what a mix is for. Still the latencies are right, whatever number of
-//! rounds is in flight, since entry and exit are told **with their round** and never taken from "the batch before". Of a round,
+//! rounds is in flight, since entry and exit are reported **with their round** and never taken from "the batch before". Of a round,
 //! `slots` says when how many came in and went out: their mean latency is exact in any order, because the sum of differences does
 //! not depend on who is whom. Clients recognise their own payloads, and tell `latencies` of slot by slot.
 

@@ -11,7 +11,7 @@ pub const LINE_BYTES_MAX: usize = 1 << 18;
 /// Bytes that are read at once.
 const PORTION: usize = 1 << 16;
 
-/// What was found besides lines that were understood.
+/// Counts of the lines of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
     /// Lines that were understood.
@@ -28,12 +28,13 @@ pub struct ReadCounts {
     pub replaced: u64,
 }
 
-/// What a look at a file yields.
+/// An item that [`LiveReader::poll`] yields.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all items are lines, and each is handed over at once")]
 pub enum Said {
     /// A line.
     Line(Line),
-    /// The file is another one, or begins anew: what was told before may be told again.
+    /// The file is another one, or begins anew: earlier lines may be repeated.
     Replaced,
 }
 
@@ -219,7 +220,7 @@ struct Versioned {
     v: u32,
 }
 
-/// What tells a file from another one with the same path.
+/// The identity of a file, apart from its path.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     #[cfg(unix)]

@@ -142,7 +142,7 @@ impl Sink<Line> for Target {
     }
 }
 
-/// A new file in place of whatever was there: whoever reads an earlier one is not surprised by other contents.
+/// A new file in place of an old one, whose readers keep its contents.
 fn new_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,0 +1,140 @@
+//! What every node counts.
+
+use std::collections::BTreeMap;
+
+use samara_engine::outbox::{Counters, LossCause};
+use samara_gossipsub::Metrics;
+use samara_gossipsub::engine::Sizes;
+use samara_libp2p::Traffic;
+
+use super::metrics;
+use crate::node::LinkCounts;
+use crate::process::Usage;
+
+/// What a node has counted at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) engine: Metrics,
+    pub(crate) sizes: Sizes,
+    pub(crate) lanes: Vec<(&'static str, Counters)>,
+    pub(crate) traffic: Traffic,
+    pub(crate) topics: Vec<TopicSizes>,
+    /// Connected peers by the protocol of their link.
+    pub(crate) protocols: BTreeMap<String, u64>,
+    pub(crate) owed_copies: usize,
+    pub(crate) links: LinkCounts,
+    pub(crate) dials_failed: u64,
+    pub(crate) trace: Option<samara_trace::Counts>,
+}
+
+/// A joined topic.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicSizes {
+    pub(crate) topic: String,
+    pub(crate) subscribers: usize,
+    pub(crate) mesh: usize,
+}
+
+metrics! { METRICS |node: Snapshot, rows|
+    /// Messages that were published here
+    messages_published: Counter = node.engine.messages_published;
+    /// Published messages that no known peer wants
+    messages_published_to_nobody: Counter = node.engine.messages_published_to_nobody;
+    /// Received copies of messages, duplicates included
+    messages_received: Counter = node.engine.messages_received;
+    /// Messages of others that were accepted
+    messages_delivered: Counter = node.engine.messages_delivered;
+    /// Received copies of known messages
+    messages_duplicate: Counter = node.engine.duplicates_received;
+    /// Input of peers without effect, messages by validation included
+    ignored[cause]: Counter
+        => rows.each(node.engine.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
+    /// Received frames
+    rpcs_received: Counter = node.engine.rpcs_received;
+    /// Control messages, or the ids in them
+    control[kind, direction]: Counter => {
+        let engine = &node.engine;
+        for (kind, sent, received) in [
+            ("ihave_ids", engine.ihave_ids_sent, engine.ihave_ids_received),
+            ("iwant_ids", engine.iwant_ids_sent, engine.iwant_ids_received),
+            ("idontwant_ids", engine.idontwant_ids_sent, engine.idontwant_ids_received),
+            ("grafts", engine.grafts_sent, engine.grafts_received),
+            ("prunes", engine.prunes_sent, engine.prunes_received),
+        ] {
+            rows.add([kind, "sent"], sent);
+            rows.add([kind, "received"], received);
+        }
+    };
+    /// Announced messages that did not come
+    promises_broken: Counter = node.engine.promises_broken;
+    /// Heartbeats
+    heartbeats: Counter = node.engine.heartbeats;
+    /// Copies of messages that were owed
+    copies_owed[reason]: Counter => rows.each([
+        ("publish", node.engine.copies_published),
+        ("forward", node.engine.copies_forwarded),
+        ("answer", node.engine.copies_answered),
+    ]);
+    /// Copies of messages that are owed, or on their way
+    owed_copies: Gauge = node.owed_copies as u64;
+    /// Copies not owed because of an IDONTWANT
+    copies_suppressed: Counter = node.engine.copies_suppressed;
+    /// Copies that were withdrawn before they left
+    withdrawn_copies: Counter = node.engine.copies_withdrawn;
+    /// Frames handed to streams
+    frames_sent[lane]: Counter
+        => rows.each(node.lanes.iter().map(|(lane, counters)| (*lane, counters.sent.copies)));
+    /// Frames not sent because their time was over
+    frames_expired[lane]: Counter
+        => rows.each(node.lanes.iter().map(|(lane, counters)| (*lane, counters.expired.copies)));
+    /// Frames that did not fit into queues
+    queue_drops[cause]: Counter => rows.each([
+        ("not_connected", node.engine.lost(LossCause::NotConnected)),
+        ("newest", node.engine.lost(LossCause::DroppedNewest)),
+        ("oldest", node.engine.lost(LossCause::DroppedOldest)),
+        ("refused", node.engine.lost(LossCause::Refused)),
+    ]);
+    /// Bytes of frames written, without Noise, Yamux, QUIC and TCP
+    bytes_up[kind]: Counter
+        => rows.each([("payload", node.traffic.payload_up), ("control", node.traffic.control_up)]);
+    /// Bytes of frames read, without Noise, Yamux, QUIC and TCP
+    bytes_down[kind]: Counter
+        => rows.each([("payload", node.traffic.payload_down), ("control", node.traffic.control_down)]);
+    /// Connected peers by the protocol of their link
+    peers[protocol]: Gauge => rows.each(node.protocols.iter().map(|(name, count)| (name.as_str(), *count)));
+    /// Peers in the mesh of a topic
+    mesh_size[topic]: Gauge
+        => rows.each(node.topics.iter().map(|topic| (topic.topic.as_str(), topic.mesh as u64)));
+    /// Peers that have joined a topic
+    topic_peers[topic]: Gauge
+        => rows.each(node.topics.iter().map(|topic| (topic.topic.as_str(), topic.subscribers as u64)));
+    /// Ids that are known as seen
+    seen_ids: Gauge = node.sizes.seen as u64;
+    /// Messages that are kept to answer IWANT
+    cached_messages: Gauge = node.sizes.cached as u64;
+    /// Copies that were owed when their link went down
+    link_lost_copies: Counter = node.links.copies_lost;
+    /// Copies on their way when a stream broke
+    link_cut_copies: Counter = node.links.copies_cut;
+    /// Streams closed because of bad frames
+    malformed_frames: Counter = node.links.malformed;
+    /// Connections with peers that speak none of the protocols
+    peers_not_supported: Counter = node.links.not_supported;
+    /// Failed attempts to reach peers of the configuration
+    dials_failed: Counter = node.dials_failed;
+    /// Events of the trace, if there is one
+    trace_events[state]: Counter => rows.each(node.trace.iter().flat_map(|trace| {
+        [("written", trace.written), ("dropped", trace.dropped), ("failed", trace.failed)]
+    }));
+}
+
+metrics! { PROCESS |usage: Usage, rows|
+    /// Processor time of the process, user and system
+    cpu_seconds: Counter => rows.known(usage.cpu_s);
+    /// Memory of the process
+    rss_bytes: Gauge => rows.known(usage.rss_bytes);
+    /// The most memory that the process has had
+    peak_rss_bytes: Gauge => rows.known(usage.peak_rss_bytes);
+    /// Open file descriptors
+    open_fds: Gauge => rows.known(usage.open_fds);
+}

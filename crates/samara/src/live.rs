@@ -1,0 +1,307 @@
+//! The live files of runs, which `samara dashboard` shows.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use samara_lab::mix::measure::{Collector, PhaseTimes, RoundRow};
+use samara_lab::run::Progress;
+use samara_lab::scenario::{Mix, Point};
+use samara_mix::{Half, Phase};
+use samara_trace::live::{
+    self, Clock, Edge, Event, Latencies, LiveWriter, Outcome, RoundState, RunState, Step,
+};
+
+/// The shortest time between two reports of a run's progress.
+const SAY_EVERY: Duration = Duration::from_millis(250);
+
+/// The live file of a session, which speaks for all its runs.
+pub(crate) struct Live {
+    writer: LiveWriter,
+    results: PathBuf,
+}
+
+impl Live {
+    /// Starts it, with all runs waiting.
+    pub(crate) fn start(results: &Path, points: &[Point]) -> Result<Self, String> {
+        let writer = LiveWriter::create(results, "session")
+            .map_err(|error| format!("{}: live/session.jsonl: {error}", results.display()))?;
+        writer.say(unix_ns(), started("session", None));
+        for point in points {
+            let progress = event(RunState::Waiting, None, None, None);
+            writer.say_of(Some(&name(point)), unix_ns(), progress);
+        }
+        Ok(Self { writer, results: results.to_owned() })
+    }
+
+    /// A run begins.
+    pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
+        let slots = point.scenario.find::<Mix>().map(|mix| u64::from(mix.batch));
+        let rounds = slots.map(|slots| (slots, None));
+        let mut run = RunLive {
+            live: self,
+            name: name(point),
+            start: Instant::now(),
+            said: None,
+            rounds,
+            looked: None,
+        };
+        run.say(RunState::Running, None, None);
+        run
+    }
+
+    /// The session ends.
+    pub(crate) fn finish(self, outcome: Outcome, message: Option<String>) {
+        self.writer.say(unix_ns(), Event::Finished { outcome, message });
+        // Results are complete without it: a disk that is full has shown elsewhere.
+        let _ = self.writer.finish();
+    }
+}
+
+/// The reports of one run.
+pub(crate) struct RunLive<'a> {
+    live: &'a Live,
+    name: String,
+    start: Instant,
+    said: Option<(Instant, Progress)>,
+    /// Of a mix: slots of a round, and the file of its rounds, if it is simulated.
+    rounds: Option<(u64, Option<Rounds>)>,
+    looked: Option<Instant>,
+}
+
+impl RunLive<'_> {
+    /// Reports the progress, unless the last report is recent.
+    pub(crate) fn progress(&mut self, doing: Option<&str>, progress: Progress) {
+        let is_early = self.said.is_some_and(|(said, _)| said.elapsed() < SAY_EVERY);
+        if !is_early {
+            self.say(RunState::Running, doing, Some(progress));
+        } else if let Some((_, last)) = &mut self.said {
+            *last = progress;
+        }
+    }
+
+    /// Reports the rounds of a simulated mix, unless the last report is recent.
+    pub(crate) fn rounds(&mut self, collector: &Collector) {
+        let Some((slots, rounds)) = &mut self.rounds else { return };
+        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < SAY_EVERY);
+        // Of a run that is over everything is reported.
+        if is_early && collector.rounds.values().any(|row| row.ended.is_none()) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        if rounds.is_none() {
+            // A run goes on without it: a disk that is full shows elsewhere.
+            *rounds = Rounds::create(&self.live.results, &self.name, *slots).ok();
+        }
+        rounds.iter_mut().for_each(|rounds| rounds.report(collector));
+    }
+
+    /// It has ended.
+    pub(crate) fn end(mut self, state: RunState) {
+        if let Some((_, Some(rounds))) = self.rounds.take() {
+            rounds.finish(if state == RunState::Done { Outcome::Ok } else { Outcome::Failed });
+        }
+        let last = self.said.map(|(_, progress)| progress);
+        self.say(state, None, last);
+    }
+
+    fn say(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
+        let wall_ns = self.start.elapsed().as_nanos() as u64;
+        let said = event(state, doing, Some(wall_ns), progress);
+        self.live.writer.say_of(Some(&self.name), unix_ns(), said);
+        self.said = progress.map(|progress| (Instant::now(), progress));
+    }
+}
+
+/// The first line of a source of this program.
+pub(crate) fn started(role: &str, run: Option<String>) -> Event {
+    Event::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: unix_ns(), run }
+}
+
+/// The name of a run on the page.
+pub(crate) fn name(point: &Point) -> String {
+    format!("{}, seed {}", point.name(), point.seed)
+}
+
+/// The event of a progress; nothing of it is known before the run reports any.
+fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: Option<Progress>) -> Event {
+    let is_known = progress.is_some_and(|progress| progress != Progress::default());
+    let progress = progress.unwrap_or_default();
+    Event::Progress(live::Progress {
+        state,
+        doing: doing.map(str::to_owned),
+        share: is_known.then_some(progress.share),
+        wall_ns,
+        virtual_ns: progress.virtual_nanos,
+        deliveries: progress.deliveries,
+        deliveries_expected: progress.deliveries_expected,
+        copies: progress.copies,
+        steps: progress.steps,
+    })
+}
+
+/// The live file of a simulated mix: a source of its own, since its clock is that of the simulation.
+struct Rounds {
+    writer: LiveWriter,
+    slots: u64,
+    /// Changes of rounds and phases that were reported.
+    reported: HashSet<Change>,
+    /// The nodes of each team.
+    teams: BTreeMap<usize, Vec<u32>>,
+    last_ns: u64,
+}
+
+/// A change of a round, or of a phase of a round at a host, that is reported once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Change {
+    Made(u64),
+    Opened(u64),
+    Entered(u64),
+    Left(u64),
+    Ended(u64),
+    Phase(u64, u32, Phase, Edge),
+}
+
+/// An event to report: its time, its node (`None` for the scheduler), and what happened.
+type News = (u64, Option<u32>, Event);
+
+impl Rounds {
+    /// Starts the file of a run with so many slots in a round.
+    fn create(results: &Path, run: &str, slots: u64) -> io::Result<Self> {
+        let writer = LiveWriter::create(results, &format!("simulation-{run}"))?;
+        let (role, run) = ("simulation".to_owned(), Some(run.to_owned()));
+        writer.say(0, Event::Started { role, clock: Clock::Virtual, started_unix_ns: unix_ns(), run });
+        Ok(Self { writer, slots, reported: HashSet::new(), teams: BTreeMap::new(), last_ns: 0 })
+    }
+
+    /// Reports all changes since the last call.
+    fn report(&mut self, collector: &Collector) {
+        let mut news = Vec::new();
+        for row in collector.rounds.values() {
+            self.round(row, &mut news);
+        }
+        for ((round, host, phase), times) in &collector.phases {
+            self.phase(*round, *host, *phase, times, &mut news);
+        }
+        news.sort_by_key(|(at, ..)| *at);
+        for (at, node, event) in news {
+            // An event that became known late is reported late: times of a source never go back.
+            self.last_ns = self.last_ns.max(at);
+            let node = node.map_or_else(|| "scheduler".to_owned(), |node| format!("node-{node}"));
+            self.writer.say_of(Some(&node), self.last_ns, event);
+        }
+    }
+
+    /// The run is over.
+    fn finish(self, outcome: Outcome) {
+        self.writer.say(self.last_ns, Event::Finished { outcome, message: None });
+        // Results are complete without it: a disk that is full has shown elsewhere.
+        let _ = self.writer.finish();
+    }
+
+    /// The time of a change, if it has happened and was not reported before.
+    fn is_new(&mut self, change: Change, at: Option<u64>) -> Option<u64> {
+        at.filter(|_| self.reported.insert(change))
+    }
+
+    fn round(&mut self, row: &RoundRow, news: &mut Vec<News>) {
+        let (round, slots) = (row.round, self.slots);
+        let state = |state, cause: Option<&str>| Event::Round {
+            round,
+            state,
+            team: Some(row.team as u64),
+            slots: Some(slots),
+            cause: cause.map(str::to_owned),
+        };
+        let step = |step| Event::Slots { round, step, slots };
+        let first = row.nodes.first().copied();
+        if let Some(at) = self.is_new(Change::Made(round), Some(row.made)) {
+            if self.teams.get(&row.team) != Some(&row.nodes) {
+                self.teams.insert(row.team, row.nodes.clone());
+                let members = row.nodes.iter().map(|node| format!("node-{node}")).collect();
+                news.push((at, None, Event::Team { team: row.team as u64, members }));
+            }
+            news.push((at, None, state(RoundState::Precomputing, None)));
+        }
+        if let Some(at) = self.is_new(Change::Opened(round), row.opened) {
+            news.push((at, None, state(RoundState::Queued, None)));
+        }
+        if let Some(at) = self.is_new(Change::Entered(round), row.entered) {
+            news.push((at, None, state(RoundState::Realtime, None)));
+            news.push((at, first, step(Step::Entered)));
+        }
+        if let Some(at) = self.is_new(Change::Left(round), row.exit()) {
+            news.push((at, first, step(Step::Left)));
+            if let Some(latency) = row.latency() {
+                let mut latencies = Latencies::default();
+                latencies.add(latency, slots);
+                news.push((at, None, Event::Latencies { round, latencies }));
+            }
+        }
+        if let Some(at) = self.is_new(Change::Ended(round), row.ended) {
+            let how = if row.cause.is_some() { RoundState::Failed } else { RoundState::Completed };
+            news.push((at, None, state(how, row.cause.map(|cause| cause.name()))));
+        }
+    }
+
+    fn phase(&mut self, round: u64, host: u32, phase: Phase, times: &PhaseTimes, news: &mut Vec<News>) {
+        let is_last = phase.half() == Half::RealTime && phase.next().is_none();
+        let end = if is_last { times.last_received } else { times.last_finished };
+        for (edge, at) in [(Edge::Begin, times.first_received), (Edge::End, end)] {
+            if let Some(at) = self.is_new(Change::Phase(round, host, phase, edge), at) {
+                news.push((at, Some(host), Event::Phase { round, phase: phase.name().to_owned(), edge }));
+            }
+        }
+    }
+}
+
+pub(crate) fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_lab::run::{RunOptions, run_seen};
+    use samara_lab::scenario::load;
+    use samara_trace::live::Line;
+
+    use super::*;
+
+    #[test]
+    fn rounds_phases_and_latencies_are_reported_in_virtual_time() {
+        let set = [("mix.batch".to_owned(), "20".to_owned())];
+        let loaded = load("mix", &set, &["equal-5".to_owned()], Some(1)).unwrap();
+        let expected = loaded.points[0].scenario.find::<Mix>().unwrap().rounds as usize;
+        let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
+        let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
+        run_seen(&loaded.points[0], options, |_| {}, |collector| rounds.report(collector)).unwrap();
+        rounds.finish(Outcome::Ok);
+        let text = std::fs::read_to_string(results.join("live/simulation-equal-5.jsonl")).unwrap();
+        std::fs::remove_dir_all(&results).unwrap();
+        let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.is_sorted_by_key(|line| line.at_ns));
+        let count = |is: fn(&Event) -> bool| lines.iter().filter(|line| is(&line.event)).count();
+        assert_eq!(count(|event| matches!(event, Event::Team { .. })), 1);
+        assert_eq!(
+            count(|event| matches!(event, Event::Round { state: RoundState::Completed, .. })),
+            expected
+        );
+        assert_eq!(
+            count(|event| matches!(event, Event::Slots { step: Step::Left, slots: 20, .. })),
+            expected
+        );
+        assert_eq!(count(|event| matches!(event, Event::Latencies { .. })), expected);
+        let edge = |edge| {
+            lines
+                .iter()
+                .filter(|line| matches!(&line.event, Event::Phase { edge: is, .. } if *is == edge))
+                .count()
+        };
+        assert!(edge(Edge::Begin) >= expected * 5 * 2, "two passes of five nodes: {}", edge(Edge::Begin));
+        assert_eq!(edge(Edge::Begin), edge(Edge::End));
+        assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
+    }
+}
