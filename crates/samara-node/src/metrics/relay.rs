@@ -27,7 +27,7 @@ metrics! { METRICS |relay: Status, rows|
     /// Teams that were drawn
     relay_teams_drawn: Counter = relay.mix.draws;
     /// Bytes of slots that are held for rounds
-    relay_held_bytes: Gauge = relay.held_bytes as u64;
+    relay_held_bytes: Gauge = relay.held_bytes;
     /// Jobs that threads have
     relay_jobs: Gauge = relay.jobs_out as u64;
     /// Slots that were worked on
@@ -64,7 +64,7 @@ metrics! { METRICS |relay: Status, rows|
     /// Bytes of frames that are owed
     relay_owed_bytes[node]: Gauge => by_link(relay, rows, |link| Some(link.owed_bytes));
     /// Bytes on their way into HTTP/2
-    relay_in_flight_bytes[node]: Gauge => by_link(relay, rows, |link| Some(link.in_flight as u64));
+    relay_in_flight_bytes[node]: Gauge => by_link(relay, rows, |link| Some(link.in_flight));
     /// Links that came up
     relay_links_up: Counter = relay.transport.links;
     /// Connections that ended or did not come about
