@@ -27,7 +27,7 @@ metrics! { METRICS |mix: Status, rows|
     /// Teams that were drawn
     mix_teams_drawn: Counter = mix.mix.draws;
     /// Bytes of slots that are held for rounds
-    mix_held_bytes: Gauge = mix.held_bytes as u64;
+    mix_held_bytes: Gauge = mix.held_bytes;
     /// Jobs that threads have
     mix_jobs: Gauge = mix.jobs_out as u64;
     /// Slots that were worked on
@@ -64,7 +64,7 @@ metrics! { METRICS |mix: Status, rows|
     /// Bytes of frames that are owed
     mix_owed_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.owed_bytes));
     /// Bytes on their way into HTTP/2
-    mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight as u64));
+    mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight));
     /// Links that came up
     mix_links_up: Counter = mix.transport.links;
     /// Connections that ended or did not come about
