@@ -106,9 +106,8 @@ fn remove_defaults(file: &mut Table, defaults: &Table) {
 fn cat(scenario: &Scenario, wanted: &Wanted, node: u32, own: Ipv4Addr) -> Result<Option<Cat>, String> {
     let Job::Transactions { roles, .. } = &wanted.job else { return Ok(None) };
     let preset = pools::preset(scenario, roles[node as usize]);
-    let preset = Value::try_from(preset).map_err(|error| error.to_string())?;
     Ok(Some(Cat {
-        preset: preset.as_str().unwrap_or_default().to_owned(),
+        preset,
         network: CHAIN.to_owned(),
         listen: Some(addresses::pool(own)),
         peers: Vec::new(),

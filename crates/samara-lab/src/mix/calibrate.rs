@@ -11,8 +11,9 @@ use samara_mix::{
 use samara_sim::identity_of;
 
 use super::spec::{CostsKind, Mix, PhaseCosts, WorkKind};
-use crate::scenario::{Loaded, RunSpec, ScenarioError};
+use crate::scenario::{Loaded, RunSpec};
 use samara_engine::units::Span;
+use samara_scenario::ScenarioError;
 
 /// Nodes of the team: a last one, and another.
 const TEAM: u32 = 2;

@@ -206,9 +206,9 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
             };
             let parts: Vec<_> = parts.named().into_iter().enumerate().map(part).collect();
             let run = [std::slice::from_ref(&row.run), &row.point].concat().join(", ");
-            let known = report.findings.known.iter();
+            let known = report.findings.published.iter();
             let known = known.filter(|known| known.run == run && known.metric == "first_hop_ms");
-            let rings: Vec<f64> = known.map(|known| known.known).collect();
+            let rings: Vec<f64> = known.map(|known| known.theirs).collect();
             most = rings.iter().copied().fold(most.max(end), f64::max);
             let text = short_ms(row.mean(|m| m.first_hop_ms));
             Bar { name: row.label.clone(), rings, text, parts, ..Bar::default() }
@@ -522,7 +522,7 @@ fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
 
 /// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
-    let known = &report.findings.known;
+    let known = &report.findings.published;
     let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();
     let known = (!known.is_empty())
         .then(|| format!("{within} of {} figures that others measured are met within 10 %.", known.len()));

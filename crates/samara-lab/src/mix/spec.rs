@@ -9,8 +9,6 @@ use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use samara_scenario::Network;
-
 use crate::scenario::{Checks, Scenario, TransportKind};
 
 /// Batches of payloads that teams of nodes mix, round after round. The scheduler draws teams from the pool, which is

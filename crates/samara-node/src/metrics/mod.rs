@@ -129,6 +129,10 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         write(node::METRICS, Some(&self.snapshot), &mut encoder)?;
         write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
+        for (name, meaning, count) in self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool)) {
+            let mut row = encoder.encode_descriptor(&name, meaning, None, MetricType::Counter)?;
+            row.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
         write(group::METRICS, self.group.as_ref(), &mut encoder)?;
         write(mix::METRICS, self.mix.as_ref(), &mut encoder)?;
         write(node::PROCESS, Some(&self.usage), &mut encoder)
@@ -180,10 +184,10 @@ mod tests {
     use super::*;
 
     /// The rows of a part in the documentation.
-    fn table<S>(title: &str, metrics: &[Metric<S>], names: &mut BTreeSet<&'static str>) -> String {
+    fn table<S>(title: &str, metrics: &[Metric<S>], names: &mut BTreeSet<String>) -> String {
         let mut text = format!("\n{title}\n\n| metric | type | meaning |\n|---|---|---|\n");
         for metric in metrics {
-            assert!(names.insert(metric.name), "{} is declared twice", metric.name);
+            assert!(names.insert(metric.name.to_owned()), "{} is declared twice", metric.name);
             let (suffix, kind) = match metric.kind {
                 Kind::Counter => ("_total", "counter"),
                 Kind::Gauge => ("", "gauge"),
@@ -205,6 +209,11 @@ mod tests {
         let (before, rest) = old.split_once(begin).expect("the beginning of the tables");
         let (_, after) = rest.split_once(end).expect("the end of the tables");
         let mut names = BTreeSet::new();
+        let mut counted = String::new();
+        for (name, meaning, _) in pool::counters(&Default::default(), &Default::default()) {
+            assert!(names.insert(name.clone()), "{name} is declared twice");
+            let _ = writeln!(counted, "| `samara_{name}_total` | counter | {meaning} |");
+        }
         let tables = [
             table("Every node:", node::METRICS, &mut names),
             table(
@@ -217,6 +226,7 @@ mod tests {
                 pool::METRICS,
                 &mut names,
             ),
+            counted,
             table("With `[ring]`:", group::METRICS, &mut names),
             table("With `[mix]`; those of senders only where senders come:", mix::METRICS, &mut names),
         ];

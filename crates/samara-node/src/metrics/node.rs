@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
-use samara_gossipsub::engine::Sizes;
+use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 
 use super::metrics;

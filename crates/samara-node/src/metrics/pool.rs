@@ -24,6 +24,15 @@ pub(crate) struct PoolSnapshot {
     pub(crate) status: Status,
 }
 
+/// The counters that engine and pool declare: name, meaning and value.
+pub(super) fn counters(
+    engine: &Metrics,
+    pool: &PoolMetrics,
+) -> impl Iterator<Item = (String, &'static str, u64)> {
+    let counters = engine.counters().chain(pool.counters());
+    counters.map(|(name, meaning, count)| (format!("mempool_{name}"), meaning, count))
+}
+
 metrics! { METRICS |pool: PoolSnapshot, rows|
     /// Transactions in the pool
     mempool_size: Gauge = pool.txs as u64;
@@ -31,50 +40,14 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
     mempool_size_bytes: Gauge = pool.bytes;
     /// Keys about which anything is remembered
     mempool_known_keys: Gauge = pool.known_keys as u64;
-    /// Bodies that came from peers
-    mempool_bodies_received: Counter = pool.engine.bodies_received;
-    /// Bodies that were withdrawn before they left
-    mempool_withdrawn_bodies: Counter = pool.engine.withdrawn;
-    /// Transactions that entered the pool
-    mempool_added_txs: Counter = pool.pool.added_txs;
-    /// Transactions in committed blocks
-    mempool_successful_txs: Counter = pool.pool.successful_txs;
-    /// Received bodies of transactions that were in the pool
-    mempool_already_seen_txs: Counter = pool.engine.already_seen_txs;
-    /// Received bodies of transactions that were being checked, rejected or committed
-    mempool_settled_duplicates: Counter = pool.engine.settled_duplicates;
-    /// Transactions that the application rejected
-    mempool_failed_txs: Counter = pool.pool.failed_txs;
-    /// Transactions that left for others
-    mempool_evicted_txs: Counter = pool.pool.evicted_txs;
-    /// Transactions that grew too old
-    mempool_expired_txs: Counter = pool.pool.expired_txs;
-    /// Verdicts on transactions that were checked again
-    mempool_recheck_times: Counter = pool.pool.rechecks;
     /// Transactions that were not taken
     mempool_rejected_txs[cause]: Counter
         => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), pool.pool.refused(*cause))));
     /// Requests whose answers would count
     mempool_known_requests: Gauge = pool.known_requests as u64;
-    /// Keys that peers announced
-    mempool_heard_keys: Counter = pool.engine.heard_keys;
-    /// Requests for transactions
-    mempool_requested_txs: Counter = pool.engine.requested_txs;
-    /// Requests after the first one
-    mempool_rerequested_txs: Counter = pool.engine.rerequested_txs;
-    /// Requests that timed out
-    mempool_request_timeouts: Counter = pool.engine.timeouts;
-    /// Timed-out requests whose peer was within the response time that it had shown
-    mempool_early_timeouts: Counter = pool.engine.early_timeouts;
-    /// Transactions that no peer was left to ask for
-    mempool_lost_txs: Counter = pool.engine.lost_txs;
-    /// Requests of peers for what is not here
-    mempool_failed_responses: Counter = pool.engine.failed_responses;
-    /// Keys that peers denied to have
-    mempool_not_found: Counter = pool.engine.not_found;
     /// Input of peers without effect
     mempool_ignored[cause]: Counter
-        => rows.each(pool.engine.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
+        => rows.each(Ignored::ALL.iter().map(|cause| (cause.name(), pool.engine.ignored(*cause))));
     /// Frames that were owed, and that came
     mempool_frames[kind, direction]: Counter => for kind in FrameKind::ALL {
         rows.add([kind.name(), "sent"], pool.engine.sent(*kind).copies);
