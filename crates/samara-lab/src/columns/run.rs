@@ -10,12 +10,12 @@ use samara_sim::{HostStats, NodeFactory, Ranks, Record, hosts_of_rank, identity_
 
 use super::app::{Blocks, Codec, Command, Event, Node};
 use super::measure::{Collector, CopyRow};
+use crate::bounds;
 use crate::host::{Host, gossipsub};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
-use crate::bounds;
 use crate::scenario::{Columns, Point, Scenario};
 
 /// What a run measured.

@@ -129,7 +129,9 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         write(node::METRICS, Some(&self.snapshot), &mut encoder)?;
         write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
-        for (name, meaning, count) in self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool)) {
+        for (name, meaning, count) in
+            self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool))
+        {
             let mut row = encoder.encode_descriptor(&name, meaning, None, MetricType::Counter)?;
             row.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }

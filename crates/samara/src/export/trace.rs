@@ -293,7 +293,7 @@ fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
     for batch in reader.map_err(|error| wrong(&error))? {
         let batch = batch.map_err(|error| wrong(&error))?;
         let columns =
-            Columns::of(&batch).ok_or_else(|| wrong(&"found a table without the columns of copies"))?;
+            RowGroup::of(&batch).ok_or_else(|| wrong(&"found a table without the columns of copies"))?;
         for row in 0..batch.num_rows() {
             let (node, from) = (columns.node.value(row), columns.from.value(row));
             let slot = columns.slot.value(row);
@@ -323,7 +323,7 @@ fn names(slot: u32, column: u32) -> (Option<Vec<u8>>, Option<String>) {
 }
 
 /// The columns of the table.
-struct Columns<'a> {
+struct RowGroup<'a> {
     at_ms: &'a PrimitiveArray<Float64Type>,
     node: &'a PrimitiveArray<UInt32Type>,
     from: &'a PrimitiveArray<UInt32Type>,
@@ -332,7 +332,7 @@ struct Columns<'a> {
     first: &'a BooleanArray,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> RowGroup<'a> {
     fn of(batch: &'a RecordBatch) -> Option<Self> {
         let number = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
         Some(Self {
