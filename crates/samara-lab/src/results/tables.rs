@@ -119,13 +119,16 @@ fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     })
 }
 
+/// Reads a counter of a host.
+type Counter = fn(&HostStats) -> u64;
+
 /// What every host sent and received from the first publication on.
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
     let counts =
         |values: &mut dyn Iterator<Item = u64>| Arc::new(UInt64Array::from_iter_values(values)) as ArrayRef;
-    let counters: [(_, fn(&HostStats) -> u64); 16] = [
+    let counters: [(_, Counter); 16] = [
         ("bytes_up", |stats| stats.sent.bytes),
         ("bytes_down", |stats| stats.received.bytes),
         ("packets_up", |stats| stats.sent.packets),
