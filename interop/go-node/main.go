@@ -87,7 +87,7 @@ func run(c *config) error {
 		return err
 	}
 	tell(map[string]any{
-		"stopped": true, "drained": nil, "left_copies": 0, "cancelled_publications": cancelled, "trace": nil,
+		"stopped": true, "left_copies": 0, "cancelled_publications": cancelled, "trace": nil,
 	})
 	return nil
 }
