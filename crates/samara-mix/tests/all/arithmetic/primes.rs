@@ -7,7 +7,7 @@ const SOURCE: &str = include_str!("../../../src/group/mod.rs");
 
 /// The hexadecimal digits of a constant in the source.
 fn constant(name: &str) -> String {
-    let from = SOURCE.find(&format!("const_monty_params!(\n        {name},\n")).unwrap();
+    let from = SOURCE.find(&format!("        {name},\n        \"")).unwrap();
     let literal = SOURCE[from..].split('"').nth(1).unwrap();
     literal.chars().filter(char::is_ascii_hexdigit).collect()
 }
