@@ -134,7 +134,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[cat]\nnetwork = \"n\"\npreset = \"dog\"",
         "node.toml:5: cat.preset: ",
-        &["\"dog\"", "cat-merged", "cat-2026"],
+        &["`dog`", "cat-merged", "cat-2026"],
     ),
     ("[cat]\nnetwork = \" \"", "node.toml:4: cat.network: ", &["\" \"", "ASCII"]),
     ("[cat]\nnetwork = \"n\"\nmoniker = \"é\"", "node.toml:5: cat.moniker: ", &["ASCII"]),
