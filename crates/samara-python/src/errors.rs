@@ -5,7 +5,7 @@ use std::fmt::Display;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use samara_lab::scenario::ScenarioError as Problems;
+use samara_scenario::ScenarioError as Problems;
 
 create_exception!(
     samara,
