@@ -292,6 +292,9 @@ pub struct Parameters {
     pub rounds_max: u32,
     /// Teams are drawn anew after so many rounds.
     pub rounds_per_draw: u32,
+    /// A link that nothing came from for so long is closed. Beats wait behind a large message, so this must exceed the time
+    /// that the largest message takes.
+    pub silence: Span,
     /// A node that is not connected for so long is lost: its rounds fail, and its teams are drawn anew.
     pub reconnect_limit: Span,
     /// A round fails that is not precomputed after so long.
@@ -316,6 +319,7 @@ impl Default for Parameters {
             realtime_max: config.realtime_max as u32,
             rounds_max: config.rounds_max as u32,
             rounds_per_draw: config.rounds_per_draw as u32,
+            silence: span(config.silence),
             reconnect_limit: span(config.reconnect.limit),
             precomputation_timeout: span(config.precomputation_timeout),
             realtime_timeout: span(config.realtime_timeout),
@@ -338,6 +342,7 @@ impl Parameters {
             precomputing_max: self.precomputing_max as usize,
             rounds_max: self.rounds_max as usize,
             realtime_max: self.realtime_max as usize,
+            silence: self.silence.duration(),
             reconnect: Reconnect { limit: self.reconnect_limit.duration(), ..config.reconnect },
             precomputation_timeout: self.precomputation_timeout.duration(),
             realtime_timeout: self.realtime_timeout.duration(),
