@@ -28,7 +28,7 @@ pub struct Options {
     pub in_flight_bytes: usize,
     /// Hard bounds of the frames that are read.
     pub limits: Limits,
-    /// Whether [`Event::Sent`](crate::Event::Sent) tells of every copy of a message that was written.
+    /// Whether [`Event::Sent`] tells of every copy of a message that was written.
     pub report_sent: bool,
     /// Whether every frame that is read or written is an event: for traces.
     pub report_frames: bool,

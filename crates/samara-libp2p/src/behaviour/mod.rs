@@ -35,7 +35,7 @@ use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
 
 use links::Peer;
 
-/// A [`NetworkBehaviour`](libp2p::swarm::NetworkBehaviour) around the GossipSub engine.
+/// A [`NetworkBehaviour`] around the GossipSub engine.
 ///
 /// Peers are neighbours as soon as they are connected and speak one of the [protocols](Options::protocols); whom to connect
 /// to is for other behaviours to decide, except for direct peers and those that peer exchange recommends.

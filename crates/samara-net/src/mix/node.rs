@@ -152,7 +152,7 @@ impl Member {
     }
 
     /// Mixes payloads that did not come by the gateway: at the first node of the round's team, once
-    /// [`Event::Open`](samara_mix::Event::Open) has come. An event reports a refusal.
+    /// [`Event::Open`] has come. An event reports a refusal.
     ///
     /// # Errors
     /// It has stopped.
