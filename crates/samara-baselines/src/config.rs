@@ -149,7 +149,7 @@ impl Common {
     }
 }
 
-/// How a [`FloodSub`](crate::FloodSub) or [`RandomSub`](crate::RandomSub) node behaves.
+/// How a node of FloodSub or RandomSub behaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PubSubConfig {
     /// What all engines have in common.

@@ -5,10 +5,10 @@
 //! 1. *One copy of every column has to pass the publisher's uplink.* A copy has `S` bytes on the wire at least and the
 //!    uplink lets `B` bits per second through, so that the first copy of the `k`-th column to be sent in full cannot be
 //!    sent before `k * 8 S / B`. A node is not done before the last of its columns in that order was sent
-//!    ([`least_mean_position`]).
+//!    (`least_mean_position`).
 //! 2. *From there the column has to spread to its subscribers.* The fastest way is that of the postal model: whoever has
 //!    the column sends copies back to back on the fastest uplink there is, every copy is received whole after the least
-//!    latency, and is passed on at once ([`Model`]).
+//!    latency, and is passed on at once (`Model`).
 //!
 //! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic are all taken as free, and every
 //! choice is taken in favour of the bound.

@@ -75,7 +75,7 @@ impl Engine for Mix {
     }
 }
 
-/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command).
+/// What a node can be asked for by [`Input::Command`].
 #[derive(Debug)]
 pub enum Command {
     /// The answer of a job that the node has asked for.

@@ -208,7 +208,7 @@ impl Sealed {
         Self { elements, credentials }
     }
 
-    /// A slot of nobody's, for a batch that has too few payloads: it comes out as [`Outcome::Void`](crate::Outcome::Void).
+    /// A slot of nobody's, for a batch that has too few payloads: it comes out as [`Outcome::Void`].
     pub fn void(group: Group, team: usize) -> Self {
         Self { elements: void(group), credentials: vec![0; credential_bytes(team)] }
     }
@@ -386,7 +386,7 @@ pub enum Outcome {
     Content(Bytes),
     /// The first node of the team refused the slot that went in: an unknown sender, a wrong code, a copy.
     Void,
-    /// Something that no [`Sender`](crate::Sender) sealed, that a later node refused, or that a node spoiled.
+    /// Something that no [`Sender`] sealed, that a later node refused, or that a node spoiled.
     Unreadable,
 }
 

@@ -177,7 +177,7 @@ events! {
         bytes message_id = "1" "messageID",
         /// The sender.
         bytes received_from = "2" "receivedFrom",
-        /// The reason: one of [`reason`](crate::reason), or another one.
+        /// The reason: one of [`reason`], or another one.
         string reason = "3" "reason",
         string topic = "4" "topic",
     }

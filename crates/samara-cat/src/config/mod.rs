@@ -325,7 +325,7 @@ names! {
 pub struct Sending {
     /// Who chooses the next copy.
     pub dispatch: Dispatch,
-    /// The lanes of the outbox. They refuse what has no room ([`Overflow::Block`]): every generation looks at that.
+    /// The lanes of the outbox. They refuse what has no room ([`Overflow::Block`](samara_engine::outbox::Overflow::Block)): every generation looks at that.
     pub lanes: Vec<LaneConfig>,
     /// Which kind of frame goes where.
     pub map: LaneMap,

@@ -94,9 +94,9 @@ pub(super) struct Peer {
     // ---- sending ----
     /// Bodies that its queue had no room for.
     pub(super) backlog: VecDeque<ItemId>,
-    /// Whether a [`Task::Retry`](super::agenda::Task::Retry) is on the agenda.
+    /// Whether a [`Task::Retry`](super::Task::Retry) is on the agenda.
     pub(super) retrying: bool,
-    /// Whether a [`Task::Resync`](super::agenda::Task::Resync) is.
+    /// Whether a [`Task::Resync`](super::Task::Resync) is.
     pub(super) resyncing: bool,
 
     // ---- a receiver that sleeps ----

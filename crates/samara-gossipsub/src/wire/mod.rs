@@ -153,7 +153,7 @@ enum State {
 }
 
 impl FrameDecoder {
-    /// A decoder at the start of a stream, for frames of at most so many bytes (see [`Limits`](super::Limits)).
+    /// A decoder at the start of a stream, for frames of at most so many bytes (see [`Limits`]).
     pub fn new(frame_bytes_max: usize) -> Self {
         Self { frame_bytes_max, state: State::Prefix { value: 0, read: 0 } }
     }

@@ -1,6 +1,6 @@
 //! The wire format, version 1: protobuf, as gRPC will carry it.
 //!
-//! A frame is an [`Envelope`](proto::Envelope). Slots travel as flat bytes of a fixed length for each, so that a frame takes as much
+//! A frame is an [`Envelope`]. Slots travel as flat bytes of a fixed length for each, so that a frame takes as much
 //! memory as it has bytes, whatever is in it; the only list, of the nodes of a team, takes four times its bytes while it is read. Unknown
 //! fields are skipped.
 

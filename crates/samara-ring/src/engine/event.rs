@@ -158,7 +158,7 @@ causes! {
 pub struct Metrics {
     /// Messages that were taken to be broadcast.
     pub broadcast: u64,
-    /// Messages that were not ([`Event::Refused`](crate::Event::Refused)).
+    /// Messages that were not ([`Event::Refused`]).
     pub refused: u64,
     /// Messages that were delivered, own ones included.
     pub delivered: u64,

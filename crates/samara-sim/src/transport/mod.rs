@@ -1,6 +1,6 @@
 //! Transports: how frames become packets, when these leave, and how losses are repaired.
 //!
-//! A transport is a folder and one line in the table of [`transports`]. The folder has `Sender` and `Receiver`, the two halves
+//! A transport is a folder and one line in the table of `transports!`. The folder has `Sender` and `Receiver`, the two halves
 //! of a direction of a link, `check` of its configuration, `wire_bytes` of a frame, and `hello_bytes` of a step of the
 //! handshake.
 
