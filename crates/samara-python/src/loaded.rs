@@ -107,7 +107,7 @@ impl Loaded {
             pairs("edges", loaded, ["dialer", "listener"], |point| {
                 if !point.scenario.family().has_topology() {
                     return Err(
-                        "groups, relays and handovers make their own links; there is no graph".to_owned()
+                        "groups and mixes make their own links; there is no graph".to_owned()
                     );
                 }
                 network::graph(&point.scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
