@@ -106,9 +106,7 @@ impl Loaded {
         py.detach(|| {
             pairs("edges", loaded, ["dialer", "listener"], |point| {
                 if !point.scenario.family().has_topology() {
-                    return Err(
-                        "groups and mixes make their own links; there is no graph".to_owned()
-                    );
+                    return Err("groups and mixes make their own links; there is no graph".to_owned());
                 }
                 network::graph(&point.scenario, &loaded.inputs, point.seed).map(|(graph, _)| graph.edges)
             })
