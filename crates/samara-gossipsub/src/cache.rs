@@ -54,6 +54,8 @@ pub(crate) struct SeenCache {
     /// sorted without being searched.
     queue: VecDeque<(Time, MessageKey, MessageId)>,
     next_key: u64,
+    /// Ids that were forgotten within their time to live, because the table was full.
+    pub(crate) evicted: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,7 @@ impl SeenCache {
             entries: HashMap::with_hasher(hasher),
             queue: VecDeque::new(),
             next_key: 0,
+            evicted: 0,
         }
     }
 
@@ -128,6 +131,7 @@ impl SeenCache {
         while let Some((_, key, id)) = self.queue.pop_front() {
             if self.entries.get(&id).is_some_and(|entry| entry.key == key) {
                 self.entries.remove(&id);
+                self.evicted += 1;
                 return;
             }
         }

@@ -113,12 +113,14 @@ pub(crate) struct Promises {
     by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
     /// In the order of expiry; entries of kept promises are skipped when their time comes.
     queue: VecDeque<(Time, PeerId, MessageId)>,
+    /// Promises that are not followed up, because the table was full.
+    pub(crate) refused: u64,
 }
 
 impl Promises {
     /// No promises yet; each must be kept within `follow_up` (3 s in all implementations).
     pub(crate) fn new(follow_up: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
-        Self { follow_up, capacity, by_id: HashMap::with_hasher(hasher), queue: VecDeque::new() }
+        Self { follow_up, capacity, by_id: HashMap::with_hasher(hasher), queue: VecDeque::new(), refused: 0 }
     }
 
     /// `peer` was asked for `ids` after its IHAVE: follows one of them up. Returns which.
@@ -131,6 +133,7 @@ impl Promises {
     ) -> Option<&'a MessageId> {
         let id = rng.choose(ids)?;
         if self.queue.len() >= self.capacity {
+            self.refused += 1;
             return None;
         }
         let until = now + self.follow_up;

@@ -220,6 +220,9 @@ impl GossipSub {
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
             dialling: self.dialling.len(),
+            seen_evicted: self.seen.evicted,
+            promises_refused: self.promises.refused,
+            records_evicted: self.scores.records_evicted(),
         }
     }
 
@@ -341,7 +344,7 @@ impl Engine for GossipSub {
     }
 }
 
-/// How much a node remembers, in entries. See [`GossipSub::sizes`].
+/// How much a node remembers, in entries, and what full tables lost since the start. See [`GossipSub::sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Topics.
@@ -360,6 +363,12 @@ pub struct Sizes {
     pub pending_validations: usize,
     /// Dials under way.
     pub dialling: usize,
+    /// Ids of seen messages that a full table forgot before their time was over.
+    pub seen_evicted: u64,
+    /// Announced messages that a full table does not follow up.
+    pub promises_refused: u64,
+    /// Records of who delivered a message that a full table forgot before their time was over.
+    pub records_evicted: u64,
 }
 
 /// The moment after which a copy is not sent any more.

@@ -186,7 +186,7 @@ fn a_full_seen_cache_forgets_the_oldest() {
     for number in 0..5 {
         assert_eq!(cache.observe(Time::ZERO, &id(number)), Seen::New(MessageKey(number)));
     }
-    assert_eq!(cache.len(), 3);
+    assert_eq!((cache.len(), cache.evicted), (3, 2));
     assert_eq!([1, 2].map(|number| cache.get(Time::ZERO, &id(number))), [None, Some(MessageKey(2))]);
 }
 
@@ -201,7 +201,7 @@ fn one_promise_a_batch_drawn_at_random() {
     }
     assert_eq!(drawn.len(), 10);
     assert_eq!(promises.add(Time::ZERO, PeerId(100), &ids, &mut rng), None, "the table is full");
-    assert_eq!(promises.len(), 100);
+    assert_eq!((promises.len(), promises.refused), (100, 1));
     assert!(promises.broken(Time::from_secs(3)).is_empty(), "in time is in time");
     let broken = promises.broken(Time::from_millis(3001));
     assert_eq!(broken, (0..100).map(|peer| (PeerId(peer), 1)).collect::<Vec<_>>());

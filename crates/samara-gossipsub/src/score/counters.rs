@@ -238,11 +238,13 @@ pub(super) struct Records {
     by_key: HashMap<MessageKey, Record, FxBuildHasher>,
     /// In the order of expiry.
     pub(super) queue: VecDeque<(Time, MessageKey)>,
+    /// Records that were forgotten within their time to live, because the table was full.
+    pub(super) evicted: u64,
 }
 
 impl Records {
     pub(super) fn new(ttl: Duration, capacity: usize) -> Self {
-        Self { ttl, capacity, by_key: HashMap::default(), queue: VecDeque::new() }
+        Self { ttl, capacity, by_key: HashMap::default(), queue: VecDeque::new(), evicted: 0 }
     }
 
     /// The record of a message, made if there is none.
@@ -253,6 +255,7 @@ impl Records {
                 && let Some((_, oldest)) = self.queue.pop_front()
             {
                 self.by_key.remove(&oldest);
+                self.evicted += 1;
             }
             self.queue.push_back((now + self.ttl, key));
         }

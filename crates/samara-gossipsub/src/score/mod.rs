@@ -250,6 +250,11 @@ impl PeerScores {
         }
     }
 
+    /// How many records a full table forgot before their time was over.
+    pub(crate) fn records_evicted(&self) -> u64 {
+        self.records.evicted
+    }
+
     /// A peer misbehaved `count` times (P7): broken promises, a GRAFT during backoff.
     pub(crate) fn add_penalty(&mut self, peer: PeerId, count: f64) {
         self.with_peer(peer, |stats| stats.behaviour_penalty += count);

@@ -403,7 +403,7 @@ fn tracking_of_deliveries_is_bounded() {
     for key in 0..25 {
         scores.validate_message(secs(1), MessageKey(key));
     }
-    assert_eq!(scores.records.queue.len(), 10);
+    assert_eq!((scores.records.queue.len(), scores.records_evicted()), (10, 15));
     scores.refresh(secs(121));
     assert_eq!(scores.records.queue.len(), 0);
 }

@@ -112,6 +112,12 @@ metrics! { METRICS |node: Snapshot, rows|
     seen_ids: Gauge = node.sizes.seen as u64;
     /// Messages that are kept to answer IWANT
     cached_messages: Gauge = node.sizes.cached as u64;
+    /// Entries that full tables forgot before their time was over, or did not take
+    table_overflows[table]: Counter => rows.each([
+        ("seen_ids", node.sizes.seen_evicted),
+        ("promises", node.sizes.promises_refused),
+        ("delivery_records", node.sizes.records_evicted),
+    ]);
     /// Copies that were owed when their link went down
     link_lost_copies: Counter = node.links.copies_lost;
     /// Copies on their way when a stream broke
