@@ -27,7 +27,7 @@ fn get(url: &str) -> (u16, String, ureq::http::HeaderMap) {
 struct Events(BufReader<Box<dyn std::io::Read>>);
 
 #[derive(Debug)]
-struct Told {
+struct ServerEvent {
     kind: String,
     id: Option<String>,
     data: Value,
@@ -45,7 +45,7 @@ impl Events {
         Self(BufReader::new(Box::new(answer.into_body().into_reader())))
     }
 
-    fn next(&mut self) -> Told {
+    fn next(&mut self) -> ServerEvent {
         let (mut kind, mut id, mut data) = (String::new(), None, String::new());
         loop {
             let mut line = String::new();
@@ -55,7 +55,7 @@ impl Events {
                 Some(("id", value)) => id = Some(value.to_owned()),
                 Some(("data", value)) => data.push_str(value),
                 None if !kind.is_empty() => {
-                    return Told { kind, id, data: serde_json::from_str(&data).unwrap() };
+                    return ServerEvent { kind, id, data: serde_json::from_str(&data).unwrap() };
                 }
                 _ => {}
             }
@@ -63,7 +63,7 @@ impl Events {
     }
 
     /// The next one that is no greeting and no sign of life.
-    fn news(&mut self) -> Told {
+    fn news(&mut self) -> ServerEvent {
         loop {
             let told = self.next();
             if told.kind != "hello" && told.kind != "alive" {

@@ -13,19 +13,16 @@ pub enum TestbedError {
     /// Something in the scenario does not fit.
     #[error("{0}")]
     Scenario(String),
-    /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
     /// A node's process ended too early.
     #[error("node {node} ended during {phase} ({status}); its log, {log}, ends with:\n{tail}")]
     Ended {
-        /// Which.
         node: u32,
         /// What the testbed was doing.
         phase: &'static str,
         /// How it ended.
         status: String,
-        /// Its log.
         log: PathBuf,
         /// The last lines of its log.
         tail: String,
@@ -33,27 +30,22 @@ pub enum TestbedError {
     /// A node does not answer.
     #[error("node {node} does not answer during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
     Silent {
-        /// Which.
         node: u32,
         /// What the testbed was doing.
         phase: &'static str,
         /// What was wrong with its answer.
         reason: String,
-        /// Its log.
         log: PathBuf,
         /// The last lines of its log.
         tail: String,
     },
-    /// Links or meshes did not form in time.
     #[error(
         "the network was not ready after {waited_s:.0} s: {missing}; give it more time with --ready-timeout, or look at the logs in {logs}"
     )]
     NotReady {
         /// How long it was waited for.
         waited_s: f64,
-        /// What is missing.
         missing: String,
-        /// Where the logs are.
         logs: PathBuf,
     },
     /// Links cannot be emulated here.

@@ -49,7 +49,6 @@ pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
     }
 }
 
-/// The progress of so many deliveries of those expected.
 pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
     Progress {
         share: (deliveries / expected as f64).min(1.0),

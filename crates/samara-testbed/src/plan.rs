@@ -21,7 +21,6 @@ pub(crate) struct Wanted {
     pub(crate) job: Job,
 }
 
-/// What is published.
 pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
     Columns { custody: Vec<Vec<u32>>, columns: Blocks },

@@ -1,11 +1,5 @@
 //! Directories, servers, and a team that writes live files.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "every test file uses a part"
-)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "every test file uses a part")]
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

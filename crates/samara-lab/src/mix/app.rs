@@ -29,7 +29,7 @@ pub enum Act {
 
 /// An event of a host for the measurements. Numbers are those of rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum RoundEvent {
     /// A core works on a piece of a phase, or on keys.
     Work(WorkSpan),
     /// The first node of a round takes a batch.
@@ -99,7 +99,7 @@ pub struct Host {
     events: Vec<Event>,
 }
 
-type Cx<'a> = Context<'a, MixFrame, Told>;
+type Cx<'a> = Context<'a, MixFrame, RoundEvent>;
 
 impl Host {
     /// The process of a host, and its outbox.
@@ -145,31 +145,31 @@ impl Host {
             Event::Compute(job) => {
                 let span = self.cpu.take(job, self.number, cx.now());
                 cx.set_timer(Time::from_nanos(span.to), DONE);
-                Told::Work(span)
+                RoundEvent::Work(span)
             }
             Event::Open(plan) => {
                 let round = plan.round;
                 self.gateway.open.push_back(plan);
-                Told::Open(round)
+                RoundEvent::Open(round)
             }
             Event::State { round, .. } => return self.shared.saw(self.number, round),
             // The sender knows of the batch; pings are for the users of real nodes.
             Event::Entered { .. } | Event::Looped { .. } | Event::RoundTrip { .. } => return,
-            Event::Refused { .. } => Told::Refused,
+            Event::Refused { .. } => RoundEvent::Refused,
             Event::Delivered { round, outcomes } => {
                 self.ended(round, cx);
-                Told::Delivered(round, Checked::of(round, &outcomes))
+                RoundEvent::Delivered(round, Checked::of(round, &outcomes))
             }
             Event::Failed { round, failure } => {
                 self.ended(round, cx);
-                Told::Failed(round, failure)
+                RoundEvent::Failed(round, failure)
             }
-            Event::Mark { round, phase, mark } => Told::Mark(round, phase, mark),
-            Event::Drawn { .. } => Told::Drawn,
-            Event::Made { team, plan } => Told::Made(team, plan),
+            Event::Mark { round, phase, mark } => RoundEvent::Mark(round, phase, mark),
+            Event::Drawn { .. } => RoundEvent::Drawn,
+            Event::Made { team, plan } => RoundEvent::Made(team, plan),
             Event::Round { round, state } => {
                 self.shared.saw(self.number, round);
-                Told::Round(round, state)
+                RoundEvent::Round(round, state)
             }
         };
         cx.emit(told);
@@ -185,7 +185,7 @@ impl Host {
         while self.has_begun
             && let Some((round, batch)) = self.gateway.next(cx.now())
         {
-            cx.emit(Told::Entered(round));
+            cx.emit(RoundEvent::Entered(round));
             self.give(Input::Command(Command::Mix { round, batch }), cx);
         }
     }
@@ -202,7 +202,7 @@ fn secret(seed: u64, host: u32, life: u64) -> Secret {
 impl Engine for Host {
     type Frame = MixFrame;
     type Command = Act;
-    type Event = Told;
+    type Event = RoundEvent;
 
     fn handle(&mut self, input: Input<MixFrame, Act>, cx: &mut Cx<'_>) {
         match input {
@@ -245,7 +245,6 @@ impl Costs {
         }))
     }
 
-    /// The time of one kind of work.
     pub const fn time(&self, kind: WorkKind) -> Duration {
         self.0[kind as usize]
     }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use samara_mix::{Cause, Mark, Phase, RoundState};
 use samara_sim::Record;
 
-use crate::mix::app::Told;
+use crate::mix::app::RoundEvent;
 
 /// A round. Times are nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
     /// Its number.
     pub round: u64,
-    /// Which of the teams.
     pub team: usize,
     /// The nodes in order.
     pub nodes: Vec<u32>,
@@ -85,18 +84,14 @@ pub struct PhaseTimes {
     pub last_received: Option<u64>,
     /// The first ones were worked on.
     pub first_finished: Option<u64>,
-    /// All were.
     pub last_finished: Option<u64>,
 }
 
 /// A core worked on a phase of a round without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkSpan {
-    /// At which host.
     pub host: u32,
-    /// On which core.
     pub core: u16,
-    /// Of which round.
     pub round: u64,
     /// Of which phase; `None` stands for keys.
     pub phase: Option<Phase>,
@@ -138,11 +133,11 @@ impl Collector {
     }
 
     /// Adds an event.
-    pub fn take(&mut self, record: Record<Told>) {
+    pub fn take(&mut self, record: Record<RoundEvent>) {
         let (at, host) = (record.at.as_nanos(), record.host);
         match record.event {
-            Told::Work(span) => self.work(span),
-            Told::Mark(round, phase, mark) => {
+            RoundEvent::Work(span) => self.work(span),
+            RoundEvent::Mark(round, phase, mark) => {
                 let times = self.phases.entry((round, host, phase)).or_default();
                 let time = match mark {
                     Mark::FirstReceived => &mut times.first_received,
@@ -152,17 +147,17 @@ impl Collector {
                 };
                 *time = Some(at);
             }
-            Told::Made(team, plan) => {
+            RoundEvent::Made(team, plan) => {
                 let (round, nodes) = (plan.round, plan.team.clone());
                 let [delivered, failed] = [(); 2].map(|()| vec![None; nodes.len()]);
                 let row = RoundRow { round, team, nodes, made: at, delivered, failed, ..RoundRow::default() };
                 self.rounds.insert(round, row);
             }
-            Told::Drawn => self.draws += 1,
-            Told::Refused => self.refused += 1,
-            Told::Open(round) => self.with(round, |row| row.opened = Some(at)),
-            Told::Entered(round) => self.with(round, |row| row.entered = Some(at)),
-            Told::Delivered(round, checked) => self.with(round, |row| {
+            RoundEvent::Drawn => self.draws += 1,
+            RoundEvent::Refused => self.refused += 1,
+            RoundEvent::Open(round) => self.with(round, |row| row.opened = Some(at)),
+            RoundEvent::Entered(round) => self.with(round, |row| row.entered = Some(at)),
+            RoundEvent::Delivered(round, checked) => self.with(round, |row| {
                 let first = *row.order.get_or_insert(checked.order);
                 row.disagreements += u32::from(first != checked.order);
                 row.wrong += checked.wrong;
@@ -171,14 +166,14 @@ impl Collector {
                 row.contradictions += u32::from(row.failed[seat].is_some());
                 row.contradictions += u32::from(row.delivered[seat].replace(at).is_some());
             }),
-            Told::Failed(round, failure) => self.with(round, |row| match row.seat(host) {
+            RoundEvent::Failed(round, failure) => self.with(round, |row| match row.seat(host) {
                 Some(seat) => {
                     row.contradictions += u32::from(row.delivered[seat].is_some());
                     row.failed[seat] = Some(at);
                 }
                 None => row.cause = Some(failure.cause),
             }),
-            Told::Round(round, state) => self.state(round, state, at),
+            RoundEvent::Round(round, state) => self.state(round, state, at),
         }
     }
 

@@ -19,7 +19,6 @@ use crate::scenario::Point;
 pub struct MixData {
     /// The figures.
     pub metrics: MixMetrics,
-    /// Round by round.
     pub rounds: Vec<RoundRow>,
     /// When things happened to phases.
     pub phases: Phases,
@@ -114,7 +113,6 @@ fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-/// A row for each round.
 fn rounds(rows: &[RoundRow]) -> Columns {
     let team = |row: &RoundRow| row.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
     let outcome = |row: &RoundRow| match (row.ended, row.cause) {

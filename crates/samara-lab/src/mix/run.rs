@@ -8,7 +8,7 @@ use samara_sim::{
     Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Simulation, Transport, Window,
 };
 
-use super::app::{Act, Costs, Host, Shared, Told};
+use super::app::{Act, Costs, Host, RoundEvent, Shared};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use super::spec::Mix;
@@ -77,7 +77,6 @@ pub struct ProcessorLook {
 pub struct FaultWindow {
     /// Which node.
     pub host: u32,
-    /// What.
     pub kind: FaultKind,
     /// From when on, in nanoseconds of the run.
     pub from: u64,
@@ -173,7 +172,6 @@ fn simulated(
     Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
 }
 
-/// Teams that are simulated.
 struct Run<'a> {
     setup: &'a Setup<'a>,
     mix: &'a Mix,
@@ -243,7 +241,7 @@ impl Stepped for Run<'_> {
         Ok(Step::Until(now + SLICE_NANOS))
     }
 
-    fn observe(&mut self, record: Record<Told>) {
+    fn observe(&mut self, record: Record<RoundEvent>) {
         self.told.take(record);
     }
 

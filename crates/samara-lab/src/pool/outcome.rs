@@ -19,9 +19,7 @@ use crate::scenario::Point;
 pub struct PoolData {
     /// The figures.
     pub metrics: TransactionMetrics,
-    /// Transaction by transaction.
     pub transactions: Vec<TxRow>,
-    /// Block by block.
     pub blocks: Vec<BlockRow>,
     /// Milliseconds from submission to delivery, and the share of deliveries that took at most so long.
     pub latency: Vec<(f64, f64)>,
@@ -104,7 +102,6 @@ fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) ->
     ]
 }
 
-/// A row for each transaction.
 fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
     let rows = &result.transactions;
     let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
@@ -122,7 +119,6 @@ fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
     ]
 }
 
-/// A row for each block.
 fn block_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
     let blocks = &result.blocks;
     vec![

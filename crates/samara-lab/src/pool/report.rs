@@ -23,7 +23,6 @@ impl Measures for PoolData {
 type Row = Runs<PoolData>;
 type Figures = [(&'static str, Value<PoolData>)];
 
-/// A kind of bytes.
 type Kind = (&'static str, fn(&TransactionBytes) -> f64);
 
 /// The results, and which runs can be compared.

@@ -27,7 +27,7 @@ fn judging() -> Config {
 
 async fn waiting(our: &mut Node, data: &'static [u8]) -> MessageId {
     our.next("a message that waits", |told| match told {
-        Told::NeedsValidation(id, got, _) if got == data => Some(id.clone()),
+        Observed::NeedsValidation(id, got, _) if got == data => Some(id.clone()),
         _ => None,
     })
     .await
@@ -100,9 +100,9 @@ async fn direct_peers_are_dialled_again_and_get_everything_outside_of_meshes() {
     our.dial(&other);
     let (mut joined, mut identified) = (false, false);
     while !(joined && identified) {
-        let told = |told: &Told| match told {
-            Told::Joined(peer, _) if *peer == them => Some((true, false)),
-            Told::Identified(peer) if *peer == them => Some((false, true)),
+        let told = |told: &Observed| match told {
+            Observed::Joined(peer, _) if *peer == them => Some((true, false)),
+            Observed::Identified(peer) if *peer == them => Some((false, true)),
             _ => None,
         };
         let (now_joined, now_identified) = our.next("a link and an address", told).await;
@@ -110,11 +110,11 @@ async fn direct_peers_are_dialled_again_and_get_everything_outside_of_meshes() {
     }
     other.joined(us).await;
     other.tell(Command::Disconnect(us));
-    our.next("the end of the link", |told| (*told == Told::Gone(them)).then_some(())).await;
+    our.next("the end of the link", |told| (*told == Observed::Gone(them)).then_some(())).await;
     // Nobody but the behaviours dials.
     our.joined(them).await;
     other
-        .next("the link again", |told| matches!(told, Told::Joined(peer, _) if *peer == us).then_some(()))
+        .next("the link again", |told| matches!(told, Observed::Joined(peer, _) if *peer == us).then_some(()))
         .await;
     our.publish("t", b"to a direct peer");
     assert_eq!(other.message().await.1, b"to a direct peer");
@@ -203,7 +203,7 @@ async fn records_are_passed_on_by_a_node_that_is_full() {
     let first_peer = first.peer;
     second
         .next("the recommended peer", |told| {
-            matches!(told, Told::Joined(peer, _) if *peer == first_peer).then_some(())
+            matches!(told, Observed::Joined(peer, _) if *peer == first_peer).then_some(())
         })
         .await;
 }
@@ -226,8 +226,8 @@ async fn streams_that_keep_closing_are_told_and_end_the_connection() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         for told in our.told_so_far() {
             match told {
-                Told::Cut(who, copies) if who == peer => cut += copies,
-                Told::Gone(who) if who == peer => gone = true,
+                Observed::Cut(who, copies) if who == peer => cut += copies,
+                Observed::Gone(who) if who == peer => gone = true,
                 _ => {}
             }
         }

@@ -31,7 +31,7 @@ async fn early_grafts_are_refused(mut other: Node, mut config: Config) {
     meet(&mut our, &mut other, "t", Dial::Ours).await;
     let grafts_before = our.metrics().await.grafts_received;
     our.unsubscribe("t");
-    other.next("that we left", |told| matches!(told, Told::Left(..)).then_some(())).await;
+    other.next("that we left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
     our.subscribe("t");
     other.joined(our.peer).await;
     let early = |metrics: &samara_gossipsub::Metrics| metrics.ignored(Ignored::GraftBackoff) >= 1;
@@ -72,7 +72,7 @@ async fn our_early_graft_is_refused(mut other: Node, mut config: Config) {
     let mut our = ours(config, options()).await;
     meet(&mut our, &mut other, "t", Dial::Ours).await;
     other.unsubscribe("t");
-    our.next("that they left", |told| matches!(told, Told::Left(..)).then_some(())).await;
+    our.next("that they left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
     let before = our.counted("a PRUNE", |metrics| metrics.prunes_received >= 1).await;
     other.subscribe("t");
     let refused = our.counted("a refusal", |metrics| metrics.prunes_received > before.prunes_received).await;
@@ -103,12 +103,12 @@ async fn backoffs_are_waited_for(mut other: Node, mut config: Config, who_leaves
     match who_leaves {
         Dial::Ours => {
             our.unsubscribe("t");
-            other.next("that we left", |told| matches!(told, Told::Left(..)).then_some(())).await;
+            other.next("that we left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
             our.subscribe("t");
         }
         Dial::Theirs => {
             other.unsubscribe("t");
-            our.next("that they left", |told| matches!(told, Told::Left(..)).then_some(())).await;
+            our.next("that they left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
             other.subscribe("t");
         }
     }

@@ -55,7 +55,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Observed {
     /// A link is up, with this protocol (ours only).
     Peer(PeerId, String),
     /// A peer has joined a topic.
@@ -83,7 +83,7 @@ pub(crate) struct Node {
     pub(crate) key: Option<Keypair>,
     pub(crate) address: Multiaddr,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
-    pub(crate) told: mpsc::UnboundedReceiver<Told>,
+    pub(crate) told: mpsc::UnboundedReceiver<Observed>,
 }
 
 impl Node {
@@ -172,7 +172,7 @@ impl Node {
     }
 
     /// The next thing told that is chosen.
-    pub(crate) async fn next<T>(&mut self, what: &str, mut choose: impl FnMut(&Told) -> Option<T>) -> T {
+    pub(crate) async fn next<T>(&mut self, what: &str, mut choose: impl FnMut(&Observed) -> Option<T>) -> T {
         let found = async {
             loop {
                 let told = self.told.recv().await.expect("the node runs");
@@ -187,21 +187,21 @@ impl Node {
     /// Waits until a peer is known to have joined a topic.
     pub(crate) async fn joined(&mut self, other: PeerId) {
         self.next(&format!("a subscription of {other} at {}", self.peer), |told| {
-            matches!(told, Told::Joined(peer, _) if *peer == other).then_some(())
+            matches!(told, Observed::Joined(peer, _) if *peer == other).then_some(())
         })
         .await;
     }
 
     pub(crate) async fn message(&mut self) -> (String, Vec<u8>) {
         self.next("a message", |told| match told {
-            Told::Message(topic, data) => Some((topic.clone(), data.clone())),
+            Observed::Message(topic, data) => Some((topic.clone(), data.clone())),
             _ => None,
         })
         .await
     }
 
     /// What has been told so far.
-    pub(crate) fn told_so_far(&mut self) -> Vec<Told> {
+    pub(crate) fn told_so_far(&mut self) -> Vec<Observed> {
         std::iter::from_fn(|| self.told.try_recv().ok()).collect()
     }
 }

@@ -103,11 +103,11 @@ async fn whoever_comes_and_goes_leaves_nothing() {
         say(&mut stream, &rpc).await;
         let (peer, last) = (flapping.peer, format!("topic {round} 19"));
         our.next("its last topic", |told| {
-            matches!(told, Told::Joined(who, topic) if *who == peer && *topic == last).then_some(())
+            matches!(told, Observed::Joined(who, topic) if *who == peer && *topic == last).then_some(())
         })
         .await;
         drop((stream, flapping));
-        our.next("its end", |told| (*told == Told::Gone(peer)).then_some(())).await;
+        our.next("its end", |told| (*told == Observed::Gone(peer)).then_some(())).await;
     }
     let (net, engine) = kept(&our).await;
     // The neighbour, the one that comes back (with the same number), and a hundred others.

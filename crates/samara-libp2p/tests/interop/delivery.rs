@@ -55,7 +55,7 @@ async fn a_batch_leaves_in_rounds_and_is_told() {
             assert!(got == expected, "other columns");
         }
         // Somebody got the first copy of each, and we were told.
-        let sent = our.told_so_far().iter().filter(|told| matches!(told, Told::Sent(_))).count();
+        let sent = our.told_so_far().iter().filter(|told| matches!(told, Observed::Sent(_))).count();
         assert!((64..=192).contains(&sent), "{sent} copies were told with {dispatch:?}");
     }
 }

@@ -29,7 +29,7 @@ async fn seen(our: &Node, peer: PeerId) -> (Option<Vec<u8>>, f64) {
 
 async fn spoken(our: &mut Node) -> String {
     our.next("a link", |told| match told {
-        Told::Peer(_, protocol) => Some(protocol.clone()),
+        Observed::Peer(_, protocol) => Some(protocol.clone()),
         _ => None,
     })
     .await

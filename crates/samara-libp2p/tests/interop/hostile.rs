@@ -42,7 +42,7 @@ async fn what_is_no_frame_is_told_and_harms_nobody() {
         stream.write_all(&bytes).await.expect("written");
         stream.flush().await.expect("written");
         let peer = hostile.peer;
-        our.next(what, |told| (*told == Told::Malformed(peer)).then_some(())).await;
+        our.next(what, |told| (*told == Observed::Malformed(peer)).then_some(())).await;
         honest_traffic_goes_on(&mut our, &mut their, what).await;
     }
 }

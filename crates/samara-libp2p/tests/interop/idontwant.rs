@@ -42,7 +42,7 @@ async fn copies_from(mut other: Node, idontwant: bool) -> u64 {
     meet(&mut second, &mut other, "t", Dial::Ours).await;
 
     first.publish("t", &large());
-    our.next("the first copy", |told| matches!(told, Told::NeedsValidation(..)).then_some(())).await;
+    our.next("the first copy", |told| matches!(told, Observed::NeedsValidation(..)).then_some(())).await;
     // On the same stream, behind the IDONTWANT: whoever has this has that.
     our.publish("t", b"behind the IDONTWANT");
     assert_eq!(other.message().await.1, b"behind the IDONTWANT");
@@ -52,7 +52,7 @@ async fn copies_from(mut other: Node, idontwant: bool) -> u64 {
     // Forwarded behind the other copy, if there is one.
     second.publish("t", b"behind the copy");
     our.next("what comes behind the copy", |told| {
-        matches!(told, Told::NeedsValidation(_, data, _) if data == b"behind the copy").then_some(())
+        matches!(told, Observed::NeedsValidation(_, data, _) if data == b"behind the copy").then_some(())
     })
     .await;
     our.metrics().await.duplicates_received
@@ -70,7 +70,8 @@ async fn copies_kept_back(other: &mut Node, data: &[u8]) -> (u64, Node) {
 
     first.publish("t", data);
     // rust-libp2p tells of it at once, and waits with the rest.
-    let has_it = |told: &Told| matches!(told, Told::Held(got) | Told::Message(_, got) if got == data);
+    let has_it =
+        |told: &Observed| matches!(told, Observed::Held(got) | Observed::Message(_, got) if got == data);
     other.next("the first copy", |told| has_it(told).then_some(())).await;
     if data.len() >= 1024 {
         our.counted("their IDONTWANT", |metrics| metrics.idontwant_ids_received > 0).await;
@@ -111,8 +112,8 @@ async fn we_honour_that_of_go() {
         while !done {
             (duplicates, done) = go
                 .next("the end", |told| match told {
-                    Told::Duplicate(_) => Some((duplicates + 1, false)),
-                    Told::Message(_, data) => Some((duplicates, data == b"behind the copy")),
+                    Observed::Duplicate(_) => Some((duplicates + 1, false)),
+                    Observed::Message(_, data) => Some((duplicates, data == b"behind the copy")),
                     _ => None,
                 })
                 .await;

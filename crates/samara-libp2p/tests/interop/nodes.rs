@@ -11,7 +11,7 @@ use samara_gossipsub::rpc::Topic;
 use samara_libp2p::{Behaviour, Event, Options};
 use tokio::sync::mpsc;
 
-use crate::common::{Command, Node, Told, Transport};
+use crate::common::{Command, Node, Observed, Transport};
 
 /// go-libp2p-pubsub only speaks to peers whose protocols it has learnt from identify.
 #[derive(NetworkBehaviour)]
@@ -78,7 +78,7 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
                     let told = match event {
                         SwarmEvent::Behaviour(HostEvent::Gossip(event)) => translate(event),
                         SwarmEvent::Behaviour(HostEvent::Identify(identify::Event::Received { peer_id, .. })) => {
-                            Some(Told::Identified(peer_id))
+                            Some(Observed::Identified(peer_id))
                         }
                         // Seen where a test fails.
                         SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
@@ -122,21 +122,21 @@ fn obey_ours(behaviour: &mut Behaviour, command: Command) {
     }
 }
 
-fn translate(event: Event) -> Option<Told> {
+fn translate(event: Event) -> Option<Observed> {
     Some(match event {
         Event::Message { topic, message, .. } => {
-            Told::Message(topic.as_str().to_owned(), message.data.to_vec())
+            Observed::Message(topic.as_str().to_owned(), message.data.to_vec())
         }
         Event::NeedsValidation { id, message, from, .. } => {
-            Told::NeedsValidation(id, message.data.to_vec(), from)
+            Observed::NeedsValidation(id, message.data.to_vec(), from)
         }
-        Event::LinkUp { peer, protocol } => Told::Peer(peer, protocol.to_string()),
-        Event::Subscribed { peer, topic } => Told::Joined(peer, topic.as_str().to_owned()),
-        Event::Unsubscribed { peer, topic } => Told::Left(peer, topic.as_str().to_owned()),
-        Event::LinkDown { peer, .. } => Told::Gone(peer),
-        Event::Sent { peer, .. } => Told::Sent(peer),
-        Event::Cut { peer, copies } => Told::Cut(peer, copies),
-        Event::Malformed { peer, .. } => Told::Malformed(peer),
+        Event::LinkUp { peer, protocol } => Observed::Peer(peer, protocol.to_string()),
+        Event::Subscribed { peer, topic } => Observed::Joined(peer, topic.as_str().to_owned()),
+        Event::Unsubscribed { peer, topic } => Observed::Left(peer, topic.as_str().to_owned()),
+        Event::LinkDown { peer, .. } => Observed::Gone(peer),
+        Event::Sent { peer, .. } => Observed::Sent(peer),
+        Event::Cut { peer, copies } => Observed::Cut(peer, copies),
+        Event::Malformed { peer, .. } => Observed::Malformed(peer),
         _ => return None,
     })
 }
@@ -177,10 +177,10 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
                 event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
                     let told = match event {
                         gossipsub::Event::Message { message, .. } => {
-                            Told::Message(message.topic.to_string(), message.data)
+                            Observed::Message(message.topic.to_string(), message.data)
                         }
-                        gossipsub::Event::Subscribed { peer_id, topic } => Told::Joined(peer_id, topic.to_string()),
-                        gossipsub::Event::Unsubscribed { peer_id, topic } => Told::Left(peer_id, topic.to_string()),
+                        gossipsub::Event::Subscribed { peer_id, topic } => Observed::Joined(peer_id, topic.to_string()),
+                        gossipsub::Event::Unsubscribed { peer_id, topic } => Observed::Left(peer_id, topic.to_string()),
                         _ => continue,
                     };
                     let _ = outbox.send(told);

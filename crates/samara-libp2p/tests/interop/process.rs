@@ -73,16 +73,16 @@ fn to_line(command: Command, looks: &mut MetricsSnapshots) -> Value {
     }
 }
 
-fn from_line(line: &Value, looks: &mut MetricsSnapshots) -> Option<Told> {
+fn from_line(line: &Value, looks: &mut MetricsSnapshots) -> Option<Observed> {
     let topic = line["topic"].as_str().unwrap_or_default().to_owned();
     let peer = || line["peer"].as_str().expect("a peer").parse().expect("a peer");
     let data = || STANDARD.decode(line["data"].as_str().unwrap_or_default()).expect("base64");
     match line["is"].as_str() {
-        Some("joined") => Some(Told::Joined(peer(), topic)),
-        Some("left") => Some(Told::Left(peer(), topic)),
-        Some("duplicate") => Some(Told::Duplicate(peer())),
-        Some("message") => Some(Told::Message(topic, data())),
-        Some("held") => Some(Told::Held(data())),
+        Some("joined") => Some(Observed::Joined(peer(), topic)),
+        Some("left") => Some(Observed::Left(peer(), topic)),
+        Some("duplicate") => Some(Observed::Duplicate(peer())),
+        Some("message") => Some(Observed::Message(topic, data())),
+        Some("held") => Some(Observed::Held(data())),
         Some("mesh") => {
             let size = line["count"].as_u64().unwrap_or(0) as usize;
             let _ = looks.pop_front().expect("somebody asked").send((size, None));

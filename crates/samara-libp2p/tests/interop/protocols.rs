@@ -11,7 +11,7 @@ async fn both_ways(mut our: Node, mut their: Node, protocol: &str) {
     their.subscribe("t");
     our.dial(&their);
     let spoken = our.next("a link", |told| match told {
-        Told::Peer(_, protocol) => Some(protocol.clone()),
+        Observed::Peer(_, protocol) => Some(protocol.clone()),
         _ => None,
     });
     assert_eq!(spoken.await, protocol);
@@ -75,5 +75,5 @@ async fn a_peer_that_signs_nothing_is_not_believed() {
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.expect("it is counted");
-    assert!(our.told_so_far().iter().all(|told| !matches!(told, Told::Message(..) | Told::Gone(_))));
+    assert!(our.told_so_far().iter().all(|told| !matches!(told, Observed::Message(..) | Observed::Gone(_))));
 }

@@ -89,7 +89,7 @@ async fn a_node_that_is_gone_is_told_and_others_go_on() {
     let gone = their.peer;
     // Its task ends with its inbox, and its connections with it.
     drop(their);
-    our.next("the end", |told| (*told == Told::Gone(gone)).then_some(())).await;
+    our.next("the end", |told| (*told == Observed::Gone(gone)).then_some(())).await;
     our.publish("t", b"still here");
     assert_eq!(stays.message().await.1, b"still here");
     assert_eq!(our.look("t").await.0, 1);

@@ -119,7 +119,6 @@ pub enum FederationEvent {
         origin: Member,
         /// Its number among those of the sender: 1, 2, 3...
         number: u64,
-        /// Its content.
         content: Bytes,
     },
     /// The site has a new view. Its first member leads the site.
@@ -128,21 +127,14 @@ pub enum FederationEvent {
     Leaders(Arc<View>),
     /// A member of the site, or a leader of another one, is taken for failed.
     Suspected {
-        /// Who.
         member: Member,
         /// Why.
         cause: SuspectCause,
     },
     /// A member of the site, or a leader of another one, takes nothing while others do.
-    Slow {
-        /// Who.
-        member: Member,
-    },
+    Slow { member: Member },
     /// At a leader: a site was away for too long. Messages are not kept for it any more.
-    Absent {
-        /// Which.
-        site: u16,
-    },
+    Absent { site: u16 },
     /// A message was not taken.
     Refused(BroadcastError),
     /// There is room again for messages, after one was refused.
@@ -178,7 +170,6 @@ pub struct FederationMetrics {
     pub refused: u64,
     /// Messages that were delivered, own ones included.
     pub delivered: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
     /// Messages that this node, as a leader, handed to the bridge, and their bytes.
     pub bridged: (u64, u64),

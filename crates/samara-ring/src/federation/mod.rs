@@ -62,7 +62,7 @@ struct Sender {
 
 /// Something that a ring of this node told.
 #[derive(Debug)]
-enum Told {
+enum RingEvent {
     Site(Event),
     /// By the ring of this number.
     Bridge(u64, Event),
@@ -94,7 +94,7 @@ pub struct Federation {
     led_by: Option<(Member, u64)>,
     links: BTreeMap<PeerId, Link>,
     logs: Logs,
-    told: VecDeque<Told>,
+    told: VecDeque<RingEvent>,
     /// The number of the last message of this node.
     number: u64,
     was_full: bool,
@@ -218,7 +218,7 @@ impl Federation {
     ) -> T {
         let mut events = Vec::new();
         let result = act(&mut self.local, &mut cx.nested(&mut events));
-        self.told.extend(events.into_iter().map(Told::Site));
+        self.told.extend(events.into_iter().map(RingEvent::Site));
         result
     }
 
@@ -232,7 +232,7 @@ impl Federation {
         let mut events = Vec::new();
         let result = act(&mut leader.bridge, &mut cx.nested(&mut events));
         let number = leader.number;
-        self.told.extend(events.into_iter().map(|event| Told::Bridge(number, event)));
+        self.told.extend(events.into_iter().map(|event| RingEvent::Bridge(number, event)));
         Some(result)
     }
 
@@ -241,8 +241,8 @@ impl Federation {
         loop {
             while let Some(told) = self.told.pop_front() {
                 match told {
-                    Told::Site(event) => self.on_site_event(event, cx),
-                    Told::Bridge(number, event) => self.on_bridge_event(number, event, cx),
+                    RingEvent::Site(event) => self.on_site_event(event, cx),
+                    RingEvent::Bridge(number, event) => self.on_bridge_event(number, event, cx),
                 }
             }
             if self.has_left {

@@ -19,7 +19,6 @@ pub(super) struct Link {
     hello: Option<Hello>,
     /// The ring of the site has it.
     is_local: bool,
-    /// The bridge has it.
     is_bridged: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_engine::Time;
-use samara_lab::mix::app::{Checked, Told};
+use samara_lab::mix::app::{Checked, RoundEvent};
 use samara_lab::mix::measure::{Collector, WorkSpan};
 use samara_lab::scenario::{Mix, Scenario};
 use samara_mix::{Cause, Failure, Mark, Parameters, Phase, Plan, RoundState, Transfer};
@@ -100,39 +100,41 @@ fn told(
     (at, host): (Time, u32),
     scenario: &Scenario,
     went: &BTreeMap<u64, Went>,
-) -> Option<Told> {
+) -> Option<RoundEvent> {
     let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
     Some(match what {
-        MixWhat::Open { round } => Told::Open(round),
-        MixWhat::Entered { round, .. } => Told::Entered(round),
+        MixWhat::Open { round } => RoundEvent::Open(round),
+        MixWhat::Entered { round, .. } => RoundEvent::Entered(round),
         MixWhat::Delivered { round, void, unreadable, digest, .. } => {
             let seen = went.get(&round).filter(|went| went.delivered);
             let order = u64::from_str_radix(&digest, 16).unwrap_or(0);
             let wrong = void + unreadable + seen.map_or(0, |went| went.wrong);
             let is_unmixed = seen.is_some_and(|went| went.is_unmixed);
-            Told::Delivered(round, Checked { wrong, order, is_unmixed })
+            RoundEvent::Delivered(round, Checked { wrong, order, is_unmixed })
         }
         MixWhat::Failed { round, cause, culprit } => {
             let cause = Cause::ALL.into_iter().find(|known| known.name() == cause).unwrap_or(Cause::Unknown);
-            Told::Failed(round, Failure { cause, culprit })
+            RoundEvent::Failed(round, Failure { cause, culprit })
         }
         MixWhat::Mark { round, phase, mark } => {
             let mark = Mark::ALL.into_iter().find(|known| known.name() == mark)?;
-            Told::Mark(round, phase_of(&phase)?, mark)
+            RoundEvent::Mark(round, phase_of(&phase)?, mark)
         }
         // When within the phase processors worked is not told: their time is shown at its end.
         MixWhat::Worked { round, phase, cpu_ns } => {
             let phase = phase.and_then(|phase| phase_of(&phase));
             let to = at.as_nanos();
-            Told::Work(WorkSpan { host, core: 0, round, phase, from: to.saturating_sub(cpu_ns), to })
+            RoundEvent::Work(WorkSpan { host, core: 0, round, phase, from: to.saturating_sub(cpu_ns), to })
         }
-        MixWhat::Made { round, team, nodes } => Told::Made(team, Arc::new(plan(round, nodes, scenario))),
+        MixWhat::Made { round, team, nodes } => {
+            RoundEvent::Made(team, Arc::new(plan(round, nodes, scenario)))
+        }
         MixWhat::Round { round, state } => {
             let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
-            Told::Round(round, state)
+            RoundEvent::Round(round, state)
         }
-        MixWhat::Drawn { .. } => Told::Drawn,
-        MixWhat::Refused { .. } => Told::Refused,
+        MixWhat::Drawn { .. } => RoundEvent::Drawn,
+        MixWhat::Refused { .. } => RoundEvent::Refused,
         MixWhat::State { .. } | MixWhat::Looped { .. } | MixWhat::Unknown => return None,
     })
 }

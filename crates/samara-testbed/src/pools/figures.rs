@@ -11,7 +11,7 @@ use samara_lab::scenario::Point;
 use samara_lab::statistics::Durations;
 use samara_sim::HostStats;
 
-use super::Told;
+use super::Recorded;
 use crate::plan::Wanted;
 use crate::run::{MetricsSnapshots, traffic};
 
@@ -19,7 +19,7 @@ use crate::run::{MetricsSnapshots, traffic};
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
-    told: &mut Told,
+    told: &mut Recorded,
     looks: (&MetricsSnapshots, &MetricsSnapshots),
 ) -> TransactionsMeasured {
     let nodes = point.scenario.network.nodes;
@@ -59,7 +59,7 @@ pub(crate) fn measured(
 }
 
 /// Submissions, what arrived, and what blocks have.
-fn collect(told: &Told, nodes: u32) -> TxCollector {
+fn collect(told: &Recorded, nodes: u32) -> TxCollector {
     let submissions = &told.submissions;
     let since = |at: u64| at.saturating_sub(told.start);
     let mut collector = TxCollector::new(nodes);

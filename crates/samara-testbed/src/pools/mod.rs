@@ -36,7 +36,7 @@ pub(crate) fn uptime(nodes: u32) -> Uptime {
 }
 
 /// What happened.
-pub(crate) struct Told {
+pub(crate) struct Recorded {
     /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
     start: u64,
     /// When the measurement ended.
@@ -71,7 +71,7 @@ pub(crate) fn drive(
     point: &Point,
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
-) -> Result<Told, TestbedError> {
+) -> Result<Recorded, TestbedError> {
     let workload = point.scenario.part::<Transactions>().clone();
     let uptime = uptime(nodes.len() as u32);
     let mut clients = Clients::new(&workload, uptime.clone(), point.seed);
@@ -107,7 +107,7 @@ pub(crate) fn drive(
         arrivals.push(list);
     }
     let Driver { start, submissions, numbers, blocks, maxima, .. } = driver;
-    Ok(Told { start, end, submissions, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
+    Ok(Recorded { start, end, submissions, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
 }
 
 /// What handing out so many transactions takes, at the most.

@@ -9,14 +9,13 @@ use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Input, PeerId, TimerToken};
 
-use super::{Act, Header, Told, signer};
+use super::{Act, Header, NodeEvent, signer};
 use crate::scenario::Adversary;
 
 /// What a hostile node remembers: enough to be a nuisance.
 const REMEMBERED: usize = 4_096;
 /// Bytes of the garbage that it sends.
 const GARBAGE_BYTES: usize = 4_800;
-/// The one timer.
 const TICK: TimerToken = TimerToken(0);
 
 /// A node that does not keep the rules. What it sends is well-formed: what is not never reaches an engine.
@@ -32,7 +31,7 @@ pub struct Hostile {
     bodies: VecDeque<Transaction>,
 }
 
-type Cx<'a> = Context<'a, CatFrame, Told>;
+type Cx<'a> = Context<'a, CatFrame, NodeEvent>;
 
 impl Hostile {
     /// A node that does something so often.

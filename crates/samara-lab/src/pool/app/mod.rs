@@ -80,14 +80,12 @@ impl Header {
 /// Bytes of an account's address (Cosmos SDK: 20).
 const SIGNER_BYTES: usize = 20;
 
-/// The signer with this index.
 pub fn signer(index: u32) -> Signer {
     let mut name = [0; SIGNER_BYTES];
     name[..4].copy_from_slice(&index.to_le_bytes());
     Signer::new(&name)
 }
 
-/// The index of a signer.
 fn signer_index(signer: &Signer) -> Option<u32> {
     let name: &[u8; SIGNER_BYTES] = signer.as_bytes().try_into().ok()?;
     name.first_chunk().map(|index| u32::from_le_bytes(*index))
@@ -219,7 +217,6 @@ const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// A block that was committed.
 #[derive(Debug)]
 pub struct Block {
-    /// Its height.
     pub height: u64,
     /// Its transactions.
     pub keys: Arc<[TxKey]>,
@@ -234,41 +231,34 @@ pub enum Act {
     Submit(Transaction),
     /// Propose a block.
     Propose {
-        /// Its height.
         height: u64,
         /// Most bytes of its transactions.
         max_bytes: u64,
         /// Most gas.
         max_gas: u64,
     },
-    /// Commit a block.
     Commit(Arc<Block>),
 }
 
 /// What a node tells the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum NodeEvent {
     /// A transaction is in its pool.
     Added(TxKey),
     /// A client's transaction was not taken.
     Refused(TxKey),
     /// All transactions of a compact block are there.
-    BlockComplete {
-        /// Its height.
-        height: u64,
-    },
+    BlockComplete { height: u64 },
     /// The transactions of a compact block did not come in time.
     BlockGivenUp,
     /// A peer broke the rules.
     Misbehaved(Misbehaviour),
 }
 
-/// A node.
 #[derive(Debug)]
 pub enum Node {
     /// That keeps the rules.
     Honest(Box<Honest>),
-    /// That does not.
     Hostile(Hostile),
 }
 
@@ -285,9 +275,9 @@ impl Node {
 impl Engine for Node {
     type Frame = CatFrame;
     type Command = Act;
-    type Event = Told;
+    type Event = NodeEvent;
 
-    fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, Told>) {
+    fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, NodeEvent>) {
         match self {
             Self::Honest(honest) => honest.handle(input, cx),
             Self::Hostile(hostile) => hostile.handle(input, cx),
@@ -310,7 +300,7 @@ impl Honest {
         Self { cat, checking: false, events: Vec::new() }
     }
 
-    fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, Told>) {
+    fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, NodeEvent>) {
         let mut events = std::mem::take(&mut self.events);
         let mut inner = cx.nested(&mut events);
         let pass_on = |input| match input {
@@ -352,13 +342,13 @@ impl Honest {
 }
 
 /// What of it is measured.
-fn told(event: Event) -> Option<Told> {
+fn told(event: Event) -> Option<NodeEvent> {
     Some(match event {
-        Event::Added { key, .. } => Told::Added(key),
-        Event::Refused { key, from: None, .. } => Told::Refused(key),
-        Event::BlockComplete { height, .. } => Told::BlockComplete { height },
-        Event::BlockGivenUp { .. } => Told::BlockGivenUp,
-        Event::Misbehaved { why, .. } => Told::Misbehaved(why),
+        Event::Added { key, .. } => NodeEvent::Added(key),
+        Event::Refused { key, from: None, .. } => NodeEvent::Refused(key),
+        Event::BlockComplete { height, .. } => NodeEvent::BlockComplete { height },
+        Event::BlockGivenUp { .. } => NodeEvent::BlockGivenUp,
+        Event::Misbehaved { why, .. } => NodeEvent::Misbehaved(why),
         _ => return None,
     })
 }

@@ -18,9 +18,7 @@ const PATIENCE_BLOCKS: u32 = 4;
 pub struct Submission {
     /// When, in nanoseconds of the run.
     pub at: u64,
-    /// To which node.
     pub node: u32,
-    /// The transaction.
     pub transaction: Transaction,
     /// Whether applications take it.
     pub valid: bool,

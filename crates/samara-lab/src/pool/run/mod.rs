@@ -12,7 +12,7 @@ use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Record};
 
 use crate::network::{self, Hosts};
-use crate::pool::app::{Act, Block, Header, Node, Told, TxNumber};
+use crate::pool::app::{Act, Block, Header, Node, NodeEvent, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use crate::scenario::{Point, Transactions};
@@ -36,7 +36,6 @@ pub struct TransactionsMeasured {
     pub uptime: Uptime,
     /// What they counted.
     pub totals: Totals,
-    /// Blocks.
     pub blocks: Vec<BlockRow>,
     /// From the proposal of a compact block until a node has all of its transactions.
     pub block_complete: Durations,
@@ -54,7 +53,6 @@ pub struct TransactionsMeasured {
     pub traffic: Vec<HostStats>,
     /// What the connections of each host wrote from the first submission on; empty without channels.
     pub connections: Vec<ConnectionStats>,
-    /// The hosts.
     pub hosts: Hosts,
     /// Links of each node.
     pub degrees: Vec<u32>,
@@ -87,16 +85,13 @@ impl Totals {
     }
 }
 
-/// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRow {
     /// When it was committed, in nanoseconds of the run.
     pub at: u64,
-    /// Who proposed it.
     pub proposer: u32,
     /// Its transactions.
     pub txs: u32,
-    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -317,19 +312,19 @@ impl Stepped for Run<'_> {
         Ok(Step::Until(next))
     }
 
-    fn observe(&mut self, record: Record<Told>) {
+    fn observe(&mut self, record: Record<NodeEvent>) {
         let Self { collector, seen, .. } = self;
         match record.event {
-            Told::Added(key) => {
+            NodeEvent::Added(key) => {
                 collector.added(&key, record.host, record.at.as_nanos());
             }
-            Told::Refused(key) => collector.refused(&key),
-            Told::BlockComplete { height } if height == seen.height => {
+            NodeEvent::Refused(key) => collector.refused(&key),
+            NodeEvent::BlockComplete { height } if height == seen.height => {
                 seen.complete.add(record.at.as_nanos() - seen.proposed_at);
             }
-            Told::BlockComplete { .. } => {}
-            Told::BlockGivenUp => seen.given_up += 1,
-            Told::Misbehaved(why) => *seen.misbehaved.entry(why).or_default() += 1,
+            NodeEvent::BlockComplete { .. } => {}
+            NodeEvent::BlockGivenUp => seen.given_up += 1,
+            NodeEvent::Misbehaved(why) => *seen.misbehaved.entry(why).or_default() += 1,
         }
     }
 
