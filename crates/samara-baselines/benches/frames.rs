@@ -1,8 +1,6 @@
 //! The cost of a frame at a node with 10 links: a duplicate (what most frames of a flood are), a first copy that is
 //! forwarded, an announcement of a known message.
 
-#![allow(missing_docs)] // criterion's macros make public items without any
-
 use std::hint::black_box;
 use std::sync::Arc;
 

@@ -22,7 +22,6 @@ pub enum Command {
     Unsubscribe(Topic),
     /// Publish a payload; [`Event::Published`] or [`Event::Refused`] answers.
     Publish {
-        /// On which topic.
         topic: Topic,
         /// The payload.
         data: Bytes,
@@ -38,7 +37,6 @@ pub enum Event {
     Message {
         /// Its number at this node.
         key: MessageKey,
-        /// The message.
         message: Arc<Message>,
         /// Who sent the first copy; `None` for a message of one's own.
         from: Option<PeerId>,
@@ -56,7 +54,6 @@ pub enum Event {
 /// A message that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Its id.
     pub id: MessageId,
     /// Its number at this node.
     pub key: MessageKey,
@@ -78,7 +75,6 @@ pub enum RequestError {
          publish less at a time or raise it at all nodes"
     )]
     TooLong {
-        /// Its topic.
         topic: Topic,
         /// Bytes of the frame.
         found: usize,
@@ -247,11 +243,9 @@ pub struct Metrics {
     pub ihave_ids_received: u64,
     /// Ids that were not announced because too many waited for the next dispatch to the peer.
     pub ihave_ids_dropped: u64,
-    /// GRAFTs sent.
     pub grafts_sent: u64,
     /// GRAFTs that came.
     pub grafts_received: u64,
-    /// PRUNEs sent.
     pub prunes_sent: u64,
     /// PRUNEs that came.
     pub prunes_received: u64,

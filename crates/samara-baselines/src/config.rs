@@ -12,9 +12,7 @@ use crate::core::SeenCache;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: found {found}, expected {expected}")]
 pub struct ConfigError {
-    /// Which one.
     pub field: &'static str,
-    /// What it is.
     pub found: String,
     /// What it can be.
     pub expected: String,
@@ -35,9 +33,7 @@ pub(crate) fn check(
 /// How much a lane of the outbox holds for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneCapacity {
-    /// Copies.
     pub copies: usize,
-    /// Their bytes.
     pub bytes: u64,
     /// What happens beyond.
     pub overflow: Overflow,

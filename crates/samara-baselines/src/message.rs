@@ -50,7 +50,6 @@ impl MessageId {
         Self((both >> 64) as u64, both as u64)
     }
 
-    /// The bytes.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         (u128::from(self.0) << 64 | u128::from(self.1)).to_be_bytes()
     }
@@ -94,12 +93,10 @@ impl Message {
         Self { id: MessageId::from_bytes(id), author, seqno, topic, data }
     }
 
-    /// Its id.
     pub fn id(&self) -> MessageId {
         self.id
     }
 
-    /// Who published it.
     pub fn author(&self) -> &PeerIdentity {
         &self.author
     }
@@ -109,7 +106,6 @@ impl Message {
         self.seqno
     }
 
-    /// Its topic.
     pub fn topic(&self) -> &Topic {
         &self.topic
     }
@@ -130,7 +126,6 @@ impl Message {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcFrame {
-    /// A published message.
     Publish(Arc<Message>),
     /// Topics joined and left.
     Subscriptions(Arc<[SubOpts]>),
@@ -141,7 +136,6 @@ pub enum RpcFrame {
 pub struct SubOpts {
     /// Joined or left.
     pub subscribe: bool,
-    /// Which topic.
     pub topic: Topic,
 }
 
@@ -189,7 +183,6 @@ impl Frame for RpcFrame {
 pub enum PlumtreeFrame {
     /// A message in full (GOSSIP).
     Gossip {
-        /// The message.
         message: Arc<Message>,
         /// How many links it had travelled before this one.
         round: u32,
@@ -205,7 +198,6 @@ pub enum PlumtreeFrame {
 /// Announced messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IHave {
-    /// The topic.
     pub topic: Topic,
     /// Each with the round that a copy of it would have.
     pub messages: Vec<(MessageId, u32)>,
@@ -214,7 +206,6 @@ pub struct IHave {
 /// A change of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graft {
-    /// The topic.
     pub topic: Topic,
     /// The message that is missing, if any.
     pub id: Option<MessageId>,

@@ -1,7 +1,5 @@
 //! The cost of the pool: what a node pays for each transaction that arrives, for a duplicate, for a block.
 
-#![allow(missing_docs)] // criterion's macros make public items without any
-
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use samara_cat::pool::{Admission, CheckKind, Order, Pool, PoolConfig, Signer, Verdict};
 use samara_cat::{Transaction, TxKey};

@@ -28,7 +28,6 @@ impl TxKey {
         Self(Sha256::digest(raw).into())
     }
 
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }

@@ -80,7 +80,6 @@ impl Access {
         by_header || by_cookie
     }
 
-    /// Whether `given` is the token.
     pub(crate) fn is_token(&self, given: &str) -> bool {
         self.token.is_some_and(|token| bool::from(hash(given).ct_eq(&token)))
     }

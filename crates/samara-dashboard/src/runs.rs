@@ -56,7 +56,6 @@ impl Runs {
         Self { root: root.to_owned() }
     }
 
-    /// Where they are.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }

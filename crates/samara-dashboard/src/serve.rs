@@ -63,7 +63,6 @@ pub enum ServeError {
     /// The address is taken, or is none of this machine.
     #[error("{address} cannot be listened on: {error}; expected a free port at an address of this machine")]
     Listen {
-        /// Which address.
         address: SocketAddr,
         /// Why.
         error: std::io::Error,

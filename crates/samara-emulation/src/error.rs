@@ -8,7 +8,6 @@ use thiserror::Error;
 /// What is missing for a relay, and what to do about it.
 #[derive(Debug, Error)]
 pub enum Unavailable {
-    /// Not Linux.
     #[error(
         "emulated links need Linux (a TUN device); found {0}. Use the simulator, or a Linux machine or container"
     )]
@@ -30,14 +29,12 @@ pub enum Unavailable {
         /// The system's answer.
         source: io::Error,
     },
-    /// The right to make devices is missing.
     #[error(
         "no right to create a network device (CAP_NET_ADMIN is missing). Run as root, give the program the capability \
          (`setcap cap_net_admin+ep PROGRAM`; in a container `--cap-add NET_ADMIN`), or run it in a network of its own \
          (`unshare --user --net --map-current-user --keep-caps PROGRAM`)"
     )]
     NotPermitted,
-    /// No network of its own for this process.
     #[error(
         "no network namespace of its own for this process ({0}). Run as root, or let an administrator allow user \
          namespaces (`sysctl user.max_user_namespaces`; Debian: `kernel.unprivileged_userns_clone`; Ubuntu: \

@@ -1,5 +1,4 @@
 //! How fast copies go through an outbox: owed and popped, in copies per second.
-#![allow(missing_docs)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};

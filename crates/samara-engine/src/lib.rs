@@ -11,6 +11,8 @@
 //!
 //! The order of calls for a driver is written down on [`Engine`].
 
+#![warn(missing_docs)]
+
 mod engine;
 mod keyed;
 pub mod outbox;

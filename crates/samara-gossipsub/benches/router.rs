@@ -1,8 +1,6 @@
 //! The cost of the router at a node with 80 links and 16 topics in meshes of 8: a duplicate, a first copy that is forwarded, and an
 //! idle heartbeat.
 
-#![allow(missing_docs)] // criterion's macros make public items without any
-
 use std::sync::Arc;
 use std::time::Duration;
 

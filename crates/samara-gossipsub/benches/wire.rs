@@ -1,7 +1,5 @@
 //! The cost of writing and reading: a message of 1 KiB, and an IHAVE of 100 ids.
 
-#![allow(missing_docs)] // criterion's macros make public items without any
-
 use std::hint::black_box;
 use std::sync::Arc;
 

@@ -41,6 +41,8 @@
 //! # Ok::<(), samara_gossipsub::config::ConfigError>(())
 //! ```
 
+#![warn(missing_docs)]
+
 mod cache;
 pub mod config;
 mod engine;

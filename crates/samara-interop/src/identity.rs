@@ -44,7 +44,6 @@ impl NodeId {
         Self::try_from(number.ok_or_else(wrong)?).map_err(|error| format!("the host's name: {error}"))
     }
 
-    /// The number.
     pub(crate) fn number(self) -> u32 {
         self.0
     }
@@ -61,7 +60,6 @@ impl NodeId {
         Keypair::ed25519_from_bytes(secret).expect("32 bytes are a secret")
     }
 
-    /// Its identity.
     pub(crate) fn peer_id(self) -> PeerId {
         self.key().public().to_peer_id()
     }

@@ -19,7 +19,6 @@ pub(crate) enum Way {
     Sent,
 }
 
-/// Writes lines.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
     out: W,

@@ -34,7 +34,6 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(200);
 /// How long the messages of each topic are checked.
 type Delays = Arc<Mutex<HashMap<Topic, Duration>>>;
 
-/// A node.
 pub(crate) struct Node {
     id: NodeId,
     profile: Profile,

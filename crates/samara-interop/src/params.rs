@@ -50,10 +50,7 @@ impl Params {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(crate) enum Instruction {
     /// Starts GossipSub.
-    InitGossipSub {
-        /// With these parameters.
-        gossip_sub_params: Box<GossipSubParams>,
-    },
+    InitGossipSub { gossip_sub_params: Box<GossipSubParams> },
     /// Connects to other nodes.
     Connect {
         /// To whom.
@@ -62,13 +59,10 @@ pub(crate) enum Instruction {
     /// An instruction for one node only.
     #[serde(rename = "ifNodeIDEquals")]
     IfNodeIdEquals {
-        /// Which node.
         #[serde(rename = "nodeID")]
         node_id: NodeId,
-        /// What it does.
         instruction: Box<Instruction>,
     },
-    /// Waits.
     WaitUntil {
         /// Until so many seconds after the start.
         elapsed_seconds: u64,
@@ -80,13 +74,11 @@ pub(crate) enum Instruction {
         message_id: u64,
         /// Bytes of its payload.
         message_size_bytes: u64,
-        /// Its topic.
         #[serde(rename = "topicID")]
         topic_id: String,
     },
     /// Joins a topic.
     SubscribeToTopic {
-        /// Which.
         #[serde(rename = "topicID")]
         topic_id: String,
         /// Whether parts of messages are asked for.
@@ -95,7 +87,6 @@ pub(crate) enum Instruction {
     },
     /// Says how long it takes until a message has been checked.
     SetTopicValidationDelay {
-        /// On which topic.
         #[serde(rename = "topicID")]
         topic_id: String,
         /// How long.
@@ -106,22 +97,18 @@ pub(crate) enum Instruction {
         /// Which parts, a bit each.
         #[allow(dead_code, reason = "read to be checked; the engine knows no parts")]
         parts: u8,
-        /// Its topic.
         #[serde(rename = "topicID")]
         #[allow(dead_code, reason = "likewise")]
         topic_id: String,
-        /// Its group.
         #[serde(rename = "groupID")]
         #[allow(dead_code, reason = "likewise")]
         group_id: u64,
     },
     /// Publishes parts of a message.
     PublishPartial {
-        /// Its topic.
         #[serde(rename = "topicID")]
         #[allow(dead_code, reason = "likewise")]
         topic_id: String,
-        /// Its group.
         #[serde(rename = "groupID")]
         #[allow(dead_code, reason = "likewise")]
         group_id: u64,

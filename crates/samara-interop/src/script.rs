@@ -23,7 +23,6 @@ const DELAY_MAX_S: f64 = 3600.0;
 pub(crate) struct Step {
     /// The place in the script, from 0.
     pub(crate) at: usize,
-    /// What.
     pub(crate) action: Action,
 }
 

@@ -10,7 +10,6 @@ use samara_sim::{host_of, identity_of};
 /// The context of an application's engine.
 pub(crate) type EngineCx<'a, A> =
     Context<'a, <<A as App>::Engine as Engine>::Frame, <<A as App>::Engine as Engine>::Event>;
-/// The context of an application.
 pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
 
 /// What an experiment puts around an engine.
@@ -22,7 +21,6 @@ pub trait App: Send + Sized {
     /// What the host tells the measurements.
     type Event: Send;
 
-    /// The engine.
     fn engine(&mut self) -> &mut Self::Engine;
 
     /// Begins, once the engine has started.
@@ -45,7 +43,6 @@ pub trait App: Send + Sized {
     );
 }
 
-/// A host with an application.
 pub(crate) struct Host<A: App> {
     pub(crate) app: A,
     neighbours: Neighbours,

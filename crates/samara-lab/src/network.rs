@@ -215,7 +215,6 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     hosts
 }
 
-/// The transport.
 pub fn transport(scenario: &Scenario) -> Transport {
     let spec = &scenario.transport;
     let mut transport = match spec.kind {
@@ -307,7 +306,6 @@ pub fn nic(scenario: &Scenario) -> NicDiscipline {
     }
 }
 
-/// The downlink's queue.
 pub fn downlink_queue(scenario: &Scenario) -> DownlinkQueue {
     queue(scenario.network.downlink_queue)
 }

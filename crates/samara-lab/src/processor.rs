@@ -29,7 +29,6 @@ impl Processor {
         self.time.is_zero()
     }
 
-    /// A message is to be validated.
     pub(crate) fn take<E>(&mut self, id: MessageId, cx: &mut Context<'_, RpcFrame, E>) {
         self.waiting.push_back(id);
         if self.waiting.len() == 1 {

@@ -253,7 +253,6 @@ pub(crate) fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) 
 
 /// The data of a family whose metrics have a type.
 pub(crate) trait Measures: Data {
-    /// The metrics.
     type Metrics;
     /// The metrics of a run.
     fn measures(&self) -> &Self::Metrics;
@@ -266,7 +265,6 @@ pub(crate) type Column<D> = (&'static str, fn(&Runs<D>) -> String);
 /// Counts by cause.
 pub(crate) type Causes<D> = fn(&<D as Measures>::Metrics) -> &BTreeMap<&'static str, u64>;
 
-/// The results of a scenario, all of one family.
 pub(crate) struct Results<'a, D: Data> {
     pub(crate) loaded: &'a Loaded,
     pub(crate) findings: &'a Findings,
@@ -281,7 +279,6 @@ pub(crate) struct Runs<D> {
     pub(crate) label: String,
     /// The values of the sweep's axes, as written in the scenario.
     pub(crate) point: Vec<String>,
-    /// One for each seed.
     pub(crate) all: Vec<Outcome<D>>,
 }
 

@@ -9,7 +9,6 @@ use special::Beta;
 /// Percentiles interpolate linearly between order statistics, as NumPy's default does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
-    /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: f64,
@@ -64,7 +63,6 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Adds one.
     pub fn add(&mut self, nanos: u64) {
         self.0.saturating_record(nanos);
     }
@@ -112,7 +110,6 @@ const CONFIDENCE: f64 = 0.95;
 /// A mean and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The mean.
     pub mean: f64,
     /// Half the width of the interval; 0 of one value, since one value says nothing about the spread.
     pub half: f64,

@@ -29,6 +29,8 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
+
 mod behaviour;
 mod event;
 mod handler;

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p samara-mix` measures the group of 2048 bits, and fails if a phase costs more than 1.2 times the operations that it is
 //! made of do in the library's own loop. `-- modp-4096` measures the other one, `-- modp-2048 4` a team of 4.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;

@@ -18,9 +18,7 @@ use crate::wire::MixFrame;
 /// A node of the pool, or the scheduler: drivers run all hosts of a network as one type.
 #[derive(Debug)]
 pub enum Mix {
-    /// A node.
     Node(Box<Node>),
-    /// The scheduler.
     Scheduler(Box<Scheduler>),
 }
 
@@ -89,7 +87,6 @@ pub enum Command {
     },
     /// Shares a secret with a sender from the next job on.
     Register {
-        /// Who.
         sender: SenderId,
         /// What only the sender and this node know.
         secret: Secret,
@@ -118,37 +115,31 @@ pub enum Event {
     /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
     /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
     Entered {
-        /// The round.
         round: u64,
         /// How many payloads.
         slots: u32,
     },
     /// All payloads of a round, in the order in which they came out: the same at all nodes of the team.
     Delivered {
-        /// Which round.
         round: u64,
         /// What came out.
         outcomes: Vec<Outcome>,
     },
     /// A round has failed: nothing of it was delivered here, and nothing will be. At the scheduler: it is over.
     Failed {
-        /// Which round.
         round: u64,
         /// Why.
         failure: Failure,
     },
     /// This node is in a new state with a round.
     State {
-        /// Which round.
         round: u64,
         /// How far.
         state: NodeState,
     },
     /// A moment of a phase at this node.
     Mark {
-        /// Of which round.
         round: u64,
-        /// Of which phase.
         phase: Phase,
         /// Which moment.
         mark: Mark,
@@ -170,21 +161,18 @@ pub enum Event {
     },
     /// At the scheduler: a team was drawn. No nodes: there are too few.
     Drawn {
-        /// Which of the teams.
         team: usize,
         /// Its nodes in order.
         nodes: Vec<u32>,
     },
     /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
     Made {
-        /// For which of the teams.
         team: usize,
         /// What its nodes are told.
         plan: Arc<Plan>,
     },
     /// At the scheduler: a round is in a new state.
     Round {
-        /// Which.
         round: u64,
         /// How far.
         state: RoundState,
@@ -197,11 +185,9 @@ names! {
     pub enum Mark {
         /// The first slots have arrived.
         FirstReceived = "first_received",
-        /// All have.
         LastReceived = "last_received",
         /// The first ones are worked on.
         FirstFinished = "first_finished",
-        /// All are.
         LastFinished = "last_finished",
     }
 }

@@ -14,7 +14,6 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing, optimization_barrier};
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// These bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -26,7 +25,6 @@ impl Secret {
         Self(*bytes)
     }
 
-    /// The stream of a purpose and a number.
     pub(crate) fn stream(&self, purpose: &str, number: u64) -> Stream {
         self.stream_of(purpose, &[&number.to_le_bytes()])
     }

@@ -119,10 +119,7 @@ pub enum RegisterError {
     Nobody,
     /// There are as many as are allowed.
     #[error("{max} senders are registered already")]
-    Full {
-        /// How many that is.
-        max: usize,
-    },
+    Full { max: usize },
 }
 
 impl Keyring {
@@ -335,10 +332,7 @@ pub enum BatchError {
     Empty,
     /// They were sealed for different groups, or teams of different sizes.
     #[error("payload {index} has other lengths than the first one")]
-    Mixed {
-        /// Which one.
-        index: usize,
-    },
+    Mixed { index: usize },
 }
 
 impl Batch {

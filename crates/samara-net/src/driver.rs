@@ -62,7 +62,6 @@ impl<E: Engine> Driver<E> {
         self.last
     }
 
-    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
@@ -77,7 +76,6 @@ impl<E: Engine> Driver<E> {
         self.with(|engine, cx| engine.handle(input, cx));
     }
 
-    /// Calls the engine with a context, for methods that return something.
     pub fn with<R>(&mut self, call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R) -> R {
         let now = self.now();
         self.with_at(now, call)
@@ -116,7 +114,6 @@ impl<E: Engine> Driver<E> {
         Some(self.started + next.since(Time::ZERO))
     }
 
-    /// Takes the engine's events.
     pub fn take_events(&mut self) -> Vec<E::Event> {
         std::mem::take(&mut self.effects.events)
     }

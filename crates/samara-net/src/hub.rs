@@ -38,7 +38,6 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// Reports that the hub handles before any other source gets its turn.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The frames of a layer's engine.
 pub(crate) type FrameOf<L> = <<L as LinkLayer>::Engine as Engine>::Frame;
 /// A future that a task runs.
 pub(crate) type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -27,7 +27,6 @@ pub(crate) enum Order<F> {
     Frame {
         /// The channel's index.
         channel: usize,
-        /// The frame.
         frame: F,
         /// The frame's encoded length.
         len: u32,

@@ -188,7 +188,6 @@ pub enum StartError {
     /// The node cannot listen on an address.
     #[error("{address} cannot be listened on: {error}")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// The system's error.
         error: std::io::Error,

@@ -19,7 +19,6 @@ pub type Name = Cow<'static, str>;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MessageSpec {
-    /// Its topic.
     pub topic: String,
     /// Its payload in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +37,6 @@ pub struct MessageSpec {
 pub struct Publication {
     /// Its time.
     pub at_unix_ns: u64,
-    /// Its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Vec<MessageSpec>>,
     /// The order of the copies: a kind of schedule, or all of its keys.
@@ -130,7 +128,6 @@ pub struct Ready {
 pub struct PoolReady {
     /// Its name among nodes of CometBFT.
     pub id: String,
-    /// The address that it listens on.
     pub listen: Option<SocketAddr>,
     /// What others dial, if it listens at one address: `id@host:port`.
     pub address: Option<String>,
@@ -211,21 +208,17 @@ pub struct Status {
     pub owed_copies: usize,
 }
 
-/// A peer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeerStatus {
-    /// Its id.
     pub peer_id: String,
     /// The protocol of its link; null as long as there is none.
     pub protocol: Option<String>,
     /// Its score; 0 where scoring is off.
     pub score: f64,
-    /// Copies that it is owed.
     pub owed_copies: usize,
 }
 
-/// A topic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TopicStatus {
     /// Its name.
@@ -241,7 +234,6 @@ pub struct TopicStatus {
 pub struct BatchReport {
     /// The number of the batch.
     pub batch: u64,
-    /// When it was published.
     pub published_at_unix_ns: u64,
     /// Copies that were owed at first.
     pub copies: usize,
@@ -253,7 +245,6 @@ pub struct BatchReport {
     pub not_sent: usize,
     /// Whether nothing is owed any more.
     pub complete: bool,
-    /// Message by message.
     pub messages: Vec<MessageReport>,
 }
 
@@ -261,9 +252,7 @@ pub struct BatchReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MessageReport {
-    /// It was published.
     Published {
-        /// Its topic.
         topic: String,
         /// Its id, in hexadecimal.
         id: String,
@@ -282,9 +271,7 @@ pub enum MessageReport {
         /// Peers that are still owed a copy.
         owed_to: Vec<String>,
     },
-    /// It was not.
     Failed {
-        /// Its topic.
         topic: String,
         /// The reason.
         error: String,
@@ -306,13 +293,10 @@ pub struct SentCopy {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlannedReport {
-    /// Its number.
     pub number: u64,
     /// When it is to be made.
     pub at_unix_ns: u64,
-    /// Its state.
     pub state: PlannedState,
-    /// How many messages it has.
     pub messages: usize,
     /// When it was made: the clock right before.
     pub actual_unix_ns: Option<u64>,
@@ -324,7 +308,6 @@ pub struct PlannedReport {
     pub batch: Option<u64>,
 }
 
-/// The state of a planned publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedState {
@@ -348,7 +331,6 @@ pub struct PoolStatus {
     pub height: u64,
     /// Transactions in it.
     pub txs: usize,
-    /// Their bytes.
     pub bytes: u64,
     /// Its peers, sorted by id.
     pub peers: Vec<PoolPeer>,
@@ -358,7 +340,6 @@ pub struct PoolStatus {
     pub in_flight_bytes: u64,
 }
 
-/// A peer of the pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolPeer {
     /// Its name.
@@ -376,7 +357,6 @@ pub struct PoolPeer {
 /// The outcome of a submission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submitted {
-    /// Its key.
     pub key: String,
     /// Whether it is in the pool from now on.
     pub added: bool,
@@ -402,7 +382,6 @@ pub struct Arrivals {
 /// A transaction that entered the pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Its key.
     pub key: String,
     /// Its time.
     pub at_unix_ns: u64,
@@ -441,7 +420,6 @@ pub struct GroupStatus {
     pub links: usize,
     /// Messages that were delivered.
     pub delivered: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
     /// Bytes of own messages that wait.
     pub queued_bytes: usize,
@@ -524,7 +502,6 @@ pub struct MixStopped {
 pub struct MixStatus {
     /// "node" or "scheduler".
     pub role: Name,
-    /// Its number.
     pub number: u32,
     /// Links that are up.
     pub links: Vec<MixLink>,
@@ -555,7 +532,6 @@ pub struct MixLink {
     pub round_trip_ms: Option<f64>,
     /// Frames that are owed.
     pub owed_copies: usize,
-    /// Their bytes.
     pub owed_bytes: u64,
 }
 
@@ -566,7 +542,6 @@ pub struct MixEvents {
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
-    /// The events.
     pub events: Vec<MixEvent>,
 }
 
@@ -583,32 +558,69 @@ pub struct MixEvent {
 /// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are those of samara-mix")]
 pub enum MixWhat {
     /// A round takes payloads here.
-    Open { round: u64 },
+    Open {
+        round: u64,
+    },
     /// It has its batch.
-    Entered { round: u64, slots: u32 },
+    Entered {
+        round: u64,
+        slots: u32,
+    },
     /// Its payloads have come out. Nodes with the same `digest` have the same in the same order.
-    Delivered { round: u64, slots: u32, void: u32, unreadable: u32, digest: String },
-    /// It has failed.
-    Failed { round: u64, cause: Name, culprit: Option<u32> },
+    Delivered {
+        round: u64,
+        slots: u32,
+        void: u32,
+        unreadable: u32,
+        digest: String,
+    },
+    Failed {
+        round: u64,
+        cause: Name,
+        culprit: Option<u32>,
+    },
     /// This node is in another state with it.
-    State { round: u64, state: Name },
+    State {
+        round: u64,
+        state: Name,
+    },
     /// A moment of a phase.
-    Mark { round: u64, phase: Name, mark: Name },
+    Mark {
+        round: u64,
+        phase: Name,
+        mark: Name,
+    },
     /// A phase is worked on: processor time of all threads. Keys and secrets are no phase.
-    Worked { round: u64, phase: Option<Name>, cpu_ns: u64 },
+    Worked {
+        round: u64,
+        phase: Option<Name>,
+        cpu_ns: u64,
+    },
     /// The scheduler has made a round.
-    Made { round: u64, team: usize, nodes: Vec<u32> },
+    Made {
+        round: u64,
+        team: usize,
+        nodes: Vec<u32>,
+    },
     /// It is in another state.
-    Round { round: u64, state: Name },
-    /// A team was drawn.
-    Drawn { team: usize, nodes: Vec<u32> },
+    Round {
+        round: u64,
+        state: Name,
+    },
+    Drawn {
+        team: usize,
+        nodes: Vec<u32>,
+    },
     /// A batch or a sender was refused.
-    Refused { round: Option<u64> },
+    Refused {
+        round: Option<u64>,
+    },
     /// A ping has gone around the team, or was lost.
-    Looped { took_ns: Option<u64> },
+    Looped {
+        took_ns: Option<u64>,
+    },
     /// An event that this version does not know; never sent.
     #[serde(other)]
     Unknown,

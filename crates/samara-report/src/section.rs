@@ -16,7 +16,6 @@ const ROWS_MAX: usize = 24;
 pub struct Page {
     /// What kind of page it is, above the title.
     pub kind: String,
-    /// The title.
     pub title: String,
     /// Paragraphs below the title, separated by empty lines.
     pub description: String,
@@ -73,7 +72,6 @@ pub struct Summary {
     pub before: Vec<String>,
     /// What the columns mean.
     pub legend: String,
-    /// The table.
     pub table: Table,
     /// Lines below the table.
     pub after: Vec<String>,
@@ -84,7 +82,6 @@ pub struct Summary {
 /// A section of a page.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its heading.
     pub heading: String,
     /// A paragraph below the heading; names between backticks are set as code.
     pub text: String,
@@ -102,7 +99,6 @@ impl Section {
 /// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// A table.
     Table(Table),
     /// Figures beside each other.
     Figures(Vec<Figure>),
@@ -125,7 +121,6 @@ pub struct Table {
     pub texts: usize,
     /// The heading of a column of bars after the texts; empty if there is none.
     pub bars: String,
-    /// The rows.
     pub rows: Vec<Row>,
     /// If the table can be folded: what is shown of it then, and whether it is open at first.
     pub fold: Option<(String, bool)>,
@@ -149,12 +144,9 @@ pub struct Row {
 /// How a row differs from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// It does not.
     #[default]
     Plain,
-    /// It is good.
     Good,
-    /// It is bad.
     Bad,
     /// It concludes the rows above.
     Conclusion,
@@ -221,14 +213,12 @@ pub fn plain(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// A figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The name of its file.
     pub name: String,
     /// What it shows.
     pub caption: String,
-    /// What is drawn.
     pub drawing: Drawing,
 }
 

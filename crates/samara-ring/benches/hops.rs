@@ -1,5 +1,5 @@
 //! CPU time for each hop of a message of 8 KB: rings in memory, without latency, in hops per second.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

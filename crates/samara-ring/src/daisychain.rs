@@ -49,13 +49,11 @@ impl DaisyConfig {
 /// A frame between neighbours. There is no wire format: these frames exist in simulations alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyFrame {
-    /// A message.
     Message {
         /// The place of its sender among the members.
         origin: u16,
         /// The hops that are left, this one included.
         ttl: u16,
-        /// Its content.
         content: Bytes,
     },
     /// The last member has got messages of the receiver that have so many bytes.

@@ -49,7 +49,6 @@ pub struct View {
 }
 
 impl View {
-    /// The rank of a member.
     pub fn rank_of(&self, member: &Member) -> Option<u16> {
         self.members.iter().position(|other| other == member).map(|rank| rank as u16)
     }

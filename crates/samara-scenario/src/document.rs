@@ -270,7 +270,6 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// A value to read.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a toml::Value);
 

@@ -28,7 +28,6 @@ const RATES: [&str; 2] = ["uplink", "downlink"];
 /// Attributes of edges that are latencies; the first that is there counts.
 const LATENCIES: [&str; 3] = ["latency", "delay", "rtt"];
 
-/// A graph as a file has it.
 #[derive(Clone, Debug, Default)]
 pub struct GraphFile {
     /// The names of its nodes, in the order of their first appearance.

@@ -34,9 +34,7 @@ pub struct HostTable {
     pub names: Option<Arc<Names>>,
     /// How many there are.
     pub count: u32,
-    /// Uplink rates.
     pub uplink: Option<Vec<Rate>>,
-    /// Downlink rates.
     pub downlink: Option<Vec<Rate>>,
     /// Indices into `regions`.
     pub region: Option<Vec<u16>>,
@@ -73,7 +71,6 @@ impl HostTable {
     }
 }
 
-/// A row for a host.
 #[derive(Clone, Copy, Debug)]
 struct HostRow {
     uplink: Option<Rate>,
@@ -162,7 +159,6 @@ fn rate(row: &Row<'_>, name: &str) -> Result<Option<Rate>, String> {
 /// Regions in the order of their rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionWeights {
-    /// Their names.
     pub names: Vec<String>,
     /// How many of the hosts are in each, as weights.
     pub weights: Vec<f64>,

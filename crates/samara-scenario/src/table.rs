@@ -194,7 +194,6 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A row of a table.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     file: &'a str,

@@ -6,6 +6,8 @@
 //! there is no global queue of events. Order is defined by (time, sender, count), never by threads: the results of 1, 2 or
 //! 16 threads are bit-identical.
 
+#![warn(missing_docs)]
+
 mod config;
 mod distributed;
 mod downlink;

@@ -24,7 +24,6 @@ struct Shared {
     failed: AtomicU64,
 }
 
-/// What the thread writes to.
 pub(crate) trait Sink<T>: Send + 'static {
     /// Writes an item; `dropped` items were dropped so far.
     fn write(&mut self, item: &T, dropped: u64) -> io::Result<()>;

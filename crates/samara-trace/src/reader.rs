@@ -91,7 +91,6 @@ pub enum TraceError {
     Malformed {
         /// Which file.
         path: PathBuf,
-        /// Where.
         place: Place,
         /// What was found, and what was expected.
         message: String,

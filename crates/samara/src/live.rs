@@ -97,7 +97,6 @@ impl RunLive<'_> {
         rounds.iter_mut().for_each(|rounds| rounds.report(collector));
     }
 
-    /// It has ended.
     pub(crate) fn end(mut self, state: RunState) {
         if let Some((_, Some(rounds))) = self.rounds.take() {
             rounds.finish(if state == RunState::Done { Outcome::Ok } else { Outcome::Failed });

@@ -32,7 +32,6 @@ struct Shown<'a> {
     bar: &'a ProgressBar,
 }
 
-/// Shows one of them.
 struct ShownRun<'a> {
     session: &'a Session,
     bar: &'a ProgressBar,

@@ -114,7 +114,6 @@ fn run_all(
     Ok(results)
 }
 
-/// This program, or those that were given.
 #[cfg(feature = "net")]
 fn programs(given: &[std::path::PathBuf]) -> Result<Vec<samara_testbed::NodeProgram>, String> {
     use samara_testbed::NodeProgram;

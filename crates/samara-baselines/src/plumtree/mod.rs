@@ -293,7 +293,6 @@ impl Plumtree {
         self.prune(from, cx);
     }
 
-    /// `Receive(GRAFT)`.
     fn receive_graft(&mut self, from: PeerId, id: Option<MessageId>, cx: &mut Cx<'_, PlumtreeFrame>) {
         self.core.metrics.grafts_received += 1;
         self.make_eager(from);
@@ -401,7 +400,6 @@ impl Plumtree {
         }
     }
 
-    /// `Receive(IHAVE)`.
     fn receive_ihave(&mut self, from: PeerId, messages: &[(MessageId, u32)], cx: &mut Cx<'_, PlumtreeFrame>) {
         let now = cx.now();
         let looked_at = messages.len().min(self.config.ihave_ids_max);

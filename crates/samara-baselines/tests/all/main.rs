@@ -1,5 +1,4 @@
 //! The engines one by one, with peers that the test plays; networks in the simulator; and the wire format.
-#![allow(missing_docs, reason = "a test program")]
 
 mod collisions;
 mod common;

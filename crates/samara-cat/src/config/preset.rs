@@ -38,7 +38,6 @@ names! {
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Preset {
-    /// Its configuration.
     pub fn config(self) -> Config {
         match self {
             Self::FloodFifo => flood(Order::Fifo),

@@ -431,7 +431,6 @@ pub(super) struct Sticky {
     /// The node's own id.
     salt: String,
     version: u64,
-    /// All peers and their ids.
     names: Vec<(String, PeerId)>,
     orders: HashMap<Option<Signer>, Arc<[PeerId]>, PeerKeyed>,
 }

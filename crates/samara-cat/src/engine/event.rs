@@ -16,14 +16,12 @@ pub enum Command {
     Submit(Transaction),
     /// A block was committed.
     Commit {
-        /// Its height.
         height: u64,
         /// Its transactions.
         keys: Arc<[TxKey]>,
     },
     /// This node proposes a block: [`Event::Proposed`] answers, and its peers get the keys where compact blocks are on.
     Propose {
-        /// Its height.
         height: u64,
         /// Most bytes of its transactions.
         max_bytes: u64,
@@ -32,16 +30,11 @@ pub enum Command {
     },
     /// The verdict on a transaction for which the application answered [`Verdict::Later`].
     Decided {
-        /// Its key.
         key: TxKey,
-        /// The verdict.
         verdict: Verdict,
     },
-    /// A peer has this height.
     PeerHeight {
-        /// The peer.
         peer: PeerId,
-        /// Its height.
         height: u64,
     },
 }
@@ -51,7 +44,6 @@ pub enum Command {
 pub enum Event {
     /// A transaction is in the pool.
     Added {
-        /// Its key.
         key: TxKey,
         /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
@@ -59,18 +51,15 @@ pub enum Event {
     /// Another copy of a transaction that is in the pool, is being checked, or was committed
     /// (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
     Duplicate {
-        /// Its key.
         key: TxKey,
         /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
     },
     /// A transaction was not taken.
     Refused {
-        /// Its key.
         key: TxKey,
         /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
-        /// The cause.
         cause: Cause,
     },
     /// A transaction left the pool for others.
@@ -82,14 +71,12 @@ pub enum Event {
     /// A transaction (a bundle, a block) is asked for, for the first time
     /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
     Requested {
-        /// Its key.
         key: TxKey,
         /// The peer that is asked.
         from: PeerId,
     },
     /// It is asked for again.
     Rerequested {
-        /// Its key.
         key: TxKey,
         /// The peer that is asked.
         from: PeerId,
@@ -100,16 +87,13 @@ pub enum Event {
     Proposed {
         /// Its key, by which peers know the compact block.
         key: TxKey,
-        /// Its height.
         height: u64,
         /// How many transactions it has.
         txs: u32,
     },
     /// A compact block came.
     Block {
-        /// Its key.
         key: TxKey,
-        /// Its height.
         height: u64,
         /// Transactions that were here.
         hits: u32,
@@ -117,24 +101,16 @@ pub enum Event {
         misses: u32,
     },
     /// All transactions of a compact block are here.
-    BlockComplete {
-        /// Its key.
-        key: TxKey,
-        /// Its height.
-        height: u64,
-    },
+    BlockComplete { key: TxKey, height: u64 },
     /// The transactions that a compact block lacks did not come in time.
     BlockGivenUp {
-        /// Its key.
         key: TxKey,
-        /// Its height.
         height: u64,
         /// How many are missing still.
         missing: u32,
     },
     /// A peer broke the rules.
     Misbehaved {
-        /// The peer.
         peer: PeerId,
         /// The rule that it broke.
         why: Misbehaviour,

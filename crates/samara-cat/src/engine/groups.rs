@@ -345,7 +345,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Blocks up to this height are settled.
     pub(super) fn settle_blocks(&mut self, height: u64, cx: &mut Cx<'_>) {
         while let Some(at) = self.blocks.known.iter().position(|known| known.block.height() <= height) {
             self.drop_block(at, cx);

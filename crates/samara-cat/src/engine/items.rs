@@ -32,7 +32,6 @@ pub(super) struct Item {
     generation: u32,
     /// The peer of the live request; [`NOBODY`] if there is none.
     live: u32,
-    /// Seconds since the start.
     since_s: u32,
     /// [`None`] if the place is free; then only the generation counts, which is the next one's.
     kind: Option<Kind>,
@@ -75,7 +74,6 @@ impl Item {
         }
     }
 
-    /// What it is.
     pub(super) fn kind(&self) -> Kind {
         self.kind.unwrap_or_default()
     }

@@ -117,7 +117,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Forgets an item.
     pub(super) fn forget_item(&mut self, id: ItemId) {
         self.drop_requests(id);
         self.sequences.forget_item(id);

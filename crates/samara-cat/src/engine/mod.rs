@@ -120,7 +120,6 @@ impl<A: Application> Cat<A> {
         &self.config
     }
 
-    /// The transactions.
     pub fn pool(&self) -> &Pool<A> {
         &self.pool
     }

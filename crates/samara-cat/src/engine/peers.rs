@@ -166,7 +166,6 @@ impl Peers {
         self.ranked.get(place).copied()
     }
 
-    /// The peer of this name.
     pub(super) fn named(&self, name: PushedBy) -> Option<PeerId> {
         self.find(|address| address.short() == name)
     }
@@ -297,7 +296,6 @@ impl Record {
         }
     }
 
-    /// It answered.
     pub(super) fn answered(&mut self, now: Time) {
         self.share = Some(self.share.map_or(FIRST, |share| share + (WHOLE - share).div_ceil(8)));
         self.streak += 1;

@@ -153,7 +153,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Adds a transaction.
     pub(super) fn add(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get(id) else { return };
         if item.is_here() {

@@ -419,7 +419,6 @@ impl<A> Pool<A> {
         &self.metrics
     }
 
-    /// The application.
     pub fn application(&self) -> &A {
         &self.application
     }

@@ -84,7 +84,6 @@ pub enum Refusal {
         /// The limit.
         max: usize,
     },
-    /// It is in the pool.
     #[error("the transaction is in the pool")]
     InPool,
     /// It waits for the application's verdict.
@@ -109,7 +108,6 @@ pub enum Refusal {
     Full {
         /// Transactions in the pool.
         txs: usize,
-        /// Their bytes.
         bytes: u64,
     },
 }

@@ -15,7 +15,6 @@ use crate::{Transaction, TxKey};
 /// A transaction in the pool with what is known of it.
 #[derive(Debug)]
 pub struct Entry {
-    /// The transaction.
     pub transaction: Transaction,
     /// The priority that the application gave it.
     pub priority: i64,

@@ -52,7 +52,6 @@ impl KeyList {
         self.mask == 0
     }
 
-    /// The keys.
     pub fn iter(&self) -> impl Iterator<Item = &TxKey> {
         let mut mask = self.mask;
         std::iter::from_fn(move || {

@@ -104,7 +104,6 @@ pub enum CatFrame {
 /// The announcement of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTx {
-    /// Its key.
     pub key: TxKey,
     /// What some generations add.
     pub details: Option<SeenDetails>,
@@ -130,7 +129,6 @@ impl From<TxKey> for SeenTx {
 /// What a key is the key of, with its number on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A transaction.
     #[default]
     Transaction,
     /// A [`Bundle`].
@@ -146,9 +144,7 @@ pub struct PushedBy(pub u64);
 /// The announcement of several transactions, bundles or blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenKeys {
-    /// Their keys.
     pub keys: KeyList,
-    /// What they are.
     pub kind: Kind,
     /// The peer that pushed all of them to the sender, unasked: it pushes to its other peers too, at this moment.
     pub pushed_by: Option<PushedBy>,
@@ -157,14 +153,12 @@ pub struct SeenKeys {
 /// A member of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// In full.
     Full(Transaction),
     /// By its key only: the sender does not have it any more.
     Key(TxKey),
 }
 
 impl Member {
-    /// Its key.
     pub fn key(&self) -> TxKey {
         match self {
             Self::Full(tx) => tx.key(),
@@ -219,7 +213,6 @@ impl CompactBlock {
         self.key
     }
 
-    /// Its height.
     pub fn height(&self) -> u64 {
         self.height
     }

@@ -1,5 +1,4 @@
 //! Pools alone, with peers that the test plays, and in networks in virtual time; and the wire format.
-#![allow(missing_docs, reason = "a test program")]
 
 mod attackers;
 mod collisions;

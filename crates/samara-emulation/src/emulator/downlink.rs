@@ -66,7 +66,6 @@ impl<P> Downlink<P> {
         arrival.max(self.free_at + serialisation(bytes, self.rate_bps))
     }
 
-    /// A packet arrives.
     pub(crate) fn arrive(&mut self, now: u64, packet: Packet<P>) -> Taken<P> {
         if self.queue.is_empty() && self.end_of(packet.bytes, now) == now {
             self.free_at = now;

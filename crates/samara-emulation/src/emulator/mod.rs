@@ -36,7 +36,6 @@ pub struct Packet<P> {
 pub struct Delivery<P> {
     /// When its last bit is received. The caller may be later; the distance is its own lateness.
     pub due: Time,
-    /// The packet.
     pub packet: Packet<P>,
 }
 

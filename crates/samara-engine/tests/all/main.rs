@@ -1,5 +1,4 @@
 //! The outbox, hash tables, the reader of protobuf, and the drivers for tests.
-#![allow(missing_docs, reason = "a test program")]
 
 mod outbox;
 mod protobuf;

@@ -69,13 +69,9 @@ impl Blocks {
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Publish the columns of a slot one by one.
-    PublishEach {
-        /// The slot.
-        slot: u32,
-    },
+    PublishEach { slot: u32 },
     /// Publish the columns of a slot as a batch.
     PublishBatch {
-        /// The slot.
         slot: u32,
         /// In which order their copies leave.
         schedule: Schedule,
@@ -87,11 +83,9 @@ pub enum Command {
 pub enum Event {
     /// A copy of a column has arrived.
     Copy {
-        /// The column.
         column: ColumnId,
         /// The host that sent it.
         from: u32,
-        /// Whether it is the first.
         first: bool,
     },
     /// A copy did not fit into a queue.

@@ -8,30 +8,24 @@ mod tests;
 pub struct CopyRow {
     /// When, in nanoseconds of the run.
     pub at: u64,
-    /// At which host.
     pub host: u32,
     /// From which host.
     pub from: u32,
     /// The slot times the number of columns, plus the column.
     pub column: u32,
-    /// Whether it was the first.
     pub first: bool,
 }
 
 /// The first copy of a column at a node that waits for it, and what came after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// At which host.
     pub host: u32,
-    /// Which slot.
     pub slot: u32,
-    /// Which column.
     pub column: u32,
     /// When, in nanoseconds of the run; `u64::MAX` if never.
     pub at: u64,
     /// From which host.
     pub from: u32,
-    /// Hops from the publisher.
     pub hops: u16,
     /// Copies received, the first included.
     pub copies: u16,

@@ -53,7 +53,6 @@ impl Limit {
 pub struct Crossed {
     /// The run with what tells it from others of its name.
     pub run: String,
-    /// The metric.
     pub metric: String,
     /// The threshold as it was given.
     pub threshold: String,

@@ -20,7 +20,6 @@ use crate::statistics::Durations;
 pub struct GroupData {
     /// The figures.
     pub metrics: GroupMetrics,
-    /// Member by member.
     pub members: Vec<MemberRow>,
     /// Bytes of frames on each link: by sender, and then by receiver.
     pub links: Vec<Vec<u64>>,

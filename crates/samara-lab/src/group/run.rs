@@ -38,7 +38,6 @@ pub struct GroupMeasured {
     pub traffic: Vec<HostStats>,
     /// By region: what passed its gateway in that time, out of it and into it; empty if there are no gateways.
     pub gateways: Vec<[GateStats; 2]>,
-    /// The hosts.
     pub hosts: Hosts,
     /// What is in store for each host.
     pub fates: MemberOutcomes,
@@ -59,7 +58,6 @@ pub struct GroupMeasured {
 pub struct Suspicion {
     /// When, in nanoseconds of the run.
     pub at: u64,
-    /// Who.
     pub by: u32,
     /// Whom.
     pub host: u32,

@@ -38,7 +38,6 @@ pub fn payload(number: MessageNumber, bytes: u64, seed: u64) -> Bytes {
     data.into()
 }
 
-/// The number of the message with this payload.
 pub fn number_of(payload: &[u8]) -> Option<MessageNumber> {
     payload.first_chunk().map(|bytes| MessageNumber::from_le_bytes(*bytes))
 }
@@ -46,9 +45,7 @@ pub fn number_of(payload: &[u8]) -> Option<MessageNumber> {
 /// The messages of a run, by number, in the form of an engine; all nodes share them.
 #[derive(Debug)]
 pub struct Stream<T, M> {
-    /// The topic of all of them.
     pub topic: T,
-    /// By number.
     pub messages: Vec<Arc<M>>,
 }
 
@@ -87,7 +84,6 @@ impl BaselineStream {
     }
 }
 
-/// Publish this message.
 #[derive(Clone, Copy, Debug)]
 pub struct Publish(pub MessageNumber);
 
@@ -96,7 +92,6 @@ pub struct Publish(pub MessageNumber);
 pub enum Event {
     /// The application has got a message.
     Delivered {
-        /// The message.
         message: MessageNumber,
         /// The host that sent its first copy.
         from: u32,
@@ -121,7 +116,6 @@ pub struct Counts {
 
 /// A member of a stream of messages, whatever its protocol.
 pub trait Member: App<Command = Publish, Event = Event> + 'static {
-    /// What it has counted.
     fn counts(&self) -> Counts;
 }
 
@@ -214,7 +208,6 @@ pub struct BaselineMember<B> {
 }
 
 impl<B: Baseline> BaselineMember<B> {
-    /// A member.
     pub fn new(engine: B, stream: Arc<BaselineStream>) -> Self {
         Self { engine, stream }
     }

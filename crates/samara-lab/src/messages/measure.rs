@@ -15,7 +15,6 @@ pub struct MessageRow {
     pub publisher: u32,
     /// How many other nodes got it.
     pub delivered: u32,
-    /// When the last of them did.
     pub last_at: u64,
     /// The hops that the last delivery took (LDH); `u8::MAX` stands for that many or more.
     pub last_hop: u8,
@@ -69,7 +68,6 @@ impl MessageCollector {
         }
     }
 
-    /// A message is published.
     pub fn published(&mut self, message: MessageNumber, at: u64) {
         let row = &mut self.rows[message as usize];
         row.published = at;
@@ -129,7 +127,6 @@ impl MessageCollector {
         &self.inter_arrival
     }
 
-    /// Deliveries by node.
     pub fn delivered_by_node(&self) -> &[u64] {
         &self.delivered
     }

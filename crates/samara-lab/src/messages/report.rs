@@ -193,7 +193,6 @@ fn overflows(report: &Report<'_>) -> Option<Section> {
     Some(Section::new("Where queues overflowed", text, Table::new(headings, 2, rows)))
 }
 
-/// The figures of a series.
 fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
     let prefix = report::slug(&name.to_ascii_lowercase());
     let prefix = if prefix.is_empty() { prefix } else { prefix + "-" };

@@ -45,7 +45,6 @@ pub struct MessagesMeasured {
     pub traffic: Vec<HostStats>,
     /// Payload bytes of each message, by number.
     pub sizes: Vec<u64>,
-    /// The hosts.
     pub hosts: Hosts,
     /// From the first publication to the end of the measurement, in nanoseconds.
     pub measured_nanos: u64,
@@ -234,7 +233,6 @@ impl World<'_> {
     }
 }
 
-/// A stream of messages that is simulated.
 struct Run<'a, M> {
     world: World<'a>,
     lower_bound_ms: Vec<f64>,

@@ -43,12 +43,10 @@ const PARTS: [&str; 11] = [
 /// Why a results directory cannot be used.
 #[derive(Debug, Error)]
 pub enum DirectoryError {
-    /// It holds a finished result.
     #[error(
         "{0}: holds a finished result; choose another directory with --out, or overwrite it with --force"
     )]
     Finished(PathBuf),
-    /// Another process is writing it.
     #[error(
         "{0}: another process is writing a result there; wait until it ends, or choose another directory with --out"
     )]
@@ -138,7 +136,6 @@ impl ResultsDirectory {
         self.text(INPUTS, &(json + "\n"))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

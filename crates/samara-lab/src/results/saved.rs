@@ -21,7 +21,6 @@ const CURVE_MAX: usize = 400;
 /// A results directory.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// Where it is.
     pub path: PathBuf,
     /// The scenario's name.
     pub scenario: String,
@@ -31,7 +30,6 @@ pub struct Saved {
     pub digest: String,
     /// Whether the nodes were real.
     pub is_real: bool,
-    /// Run by run.
     pub runs: Vec<SavedRun>,
     /// Tables, by what identifies a run: of each seed.
     tables: BTreeMap<String, Vec<Tables>>,

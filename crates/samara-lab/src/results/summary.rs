@@ -35,7 +35,6 @@ pub struct Summary {
     /// What each process had to do, where several simulated one network together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
-    /// Run by run.
     pub runs: Vec<Run>,
 }
 
@@ -84,7 +83,6 @@ pub struct RealRun {
     pub doubts: Vec<String>,
 }
 
-/// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// Its name in the scenario.
@@ -142,7 +140,6 @@ pub fn combined_digest<'a>(digests: impl IntoIterator<Item = &'a str>) -> String
 /// The resources that a scenario took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Elapsed seconds.
     pub wall_s: f64,
     /// Processor time of the whole process, in seconds.
     pub cpu_s: f64,

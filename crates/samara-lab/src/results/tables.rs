@@ -41,7 +41,6 @@ impl<'a> Table<'a> {
         self.name
     }
 
-    /// How many rows it has.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -79,7 +78,6 @@ pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
-/// A cumulative distribution.
 pub(crate) fn distribution<'a>(
     table: &'static str,
     name: &'static str,

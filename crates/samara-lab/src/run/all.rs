@@ -19,7 +19,6 @@ pub trait Watch: Sync {
     where
         Self: 'a;
 
-    /// A point is about to be run.
     fn begin<'a>(&'a self, point: &'a Point) -> Self::Run<'a>;
 }
 

@@ -100,7 +100,6 @@ impl<'a> Setup<'a> {
         &self.point.scenario
     }
 
-    /// The configuration of the simulator.
     pub(crate) fn config(&self) -> SimConfig {
         let (scenario, seed) = (self.scenario(), self.point.seed);
         SimConfig {

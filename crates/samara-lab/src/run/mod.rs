@@ -34,7 +34,6 @@ pub enum RunError {
     /// Several processes cannot go on together.
     #[error("{0}")]
     Distributed(String),
-    /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
 }

@@ -9,7 +9,6 @@ use super::RunError;
 
 /// How frames and events travel between processes that simulate one network.
 pub(crate) trait Codec<N: Engine>: FrameCodec<N::Frame> {
-    /// Appends an event.
     fn write_event(&self, event: &N::Event, out: &mut Vec<u8>);
 
     /// Reads what [`write_event`](Self::write_event) wrote; `None` if the bytes are something else.
@@ -160,7 +159,6 @@ impl<'a, N: Engine> Net<'a, N> {
         Ok(self.sum([own])?[0])
     }
 
-    /// The digest and the steps of the run.
     pub(crate) fn digest_and_steps(&mut self) -> Result<(u64, u64), RunError> {
         let own = self.sim.digests().flat_map(u64::to_le_bytes).collect();
         let all = self.gather(own)?.concat();

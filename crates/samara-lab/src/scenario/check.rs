@@ -42,7 +42,6 @@ impl Checks<'_> {
         self.problems.push(Problem::at(self.text, key, message));
     }
 
-    /// `key` is `found`, which must be in `least..=most`.
     pub(crate) fn range<T: PartialOrd + Display>(&mut self, key: &str, found: T, least: T, most: T) {
         if found < least || found > most {
             self.wrong(key, format!("is {found}; allowed is {least} to {most}"));

@@ -32,7 +32,6 @@ enum Comparison {
 /// What became of an expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationResult {
-    /// The run.
     pub run: String,
     /// The expectation in words.
     pub expected: String,
@@ -40,7 +39,6 @@ pub struct ExpectationResult {
     pub found: Option<f64>,
     /// The unit of the value.
     pub unit: &'static str,
-    /// Whether it holds.
     pub holds: bool,
 }
 

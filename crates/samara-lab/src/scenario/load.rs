@@ -24,7 +24,6 @@ pub struct Point {
     pub series: String,
     /// The values of the sweep's keys.
     pub sweep: BTreeMap<String, toml::Value>,
-    /// The seed.
     pub seed: u64,
     /// Everything.
     pub scenario: Scenario,

@@ -37,7 +37,6 @@ pub enum SweepError {
     /// Another process works on it.
     #[error("{0}: another sweep works on it")]
     Busy(PathBuf),
-    /// It has finished points that are not of this sweep.
     #[error(
         "{path}: {count} finished points are not of this sweep: {why}; choose another directory with --out, or remove them with --force"
     )]
@@ -73,7 +72,6 @@ pub struct SweepDirectory {
 /// A directory, and what was in it.
 #[derive(Debug)]
 pub struct Opened {
-    /// The directory.
     pub directory: SweepDirectory,
     /// The finished points by their id.
     pub finished: BTreeMap<String, PointRecord>,
@@ -177,7 +175,6 @@ impl SweepDirectory {
         Ok((finished, strange))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -187,7 +184,6 @@ impl SweepDirectory {
         self.path.join(SCENARIO)
     }
 
-    /// Where points are.
     pub fn points(&self) -> PathBuf {
         self.path.join("points")
     }

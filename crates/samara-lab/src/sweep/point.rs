@@ -27,7 +27,6 @@ const RELATIVE: [(&str, &str, bool); 3] = [
 pub struct Planned {
     /// What identifies it: see [`point_id`].
     pub id: String,
-    /// The point.
     pub point: Point,
 }
 
@@ -151,7 +150,6 @@ impl PointRecord {
         }
     }
 
-    /// The seed.
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or(0)
     }

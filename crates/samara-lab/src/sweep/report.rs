@@ -26,7 +26,6 @@ const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
 /// Failed points that are listed.
 const FAILED_MAX: usize = 50;
 
-/// The page of a sweep.
 pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
     let report = Report::new(loaded, summary);
     let mut sections = Vec::new();

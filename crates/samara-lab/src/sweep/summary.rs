@@ -17,7 +17,6 @@ pub struct SweepSummary {
     pub scenario: String,
     /// The version of Samara.
     pub version: String,
-    /// All seeds.
     pub seeds: Vec<u64>,
     /// The number of nodes of the first point.
     pub nodes: u32,
@@ -33,7 +32,6 @@ pub struct SweepSummary {
     pub steps: u64,
     /// Points of the sweep; those that are in `runs` are finished.
     pub points: usize,
-    /// Points that failed.
     pub failed: Vec<FailedPoint>,
     /// Means over seeds.
     pub aggregates: Vec<Aggregate>,
@@ -41,14 +39,11 @@ pub struct SweepSummary {
     pub runs: Vec<PointRecord>,
 }
 
-/// A point that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedPoint {
-    /// Its id.
     pub id: String,
     /// Its run with the values of the sweep.
     pub name: String,
-    /// Its seed.
     pub seed: u64,
     /// What went wrong.
     pub why: String,
@@ -72,7 +67,6 @@ pub struct Aggregate {
 /// A figure over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The mean.
     pub mean: f64,
     /// Half the width of Student's 95 % confidence interval of the mean; 0 of one seed.
     pub confidence_95: f64,

@@ -1,5 +1,4 @@
 //! The lab: scenarios and their inputs, runs and sweeps, and the families of experiments.
-#![allow(missing_docs, reason = "a test program")]
 
 mod group;
 mod inputs;

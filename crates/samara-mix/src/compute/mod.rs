@@ -103,7 +103,6 @@ impl Voided {
         self.repeated += other.repeated;
     }
 
-    /// All of them.
     pub const fn total(&self) -> u64 {
         self.unknown_sender + self.wrong_code + self.bad_element + self.repeated
     }
@@ -122,7 +121,6 @@ pub(crate) trait Vault: Send + Sync {
     /// Raises a part of the team's key by this node's exponent. A part that went through all nodes is the key, and is kept.
     fn share(&self, key: &[u8], is_complete: bool) -> Result<Vec<u8>, BadElement>;
 
-    /// Works on slots.
     fn work(&self, slots: &Slots) -> Result<Output, BadElement>;
 }
 
@@ -194,7 +192,6 @@ impl Job {
         Done { round, answer }
     }
 
-    /// The round that it is for.
     pub const fn round(&self) -> u64 {
         self.round
     }
@@ -262,7 +259,6 @@ impl fmt::Debug for Done {
 }
 
 impl Done {
-    /// The round that it is for.
     pub const fn round(&self) -> u64 {
         self.round
     }

@@ -46,7 +46,6 @@ modulus!(Modp2048, crypto_bigint::U2048::LIMBS, 256);
 modulus!(Modp4096, crypto_bigint::U4096::LIMBS, 320);
 #[cfg(feature = "small-group")]
 modulus!(Small256, crypto_bigint::U256::LIMBS, 128);
-/// A number in Montgomery form.
 pub(crate) type Form<M, const LIMBS: usize> = ConstMontyForm<M, LIMBS>;
 
 /// The operations of a group.

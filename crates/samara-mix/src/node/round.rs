@@ -79,7 +79,6 @@ impl Round {
         (self.seat.position + self.seat.team - 1) % self.seat.team
     }
 
-    /// The node at a seat.
     pub(super) fn node_at(&self, seat: u16) -> u32 {
         self.plan.team[usize::from(seat)]
     }
@@ -133,7 +132,6 @@ impl Marks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     New,
-    /// All of them.
     Duplicate,
     /// Some of them.
     Overlap,

@@ -28,26 +28,22 @@ pub enum MixFrame {
     Create(Arc<Plan>),
     /// The scheduler: the round can take its batch.
     Queued {
-        /// Which.
         round: u64,
     },
     /// The scheduler, or a node of the team: the round is over.
     End {
-        /// Which.
         round: u64,
         /// Why, if it failed.
         failure: Option<Failure>,
     },
     /// A node, to the scheduler: how far it is.
     Status {
-        /// With which round.
         round: u64,
         /// How far.
         state: NodeState,
     },
     /// A part of the team's key on its way round, or the key, to everybody.
     Share {
-        /// Of which round.
         round: u64,
         /// The seat that the part began at.
         origin: u16,
@@ -56,13 +52,10 @@ pub enum MixFrame {
         /// An element.
         key: Bytes,
     },
-    /// Slots.
     Slots(Piece),
     /// All slots of a phase have come.
     Received {
-        /// Of which round.
         round: u64,
-        /// Of which phase.
         phase: Phase,
     },
     /// A ping on its way around a team.
@@ -86,7 +79,6 @@ pub enum MixFrame {
 /// Slots that travel together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The round.
     pub round: u64,
     /// What the receiver does with them.
     pub phase: Phase,
@@ -249,18 +241,11 @@ pub enum WireError {
     Protobuf(String),
     /// A field is missing, or stands for nothing.
     #[error("{field}: {found} is not possible")]
-    Value {
-        /// Which one.
-        field: &'static str,
-        /// What it is.
-        found: u64,
-    },
+    Value { field: &'static str, found: u64 },
     /// More than a limit allows.
     #[error("{field}: {found} found, at most {max} allowed")]
     Limit {
-        /// Which field.
         field: &'static str,
-        /// What was found.
         found: u64,
         /// What is allowed.
         max: u64,

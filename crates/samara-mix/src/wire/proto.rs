@@ -53,7 +53,6 @@ pub struct Hello {
     pub incarnation: u64,
 }
 
-/// A round.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Round {
     /// Its number.
@@ -115,7 +114,6 @@ pub struct Status {
 /// A part of the key of a team.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Share {
-    /// The round.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// The seat of the node that it began at.
@@ -129,10 +127,8 @@ pub struct Share {
     pub key: Bytes,
 }
 
-/// Slots.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Slots {
-    /// The round.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// What is to be done with them.
@@ -152,10 +148,8 @@ pub struct Slots {
 /// All slots of a phase have come.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Received {
-    /// The round.
     #[prost(uint64, tag = "1")]
     pub round: u64,
-    /// The phase.
     #[prost(uint32, tag = "2")]
     pub phase: u32,
 }
@@ -180,7 +174,6 @@ pub struct Echo {
     /// Drawn at random by who asks.
     #[prost(fixed64, tag = "1")]
     pub number: u64,
-    /// Whether it is the answer.
     #[prost(bool, tag = "2")]
     pub is_answer: bool,
 }

@@ -1,5 +1,5 @@
 //! Pools of engines in virtual time, and their parts: numbers, keys, secrets, and the wire format.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
+#![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod arithmetic;
 mod faults;

@@ -109,7 +109,6 @@ impl CatCodec {
         common.max_by_key(|protocol| rank(*protocol)).map(|protocol| protocol.name().into())
     }
 
-    /// The bytes of a frame.
     pub(super) fn encode(&self, frame: &CatFrame) -> Bytes {
         let mut message = Vec::with_capacity(frame.encoded_len());
         wire::encode(frame, &mut message);

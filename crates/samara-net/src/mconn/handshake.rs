@@ -47,7 +47,6 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Dials.
     pub(super) async fn dial<E: Engine<Frame = CatFrame> + 'static>(
         &self,
         host: &str,

@@ -60,7 +60,6 @@ impl NodeId {
         Self(std::array::from_fn(|index| digest[index]))
     }
 
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
@@ -148,7 +147,6 @@ const CHANNELS_MAX: usize = 16;
 /// A node's description of itself (`DefaultNodeInfo`).
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeInfo {
-    /// Its versions.
     #[prost(message, required, tag = "1")]
     pub versions: Versions,
     /// Its name, in hexadecimal.
@@ -163,7 +161,6 @@ pub struct NodeInfo {
     /// The version of its software.
     #[prost(string, tag = "5")]
     pub version: String,
-    /// Its channels.
     #[prost(bytes = "vec", tag = "6")]
     pub channels: Vec<u8>,
     /// Its operator's name for it.
@@ -194,7 +191,6 @@ pub struct Other {
     /// Whether it has an index of transactions: "on" or "off".
     #[prost(string, tag = "1")]
     pub tx_index: String,
-    /// The address of its RPC.
     #[prost(string, tag = "2")]
     pub rpc_address: String,
 }
@@ -306,7 +302,6 @@ pub enum Broken {
     /// A message beyond the limit of its channel.
     #[error("a message on channel {channel:#04x} is longer than {longest} bytes")]
     MessageTooLong {
-        /// The channel.
         channel: u8,
         /// The channel's limit in bytes.
         longest: usize,
@@ -314,7 +309,6 @@ pub enum Broken {
     /// A message that does not decode to a frame.
     #[error("a message on channel {channel:#04x} is no frame: {error}")]
     Frame {
-        /// The channel.
         channel: u8,
         /// The codec's error.
         error: String,

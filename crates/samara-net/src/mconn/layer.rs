@@ -292,7 +292,6 @@ impl Peers {
         known.host.clone_from(&peer.host);
     }
 
-    /// Removes a peer.
     pub(super) fn remove(&mut self, peer: &NodeId) {
         self.persistent.remove(peer);
     }

@@ -138,11 +138,9 @@ impl Options {
 /// An event of a [`Node`].
 #[derive(Clone, Debug)]
 pub enum Event<T> {
-    /// An event of the engine.
     Engine(T),
     /// The link to a peer is up.
     LinkUp {
-        /// The peer.
         peer: NodeId,
         /// Its number in the engine.
         handle: Handle,
@@ -155,7 +153,6 @@ pub enum Event<T> {
     },
     /// The link to a peer is gone.
     LinkDown {
-        /// The peer.
         peer: NodeId,
         /// Its number in the engine.
         handle: Handle,
@@ -164,9 +161,7 @@ pub enum Event<T> {
         /// Copies that were owed to it.
         lost_copies: usize,
     },
-    /// A dial failed.
     DialFailed {
-        /// The peer.
         peer: NodeId,
         /// The cause.
         why: Closed,
@@ -206,14 +201,12 @@ pub struct PeerStatus {
     pub outbound: bool,
     /// Its operator's name for it.
     pub moniker: String,
-    /// Copies that it is owed.
     pub owed_copies: usize,
 }
 
 /// The copies that a node still owed when it stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// All copies.
     pub left_copies: usize,
     /// Copies by peer.
     pub left: BTreeMap<NodeId, usize>,
@@ -396,7 +389,6 @@ struct Stopping {
     answer: oneshot::Sender<Stopped>,
 }
 
-/// The task of a node.
 struct Task<E: Engine<Frame = CatFrame> + 'static> {
     hub: Hub<Channels<E>>,
     requests: mpsc::Receiver<Request<E>>,

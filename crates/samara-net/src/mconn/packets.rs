@@ -26,7 +26,6 @@ pub(super) const PAYLOAD_MAX: usize = 1024;
 /// (`maxPacketMsgSize`), within the packet's own field.
 pub(super) const PACKET_MAX: usize = 1 + 2 + 6 + 2 + 1 + 2 + PAYLOAD_MAX;
 
-/// A packet.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Packet {
     #[prost(oneof = "Sum", tags = "1, 2, 3")]
@@ -36,7 +35,6 @@ pub(super) struct Packet {
 /// The kinds of packets.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Sum {
-    /// A ping.
     #[prost(message, tag = "1")]
     Ping(Empty),
     /// The answer to a ping.
@@ -122,7 +120,6 @@ impl Queue {
     }
 }
 
-/// The sending end.
 #[derive(Debug)]
 pub(super) struct Sending {
     queues: Vec<Queue>,
@@ -321,7 +318,6 @@ pub(super) enum Incoming {
     Message {
         /// The channel's number.
         channel: u8,
-        /// Its bytes.
         bytes: Bytes,
     },
     /// The peer expects a pong.

@@ -44,7 +44,6 @@ use crate::status::Closed;
 /// Bytes of a stream that HTTP/2 holds and has not written: what is in there can no longer be overtaken.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// How to dial.
 #[derive(Clone, Debug)]
 pub(super) struct Dial {
     pub(super) address: SocketAddr,
@@ -91,7 +90,6 @@ pub(super) fn reasons(error: &dyn std::error::Error) -> String {
 }
 
 impl Dial {
-    /// Connects.
     pub(super) async fn connect(&self) -> Result<(Wire, Driven), Closed> {
         timeout(self.timeout, self.shake()).await.map_err(|_| Closed::HandshakeTimeout)?
     }
@@ -157,7 +155,6 @@ struct Caller(Fingerprint);
 
 /// A service of gRPC.
 pub(super) trait Answers: Clone + Send + Sync + 'static {
-    /// Answers a request.
     fn answer(&self, request: http::Request<Body>) -> Answer;
 }
 
@@ -289,7 +286,6 @@ pub(super) struct Sending;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receiving(pub(super) Limits);
 
-/// Encodes frames.
 #[derive(Debug)]
 pub(super) struct FrameEncoder;
 

@@ -239,7 +239,6 @@ fn senders_side(
 /// An event with its time.
 #[derive(Debug)]
 pub struct Happened {
-    /// The time.
     pub at: SystemTime,
     /// The event.
     pub what: What,
@@ -252,7 +251,6 @@ pub enum What {
     Event(Event),
     /// A phase is over. Where the system does not know the processor time of a thread, `cpu` is wall time.
     Worked {
-        /// The round.
         round: u64,
         /// The phase; `None` for keys and secrets, before the first phase.
         phase: Option<Phase>,
@@ -301,7 +299,6 @@ impl Tally {
     }
 }
 
-/// A link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
     /// Whose, by the number in the pool; the scheduler has the number after the last.
@@ -312,7 +309,6 @@ pub struct LinkStatus {
     pub round_trip: Option<Duration>,
     /// Frames that are owed.
     pub owed: usize,
-    /// Their bytes.
     pub owed_bytes: u64,
     /// Bytes on their way from the outbox into HTTP/2.
     pub in_flight: u64,
@@ -327,7 +323,6 @@ pub struct LinkStatus {
 pub struct Status {
     /// Counters of the protocol.
     pub mix: Metrics,
-    /// Counters of the transport.
     pub transport: Counters,
     /// Counters of copies by lane.
     pub lanes: Vec<(&'static str, outbox::Counters)>,

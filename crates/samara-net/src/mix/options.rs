@@ -39,7 +39,6 @@ impl Default for Windows {
     }
 }
 
-/// What sockets have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sockets {
     /// Bytes in the kernel that were not sent yet at most, where the platform can bound them (`TCP_NOTSENT_LOWAT`): what is there
@@ -107,7 +106,6 @@ pub struct Options {
     pub threads: usize,
     /// What this one lets others have on their way.
     pub windows: Windows,
-    /// What sockets have.
     pub sockets: Sockets,
     /// Bytes of frames that may be on their way from the outbox into a link, for each. What is owed beyond waits where real time
     /// overtakes precomputation.
@@ -170,7 +168,6 @@ impl Options {
         if number == self.pool.len() { Some(&self.scheduler) } else { self.pool.get(number) }
     }
 
-    /// The engine's configuration.
     pub fn engine_config(&self) -> Config {
         Config {
             pool: self.pool.iter().map(|node| node.fingerprint.peer()).collect(),

@@ -72,12 +72,10 @@ pub struct SubmitRequest {
     /// Which; the same in all messages of a call.
     #[prost(uint64, tag = "1")]
     pub round: u64,
-    /// Sealed slots.
     #[prost(message, repeated, tag = "2")]
     pub slots: Vec<SealedSlot>,
 }
 
-/// A sealed slot.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SealedSlot {
     /// Its two elements.
@@ -113,7 +111,6 @@ pub struct ResultPart {
     /// The number of the node to blame plus one; 0 if there is none.
     #[prost(uint32, tag = "2")]
     pub culprit: u32,
-    /// Slots.
     #[prost(message, repeated, tag = "3")]
     pub slots: Vec<OutSlot>,
 }
@@ -124,7 +121,6 @@ pub struct OutSlot {
     /// 0 content, 1 void, 2 unreadable.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
-    /// The content.
     #[prost(bytes = "bytes", tag = "2")]
     pub content: Bytes,
 }

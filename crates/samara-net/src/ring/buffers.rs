@@ -121,7 +121,6 @@ impl Piece {
     }
 }
 
-/// The sending end.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
     pieces: VecDeque<Piece>,

@@ -24,9 +24,7 @@ const REQUESTS: usize = 64;
 pub struct Status {
     /// The protocol's counters.
     pub ring: Metrics,
-    /// The transport's counters.
     pub transport: Counters,
-    /// The outbox's counters by lane.
     pub lanes: Vec<(&'static str, outbox::Counters)>,
     /// Nodes with a link.
     pub links: usize,

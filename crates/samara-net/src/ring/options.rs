@@ -81,7 +81,6 @@ impl Options {
         digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
-    /// The engine's configuration.
     pub(super) fn engine_config(&self) -> Config {
         let seeds = self.seeds.iter().map(|seed| identity_of(*seed)).collect();
         let own_queue_bytes = self.queue_bytes;

@@ -57,7 +57,6 @@ fn default_inbound_per_ip() -> u32 {
 /// A pool's configuration that was checked.
 #[derive(Clone, Debug)]
 pub struct CheckedCat {
-    /// The engine's.
     pub engine: samara_cat::Config,
     /// The runtime's.
     pub options: mconn::Options,

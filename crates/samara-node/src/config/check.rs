@@ -37,7 +37,6 @@ const SHA256_ID_LEN: u8 = 20;
 /// A configuration that was checked, and what follows from it.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// What was written.
     pub written: NodeConfig,
     /// The engine's configuration.
     pub engine: Config,

@@ -10,7 +10,6 @@ use super::{Checked, NodeConfig};
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file.
     pub file: PathBuf,
     /// The line, counted from 1, if it is known.
     pub line: Option<usize>,

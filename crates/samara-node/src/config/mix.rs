@@ -26,7 +26,6 @@ pub struct Mix {
     pub gateway: Option<SocketAddr>,
     /// The nodes of the pool, in the order in which all have them.
     pub nodes: Vec<Peer>,
-    /// The scheduler.
     pub scheduler: Peer,
     /// The group of all payloads; modp-2048, if absent.
     pub group: Option<Group>,
@@ -66,7 +65,6 @@ pub struct Mix {
 pub enum Role {
     /// A node of the pool.
     Node,
-    /// The scheduler.
     Scheduler,
 }
 

@@ -23,7 +23,6 @@ pub use mix::{CheckedMix, Mix, Peer, Role};
 pub use ring::Ring;
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
-/// A node's configuration.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
@@ -56,7 +55,6 @@ pub struct NodeConfig {
     /// What the node does by itself at given times, where nobody can ask it to: under Shadow, for example.
     #[serde(default)]
     pub plan: Plan,
-    /// What is logged.
     #[serde(default)]
     pub log: Log,
     /// What happens when the node is to stop.
@@ -156,7 +154,6 @@ pub enum IdKind {
     Sha256,
 }
 
-/// A server.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {

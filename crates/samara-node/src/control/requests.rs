@@ -33,7 +33,6 @@ pub(super) struct TopicName {
     pub(super) topic: String,
 }
 
-/// Nothing: `{}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}

@@ -57,7 +57,6 @@ impl Redial {
         waiting.min()
     }
 
-    /// What is to be dialled now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<DialOpts> {
         let mut dials = Vec::new();
         for (at, target) in self.targets.iter_mut().enumerate() {

@@ -45,7 +45,6 @@ impl Planned {
     }
 }
 
-/// A publication that is due.
 #[derive(Debug)]
 pub(crate) struct Due {
     pub(crate) number: u64,

@@ -8,7 +8,6 @@ use super::{
     wrapped, write,
 };
 
-/// Pixels of a row.
 const ROW_PIXELS: u32 = 40;
 /// The widest that names become before they are wrapped, and their lines.
 const NAME_PIXELS: f64 = 230.0;
@@ -37,19 +36,16 @@ pub struct Bars {
 /// A row: what it has is drawn in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// Its name.
     pub name: String,
     /// The parts of a bar: from where to where, and the number of the colour.
     pub parts: Vec<(f64, f64, usize)>,
     /// Dashes across the row.
     pub bounds: Vec<f64>,
-    /// Rings.
     pub rings: Vec<f64>,
     /// Pale dots.
     pub values: Vec<f64>,
     /// The ends of an interval.
     pub interval: Option<[f64; 2]>,
-    /// A dot.
     pub dot: Option<f64>,
     /// The number of the colour of dots and interval.
     pub colour: usize,

@@ -16,15 +16,11 @@ const BELOW_PIXELS: u32 = 12;
 /// How an entry looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// A line.
     Line(Ink),
     /// A line of dashes.
     Dashes(Ink),
-    /// A bar.
     Bar(Ink),
-    /// A dot.
     Dot(Ink),
-    /// A ring.
     Ring(Ink),
 }
 

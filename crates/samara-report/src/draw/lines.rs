@@ -28,7 +28,6 @@ pub struct Lines {
     pub has_key: bool,
 }
 
-/// A line.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// What the key calls it.

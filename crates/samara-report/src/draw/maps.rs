@@ -39,11 +39,9 @@ pub struct Maps {
 pub struct MapLine {
     /// What they have in common.
     pub heading: String,
-    /// The maps.
     pub maps: Vec<Map>,
 }
 
-/// A map.
 #[derive(Clone, Debug)]
 pub struct Map {
     /// What is different about it.

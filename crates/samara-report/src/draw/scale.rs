@@ -139,7 +139,6 @@ impl Axis {
         &self.scale
     }
 
-    /// What is labelled.
     #[cfg(test)]
     pub(super) fn labels(&self) -> Vec<&str> {
         self.labels.iter().map(|(_, label)| label.as_str()).collect()
@@ -282,11 +281,9 @@ const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 /// What the numbers of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Numbers.
     Number,
     /// Whole numbers.
     Count,
-    /// Milliseconds.
     Milliseconds,
     /// Bytes, with decimal prefixes.
     Bytes,
@@ -357,7 +354,6 @@ impl Room {
 /// Where labels stand: the value, and what is written there.
 pub type Tick = (f64, String);
 
-/// Places of values as shares of an axis.
 type Place<'a> = &'a dyn Fn(f64) -> f64;
 
 /// Whether labels that are sorted by value do not touch.

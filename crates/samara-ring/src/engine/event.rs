@@ -42,16 +42,12 @@ pub enum Event {
     View(Arc<View>),
     /// A member is taken for failed: the next view will be without it.
     Suspected {
-        /// Who.
         member: Member,
         /// Why.
         cause: SuspectCause,
     },
     /// A member takes nothing while others do: the group waits for it.
-    Slow {
-        /// Who.
-        member: Member,
-    },
+    Slow { member: Member },
     /// A message was not taken.
     Refused(BroadcastError),
     /// There is room again for messages, after one was refused.
@@ -66,7 +62,6 @@ pub enum BroadcastError {
     /// Too much waits already. [`Event::Room`] tells when to try again.
     #[error("the queue of messages to broadcast is full")]
     Full,
-    /// It is too long.
     #[error("a message of {found} bytes, at most {max} are allowed")]
     TooLong {
         /// Its length.
@@ -108,7 +103,6 @@ macro_rules! causes {
         }
 
         impl $type {
-            /// All of them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$cause),+];
 
             /// The name in reports.
@@ -162,7 +156,6 @@ pub struct Metrics {
     pub refused: u64,
     /// Messages that were delivered, own ones included.
     pub delivered: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
     /// Units of own messages that were sent to a first receiver.
     pub own_units: u64,

@@ -43,14 +43,10 @@ pub enum WireErrorKind {
     },
     /// Bytes after the last field.
     #[error("{found} bytes after the end")]
-    Trailing {
-        /// How many.
-        found: usize,
-    },
+    Trailing { found: usize },
     /// More than a limit allows.
     #[error("{found} found, at most {max} allowed")]
     Limit {
-        /// What was found.
         found: u64,
         /// What is allowed.
         max: u64,

@@ -21,7 +21,6 @@ pub enum RingFrame {
     Data(Arc<Data>),
     /// So much [`Data`] of this view has come over this link.
     Credit {
-        /// The view.
         view: ViewId,
         /// Bytes of content, 64 for each frame and unit and 24 for each acknowledgement, since the view was installed or the link came up, whichever was
         /// later.
@@ -32,26 +31,15 @@ pub enum RingFrame {
     /// What the answerer has of its view: the answer to [`Prepare`].
     State(Arc<State>),
     /// The answerer has promised a higher proposal.
-    Nack {
-        /// What was proposed.
-        proposal: ViewId,
-        /// What was promised.
-        promised: ViewId,
-    },
+    Nack { proposal: ViewId, promised: ViewId },
     /// This is what I have: send what follows.
     Resume(Arc<Resume>),
     /// Where the old views end.
     Cut(Arc<Cut>),
     /// Everything up to the cut is here.
-    Ready {
-        /// What was proposed.
-        proposal: ViewId,
-    },
+    Ready { proposal: ViewId },
     /// All are ready: the proposal is the view now.
-    Install {
-        /// What was proposed.
-        proposal: ViewId,
-    },
+    Install { proposal: ViewId },
     /// A message of a node that has no view yet, sent to everybody directly.
     Early(Bytes),
     /// Which site of a federation the sender belongs to. Direct, when a link comes up and when it changes.
@@ -84,7 +72,6 @@ pub struct Heartbeat {
     pub leader: Option<PeerIdentity>,
     /// Its view, if it has one.
     pub view: Option<ViewId>,
-    /// How many members that has.
     pub members: u16,
     /// The highest proposal that it has agreed to, if it is not installed.
     pub promised: Option<ViewId>,
@@ -220,7 +207,6 @@ pub struct Resume {
 /// Where the old views of all who answered end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// What is proposed.
     pub proposal: ViewId,
     /// All old views, each once.
     pub views: Vec<OldView>,
@@ -229,7 +215,6 @@ pub struct Cut {
 /// Where an old view ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldView {
-    /// Which.
     pub view: ViewId,
     /// For each rank: the last unit that belongs to it.
     pub last: Vec<u64>,

@@ -1,5 +1,4 @@
 //! Members, groups, chains and federations in virtual time, and the wire format.
-#![allow(missing_docs, reason = "a test program")]
 
 mod churn;
 mod daisychain;

@@ -54,7 +54,6 @@ impl Cells {
         (nanos.is_finite() && nanos >= 0.0).then_some(nanos * self.share)
     }
 
-    /// Whole nanoseconds.
     pub(super) fn whole(nanos: Option<f64>) -> Result<Option<u32>, String> {
         let Some(nanos) = nanos.map(f64::round) else { return Ok(None) };
         if nanos < f64::from(MISSING) {

@@ -1,5 +1,4 @@
 //! The simulator: transports, links, queues, and runs in several threads and processes.
-#![allow(missing_docs, reason = "a test program")]
 
 mod closed_forms;
 mod common;

@@ -20,7 +20,6 @@ pub struct Line {
     /// The node that it is about, if not the source itself: a testbed speaks for its nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -59,7 +58,6 @@ pub enum Event {
         /// Frames that are owed, now.
         #[serde(skip_serializing_if = "Option::is_none")]
         queued_frames: Option<u64>,
-        /// Their bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         queued_bytes: Option<u64>,
     },
@@ -69,7 +67,6 @@ pub enum Event {
         queue: String,
         /// How many wait, now.
         entries: u64,
-        /// Their bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
@@ -140,7 +137,6 @@ pub enum Event {
         of: String,
         /// The count.
         total: u64,
-        /// Their bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
@@ -158,7 +154,6 @@ pub enum Event {
     },
     /// The last line. A source that ends without it was stopped.
     Finished {
-        /// The outcome.
         outcome: Outcome,
         /// Why, if it went wrong.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +167,6 @@ pub enum Event {
 /// How far a run is. Values that are not known are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The state of the run.
     pub state: RunState,
     /// What is being done, in a word or two.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,7 +244,6 @@ pub enum Step {
     Left,
 }
 
-/// How a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -259,9 +252,7 @@ pub enum RunState {
     Waiting,
     /// It is being done.
     Running,
-    /// It is done.
     Done,
-    /// It has failed.
     Failed,
 }
 

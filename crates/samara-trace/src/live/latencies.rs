@@ -29,7 +29,6 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds a latency of so many slots.
     pub fn add(&mut self, latency_ns: u64, slots: u64) {
         if slots == 0 {
             return;

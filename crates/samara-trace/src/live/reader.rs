@@ -32,7 +32,6 @@ pub struct ReadCounts {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all items are lines, and each is handed over at once")]
 pub enum Said {
-    /// A line.
     Line(Line),
     /// The file is another one, or begins anew: earlier lines may be repeated.
     Replaced,

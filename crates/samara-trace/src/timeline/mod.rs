@@ -76,7 +76,6 @@ impl Lane {
     }
 }
 
-/// A node.
 #[derive(Debug, Default)]
 struct Node {
     name: String,

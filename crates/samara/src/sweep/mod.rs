@@ -37,7 +37,6 @@ const ATTEMPTS: u32 = 2;
 /// What whoever runs points is to do.
 struct Job<'a> {
     directory: &'a SweepDirectory,
-    /// Where relative paths of the scenario start.
     files: &'a Path,
     /// The points that are missing.
     todo: Vec<&'a Planned>,

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::{ATTEMPTS, Job, PointEvent, Program, SweepOptions};
 use crate::BAD_INPUT;
 
-/// The driver.
 const DRIVER: &str = include_str!("ray_driver.py");
 /// A point is given up when it has lost so many workers: it may be what kills them.
 const LOSSES_MAX: u32 = 5;

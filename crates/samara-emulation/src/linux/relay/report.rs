@@ -85,9 +85,7 @@ pub struct RelayReport {
     pub cpu: Duration,
     /// Whether its thread runs before all ordinary threads: asked for, and allowed (`CAP_SYS_NICE`).
     pub realtime: bool,
-    /// How late it was.
     pub lateness: Lateness,
-    /// By host.
     pub hosts: Vec<HostCounters>,
     /// Packets outside of the emulation.
     pub unrouted: Unrouted,

@@ -34,7 +34,6 @@ const TIMER_SLACK_NANOS: nix::libc::c_ulong = 1;
 
 /// What the thread is asked for.
 pub(super) enum Request {
-    /// To report.
     Report(SyncSender<RelayReport>),
     /// To end.
     Stop,

@@ -15,14 +15,12 @@ pub enum Kind {
     Headers,
     /// Frames that return credit, or have nothing but acknowledgements.
     Credit,
-    /// Heartbeats.
     Heartbeats,
     /// Suspicions, view changes, and repair.
     Views,
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Content, Self::Headers, Self::Credit, Self::Heartbeats, Self::Views];
 }
 
@@ -99,7 +97,6 @@ pub struct Ledger {
     pub received: Vec<Received>,
     /// Deliveries, own messages included.
     pub delivered: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
     /// From the moment a message was handed in until it was delivered here; own ones do not count.
     pub latency: Durations,

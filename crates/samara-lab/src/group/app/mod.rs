@@ -84,7 +84,6 @@ pub trait Broadcasts: Engine {
     /// What an event means for the application, if anything.
     fn seen(event: Self::Event) -> Option<Seen>;
 
-    /// What it has counted.
     fn counts(&self) -> Counts;
 }
 
@@ -227,7 +226,6 @@ pub struct GroupMember<B: Broadcasts> {
 }
 
 impl<B: Broadcasts> GroupMember<B> {
-    /// The member of a host.
     pub fn new(engine: B, host: u32, source: Source, ledger: SharedLedger) -> Self {
         let (neighbours, events) = (Neighbours::default(), Vec::new());
         Self { engine, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
