@@ -1,8 +1,5 @@
 //! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt16Array, UInt32Array};
 use samara_engine::units::Span;
 use samara_sim::HostStats;
 use serde::Serialize;
@@ -12,7 +9,8 @@ use super::measure::{CopyRow, Delivery};
 use super::run::ColumnsMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
-use crate::results::tables::{self, Table, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{self, Table, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
 use crate::scenario::{Columns, Point};
 use crate::statistics::Statistics;
@@ -270,14 +268,14 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     let lasts = rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot)));
     let from = rows.iter().map(|row| row.delivered().then_some(row.from));
     vec![
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("slot", numbers(rows.iter().map(|row| row.slot))),
-        ("column", numbers(rows.iter().map(|row| row.column))),
-        ("delivery_latency_ms", Arc::new(Float64Array::from_iter(arrivals))),
-        ("from", Arc::new(UInt32Array::from_iter(from))),
-        ("hops", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.hops)))),
-        ("copies", Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.copies)))),
-        ("last_copy_ms", Arc::new(Float64Array::from_iter(lasts))),
+        ("node", column(rows.iter().map(|row| row.host))),
+        ("slot", column(rows.iter().map(|row| row.slot))),
+        ("column", column(rows.iter().map(|row| row.column))),
+        ("delivery_latency_ms", column(arrivals)),
+        ("from", column(from)),
+        ("hops", column(rows.iter().map(|row| row.hops))),
+        ("copies", column(rows.iter().map(|row| row.copies))),
+        ("last_copy_ms", column(lasts)),
     ]
 }
 
@@ -286,11 +284,11 @@ fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> tables::Columns 
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
     vec![
-        ("at_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(ms))) as ArrayRef),
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("from", numbers(rows.iter().map(|row| row.from))),
-        ("slot", numbers(rows.iter().map(slot))),
-        ("column", numbers(rows.iter().map(|row| row.column % columns))),
-        ("first", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.first))))),
+        ("at_ms", column(rows.iter().map(ms))),
+        ("node", column(rows.iter().map(|row| row.host))),
+        ("from", column(rows.iter().map(|row| row.from))),
+        ("slot", column(rows.iter().map(slot))),
+        ("column", column(rows.iter().map(|row| row.column % columns))),
+        ("first", column(rows.iter().map(|row| row.first))),
     ]
 }

@@ -3,14 +3,14 @@
 use crate::scenario::Group;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
 use serde_json::Value;
 
 use super::app::Ledger;
 use super::metrics::{GroupMetrics, group_metrics};
 use super::run::GroupMeasured;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio, value};
 use crate::scenario::Point;
 use crate::statistics::Durations;
@@ -137,9 +137,9 @@ fn link_rows(result: &GroupData) -> Columns {
     let pairs =
         || rows().flat_map(|(from, row)| (0u32..).zip(row).map(move |(to, bytes)| (from, to, *bytes)));
     vec![
-        ("from", numbers(pairs().map(|(from, ..)| from))),
-        ("to", numbers(pairs().map(|(_, to, _)| to))),
-        ("frame_bytes", Arc::new(UInt64Array::from_iter_values(pairs().map(|(.., bytes)| bytes)))),
+        ("from", column(pairs().map(|(from, ..)| from))),
+        ("to", column(pairs().map(|(_, to, _)| to))),
+        ("frame_bytes", column(pairs().map(|(.., bytes)| bytes))),
     ]
 }
 
@@ -148,24 +148,20 @@ fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = &measured.suspicions;
     let at = suspicions.iter().map(|suspicion| suspicion.at as f64 / 1e6);
     vec![
-        ("at_ms", Arc::new(Float64Array::from_iter_values(at)) as ArrayRef),
-        ("by", numbers(suspicions.iter().map(|s| s.by))),
-        ("node", numbers(suspicions.iter().map(|s| s.host))),
-        ("false", Arc::new(BooleanArray::from_iter(suspicions.iter().map(|s| Some(s.is_false))))),
+        ("at_ms", column(at)),
+        ("by", column(suspicions.iter().map(|s| s.by))),
+        ("node", column(suspicions.iter().map(|s| s.host))),
+        ("false", column(suspicions.iter().map(|s| s.is_false))),
     ]
 }
 
 fn group_traffic(measured: &GroupMeasured, result: &GroupData) -> Columns {
     let rows = &result.members;
-    let float = |value: fn(&MemberRow) -> f64| {
-        Arc::new(Float64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
-    };
-    let count = |value: fn(&MemberRow) -> u64| {
-        Arc::new(UInt64Array::from_iter_values(rows.iter().map(value))) as ArrayRef
-    };
+    let float = |value: fn(&MemberRow) -> f64| column(rows.iter().map(value));
+    let count = |value: fn(&MemberRow) -> u64| column(rows.iter().map(value));
     let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     nodes.extend([
-        ("steady", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.is_steady)))) as ArrayRef),
+        ("steady", column(rows.iter().map(|row| row.is_steady))),
         ("broadcast", count(|row| row.broadcast)),
         ("delivered", count(|row| row.delivered)),
         ("throughput_mb_per_s", float(|row| row.throughput_mb_per_s)),

@@ -1,9 +1,7 @@
 //! What a stream of messages reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, UInt32Array, UInt64Array};
 use samara_sim::HostStats;
 use serde_json::Value;
 
@@ -11,7 +9,8 @@ use super::measure::MessageRow;
 use super::run::MessagesMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
 use crate::scenario::{Messages, Point};
 use crate::statistics::Statistics;
@@ -194,9 +193,9 @@ impl Measured for MessagesMeasured {
             distribution("inter_arrival", "inter_arrival_ms", &data.inter_arrival),
             Table::new("queue_drops", data.lost.len(), || {
                 vec![
-                    ("node", numbers(data.lost.keys().map(|(node, _)| *node))),
-                    ("peer", numbers(data.lost.keys().map(|(_, peer)| *peer))),
-                    ("copies", counts(data.lost.values().copied())),
+                    ("node", column(data.lost.keys().map(|(node, _)| *node))),
+                    ("peer", column(data.lost.keys().map(|(_, peer)| *peer))),
+                    ("copies", column(data.lost.values().copied())),
                 ]
             }),
             Table::new("traffic", self.traffic.len(), || message_traffic(self)),
@@ -204,18 +203,14 @@ impl Measured for MessagesMeasured {
     }
 }
 
-fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
-}
-
 fn message_traffic(measured: &MessagesMeasured) -> Columns {
     let nodes = || measured.counts.iter();
     let mut columns = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     columns.extend([
-        ("links", numbers(measured.degrees.iter().copied())),
-        ("delivered", counts(measured.collector.delivered_by_node().iter().copied())),
-        ("duplicates", counts(nodes().map(|node| node.duplicates))),
-        ("answered_copies", counts(nodes().map(|node| node.answered))),
+        ("links", column(measured.degrees.iter().copied())),
+        ("delivered", column(measured.collector.delivered_by_node().iter().copied())),
+        ("duplicates", column(nodes().map(|node| node.duplicates))),
+        ("answered_copies", column(nodes().map(|node| node.answered))),
     ]);
     columns
 }
@@ -229,11 +224,11 @@ fn message_rows(result: &MessagesData) -> Columns {
     let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
     let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
     vec![
-        ("message", numbers(0..rows.len() as u32)),
-        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
-        ("published_ms", Arc::new(Float64Array::from_iter_values(published))),
-        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
-        ("dissemination_ms", Arc::new(Float64Array::from_iter(times))),
-        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+        ("message", column(0..rows.len() as u32)),
+        ("publisher", column(rows.iter().map(|row| row.publisher))),
+        ("published_ms", column(published)),
+        ("delivered", column(rows.iter().map(|row| row.delivered))),
+        ("dissemination_ms", column(times)),
+        ("last_delivery_hop", column(hops)),
     ]
 }

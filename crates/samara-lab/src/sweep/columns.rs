@@ -1,14 +1,13 @@
 //! Points as rows of a Parquet table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use serde_json::Value;
 
 use super::PointRecord;
 use crate::files::{At, FileError};
+use crate::results::{Column, Rows, column};
 use samara_engine::units::{Rate, Share, Size, Span};
 
 /// A row for each point: its id, run and seed, parameters, every metric, and what it took. Types are those of the metrics (unsigned and signed
@@ -17,20 +16,19 @@ use samara_engine::units::{Rate, Share, Size, Span};
 ///
 /// # Errors
 /// Columns have the same name.
-pub fn points_table(records: &[PointRecord]) -> Result<RecordBatch, FileError> {
-    RecordBatch::try_from_iter(columns(records)).at(Path::new("metrics"))
+pub fn points_table(records: &[PointRecord]) -> Result<Rows, FileError> {
+    let columns = columns(records);
+    let mut names = BTreeSet::new();
+    match columns.iter().find(|(name, _)| !names.insert(name)) {
+        Some((name, _)) => Err(format!("two columns are called {name}")).at(Path::new("metrics")),
+        None => Ok(Rows::new(columns)),
+    }
 }
 
-fn columns(records: &[PointRecord]) -> Vec<(String, ArrayRef)> {
-    let texts = |value: fn(&PointRecord) -> &str| {
-        Arc::new(StringArray::from_iter_values(records.iter().map(value))) as ArrayRef
-    };
-    let counts = |value: fn(&PointRecord) -> u64| {
-        Arc::new(UInt64Array::from_iter_values(records.iter().map(value))) as ArrayRef
-    };
-    let numbers = |value: fn(&PointRecord) -> f64| {
-        Arc::new(Float64Array::from_iter_values(records.iter().map(value))) as ArrayRef
-    };
+fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
+    let texts = |value: fn(&PointRecord) -> &str| column(records.iter().map(value));
+    let counts = |value: fn(&PointRecord) -> u64| column(records.iter().map(value));
+    let numbers = |value: fn(&PointRecord) -> f64| column(records.iter().map(value));
     let metrics = grouped(records, |record| {
         record.figures().into_iter().map(|(path, value)| (plain_name(&path), value.clone())).collect()
     });
@@ -94,19 +92,19 @@ fn quantity(name: &str, value: &Value) -> (String, Value) {
 }
 
 /// A column of the narrowest type that holds all its cells.
-fn array(cells: &[Option<Value>]) -> ArrayRef {
+fn array(cells: &[Option<Value>]) -> Column {
     let all = |is: fn(&Value) -> bool| cells.iter().flatten().all(is);
     let cells = || cells.iter().map(Option::as_ref);
     if all(Value::is_u64) {
-        Arc::new(UInt64Array::from_iter(cells().map(|cell| cell?.as_u64())))
+        column(cells().map(|cell| cell?.as_u64()))
     } else if all(|cell| cell.is_u64() || cell.is_i64()) {
-        Arc::new(Int64Array::from_iter(cells().map(|cell| cell?.as_i64())))
+        column(cells().map(|cell| cell?.as_i64()))
     } else if all(Value::is_number) {
-        Arc::new(Float64Array::from_iter(cells().map(|cell| cell?.as_f64())))
+        column(cells().map(|cell| cell?.as_f64()))
     } else if all(Value::is_boolean) {
-        Arc::new(BooleanArray::from_iter(cells().map(|cell| cell?.as_bool())))
+        column(cells().map(|cell| cell?.as_bool()))
     } else {
         let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
-        Arc::new(StringArray::from_iter(cells().map(|cell| cell.map(text))))
+        column(cells().map(|cell| cell.map(text)))
     }
 }
