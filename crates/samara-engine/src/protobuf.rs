@@ -5,6 +5,7 @@
 //!
 //! - [`Reader`], a cursor over the fields of a message: it never reads beyond its message, never copies, and takes no memory.
 //! - [`WireError`], which says where in the frame something is wrong, and what.
+//! - [`Writer`], with which one function of a message writes it and counts its length.
 //! - [`varint_len`], [`put_varint`] and the [wire types](VARINT).
 
 use std::ops::Range;
@@ -14,9 +15,10 @@ use thiserror::Error;
 
 /// A message inside a frame: what is left of it.
 ///
-/// Call [`head`](Self::head) until it says `None`; after each head read the value ([`number`](Self::number), [`fixed64`](Self::fixed64),
-/// [`bytes`](Self::bytes), [`short`](Self::short), [`message`](Self::message)) or pass over it ([`skip`](Self::skip)). Every one of them
-/// takes the field's name, which errors carry.
+/// Call [`head`](Self::head) until it says `None`; after each head read the value ([`number`](Self::number),
+/// [`fixed64`](Self::fixed64), [`bytes`](Self::bytes), [`short`](Self::short), [`message`](Self::message)) or pass over it
+/// ([`skip`](Self::skip)). Every one of them takes the field's name, which errors carry: it is an error if the field has
+/// another wire type, or is cut short, or if a varint does not fit 64 bits.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
@@ -67,9 +69,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The head of the next field, `None` at the end of the message.
-    ///
-    /// # Errors
-    /// The tag is malformed.
     pub fn head(&mut self) -> Result<Option<Head>, WireError> {
         if self.at == self.end {
             return Ok(None);
@@ -84,54 +83,37 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of a varint field.
-    ///
-    /// # Errors
-    /// It has another wire type, is cut short, or does not fit 64 bits.
     pub fn number(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
         expect(head, path, VARINT)?;
         self.varint(path)
     }
 
     /// The value of a `fixed64` field.
-    ///
-    /// # Errors
-    /// It has another wire type, or is cut short.
     pub fn fixed64(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
         expect(head, path, FIXED64)?;
         let range = self.advance(8, path)?;
         Ok(self.frame[range].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// The next value of a packed list of varints, which [`message`](Self::message) opens as if it were a message; `None` at its end.
-    ///
-    /// # Errors
-    /// It is cut short, or does not fit 64 bits.
+    /// The next value of a packed list of varints, which [`message`](Self::message) opens as if it were a message; `None`
+    /// at its end.
     pub fn packed(&mut self) -> Result<Option<u64>, WireError> {
         if self.at == self.end { Ok(None) } else { self.varint(self.path).map(Some) }
     }
 
     /// A nested message.
-    ///
-    /// # Errors
-    /// The field has another wire type, or is cut short.
     pub fn message(&mut self, head: Head, path: &'static str) -> Result<Self, WireError> {
         let range = self.range(head, path)?;
         Ok(Self { frame: self.frame, at: range.start, end: range.end, path })
     }
 
     /// The value of a field of bytes, without copying. It ends at [`offset`](Self::offset).
-    ///
-    /// # Errors
-    /// The field has another wire type, or is cut short.
     pub fn bytes(&mut self, head: Head, path: &'static str) -> Result<Bytes, WireError> {
         let range = self.range(head, path)?;
         Ok(self.frame.slice(range))
     }
 
-    /// The value of a field of bytes that is at most `max` long, which is called `limit`.
-    ///
-    /// # Errors
-    /// The field has another wire type, is cut short or too long.
+    /// The value of a field of bytes that is at most `max` long, which errors call `limit`.
     pub fn short(
         &mut self,
         head: Head,
@@ -148,9 +130,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over a field; where it is, head included.
-    ///
-    /// # Errors
-    /// It is cut short, or of a wire type that is not supported.
     pub fn skip(&mut self, head: Head) -> Result<Range<usize>, WireError> {
         let path = self.path;
         match head.wire_type {
@@ -222,16 +201,86 @@ pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Writes a varint.
-///
-/// # Panics
-/// If `out` is full: it needs [`varint_len`] bytes. A `Vec` grows.
+/// Writes a varint. Panics if `out` is full: it needs [`varint_len`] bytes. A `Vec` grows.
 pub fn put_varint(out: &mut impl BufMut, mut value: u64) {
     while value >= 0x80 {
         out.put_u8(value as u8 | 0x80);
         value >>= 7;
     }
     out.put_u8(value as u8);
+}
+
+// ---- writing ----
+
+/// Writes fields, or only counts the bytes that they take: one function of a message does both. All field numbers are
+/// below 16, so that a tag is one byte.
+#[derive(Debug)]
+pub struct Writer<'a, B> {
+    out: Option<&'a mut B>,
+    counted: usize,
+}
+
+impl<'a, B: BufMut> Writer<'a, B> {
+    /// Writes into a buffer. Panics if that is full; a `Vec` grows.
+    pub fn new(out: &'a mut B) -> Self {
+        Self { out: Some(out), counted: 0 }
+    }
+
+    /// The bytes that `write` writes. Allocates nothing.
+    pub fn count(write: impl FnOnce(&mut Self)) -> usize {
+        let mut counter = Self { out: None, counted: 0 };
+        write(&mut counter);
+        counter.counted
+    }
+
+    /// Writes bytes as they are, for example fields that came encoded.
+    #[inline]
+    pub fn slice(&mut self, bytes: &[u8]) {
+        match &mut self.out {
+            Some(out) => out.put_slice(bytes),
+            None => self.counted += bytes.len(),
+        }
+    }
+
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        match &mut self.out {
+            Some(out) => put_varint(*out, value),
+            None => self.counted += varint_len(value),
+        }
+    }
+
+    fn tag(&mut self, number: u32, wire_type: u8) {
+        debug_assert!(number < 16, "a tag of more than one byte");
+        self.slice(&[(number as u8) << 3 | wire_type]);
+    }
+
+    /// Writes a field with a varint.
+    pub fn number(&mut self, number: u32, value: u64) {
+        self.tag(number, VARINT);
+        self.varint(value);
+    }
+
+    /// Writes a field of bytes.
+    pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
+        self.tag(number, BYTES);
+        self.varint(bytes.len() as u64);
+        self.slice(bytes);
+    }
+
+    /// Writes a nested message, whose fields `write` writes.
+    pub fn message(&mut self, number: u32, write: impl Fn(&mut Self)) {
+        self.tag(number, BYTES);
+        let (out, before) = (self.out.take(), std::mem::take(&mut self.counted));
+        write(self);
+        let len = std::mem::replace(&mut self.counted, before);
+        self.out = out;
+        self.varint(len as u64);
+        match &self.out {
+            Some(_) => write(self),
+            None => self.counted += len,
+        }
+    }
 }
 
 // ---- errors ----

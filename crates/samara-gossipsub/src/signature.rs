@@ -3,6 +3,7 @@
 //! The cryptography itself comes from the driver, through [`Signer`] and [`Verifier`]: an engine in a simulator
 //! needs none.
 
+use samara_engine::protobuf::Writer;
 use thiserror::Error;
 
 use crate::rpc::Message;
@@ -66,9 +67,6 @@ impl SignaturePolicy {
     }
 
     /// Checks which fields there are, before the message is looked up or verified: cheap.
-    ///
-    /// # Errors
-    /// What is missing or too much.
     pub fn check_fields(self, message: &Message) -> Result<(), SignatureError> {
         let signed = message.signature.is_some();
         if self == Self::StrictNoSign {
@@ -91,9 +89,6 @@ impl SignaturePolicy {
     }
 
     /// Checks the fields, and the signature if there is one.
-    ///
-    /// # Errors
-    /// What is wrong.
     pub fn verify(self, message: &Message, verifier: &dyn Verifier) -> Result<(), SignatureError> {
         self.check_fields(message)?;
         let (Some(author), Some(signature)) = (&message.from, &message.signature) else { return Ok(()) };
@@ -114,18 +109,10 @@ pub fn sign(message: &mut Message, signer: &dyn Signer) {
 
 /// What is signed: `libp2p-pubsub:`, then the encoded message without signature and key.
 pub fn signed_bytes(message: &Message) -> Vec<u8> {
-    let bare = Message {
-        from: message.from.clone(),
-        data: message.data.clone(),
-        seqno: message.seqno.clone(),
-        topic: message.topic.clone(),
-        unknown: message.unknown.clone(),
-        explicit_empty_data: message.explicit_empty_data,
-        ..Message::default()
-    };
     const PREFIX: &[u8] = b"libp2p-pubsub:";
-    let mut bytes = Vec::with_capacity(PREFIX.len() + wire::message_len(&bare));
+    let put = |out: &mut Writer<'_, Vec<u8>>| wire::put_message(out, message, false);
+    let mut bytes = Vec::with_capacity(PREFIX.len() + Writer::count(put));
     bytes.extend_from_slice(PREFIX);
-    wire::write_message(&bare, &mut bytes);
+    put(&mut Writer::new(&mut bytes));
     bytes
 }

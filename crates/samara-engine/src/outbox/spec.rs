@@ -17,19 +17,14 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
     /// Interleaved and feedback: which peer gets the next copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerOrderKind>,
     /// Staggered: how long to wait for a sign of the last peer (200 ms).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// Feedback: whose word counts (all peers).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceKind>,
     /// Feedback from peers: the most copies that their announcements can stand for (4).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
     /// Custom: which policy, of those that the program that runs the scenario brings along (in Python: `samara.run(..., policies={...})`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 }
 

@@ -28,8 +28,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 pub use samara_engine::protobuf::{WireError, WireErrorKind, varint_len};
 
 pub use decode::decode;
+pub(crate) use encode::put_message;
 pub use encode::{encode, encode_frame, encoded_len, frame_len};
-pub(crate) use encode::{message_len, write_message};
 
 /// Field numbers (specification, `rpc.proto`).
 mod field {
@@ -139,16 +139,8 @@ pub struct FrameDecoder {
 
 #[derive(Debug)]
 enum State {
-    /// Reading the length.
-    Prefix {
-        value: u64,
-        read: usize,
-    },
-    /// Reading the frame.
-    Body {
-        len: usize,
-        have: BytesMut,
-    },
+    Prefix { value: u64, read: usize },
+    Body { len: usize, have: BytesMut },
     Failed(WireError),
 }
 

@@ -69,6 +69,11 @@ pub(crate) fn scored() -> Config {
     Config { peer_score: Some(params), thresholds, ..plain() }
 }
 
+pub(crate) fn changed(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+    change(&mut config);
+    config
+}
+
 pub(crate) fn topic(name: &str) -> Topic {
     Topic::new(name)
 }
@@ -157,6 +162,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn heartbeats(&mut self, count: usize) {
+        (0..count).for_each(|_| self.heartbeat());
+    }
+
     pub(crate) fn connect_as(&mut self, protocol: &str, outbound: bool) -> PeerId {
         self.peers += 1;
         let peer = PeerId(self.peers - 1);
@@ -179,10 +188,23 @@ impl Node {
         self.connect_as(V1_2, false)
     }
 
-    pub(crate) fn join_peer(&mut self, name: &str, outbound: bool) -> PeerId {
-        let peer = self.connect_as(V1_2, outbound);
+    pub(crate) fn join_as(&mut self, protocol: &str, name: &str, outbound: bool) -> PeerId {
+        let peer = self.connect_as(protocol, outbound);
         self.rpc(peer, subscriptions(true, &[name.to_owned()]));
         peer
+    }
+
+    pub(crate) fn join_peer(&mut self, name: &str, outbound: bool) -> PeerId {
+        self.join_as(V1_2, name, outbound)
+    }
+
+    pub(crate) fn join_peers(&mut self, name: &str, count: usize, outbound: bool) -> Vec<PeerId> {
+        (0..count).map(|_| self.join_peer(name, outbound)).collect()
+    }
+
+    /// The same RPC from each of these.
+    pub(crate) fn rpcs(&mut self, from: &[PeerId], rpc: Rpc) {
+        from.iter().for_each(|peer| self.rpc(*peer, rpc.clone()));
     }
 
     pub(crate) fn rpc(&mut self, from: PeerId, rpc: Rpc) {
@@ -227,6 +249,13 @@ impl Node {
             }
         }
         Sent(frames)
+    }
+
+    /// What a heartbeat makes the node owe, and nothing else.
+    pub(crate) fn sent_at_heartbeat(&mut self) -> Sent {
+        self.sent();
+        self.heartbeat();
+        self.sent()
     }
 
     pub(crate) fn delivered(&mut self) -> Vec<Arc<Message>> {
@@ -278,6 +307,11 @@ impl Sent {
     pub(crate) fn idontwants(&self) -> Vec<(PeerId, Vec<MessageId>)> {
         let all = self.controls().filter(|(_, control)| !control.idontwant.is_empty());
         all.map(|(peer, control)| (peer, control.idontwant.clone())).collect()
+    }
+
+    /// To whom there is an IDONTWANT.
+    pub(crate) fn told(&self) -> Vec<PeerId> {
+        self.idontwants().into_iter().map(|(peer, _)| peer).collect()
     }
 
     pub(crate) fn messages(&self) -> Vec<(PeerId, Arc<Message>)> {

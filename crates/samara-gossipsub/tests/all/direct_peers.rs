@@ -21,9 +21,7 @@ fn they_are_dialled_at_the_start_and_again_while_they_are_missing() {
     assert_eq!(node.links, [dial(0), dial(1)]);
     node.links.clear();
     node.connect_identity(PeerId(0), identity(0), V1_2, true);
-    for _ in 0..300 {
-        node.heartbeat();
-    }
+    node.heartbeats(300);
     assert_eq!(node.links, [dial(1)], "every 300 heartbeats");
 }
 
@@ -35,9 +33,7 @@ fn they_get_everything_and_are_in_no_mesh() {
     assert!(node.sent().receivers().contains(&peers[0]));
     node.publish("t", 10);
     assert!(node.sent().receivers().contains(&peers[0]));
-    for _ in 0..5 {
-        node.heartbeat();
-    }
+    node.heartbeats(5);
     assert!(!node.mesh("t").contains(&peers[0]));
     assert!(node.sent().ihaves().iter().all(|(peer, _)| *peer != peers[0]), "nothing to gossip about");
 }

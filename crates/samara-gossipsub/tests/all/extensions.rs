@@ -29,9 +29,7 @@ fn they_are_announced_once_in_the_first_frame_and_to_those_who_know_them() {
     node.subscribe("t");
     let late = node.connect_as(V1_3, false);
     let older = node.connect_as(V1_2, false);
-    for peer in [early, late, older] {
-        node.rpc(peer, subscriptions(true, &["t".to_owned()]));
-    }
+    node.rpcs(&[early, late, older], subscriptions(true, &["t".to_owned()]));
     node.heartbeat();
     // IDONTWANT overtakes everything else, but not this.
     node.rpc(older, publish([message("t", 1, 2000)]));

@@ -7,9 +7,7 @@ use crate::common::*;
 #[test]
 fn it_goes_to_d_peers_the_same_each_time() {
     let mut node = Node::new(plain());
-    for _ in 0..20 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 20, false);
     assert_eq!(node.publish("t", 10).peers, 6);
     let fanout = node.engine.fanout(&topic("t")).to_vec();
     assert_eq!(node.sent().receivers(), fanout);
@@ -23,9 +21,7 @@ fn it_goes_to_d_peers_the_same_each_time() {
 #[test]
 fn it_is_forgotten_a_minute_after_the_last_message() {
     let mut node = Node::new(plain());
-    for _ in 0..20 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 20, false);
     node.publish("t", 10);
     node.advance(Duration::from_secs(50));
     node.publish("t", 10);
@@ -38,9 +34,7 @@ fn it_is_forgotten_a_minute_after_the_last_message() {
 #[test]
 fn the_heartbeat_replaces_peers_that_left() {
     let mut node = Node::new(plain());
-    for _ in 0..20 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 20, false);
     node.publish("t", 10);
     let before = node.engine.fanout(&topic("t")).to_vec();
     node.disconnect(before[0]);
@@ -55,7 +49,7 @@ fn the_heartbeat_replaces_peers_that_left() {
 #[test]
 fn peers_below_the_publish_threshold_are_left_out_and_replaced() {
     let mut node = Node::new(scored());
-    let peers: Vec<_> = (0..8).map(|_| node.join_peer("t", false)).collect();
+    let peers = node.join_peers("t", 8, false);
     node.set_score(peers[0], -20.5);
     // Negative, but good enough for own messages.
     node.set_score(peers[1], -19.5);
@@ -71,7 +65,7 @@ fn peers_below_the_publish_threshold_are_left_out_and_replaced() {
 #[test]
 fn joining_makes_it_the_mesh_without_peers_in_disgrace() {
     let mut node = Node::new(scored());
-    let peers: Vec<_> = (0..7).map(|_| node.join_peer("t", false)).collect();
+    let peers = node.join_peers("t", 7, false);
     node.publish("t", 10);
     let fanout = node.engine.fanout(&topic("t")).to_vec();
     node.set_score(fanout[2], -1.0);
@@ -86,13 +80,9 @@ fn joining_makes_it_the_mesh_without_peers_in_disgrace() {
 #[test]
 fn its_messages_are_gossiped_about_to_others() {
     let mut node = Node::new(plain());
-    for _ in 0..20 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 20, false);
     let id = node.publish("t", 10).id;
-    node.sent();
-    node.heartbeat();
-    let ihaves = node.sent().ihaves();
+    let ihaves = node.sent_at_heartbeat().ihaves();
     assert_eq!(ihaves.len(), 6);
     assert!(ihaves.iter().all(|(peer, ihave)| {
         ihave.ids == [id.clone()] && !node.engine.fanout(&topic("t")).contains(peer)

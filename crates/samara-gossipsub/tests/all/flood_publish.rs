@@ -43,7 +43,7 @@ fn peers_below_the_publish_threshold_are_left_out_unless_they_are_direct() {
 #[test]
 fn the_peers_of_topics_that_are_not_joined_are_flooded_too() {
     let mut node = Node::new(Config { flood_publish: true, ..plain() });
-    let peers: Vec<_> = (0..10).map(|_| node.join_peer("t", false)).collect();
+    let peers = node.join_peers("t", 10, false);
     node.publish("t", 10);
     assert_eq!(node.sent().receivers(), peers);
     assert!(node.engine.fanout(&topic("t")).is_empty());

@@ -6,10 +6,8 @@ use samara_gossipsub::Ignored;
 #[test]
 fn they_get_every_message_of_their_topics_and_are_in_no_mesh() {
     let (mut node, mut peers) = Node::on_topic(plain(), "t", 3, 0);
-    let flooding = node.connect_as(FLOODSUB, false);
-    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
-    let elsewhere = node.connect_as(FLOODSUB, false);
-    node.rpc(elsewhere, subscriptions(true, &["u".to_owned()]));
+    let flooding = node.join_as(FLOODSUB, "t", false);
+    node.join_as(FLOODSUB, "u", false);
     node.heartbeat();
     let sent = node.sent();
     assert_eq!(node.mesh("t"), peers);
@@ -27,8 +25,7 @@ fn they_get_every_message_of_their_topics_and_are_in_no_mesh() {
 #[test]
 fn their_messages_are_forwarded() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
-    let flooding = node.connect_as(FLOODSUB, false);
-    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    let flooding = node.join_as(FLOODSUB, "t", false);
     node.rpc(flooding, publish([message("t", 1, 10)]));
     assert_eq!(node.sent().receivers(), peers);
 }
@@ -36,8 +33,7 @@ fn their_messages_are_forwarded() {
 #[test]
 fn they_get_messages_of_topics_that_are_not_joined_and_are_no_fanout() {
     let mut node = Node::new(plain());
-    let flooding = node.connect_as(FLOODSUB, false);
-    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    let flooding = node.join_as(FLOODSUB, "t", false);
     assert_eq!(node.publish("t", 10).peers, 1);
     assert!(node.engine.fanout(&topic("t")).is_empty());
     assert_eq!(node.sent().receivers(), [flooding]);
@@ -47,21 +43,17 @@ fn they_get_messages_of_topics_that_are_not_joined_and_are_no_fanout() {
 fn they_are_not_gossiped_to_and_cannot_graft() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 6);
     assert_eq!(peers.len(), 6);
-    let flooding = node.connect_as(FLOODSUB, false);
-    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    let flooding = node.join_as(FLOODSUB, "t", false);
     node.rpc(flooding, graft(&["t"]));
     assert_eq!(node.ignored(Ignored::GraftRole), 1);
     node.publish("t", 10);
-    node.sent();
-    node.heartbeat();
-    assert!(node.sent().0.is_empty());
+    assert!(node.sent_at_heartbeat().0.is_empty());
 }
 
 #[test]
 fn below_the_publish_threshold_they_get_nothing() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
-    let flooding = node.connect_as(FLOODSUB, false);
-    node.rpc(flooding, subscriptions(true, &["t".to_owned()]));
+    let flooding = node.join_as(FLOODSUB, "t", false);
     node.set_score(flooding, -20.5);
     node.sent();
     node.rpc(peers[0], publish([message("t", 1, 10)]));

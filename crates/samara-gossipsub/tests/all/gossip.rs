@@ -12,9 +12,7 @@ fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_of_the_mesh() {
     let mesh = node.mesh("t");
     let new = message("t", 1, 10);
     node.rpc(mesh[0], publish([new.clone()]));
-    node.sent();
-    node.heartbeat();
-    let ihaves = node.sent().ihaves();
+    let ihaves = node.sent_at_heartbeat().ihaves();
     assert_eq!(ihaves.len(), 6);
     assert!(ihaves.iter().all(|(peer, ihave)| !mesh.contains(peer) && ihave.ids == [id_of(&new)]));
 }
@@ -23,9 +21,7 @@ fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_of_the_mesh() {
 fn with_many_peers_a_share_of_them_is_told() {
     let (mut node, _) = Node::on_topic(plain(), "t", 86, 86);
     node.publish("t", 10);
-    node.sent();
-    node.heartbeat();
-    assert_eq!(node.sent().ihaves().len(), 20, "a quarter of the 80 outside of the mesh");
+    assert_eq!(node.sent_at_heartbeat().ihaves().len(), 20, "a quarter of the 80 outside of the mesh");
 }
 
 #[test]
@@ -131,8 +127,7 @@ fn an_id_that_is_announced_twice_in_one_rpc_is_asked_for_once() {
 
 #[test]
 fn iwant_floods_are_cut() {
-    let mut config = plain();
-    config.gossip.iwant_ids_max = 100;
+    let config = changed(plain(), |config| config.gossip.iwant_ids_max = 100);
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     node.rpc(peers[0], iwant(ids(0, 1000)));
     assert_eq!(node.ignored(Ignored::IWantUnknown), 100);
@@ -158,15 +153,12 @@ fn a_broken_promise_costs_a_penalty_and_a_kept_one_does_not() {
 
 #[test]
 fn longer_lists_are_cut_to_different_parts() {
-    let mut config = plain();
-    config.gossip.ihave_ids_max = 10;
+    let config = changed(plain(), |config| config.gossip.ihave_ids_max = 10);
     let (mut node, _) = Node::on_topic(config, "t", 20, 2);
     for _ in 0..40 {
         node.publish("t", 10);
     }
-    node.sent();
-    node.heartbeat();
-    let ihaves = node.sent().ihaves();
+    let ihaves = node.sent_at_heartbeat().ihaves();
     assert!(ihaves.iter().all(|(_, ihave)| ihave.ids.len() == 10));
     let mut announced: Vec<_> = ihaves.into_iter().flat_map(|(_, ihave)| ihave.ids).collect();
     announced.sort();
@@ -183,9 +175,7 @@ fn lists_longer_than_allowed_are_split() {
         published.push(node.publish("t", 10).id);
     }
     published.sort();
-    node.sent();
-    node.heartbeat();
-    let sent = node.sent();
+    let sent = node.sent_at_heartbeat();
     use samara_engine::Frame;
     assert!(sent.0.iter().all(|(.., frame)| frame.encoded_len() <= 500));
     let first = sent.ihaves()[0].0;
@@ -197,8 +187,7 @@ fn lists_longer_than_allowed_are_split() {
 
 #[test]
 fn one_rpc_can_carry_everything() {
-    let (mut node, peers) = Node::on_topic(plain(), "t", 0, 0);
-    assert!(peers.is_empty());
+    let (mut node, _) = Node::on_topic(plain(), "t", 0, 0);
     let peer = node.connect();
     node.sent();
     let mut rpc = subscriptions(true, &["t".to_owned()]);
@@ -238,16 +227,12 @@ fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
         config.mesh.gossip_factor = 0.0;
         config.mesh.d_lazy = 1;
         let (mut node, peers) = Node::on_topic(config, "t", 40, 0);
-        for peer in &peers {
-            node.rpc(*peer, graft(&["t"]));
-        }
+        node.rpcs(&peers, graft(&["t"]));
         let refused = node.ignored(Ignored::GraftMeshFull) as usize;
         assert_eq!((node.mesh("t").len(), refused), (12, 28), "D_high are in, all others are refused");
         for number in 0..5 {
             node.rpc(peers[0], publish([message("t", number, 100)]));
-            node.sent();
-            node.heartbeat();
-            let sent = node.sent();
+            let sent = node.sent_at_heartbeat();
             let announced: std::collections::BTreeSet<_> =
                 sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
             if told {
@@ -259,8 +244,6 @@ fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
         }
         node.advance(Duration::from_secs(70));
         node.rpc(peers[0], publish([message("t", 99, 100)]));
-        node.sent();
-        node.heartbeat();
-        assert!(node.sent().ihaves().len() <= 1, "they may graft again");
+        assert!(node.sent_at_heartbeat().ihaves().len() <= 1, "they may graft again");
     }
 }

@@ -9,7 +9,7 @@ use samara_gossipsub::{Config, Ignored};
 #[test]
 fn join_grafts_d_peers_and_announces_the_topic() {
     let mut node = Node::new(plain());
-    let peers: Vec<_> = (0..20).map(|_| node.join_peer("t", false)).collect();
+    let peers = node.join_peers("t", 20, false);
     node.subscribe("t");
     let sent = node.sent();
     assert_eq!(node.mesh("t").len(), 6);
@@ -67,9 +67,7 @@ fn rejoining_within_the_unsubscribe_backoff_grafts_others() {
 fn the_heartbeat_fills_a_mesh_below_d_low_up_to_d() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
     assert_eq!(node.mesh("t").len(), 3);
-    for _ in 0..10 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 10, false);
     assert_eq!(node.mesh("t"), peers, "only the heartbeat grafts");
     node.sent();
     node.heartbeat();
@@ -80,9 +78,7 @@ fn the_heartbeat_fills_a_mesh_below_d_low_up_to_d() {
 #[test]
 fn a_mesh_between_d_low_and_d_high_is_left_alone() {
     let (mut node, _) = Node::on_topic(plain(), "t", 5, 2);
-    for _ in 0..10 {
-        node.join_peer("t", false);
-    }
+    node.join_peers("t", 10, false);
     node.sent();
     node.heartbeat();
     assert_eq!(node.mesh("t").len(), 5);
@@ -91,12 +87,9 @@ fn a_mesh_between_d_low_and_d_high_is_left_alone() {
 
 #[test]
 fn grafts_are_accepted_up_to_d_high_and_the_heartbeat_prunes_to_d() {
-    let (mut node, peers) = Node::on_topic(plain(), "t", 0, 0);
-    assert!(peers.is_empty());
-    let peers: Vec<_> = (0..14).map(|_| node.join_peer("t", false)).collect();
-    for peer in &peers {
-        node.rpc(*peer, graft(&["t"]));
-    }
+    let (mut node, _) = Node::on_topic(plain(), "t", 0, 0);
+    let peers = node.join_peers("t", 14, false);
+    node.rpcs(&peers, graft(&["t"]));
     assert_eq!(node.mesh("t").len(), 12, "a full mesh refuses");
     assert_eq!(node.sent().pruned("t"), peers[12..]);
     assert_eq!(node.ignored(Ignored::GraftMeshFull), 2);
@@ -126,9 +119,7 @@ fn pruning_keeps_the_outbound_quota() {
         let mut node = Node::with_seed(plain(), seed);
         node.subscribe("t");
         let peers: Vec<_> = (0..12).map(|at| node.join_peer("t", at < 2)).collect();
-        for peer in &peers {
-            node.rpc(*peer, graft(&["t"]));
-        }
+        node.rpcs(&peers, graft(&["t"]));
         node.heartbeat();
         let mesh = node.mesh("t");
         assert_eq!(mesh.len(), 6);
@@ -139,13 +130,11 @@ fn pruning_keeps_the_outbound_quota() {
 #[test]
 fn a_mesh_without_outbound_peers_grafts_some() {
     let mut node = Node::new(plain());
-    let inbound: Vec<_> = (0..6).map(|_| node.join_peer("t", false)).collect();
+    let inbound = node.join_peers("t", 6, false);
     node.subscribe("t");
     assert_eq!(node.mesh("t"), inbound);
-    let outbound: Vec<_> = (0..4).map(|_| node.join_peer("t", true)).collect();
-    node.sent();
-    node.heartbeat();
-    let grafted = node.sent().grafts("t");
+    let outbound = node.join_peers("t", 4, true);
+    let grafted = node.sent_at_heartbeat().grafts("t");
     assert_eq!(grafted.len(), 2);
     assert!(grafted.iter().all(|peer| outbound.contains(peer)));
 }
@@ -244,8 +233,7 @@ fn a_peer_that_disconnects_or_unsubscribes_leaves_mesh_and_topic() {
 
 #[test]
 fn grafts_that_did_not_fit_into_the_queue_are_tried_again() {
-    let mut config = plain();
-    config.sending.control.copies = 1;
+    let config = changed(plain(), |config| config.sending.control.copies = 1);
     let mut node = Node::new(config);
     let peer = node.join_peer("t", false);
     node.subscribe("t");
@@ -259,8 +247,7 @@ fn grafts_that_did_not_fit_into_the_queue_are_tried_again() {
 
 #[test]
 fn announcements_that_did_not_fit_into_the_queue_are_tried_again() {
-    let mut config = plain();
-    config.sending.control.copies = 1;
+    let config = changed(plain(), |config| config.sending.control.copies = 1);
     let mut node = Node::new(config);
     let peer = node.connect();
     node.subscribe("a");
@@ -274,7 +261,7 @@ fn announcements_that_did_not_fit_into_the_queue_are_tried_again() {
 fn a_peer_is_grafted_at_once_where_that_is_configured() {
     let mut node = Node::new(Config { graft_on_subscribe: true, ..plain() });
     node.subscribe("t");
-    let peers: Vec<_> = (0..10).map(|_| node.join_peer("t", false)).collect();
+    let peers = node.join_peers("t", 10, false);
     assert_eq!(node.mesh("t"), peers[..4], "up to D_low");
 }
 
@@ -307,9 +294,7 @@ fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() 
     let names = ["a", "b", "c"];
     let owned: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let peers: Vec<_> = (0..4).map(|_| node.connect()).collect();
-    for peer in &peers {
-        node.rpc(*peer, subscriptions(true, &owned));
-    }
+    node.rpcs(&peers, subscriptions(true, &owned));
     let topics: Vec<_> = names.iter().map(|name| topic(name)).collect();
     assert_eq!(node.with(|engine, cx| engine.subscribe_all(&topics, cx)), 3);
     let sent = node.sent();
@@ -327,13 +312,9 @@ fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() 
 fn open_meshes_take_everybody_at_any_time() {
     let config = Config { mesh_rules: MeshRules::Open, ..plain() };
     let (mut node, peers) = Node::on_topic(config, "t", 30, 0);
-    for peer in &peers {
-        node.rpc(*peer, graft(&["t"]));
-    }
+    node.rpcs(&peers, graft(&["t"]));
     assert_eq!(node.mesh("t").len(), 30);
-    node.sent();
-    node.heartbeat();
-    let pruned = node.sent().pruned("t");
+    let pruned = node.sent_at_heartbeat().pruned("t");
     assert_eq!((node.mesh("t").len(), pruned.len()), (6, 24));
     node.rpc(pruned[0], graft(&["t"]));
     assert!(node.mesh("t").contains(&pruned[0]), "at once, without a backoff");
@@ -344,9 +325,7 @@ fn open_meshes_take_everybody_at_any_time() {
 fn a_stream_that_broke_is_made_up_for() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
     node.heartbeat();
-    node.sent();
-    node.heartbeat();
-    let sent = node.sent();
+    let sent = node.sent_at_heartbeat();
     assert!(
         sent.announced().is_empty() && sent.grafts("t").is_empty(),
         "nothing is said twice without a reason"

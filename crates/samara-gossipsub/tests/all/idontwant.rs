@@ -13,8 +13,7 @@ fn the_mesh_is_told_of_a_long_message_before_it_gets_copies_but_not_the_sender()
     let new = message("t", 1, LONG);
     node.rpc(peers[0], publish([new.clone()]));
     let sent = node.sent();
-    let told: Vec<PeerId> = sent.idontwants().into_iter().map(|(peer, _)| peer).collect();
-    assert_eq!(told, peers[1..]);
+    assert_eq!(sent.told(), peers[1..]);
     assert!(sent.idontwants().iter().all(|(_, ids)| *ids == [id_of(&new)]));
     // To each peer it goes first.
     for peer in &peers[1..] {
@@ -34,8 +33,9 @@ fn short_messages_are_not_worth_it() {
 
 #[test]
 fn it_is_sent_before_a_deferred_validation() {
-    let mut config = plain();
-    config.validator = Some(samara_gossipsub::config::ValidatorHook::deferred());
+    let config = changed(plain(), |config| {
+        config.validator = Some(samara_gossipsub::config::ValidatorHook::deferred())
+    });
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, LONG)]));
     let sent = node.sent();
@@ -58,15 +58,12 @@ fn peers_before_v1_2_and_peers_outside_of_the_mesh_are_not_told() {
     let old = node.connect_as(V1_1, false);
     let new = node.connect_as(V1_2, false);
     let sender = node.connect_as(V1_2, false);
-    for peer in [old, new, sender] {
-        node.rpc(peer, subscriptions(true, &["t".to_owned()]));
-    }
+    node.rpcs(&[old, new, sender], subscriptions(true, &["t".to_owned()]));
     node.subscribe("t");
     let outside = node.join_peer("t", false);
     node.sent();
     node.rpc(sender, publish([message("t", 1, LONG)]));
-    let told: Vec<PeerId> = node.sent().idontwants().into_iter().map(|(peer, _)| peer).collect();
-    assert_eq!(told, [new]);
+    assert_eq!(node.sent().told(), [new]);
     assert!(!node.mesh("t").contains(&outside));
 }
 
@@ -87,8 +84,7 @@ fn own_messages_are_announced_too_and_by_choice_not() {
     assert!(sent.idontwants().iter().all(|(_, ids)| *ids == [receipt.id.clone()]));
     assert_eq!(sent.messages().len(), 6);
 
-    let mut config = plain();
-    config.idontwant.on_publish = false;
+    let config = changed(plain(), |config| config.idontwant.on_publish = false);
     let (mut node, _) = Node::on_topic(config, "t", 6, 0);
     node.publish("t", LONG);
     assert!(node.sent().idontwants().is_empty());
@@ -161,9 +157,7 @@ fn it_is_forgotten_after_three_heartbeats() {
     let new = message("t", 1, LONG);
     for (heartbeats, expected) in [(2, 0), (3, 1)] {
         node.rpc(peers[1], idontwant(vec![id_of(&new)]));
-        for _ in 0..heartbeats {
-            node.heartbeat();
-        }
+        node.heartbeats(heartbeats);
         assert_eq!(node.engine.sizes().unwanted, 1 - expected, "after {heartbeats}");
     }
     node.sent();
@@ -181,9 +175,7 @@ fn repeating_it_prolongs_it_without_growing() {
         assert_eq!(node.engine.sizes().unwanted, 5);
         node.heartbeat();
     }
-    for _ in 0..3 {
-        node.heartbeat();
-    }
+    node.heartbeats(3);
     assert_eq!(node.engine.sizes().unwanted, 0);
 }
 
@@ -212,8 +204,7 @@ fn floods_are_cut_per_rpc_per_heartbeat_and_per_peer() {
 
 #[test]
 fn an_observer_gets_no_messages_and_its_word_is_not_limited() {
-    let mut config = plain();
-    config.observers = vec![identity(6)];
+    let config = changed(plain(), |config| config.observers = vec![identity(6)]);
     let (mut node, peers) = Node::on_topic(config, "t", 7, 0);
     node.rpc(peers[6], graft(&["t"]));
     assert!(!node.mesh("t").contains(&peers[6]));
@@ -228,8 +219,7 @@ fn an_observer_gets_no_messages_and_its_word_is_not_limited() {
 
 #[test]
 fn the_node_that_observes_reports_every_message_at_once() {
-    let mut config = plain();
-    config.report_to = vec![identity(9)];
+    let config = changed(plain(), |config| config.report_to = vec![identity(9)]);
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     let publisher = PeerId(9);
     node.connect_identity(publisher, identity(9), V1_2, false);

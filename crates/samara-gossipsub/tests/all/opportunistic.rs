@@ -10,7 +10,7 @@ fn every_second_heartbeat() -> Config {
 #[test]
 fn a_mesh_with_a_low_median_grafts_two_better_peers() {
     let (mut node, mesh) = Node::on_topic(every_second_heartbeat(), "t", 6, 6);
-    let others: Vec<_> = (0..10).map(|_| node.join_peer("t", false)).collect();
+    let others = node.join_peers("t", 10, false);
     for (at, peer) in mesh.iter().enumerate() {
         node.set_score(*peer, at as f64);
     }
@@ -21,9 +21,7 @@ fn a_mesh_with_a_low_median_grafts_two_better_peers() {
     for peer in &others[5..] {
         node.set_score(*peer, 3.5);
     }
-    node.sent();
-    node.heartbeat();
-    assert!(node.sent().grafts("t").is_empty(), "not at every heartbeat");
+    assert!(node.sent_at_heartbeat().grafts("t").is_empty(), "not at every heartbeat");
     node.heartbeat();
     let grafted = node.sent().grafts("t");
     assert_eq!(grafted.len(), 2);
@@ -39,16 +37,14 @@ fn a_mesh_with_a_good_median_is_left_alone() {
         node.set_score(*peer, 5.0);
     }
     node.sent();
-    for _ in 0..4 {
-        node.heartbeat();
-    }
+    node.heartbeats(4);
     assert!(node.sent().grafts("t").is_empty());
 }
 
 #[test]
 fn peers_in_backoff_are_not_chosen() {
     let (mut node, mesh) = Node::on_topic(every_second_heartbeat(), "t", 6, 6);
-    let others: Vec<_> = (0..3).map(|_| node.join_peer("t", false)).collect();
+    let others = node.join_peers("t", 3, false);
     for peer in &others {
         node.set_score(*peer, 4.0);
     }

@@ -27,17 +27,14 @@ fn names_are_understood() {
 fn all_versions_of_gossipsub_share_a_mesh() {
     let mut node = Node::new(plain());
     let peers: Vec<_> = [V1_0, V1_1, V1_2, "/meshsub/1.3.0"].map(|name| node.connect_as(name, true)).into();
-    for peer in &peers {
-        node.rpc(*peer, subscriptions(true, &["t".to_owned()]));
-    }
+    node.rpcs(&peers, subscriptions(true, &["t".to_owned()]));
     node.subscribe("t");
     assert_eq!(node.mesh("t"), peers);
     node.sent();
     node.rpc(peers[0], publish([message("t", 1, 2000)]));
     let sent = node.sent();
     assert_eq!(sent.receivers(), peers[1..]);
-    let told: Vec<_> = sent.idontwants().into_iter().map(|(peer, _)| peer).collect();
-    assert_eq!(told, peers[2..], "IDONTWANT since 1.2");
+    assert_eq!(sent.told(), peers[2..], "IDONTWANT since 1.2");
     node.unsubscribe("t");
     for (peer, prune) in node.sent().prunes("t") {
         assert_eq!(prune.backoff.is_some(), peer != peers[0], "a backoff since 1.1");
@@ -47,8 +44,7 @@ fn all_versions_of_gossipsub_share_a_mesh() {
 #[test]
 fn a_prune_of_v1_0_without_backoff_is_honoured() {
     let mut node = Node::new(plain());
-    let old = node.connect_as(V1_0, true);
-    node.rpc(old, subscriptions(true, &["t".to_owned()]));
+    let old = node.join_as(V1_0, "t", true);
     node.subscribe("t");
     node.rpc(old, prune("t", None));
     node.sent();
@@ -61,9 +57,7 @@ fn idontwant_is_honoured_from_whomever_it_comes() {
     let mut node = Node::new(plain());
     let old = node.connect_as(V1_1, true);
     let new = node.connect_as(V1_2, true);
-    for peer in [old, new] {
-        node.rpc(peer, subscriptions(true, &["t".to_owned()]));
-    }
+    node.rpcs(&[old, new], subscriptions(true, &["t".to_owned()]));
     node.subscribe("t");
     node.sent();
     let coming = message("t", 1, 2000);

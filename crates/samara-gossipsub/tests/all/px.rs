@@ -28,12 +28,8 @@ fn a_prune_recommends_other_subscribers_with_their_records() {
     for peer in &peers {
         node.engine.set_signed_record(*peer, Bytes::from(format!("record of {}", peer.0)));
     }
-    for peer in &peers[..14] {
-        node.rpc(*peer, graft(&["t"]));
-    }
-    node.sent();
-    node.heartbeat();
-    let prunes = node.sent().prunes("t");
+    node.rpcs(&peers[..14], graft(&["t"]));
+    let prunes = node.sent_at_heartbeat().prunes("t");
     assert!(!prunes.is_empty());
     for (pruned, prune) in prunes {
         assert_eq!(prune.peers.len(), 16);
@@ -64,10 +60,8 @@ fn peers_in_disgrace_are_neither_recommended_nor_given_recommendations() {
 fn a_refused_graft_for_an_unknown_topic_beside_reveals_nobody() {
     let mut node = Node::new(exchanging(plain()));
     node.subscribe("t");
-    let peers: Vec<_> = (0..20).map(|_| node.join_peer("t", false)).collect();
-    for peer in &peers[..12] {
-        node.rpc(*peer, graft(&["t"]));
-    }
+    let peers = node.join_peers("t", 20, false);
+    node.rpcs(&peers[..12], graft(&["t"]));
     node.sent();
     node.rpc(peers[18], graft(&["t"]));
     assert_eq!(node.sent().prunes("t")[0].1.peers.len(), 16);
@@ -147,9 +141,7 @@ fn peers_of_v1_0_get_neither_backoff_nor_recommendations() {
     let mut node = Node::new(exchanging(plain()));
     let old = node.connect_as(V1_0, false);
     let new = node.connect_as(V1_1, false);
-    for peer in [old, new] {
-        node.rpc(peer, subscriptions(true, &["t".to_owned()]));
-    }
+    node.rpcs(&[old, new], subscriptions(true, &["t".to_owned()]));
     node.subscribe("t");
     node.sent();
     node.unsubscribe("t");

@@ -104,8 +104,7 @@ fn lost_frames_are_told_whole_as_long_as_they_are_known() {
 
 #[test]
 fn nothing_is_told_unless_asked_for() {
-    let mut config = plain();
-    config.sending.publish = LaneCapacity::copies(1);
+    let config = changed(plain(), |config| config.sending.publish = LaneCapacity::copies(1));
     let (mut node, peers) = Node::on_topic(config, "t", 2, 0);
     let new = message("t", 1, 10);
     node.rpc(peers[0], publish([new.clone()]));

@@ -58,9 +58,7 @@ fn meanwhile_it_is_neither_asked_again_nor_answered_nor_gossiped() {
 fn those_who_sent_it_meanwhile_are_not_sent_it() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
     let new = message("t", 1, 10);
-    for peer in &peers[..3] {
-        node.rpc(*peer, publish([new.clone()]));
-    }
+    node.rpcs(&peers[..3], publish([new.clone()]));
     node.rpc(peers[3], idontwant(vec![id_of(&new)]));
     report(&mut node, &id_of(&new), Acceptance::Accept);
     assert_eq!(node.sent().receivers(), peers[4..]);

@@ -54,9 +54,7 @@ fn attacked(seed: u64, attack: Attack) -> Net {
     setup.sybils = 20;
     setup.attack = attack;
     let mut net = setup.build();
-    for number in 0..MESSAGES as u64 {
-        net.publish(secs(10.0 + number as f64 * 0.2), (number * 7 % 40) as u32, number, 1200);
-    }
+    net.publish_each(MESSAGES, 10.0, 0.2, |number| number * 7 % 40, 1200);
     net.run_until(secs(35.0));
     net
 }
@@ -151,9 +149,7 @@ fn invented_topics_fill_no_memory_beyond_the_limit() {
     setup.sybils = 20;
     setup.attack = Attack::Topics;
     let mut net = setup.build();
-    for number in 0..20 {
-        net.publish(secs(10.0 + number as f64 * 0.2), (number * 7 % 40) as u32, number, 1200);
-    }
+    net.publish_each(20, 10.0, 0.2, |number| number * 7 % 40, 1200);
     net.run_until(secs(20.0));
     net.assert_delivered(20, &net.all_honest(), "topics");
     for node in net.nodes() {

@@ -26,9 +26,7 @@ fn every_preset_delivers_everything_in_meshes_of_the_right_size_over_20_seeds() 
             }
             let lasting = short.iter().filter(|times| **times == 3).count();
             assert!(lasting <= 1, "{name}, seed {seed}: {short:?}");
-            for number in 0..10 {
-                net.publish(secs(8.0 + number as f64 * 0.1), (number * 7 % 50) as u32, number, 1500);
-            }
+            net.publish_each(10, 8.0, 0.1, |number| number * 7 % 50, 1500);
             net.run_until(secs(12.0));
             net.assert_delivered(10, &net.all_honest(), &format!("{name}, seed {seed}"));
         }
@@ -93,9 +91,7 @@ fn all_versions_of_the_protocol_share_a_network() {
         let of = move |host: u32| [0, 1, 2, 3, 3, 3, 2, 1, 0, 3][host as usize % 10];
         net.sim.set_protocol(move |a, b| versions[of(a).min(of(b))].into());
         net.run_until(secs(8.0));
-        for number in 0..10 {
-            net.publish(secs(8.0 + number as f64 * 0.1), (number * 3) as u32, number, 1500);
-        }
+        net.publish_each(10, 8.0, 0.1, |number| number * 3, 1500);
         net.run_until(secs(12.0));
         net.assert_delivered(10, &net.all_honest(), &format!("seed {seed}"));
     }
@@ -105,9 +101,7 @@ fn all_versions_of_the_protocol_share_a_network() {
 fn a_run_is_repeated_exactly_by_its_seed() {
     let digest = |seed| {
         let mut net = Setup::new(30, seed, Config::spec()).build();
-        for number in 0..10 {
-            net.publish(secs(3.0 + number as f64 * 0.1), number as u32, number, 1500);
-        }
+        net.publish_each(10, 3.0, 0.1, |number| number, 1500);
         net.run_until(secs(8.0));
         net.sim.digest()
     };

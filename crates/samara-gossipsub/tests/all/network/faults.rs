@@ -17,9 +17,7 @@ fn messages_published_during_a_partition_are_recovered_by_gossip() {
         let mut net = setup.build();
         net.run_until(secs(10.0));
         let asked = net.sum(|metrics| metrics.iwant_ids_sent);
-        for number in 0..5 {
-            net.publish(secs(10.1 + number as f64 * 0.1), number as u32 * 2, number, 1000);
-        }
+        net.publish_each(5, 10.1, 0.1, |number| number * 2, 1000);
         net.run_until(secs(10.9));
         let reached: usize = net.deliveries.values().map(|got| got.len()).sum();
         assert!(reached <= 5 * 20, "seed {seed}: the partition leaks");
@@ -45,9 +43,7 @@ fn frames_lost_on_the_way_are_recovered_by_gossip() {
         let mut net = setup.build();
         net.run_until(secs(10.0));
         let asked = net.sum(|metrics| metrics.iwant_ids_sent);
-        for number in 0..20 {
-            net.publish(secs(10.0 + number as f64 * 0.2), number as u32, number, 1000);
-        }
+        net.publish_each(20, 10.0, 0.2, |number| number, 1000);
         net.run_until(secs(22.0));
         net.assert_delivered(20, &net.all_honest(), &format!("seed {seed}"));
         assert!(net.sum(|metrics| metrics.iwant_ids_sent) > asked);
@@ -62,9 +58,7 @@ fn over_lossy_tcp_nothing_is_missing_either() {
         setup.transport = Transport::tcp();
         let mut net = setup.build();
         net.run_until(secs(5.0));
-        for number in 0..10 {
-            net.publish(secs(5.0 + number as f64 * 0.2), number as u32, number, 50_000);
-        }
+        net.publish_each(10, 5.0, 0.2, |number| number, 50_000);
         net.run_until(secs(15.0));
         net.assert_delivered(10, &net.all_honest(), &format!("seed {seed}"));
     }
@@ -78,9 +72,7 @@ fn a_third_of_the_nodes_crash_and_the_others_close_the_gaps() {
             net.sim.crash(secs(10.0), host, false);
         }
         net.run_until(secs(15.0));
-        for number in 0..10 {
-            net.publish(secs(15.0 + number as f64 * 0.1), 1 + number as u32 * 3, number, 1000);
-        }
+        net.publish_each(10, 15.0, 0.1, |number| 1 + number * 3, 1000);
         net.run_until(secs(19.0));
         let alive: Vec<u32> = (0..60).filter(|host| host % 3 != 0).collect();
         net.assert_delivered(10, &alive, &format!("seed {seed}"));
@@ -106,9 +98,7 @@ fn after_churn_everybody_who_is_there_gets_everything() {
         }
         net.run_until(secs(40.0));
         net.deliveries.clear();
-        for number in 0..10 {
-            net.publish(secs(40.0 + number as f64 * 0.1), number as u32 * 5, number, 1000);
-        }
+        net.publish_each(10, 40.0, 0.1, |number| number * 5, 1000);
         net.run_until(secs(45.0));
         net.assert_delivered(10, &net.all_honest(), &format!("seed {seed}"));
     }

@@ -233,6 +233,20 @@ impl Net {
         self.sim.command(at, host, Command::Publish { topic: topic(), data: data.into() });
     }
 
+    /// Messages with the numbers from 0 on, one every `gap` seconds.
+    pub(crate) fn publish_each(
+        &mut self,
+        count: usize,
+        from: f64,
+        gap: f64,
+        host: impl Fn(u32) -> u32,
+        len: usize,
+    ) {
+        for number in 0..count as u32 {
+            self.publish(secs(from + f64::from(number) * gap), host(number), number.into(), len);
+        }
+    }
+
     pub(crate) fn run_until(&mut self, until: Time) {
         let deliveries = &mut self.deliveries;
         self.sim.run_until(until, |record| {

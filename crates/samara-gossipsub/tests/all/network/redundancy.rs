@@ -38,9 +38,7 @@ fn idontwant_saves_duplicates_and_withdrawal_saves_more() {
 fn a_message_costs_each_node_about_d_minus_one_copies() {
     let mut net = Setup::new(100, 3, Config::go_libp2p_pubsub()).build();
     net.run_until(secs(5.0));
-    for number in 0..20 {
-        net.publish(secs(5.0 + number as f64 * 0.2), number as u32, number, 500);
-    }
+    net.publish_each(20, 5.0, 0.2, |number| number, 500);
     net.run_until(secs(12.0));
     net.assert_delivered(20, &net.all_honest(), "go");
     let received = net.sum(|metrics| metrics.messages_received) as f64;
@@ -55,9 +53,7 @@ fn a_message_costs_each_node_about_d_minus_one_copies() {
 fn gossip_asks_for_nothing_that_arrives_anyway() {
     let mut net = Setup::new(60, 4, Config::ethereum()).build();
     net.run_until(secs(5.0));
-    for number in 0..20 {
-        net.publish(secs(5.0 + number as f64 * 0.2), number as u32, number, 500);
-    }
+    net.publish_each(20, 5.0, 0.2, |number| number, 500);
     net.run_until(secs(12.0));
     let (announced, asked) =
         (net.sum(|metrics| metrics.ihave_ids_received), net.sum(|metrics| metrics.iwant_ids_sent));
