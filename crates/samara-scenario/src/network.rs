@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use samara_engine::units::{Rate, Share, Size, Span};
+use samara_sim::NicDiscipline;
 
 /// The network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +28,7 @@ pub struct Network {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
-    pub interface: Interface,
+    pub interface: NicDiscipline,
     /// What happens to packets that find a downlink busy.
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message, one message at a time.
@@ -66,7 +67,7 @@ impl Default for Network {
             uplink: Rate::from_bps(20_000_000),
             downlink: Rate::from_bps(20_000_000),
             bandwidth: None,
-            interface: Interface::RoundRobin,
+            interface: NicDiscipline::RoundRobin,
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
             classes: Vec::new(),
@@ -131,16 +132,6 @@ pub enum TopologyKind {
     BarabasiAlbert,
     /// As a file says.
     File,
-}
-
-/// How the links of a host share its uplink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interface {
-    /// A packet each in turn, in effect what Linux does.
-    RoundRobin,
-    /// By the time at which the application wrote the packet: Shadow's default.
-    Fifo,
 }
 
 /// What happens to packets that find a downlink busy.
@@ -298,7 +289,6 @@ pub enum LatencyUnit {
 }
 
 impl LatencyUnit {
-    /// Nanoseconds of one.
     pub const fn nanos(self) -> f64 {
         match self {
             Self::Seconds => 1e9,
