@@ -37,7 +37,6 @@ fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     change()
 }
 
-/// Creates a directory and those above it.
 pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
     change(|| fs::create_dir_all(path)).at(path)
 }
@@ -54,9 +53,9 @@ pub(crate) fn mark(path: &Path, text: &str) -> Result<(), FileError> {
 
 /// Writes a file, whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let mut file = NewFile::create(path)?;
-    file.write_all(bytes).at(path)?;
-    file.finish()
+    let mut new = NewFile::create(path)?;
+    new.file.write_all(bytes).at(path)?;
+    new.finish()
 }
 
 /// Removes the files of a directory that killed processes did not finish.
@@ -69,7 +68,6 @@ pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The names of what is in a directory.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     fs::read_dir(directory).and_then(|entries| entries.map(name).collect::<io::Result<_>>()).at(directory)
@@ -84,7 +82,7 @@ pub(crate) fn final_name(name: &str) -> &str {
 /// A file that has a temporary name until [`finish`](Self::finish), so that no half of it is ever taken for the whole.
 #[derive(Debug)]
 pub(crate) struct NewFile {
-    file: File,
+    pub(crate) file: File,
     path: PathBuf,
     temporary: PathBuf,
 }
@@ -98,19 +96,8 @@ impl NewFile {
         Ok(Self { file, path: path.to_owned(), temporary: temporary.into() })
     }
 
-    /// Gives it its name.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
-    }
-}
-
-impl Write for NewFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use samara_engine::units::{Rate, Share, Size, Span};
+use samara_sim::NicDiscipline;
 
 /// The network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +28,7 @@ pub struct Network {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
-    pub interface: Interface,
+    pub interface: NicDiscipline,
     /// What happens to packets that find a downlink busy.
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message, one message at a time.
@@ -66,7 +67,7 @@ impl Default for Network {
             uplink: Rate::from_bps(20_000_000),
             downlink: Rate::from_bps(20_000_000),
             bandwidth: None,
-            interface: Interface::RoundRobin,
+            interface: NicDiscipline::RoundRobin,
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
             classes: Vec::new(),
@@ -133,16 +134,6 @@ pub enum TopologyKind {
     File,
 }
 
-/// How the links of a host share its uplink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interface {
-    /// A packet each in turn, in effect what Linux does.
-    RoundRobin,
-    /// By the time at which the application wrote the packet: Shadow's default.
-    Fifo,
-}
-
 /// What happens to packets that find a downlink busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
@@ -200,7 +191,7 @@ pub struct HostClass {
 }
 
 /// Regions and the latency between them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Regions {
     /// Their names; those of the files, if not given.
@@ -239,7 +230,7 @@ pub enum Placed {
 }
 
 /// A table of latencies in a file (`docs/guides/networks.md` has the formats).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyFile {
     /// The file: a path relative to the scenario file, plain or compressed with zstd.
@@ -271,10 +262,11 @@ pub struct LatencyFile {
 }
 
 /// What the latencies of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyKind {
     /// From one host to the other.
+    #[default]
     OneWay,
     /// There and back, as ping shows it.
     RoundTrip,
@@ -298,7 +290,6 @@ pub enum LatencyUnit {
 }
 
 impl LatencyUnit {
-    /// Nanoseconds of one.
     pub const fn nanos(self) -> f64 {
         match self {
             Self::Seconds => 1e9,

@@ -10,14 +10,12 @@ use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind
 /// An undirected graph whose edges remember who dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Nodes are numbered from 0.
     pub nodes: u32,
     /// Dialler and listener.
     pub edges: Vec<(u32, u32)>,
 }
 
 impl Graph {
-    /// The neighbours of every node.
     pub fn neighbours(&self) -> Vec<Vec<u32>> {
         let mut neighbours = vec![Vec::new(); self.nodes as usize];
         for (a, b) in &self.edges {
@@ -181,15 +179,12 @@ pub fn full_mesh(nodes: u32) -> Graph {
 
 /// Every node dials the next.
 pub fn ring(nodes: u32) -> Graph {
-    let edges = (0..nodes).map(|a| (a, (a + 1) % nodes)).filter(|(a, b)| a != b).collect::<Vec<_>>();
-    let edges = if nodes == 2 { vec![(0, 1)] } else { edges };
-    Graph { nodes, edges }
+    // Two nodes have one link.
+    let links = if nodes > 2 { nodes } else { nodes.saturating_sub(1) };
+    Graph { nodes, edges: (0..links).map(|node| (node, (node + 1) % nodes)).collect() }
 }
 
 /// The graph of a network. The columns that each host keeps, and their number, count where subscribers look for others.
-///
-/// # Errors
-/// A file cannot be read or does not fit, or hosts cannot be reached.
 pub fn build(
     network: &Network,
     (columns, custody): (u32, &[Vec<u32>]),
@@ -265,9 +260,6 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
 ///
 /// The nodes are the hosts of these names in `network.hosts_file`. Without it, names that are all numbers of hosts are these; other
 /// names get numbers in the order of their first appearance. Of a table of numbers, the first `network.nodes` hosts are used.
-///
-/// # Errors
-/// The file cannot be read, or its nodes are not the hosts.
 pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
     let file = network.topology.file.as_deref().ok_or("there is no file of a graph")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
@@ -321,9 +313,6 @@ pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Ar
 }
 
 /// How many hosts the graph of a file has.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
     let graph = GraphFile::read(file, inputs)?;
     // A table of numbers may lack hosts that have no links.

@@ -180,13 +180,15 @@ pub struct Partition {
     pub group_of: Vec<u16>,
 }
 
-/// How the links of a host that have something to send share its uplink.
+/// How the links of a host share its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "Interface"))]
 pub enum NicDiscipline {
-    /// Links send a segment each in turn: in effect what Linux does (fair queueing between flows).
+    /// A packet each in turn, in effect what Linux does.
     #[default]
     RoundRobin,
-    /// The segment that the application wrote first goes first: the default of Shadow.
+    /// By the time at which the application wrote the packet: Shadow's default.
     Fifo,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         latency: simulated.latency,
         jitter: simulated.jitter,
         loss: simulated.loss,
-        nic: network::nic(scenario),
+        nic: scenario.network.interface,
         uplink_queue: UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
     }

@@ -10,10 +10,8 @@ use crate::mix::app::RoundEvent;
 /// A round. Times are nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
-    /// Its number.
     pub round: u64,
     pub team: usize,
-    /// The nodes in order.
     pub nodes: Vec<u32>,
     /// The scheduler made it.
     pub made: u64,
@@ -27,7 +25,6 @@ pub struct RoundRow {
     pub failed: Vec<Option<u64>>,
     /// It completed or failed at the scheduler.
     pub ended: Option<u64>,
-    /// The scheduler's cause of the failure.
     pub cause: Option<Cause>,
     /// Payloads that came out wrong, or not at all, of all nodes.
     pub wrong: u32,
@@ -66,25 +63,15 @@ impl RoundRow {
     }
 }
 
-/// By round, host and phase.
+/// When things happened to phases of rounds: by round, host and phase.
 pub type Phases = BTreeMap<(u64, u32, Phase), PhaseTimes>;
+/// By [`Mark`], in nanoseconds of the run.
+pub type PhaseTimes = [Option<u64>; Mark::ALL.len()];
 
 /// When the last slots of a hop left, and when they arrived, in nanoseconds of the run.
 pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 2]) -> Option<(u64, u64)> {
-    let left = phases.get(&(round, from.0, from.1))?.last_finished?;
-    Some((left, phases.get(&(round, to.0, to.1))?.last_received?))
-}
-
-/// When things happened to a phase of a round at a node, in nanoseconds of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PhaseTimes {
-    /// The first slots came.
-    pub first_received: Option<u64>,
-    /// All had come.
-    pub last_received: Option<u64>,
-    /// The first ones were worked on.
-    pub first_finished: Option<u64>,
-    pub last_finished: Option<u64>,
+    let left = phases.get(&(round, from.0, from.1))?[Mark::LastFinished as usize]?;
+    Some((left, phases.get(&(round, to.0, to.1))?[Mark::LastReceived as usize]?))
 }
 
 /// A core worked on a phase of a round without a break.
@@ -101,51 +88,29 @@ pub struct WorkSpan {
     pub to: u64,
 }
 
-/// All events of a run.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// By number.
     pub rounds: BTreeMap<u64, RoundRow>,
-    /// When things happened to phases.
     pub phases: Phases,
     /// In the order in which they began at each core.
     pub work: Vec<WorkSpan>,
-    /// Teams that were drawn.
     pub draws: u64,
-    /// Batches or senders that were not taken.
     pub refused: u64,
     /// By host and core: the last of `work`.
     last: BTreeMap<(u32, usize), usize>,
-    /// Rounds that could take a batch or ended before.
-    ready: usize,
-    ended: usize,
+    /// Rounds that can take, or had, a batch, or ended without.
+    pub ready: usize,
+    /// Rounds that are over.
+    pub ended: usize,
 }
 
 impl Collector {
-    /// Rounds that can take, or had, a batch, or ended without.
-    pub const fn ready(&self) -> usize {
-        self.ready
-    }
-
-    /// Rounds that are over.
-    pub const fn ended(&self) -> usize {
-        self.ended
-    }
-
-    /// Adds an event.
     pub fn take(&mut self, record: Record<RoundEvent>) {
         let (at, host) = (record.at.as_nanos(), record.host);
         match record.event {
             RoundEvent::Work(span) => self.work(span),
             RoundEvent::Mark(round, phase, mark) => {
-                let times = self.phases.entry((round, host, phase)).or_default();
-                let time = match mark {
-                    Mark::FirstReceived => &mut times.first_received,
-                    Mark::LastReceived => &mut times.last_received,
-                    Mark::FirstFinished => &mut times.first_finished,
-                    Mark::LastFinished => &mut times.last_finished,
-                };
-                *time = Some(at);
+                self.phases.entry((round, host, phase)).or_default()[mark as usize] = Some(at);
             }
             RoundEvent::Made(team, plan) => {
                 let (round, nodes) = (plan.round, plan.team.clone());

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use samara_mix::Mark;
 use serde_json::Value;
 
-use super::measure::{PhaseTimes, Phases, RoundRow, WorkSpan};
+use super::measure::{Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use super::spec::Mix;
@@ -17,14 +18,10 @@ use crate::scenario::Point;
 /// What is kept of a run with teams. Times are nanoseconds of the run.
 #[derive(Clone, Debug)]
 pub struct MixData {
-    /// The figures.
     pub metrics: MixMetrics,
     pub rounds: Vec<RoundRow>,
-    /// When things happened to phases.
     pub phases: Phases,
-    /// The work of cores.
     pub work: Vec<WorkSpan>,
-    /// The faults of nodes.
     pub harm: Vec<FaultWindow>,
     /// When payloads began to come.
     pub begun: u64,
@@ -101,12 +98,8 @@ impl Measured for MixMeasured {
     }
 }
 
-fn ms(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
-}
-
 fn times(values: impl Iterator<Item = Option<u64>>) -> Column {
-    column(values.map(|at| at.map(ms)))
+    column(values.map(|at| at.map(|nanos| nanos as f64 / 1e6)))
 }
 
 fn rounds(rows: &[RoundRow]) -> Columns {
@@ -134,16 +127,16 @@ fn rounds(rows: &[RoundRow]) -> Columns {
 /// A row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
-    let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.values().map(value));
+    let time = |mark: Mark| times(rows.values().map(|times| times[mark as usize]));
     let names = rows.keys().map(|(.., phase)| phase.name());
     vec![
         ("round", column(rows.keys().map(|(round, ..)| *round))),
         ("node", column(rows.keys().map(|(_, node, _)| *node))),
         ("phase", column(names)),
-        ("first_received_ms", time(|times| times.first_received)),
-        ("last_received_ms", time(|times| times.last_received)),
-        ("first_finished_ms", time(|times| times.first_finished)),
-        ("last_finished_ms", time(|times| times.last_finished)),
+        ("first_received_ms", time(Mark::FirstReceived)),
+        ("last_received_ms", time(Mark::LastReceived)),
+        ("first_finished_ms", time(Mark::FirstFinished)),
+        ("last_finished_ms", time(Mark::LastFinished)),
     ]
 }
 

@@ -85,59 +85,33 @@ pub enum CostsKind {
     Measured,
 }
 
-/// The times that a scenario states.
 pub type PhaseCosts = BTreeMap<WorkKind, Span>;
 
-/// Kinds of work that take different times on a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkKind {
-    /// Drawing the secrets of a round.
-    Generate,
-    /// Raising one part of the team's key.
-    Share,
-    /// Precomputation, decryption.
-    PrecomputeDecrypt,
-    /// Precomputation, permutation.
-    PrecomputePermute,
-    /// Taking the share of the key off.
-    Reveal,
-    /// Real time, decryption.
-    Decrypt,
-    /// Real time, permutation.
-    Permute,
-    /// The same at the last node, which also identifies the payloads.
-    PermuteLast,
+samara_mix::names! {
+    /// Kinds of work that take different times on a core.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WorkKind {
+        /// Drawing the secrets of a round.
+        Generate = "generate",
+        /// Raising one part of the team's key.
+        Share = "share",
+        /// Precomputation, decryption.
+        PrecomputeDecrypt = "precompute_decrypt",
+        /// Precomputation, permutation.
+        PrecomputePermute = "precompute_permute",
+        /// Taking the share of the key off.
+        Reveal = "reveal",
+        /// Real time, decryption.
+        Decrypt = "decrypt",
+        /// Real time, permutation.
+        Permute = "permute",
+        /// The same at the last node, which also identifies the payloads.
+        PermuteLast = "permute_last",
+    }
 }
 
 impl WorkKind {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Generate,
-        Self::Share,
-        Self::PrecomputeDecrypt,
-        Self::PrecomputePermute,
-        Self::Reveal,
-        Self::Decrypt,
-        Self::Permute,
-        Self::PermuteLast,
-    ];
-
-    /// Its name in scenarios and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Generate => "generate",
-            Self::Share => "share",
-            Self::PrecomputeDecrypt => "precompute_decrypt",
-            Self::PrecomputePermute => "precompute_permute",
-            Self::Reveal => "reveal",
-            Self::Decrypt => "decrypt",
-            Self::Permute => "permute",
-            Self::PermuteLast => "permute_last",
-        }
-    }
-
-    /// The kind of a job.
     pub(super) fn of(job: &Job) -> Self {
         match job.phase() {
             None if job.is_share() => Self::Share,
@@ -213,7 +187,6 @@ const POOL_MAX: u32 = 128;
 const SLOTS_MAX: u64 = 100_000_000;
 /// Slots of a round, so that those of a phase in one message stay below 2^30 bytes.
 const BATCH_MAX: u32 = 500_000;
-/// Cores of a node.
 const CORES_MAX: u32 = 256;
 /// The least part of a core: what the kernel can keep a process to (1 ms of a period of 100 ms).
 const PROCESSOR_MIN: f64 = 0.01;
@@ -221,7 +194,7 @@ const PROCESSOR_MIN: f64 = 0.01;
 impl Checks<'_> {
     pub(crate) fn mix(&mut self, scenario: &Scenario) {
         if scenario.transport.kind != TransportKind::Grpc {
-            self.wrong("transport.kind", "teams mix over kind = \"grpc\"".to_owned());
+            self.wrong("transport.kind", "teams mix over kind = \"grpc\"");
         }
         let mix: &Mix = scenario.part();
         let problems = self.problems.len();

@@ -17,7 +17,6 @@ use crate::scenario::Point;
 /// What is kept of a run with transactions.
 #[derive(Clone, Debug)]
 pub struct PoolData {
-    /// The figures.
     pub metrics: TransactionMetrics,
     pub transactions: Vec<TxRow>,
     pub blocks: Vec<BlockRow>,
@@ -45,18 +44,6 @@ impl Data for PoolData {
     }
 }
 
-impl PoolData {
-    fn of(measured: &TransactionsMeasured) -> Self {
-        Self {
-            metrics: transaction_metrics(measured),
-            transactions: measured.collector.rows().to_vec(),
-            blocks: measured.blocks.clone(),
-            latency: measured.collector.latency().distribution_ms(),
-            degrees: measured.degrees.clone(),
-        }
-    }
-}
-
 impl Measured for TransactionsMeasured {
     fn point(&self) -> &Point {
         &self.point
@@ -67,8 +54,14 @@ impl Measured for TransactionsMeasured {
     }
 
     fn outcome(&self) -> Outcome {
-        let data = PoolData::of(self);
-        let workload = self.point.scenario.part::<Transactions>().clone();
+        let data = PoolData {
+            metrics: transaction_metrics(self),
+            transactions: self.collector.rows.clone(),
+            blocks: self.blocks.clone(),
+            latency: self.collector.latency.distribution_ms(),
+            degrees: self.degrees.clone(),
+        };
+        let workload: &Transactions = self.point.scenario.part();
         let parameter = match (workload.rate, workload.closed_loop()) {
             (Some(rate), _) => ("transactions_per_s", rate.into()),
             (None, clients) => ("clients", clients.into()),
@@ -78,29 +71,23 @@ impl Measured for TransactionsMeasured {
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome of another family") };
-        transactions(self, data)
+        let first = self.point.scenario.part::<Transactions>().warm_up.nanos();
+        let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
+        vec![
+            Table::new("transactions", data.transactions.len(), move || transactions(&data.transactions, ms)),
+            Table::new("blocks", data.blocks.len(), move || blocks(&data.blocks, ms)),
+            distribution("delivery_latency", "delivery_latency_ms", &data.latency),
+            Table::new("traffic", self.traffic.len(), || {
+                let mut nodes = traffic(&self.traffic, &self.hosts, &self.point.scenario);
+                nodes.push(("links", column(self.degrees.iter().copied())));
+                nodes.push(("honest", column(self.uptime.honest.iter().copied())));
+                nodes
+            }),
+        ]
     }
 }
 
-/// Of a run with transactions.
-fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) -> Vec<Table<'a>> {
-    let first = measured.point.scenario.find::<Transactions>().map_or(0, |t| t.warm_up.nanos());
-    let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
-    vec![
-        Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),
-        Table::new("blocks", result.blocks.len(), move || block_rows(result, ms)),
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        Table::new("traffic", measured.traffic.len(), || {
-            let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-            let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
-            nodes.extend([("links", column(measured.degrees.iter().copied())), ("honest", column(honest))]);
-            nodes
-        }),
-    ]
-}
-
-fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
-    let rows = &result.transactions;
+fn transactions(rows: &[TxRow], ms: impl Fn(u64) -> f64) -> Columns {
     let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
     vec![
         ("transaction", column(0..rows.len() as u32)),
@@ -108,17 +95,16 @@ fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
         ("valid", column(rows.iter().map(|row| row.valid))),
         ("submitted_ms", column(rows.iter().map(|row| ms(row.submitted)))),
         ("pools", column(rows.iter().map(|row| row.pools))),
-        ("dissemination_ms", column(rows.iter().map(|row| row.dissemination_ms()))),
+        ("dissemination_ms", column(rows.iter().map(TxRow::dissemination_ms))),
         ("committed_ms", column(committed)),
     ]
 }
 
-fn block_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
-    let blocks = &result.blocks;
+fn blocks(rows: &[BlockRow], ms: impl Fn(u64) -> f64) -> Columns {
     vec![
-        ("committed_ms", column(blocks.iter().map(|block| ms(block.at)))),
-        ("proposer", column(blocks.iter().map(|block| block.proposer))),
-        ("transactions", column(blocks.iter().map(|block| block.txs))),
-        ("bytes", column(blocks.iter().map(|block| block.bytes))),
+        ("committed_ms", column(rows.iter().map(|block| ms(block.at)))),
+        ("proposer", column(rows.iter().map(|block| block.proposer))),
+        ("transactions", column(rows.iter().map(|block| block.txs))),
+        ("bytes", column(rows.iter().map(|block| block.bytes))),
     ]
 }

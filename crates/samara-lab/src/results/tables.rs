@@ -55,9 +55,9 @@ impl<'a> Table<'a> {
 /// Writes a table into a directory.
 pub(crate) fn write(directory: &Path, name: &str, rows: &Rows) -> Result<(), FileError> {
     let path = directory.join(format!("{name}.parquet"));
-    let mut file = NewFile::create(&path)?;
-    rows.write(&mut file).at(&path)?;
-    file.finish()
+    let mut new = NewFile::create(&path)?;
+    rows.write(&mut new.file).at(&path)?;
+    new.finish()
 }
 
 pub(crate) fn distribution<'a>(

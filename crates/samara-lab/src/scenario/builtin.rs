@@ -1,16 +1,13 @@
 //! The scenarios that come with Samara.
 
-/// A scenario that comes with Samara.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// What to call it by.
     pub name: &'static str,
-    /// The file.
     pub text: &'static str,
 }
 
 impl Builtin {
-    /// The title in the file.
     pub fn title(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
         let title = table.and_then(|table| Some(table.get("scenario")?.get("title")?.as_str()?.to_owned()));
@@ -26,50 +23,16 @@ macro_rules! scenarios {
 
 /// All scenarios that come with Samara.
 pub fn builtins() -> &'static [Builtin] {
-    scenarios!(
-        "peerdas",
-        "peerdas-bandwidth",
-        "peerdas-blobs",
-        "peerdas-10k",
-        "peerdas-100k",
-        "peerdas-mixed",
-        "peerdas-reference",
-        "peerdas-small",
-        "gossip-study",
-        "gossip-study-real",
-        "gossip-baselines",
-        "gossip-parameters",
-        "cat",
-        "cat-band",
-        "cat-measured",
-        "cat-measured-tcp",
-        "cat-rate",
-        "cat-real",
-        "cat-timeout",
-        "cat-size",
-        "cat-degree",
-        "cat-mixed",
-        "cat-churn",
-        "cat-adversary",
-        "cat-1000",
-        "ring",
-        "ring-rounds",
-        "ring-churn",
-        "ring-latency",
-        "ring-senders",
-        "ring-members",
-        "ring-size",
-        "ring-switch",
-        "ring-hour",
-        "ring-federation",
-        "ring-federation-churn",
-        "mix-window",
-        "mix",
-        "mix-pool",
-        "mix-team",
-        "mix-batch",
-        "mix-real",
-    )
+    scenarios! {
+        "peerdas", "peerdas-bandwidth", "peerdas-blobs", "peerdas-10k", "peerdas-100k", "peerdas-mixed",
+        "peerdas-reference", "peerdas-small",
+        "gossip-study", "gossip-study-real", "gossip-baselines", "gossip-parameters",
+        "cat", "cat-band", "cat-measured", "cat-measured-tcp", "cat-rate", "cat-real", "cat-timeout",
+        "cat-size", "cat-degree", "cat-mixed", "cat-churn", "cat-adversary", "cat-1000",
+        "ring", "ring-rounds", "ring-churn", "ring-latency", "ring-senders", "ring-members", "ring-size",
+        "ring-switch", "ring-hour", "ring-federation", "ring-federation-churn",
+        "mix-window", "mix", "mix-pool", "mix-team", "mix-batch", "mix-real",
+    }
 }
 
 /// The built-in scenario of this name.

@@ -2,6 +2,7 @@
 
 mod read;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_engine::units::Span;
@@ -32,9 +33,6 @@ pub struct LatencyTable {
 
 impl LatencyTable {
     /// Reads a file in any of the formats.
-    ///
-    /// # Errors
-    /// It cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(spec: &LatencyFile, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("latencies {spec:?}"), || {
             let (file, text) = (&spec.file, inputs.table(&spec.file)?);
@@ -52,7 +50,7 @@ impl LatencyTable {
                 LatencyFormat::Pairs => read::pairs(file, &text, &cells, spec.column.as_deref())?,
             };
             if let Some(file) = &spec.names {
-                table.rename(&id_names(file, inputs)?)?;
+                table.rename(file, &id_names(file, inputs)?)?;
             }
             table.mirror();
             Ok(table)
@@ -60,19 +58,20 @@ impl LatencyTable {
     }
 
     /// Calls rows by what their ids stand for.
-    fn rename(&mut self, ids: &Ids) -> Result<(), String> {
+    fn rename(&mut self, file: &str, ids: &BTreeMap<String, String>) -> Result<(), String> {
         let Some(names) = &self.names else {
             return Err(format!(
                 "{}: its rows have no ids, which names in network.latency_file is for",
                 self.file
             ));
         };
-        let renamed = names.all().iter().map(|id| {
-            ids.find(id).ok_or_else(|| format!("{}: has no id {id}, which {} has", ids.file, self.file))
-        });
-        let renamed: Names = renamed.collect::<Result<Vec<&str>, _>>()?.into_iter().collect();
+        let renamed = names
+            .all()
+            .iter()
+            .map(|id| ids.get(id).ok_or_else(|| format!("{file}: has no id {id}, which {} has", self.file)));
+        let renamed: Names = renamed.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
         if renamed.len() != names.len() {
-            return Err(format!("{}: several ids in {} have the same name", ids.file, self.file));
+            return Err(format!("{file}: several ids in {} have the same name", self.file));
         }
         self.names = Some(Arc::new(renamed));
         Ok(())
@@ -86,7 +85,6 @@ impl LatencyTable {
         Ok(table)
     }
 
-    /// An empty table without names.
     fn of_size(file: &str, size: usize) -> Result<Self, String> {
         if size > ROWS_MAX {
             return Err(format!("{file}: has {size} rows; at most {ROWS_MAX}"));
@@ -117,17 +115,14 @@ impl LatencyTable {
         }
     }
 
-    /// How many rows it has.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What its rows are called; `None` if the file does not say.
     pub fn names(&self) -> Option<&Arc<Names>> {
         self.names.as_ref()
     }
 
-    /// What was done with it that whoever wrote it may not expect.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -205,9 +200,6 @@ impl LatencyTable {
 
     /// The row of each host. Hosts with names are looked for by these; others have the rows that are called by their numbers, or simply
     /// the first rows.
-    ///
-    /// # Errors
-    /// A host has no row.
     pub fn rows_of_hosts(&self, hosts: u32, names: Option<&Names>) -> Result<Vec<usize>, String> {
         if let (Some(own), Some(names)) = (&self.names, names) {
             return names.all().iter().map(|name| self.row(own, "host", name)).collect();
@@ -228,9 +220,6 @@ impl LatencyTable {
     }
 
     /// The row of each region: by its name, or in the order of the regions if the rows have no names.
-    ///
-    /// # Errors
-    /// A region has no row.
     pub fn rows_of_regions(&self, names: &[String]) -> Result<Vec<usize>, String> {
         match &self.names {
             Some(own) => names.iter().map(|name| self.row(own, "region", name)).collect(),
@@ -265,22 +254,9 @@ fn format_of(text: &str) -> LatencyFormat {
 }
 
 /// What ids stand for.
-#[derive(Debug)]
-struct Ids {
-    file: String,
-    ids: Names,
-    names: Vec<String>,
-}
-
-impl Ids {
-    fn find(&self, id: &str) -> Option<&str> {
-        self.ids.find(id).map(|number| self.names[number as usize].as_str())
-    }
-}
-
-fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
+fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, String> {
     let text = inputs.table(file)?;
-    let (mut ids, mut names, mut columns) = (Names::default(), Vec::new(), None);
+    let (mut names, mut columns) = (BTreeMap::new(), None);
     each_line(file, &text, Some(delimiter(&text)), |line, cells| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         let Some((id, name)) = columns else {
@@ -296,13 +272,12 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
         let (Some(id), Some(name)) = (cells.get(id), cells.get(name)) else {
             return Err(wrong("has no id or no name".to_owned()));
         };
-        if ids.number(id) as usize != names.len() {
+        if names.insert((*id).to_owned(), (*name).to_owned()).is_some() {
             return Err(wrong(format!("duplicate id `{id}`")));
         }
-        names.push((*name).to_owned());
         Ok(())
     })?;
-    Ok(Ids { file: file.to_owned(), ids, names })
+    Ok(names)
 }
 
 #[cfg(test)]
