@@ -62,9 +62,6 @@ impl<W: Write> Lines<W> {
     }
 
     /// Says who this is: the first line.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn started(&mut self, node: NodeId) -> io::Result<()> {
         let fields = Fields::Started { id: node.peer_id().to_string(), node_id: node.number() };
         self.say("PeerID", fields)?;
@@ -72,9 +69,6 @@ impl<W: Write> Lines<W> {
     }
 
     /// Says what is in a frame.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn frame(&mut self, way: Way, peer: &PeerId, rpc: &Rpc, config: &Config) -> io::Result<()> {
         let peer = peer.to_string();
         let (from, to) = match way {

@@ -43,7 +43,6 @@ pub(crate) struct Node {
     /// Messages that are being checked, by the time when that is done.
     checked: BTreeMap<(Instant, u64), MessageId>,
     next_check: u64,
-    /// Once GossipSub runs.
     running: Option<Running>,
 }
 
@@ -61,9 +60,6 @@ enum Attempt {
 
 impl Node {
     /// A node that has said who it is.
-    ///
-    /// # Errors
-    /// A text: standard output cannot be written to.
     pub(crate) fn new(id: NodeId, profile: Profile, started: Instant) -> Result<Self, String> {
         let mut lines = Lines::new(BufWriter::new(std::io::stdout()));
         lines.started(id).map_err(stdout)?;
@@ -80,9 +76,6 @@ impl Node {
     }
 
     /// Carries out a script.
-    ///
-    /// # Errors
-    /// A text that names the instruction that failed.
     pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
         for Step { at, action } in steps {
             self.step(action).await.map_err(|error| format!("script[{at}]: {error}"))?;
@@ -295,7 +288,6 @@ fn validator(delays: &Delays) -> ValidatorHook {
     })
 }
 
-/// Where a node listens.
 async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
     let host = node.host();
     let addresses = tokio::net::lookup_host((host.as_str(), PORT)).await;
@@ -308,7 +300,6 @@ async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
     }
 }
 
-/// The port of all nodes.
 const PORT: u16 = 9000;
 
 /// As the name that go-libp2p gives its network.

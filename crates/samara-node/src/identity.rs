@@ -16,9 +16,6 @@ pub(crate) struct Key<'a> {
 
 impl<'a> Key<'a> {
     /// The key pair that a configuration names, a new one if its file does not exist. Writes nothing.
-    ///
-    /// # Errors
-    /// A text that names the file.
     pub(crate) fn of(identity: &'a Identity) -> Result<Self, String> {
         match (&identity.key_file, identity.seed) {
             (Some(path), _) => Self::from_file(path),
@@ -45,9 +42,6 @@ impl<'a> Key<'a> {
     }
 
     /// Writes a new key to its file, for its owner only.
-    ///
-    /// # Errors
-    /// A text that names the file.
     pub(crate) fn save(&self) -> Result<(), String> {
         let Some(path) = self.new_file else { return Ok(()) };
         let bytes = self.pair.to_protobuf_encoding().map_err(|error| wrong(path, error.to_string()))?;
@@ -60,9 +54,6 @@ fn wrong(path: &Path, what: String) -> String {
 }
 
 /// The secret of the same key, for the connections of CometBFT: a node has one identity.
-///
-/// # Errors
-/// It is a key of another kind.
 pub(crate) fn secret(pair: &Keypair) -> Result<[u8; 32], String> {
     let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [cat]".to_owned();
     let pair = pair.clone().try_into_ed25519().map_err(|_| wrong())?;

@@ -7,16 +7,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 pub(crate) struct Usage {
     /// Processor time of all threads in seconds, user and system.
     pub(crate) cpu_s: Option<f64>,
-    /// Memory now.
     pub(crate) rss_bytes: Option<u64>,
-    /// The most memory that there was.
     pub(crate) peak_rss_bytes: Option<u64>,
-    /// Open file descriptors.
     pub(crate) open_fds: Option<u64>,
 }
 
 impl Usage {
-    /// Asks the system.
     pub(crate) fn now() -> Self {
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
         let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

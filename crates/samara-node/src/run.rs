@@ -186,9 +186,6 @@ async fn end(
 }
 
 /// The socket of a server with its address, and whether other machines may reach it.
-///
-/// # Errors
-/// A text that names the section and the address.
 async fn bind(
     section: &str,
     server: Option<Server>,
@@ -222,12 +219,10 @@ pub fn new_certificate(path: &Path) -> Result<String, String> {
     Ok(identity.fingerprint().to_string())
 }
 
-/// How a node has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All copies that were owed have left.
     Drained,
-    /// Some have not.
     CopiesLeft,
 }
 
@@ -261,9 +256,6 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
 }
 
 /// Starts logging on standard error, once in a process: standard output is for the lines that programs read.
-///
-/// # Errors
-/// A text: the filter is wrong, or logging was started before.
 fn start_log(log: &Log) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&log.filter).map_err(|error| format!("log.filter: {:?}: {error}", log.filter))?;
@@ -294,7 +286,6 @@ fn print_line(line: &impl Serialize) -> Result<(), String> {
 mod signals {
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    /// SIGTERM and SIGINT.
     pub(super) struct Signals(Signal, Signal);
 
     impl Signals {
@@ -315,7 +306,6 @@ mod signals {
 
 #[cfg(not(unix))]
 mod signals {
-    /// Ctrl-C.
     pub(super) struct Signals;
 
     impl Signals {

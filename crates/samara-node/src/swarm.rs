@@ -20,9 +20,6 @@ pub(crate) struct Host {
 }
 
 /// Builds the swarm; it neither listens nor dials yet.
-///
-/// # Errors
-/// A text: a transport or the engine cannot be set up.
 pub(crate) fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();

@@ -18,7 +18,6 @@ pub(crate) fn submission(at_unix_ns: u64, bytes: &[u8]) -> Submission {
     Submission { at_unix_ns, data: Some(STANDARD.encode(bytes)), ..Submission::default() }
 }
 
-/// Names with their labels, and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
@@ -48,7 +47,6 @@ impl Metrics {
     }
 }
 
-/// A node's control API.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -110,7 +108,6 @@ impl Client {
         self.get("/v1/mix")
     }
 
-    /// What happened, from a number on.
     pub(crate) fn mix_events(&self, from: u64) -> Result<MixEvents, String> {
         self.get(&format!("/v1/mix/events/{from}"))
     }
@@ -119,7 +116,6 @@ impl Client {
         self.post("/v1/pool/commit", &serde_json::json!({ "height": height, "keys": keys }))
     }
 
-    /// All values of `/metrics`.
     pub(crate) fn metrics(&self) -> Result<Metrics, String> {
         let mut answer = self.agent.get(format!("{}/metrics", self.base)).call().map_err(text)?;
         Ok(Metrics::parse(&answer.body_mut().read_to_string().map_err(text)?))

@@ -23,11 +23,17 @@ pub(crate) struct Wanted {
 
 pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
-    Columns { custody: Vec<Vec<u32>>, columns: Blocks },
-    /// A stream of messages.
-    Messages { plan: Plan },
+    Columns {
+        custody: Vec<Vec<u32>>,
+        columns: Blocks,
+    },
+    Messages {
+        plan: Plan,
+    },
     /// Transactions at pools: the group of each node.
-    Transactions { roles: Vec<Option<usize>> },
+    Transactions {
+        roles: Vec<Option<usize>>,
+    },
 }
 
 impl Wanted {
@@ -87,7 +93,6 @@ impl Wanted {
         }
     }
 
-    /// Deliveries that are to happen.
     pub(crate) fn deliveries(&self, scenario: &Scenario) -> u64 {
         match &self.job {
             Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),

@@ -28,9 +28,7 @@ const CHECK_STOP_EVERY: Duration = Duration::from_millis(100);
 /// A program that is a node when it is given the path of a `node.toml` as its last argument.
 #[derive(Clone, Debug)]
 pub struct NodeProgram {
-    /// Its name in results.
     pub name: String,
-    /// The executable.
     pub program: PathBuf,
     /// Arguments before the path of the configuration.
     pub arguments: Vec<OsString>,
@@ -53,7 +51,6 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts a node in its directory.
     pub(crate) fn spawn(
         number: u32,
         program: &NodeProgram,
@@ -122,7 +119,6 @@ impl NodeProcess {
         }
     }
 
-    /// The control API.
     pub(crate) fn ask<T>(
         &mut self,
         phase: &'static str,
@@ -145,7 +141,6 @@ impl NodeProcess {
         }
     }
 
-    /// Fails if the process has ended.
     pub(crate) fn check(&mut self, phase: &'static str) -> Result<(), TestbedError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -153,22 +148,18 @@ impl NodeProcess {
         }
     }
 
-    /// Which node it is.
     pub(crate) const fn number(&self) -> u32 {
         self.number
     }
 
-    /// The number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Samples the resources of the process.
     pub(crate) fn sample(&mut self) {
         self.usage.sample(self.child.id());
     }
 
-    /// Asks the process to end.
     pub(crate) fn terminate(&self) {
         // That it has ended already shows when it is waited for.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
@@ -219,7 +210,6 @@ impl NodeProcess {
         TestbedError::Silent { node: self.number, phase, reason, log: self.log.clone(), tail: self.tail() }
     }
 
-    /// The end of the log.
     fn tail(&self) -> String {
         let read = || -> std::io::Result<String> {
             let mut file = File::open(&self.log)?;

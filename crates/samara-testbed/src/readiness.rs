@@ -11,14 +11,12 @@ use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
 use crate::run::Stop;
 
-/// Between two looks at all nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Meshes that are smaller than wanted are taken as they are if none has changed for so long: peers with many neighbours
 /// refuse those that they have no room for.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
-/// What a node still lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lack {
     Links { found: usize, expected: usize },

@@ -8,9 +8,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// Processor time, in seconds.
     pub(crate) cpu_s: f64,
-    /// The most memory at any time.
     pub(crate) rss_bytes_max: u64,
     /// The most open files and sockets at any look.
     pub(crate) fds_max: u64,

@@ -28,7 +28,6 @@ use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
 use crate::{NodeProgram, TestbedError, kernel, live, mix, nodefile, pools, readiness};
 
-/// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// Where the files come from that the scenario names.
@@ -43,11 +42,9 @@ pub struct Options<'a> {
     pub private_network: bool,
     /// Where to tell what nodes count, while they do.
     pub live: &'a LiveWriter,
-    /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }
 
-/// The signal that interrupts the run.
 pub(crate) struct Stop<'a>(&'a AtomicBool);
 
 impl<'a> Stop<'a> {
@@ -515,7 +512,6 @@ fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
     (all(after) - all(before)).max(0.0) as u64
 }
 
-/// The clock, in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -36,10 +36,10 @@ struct Arrived<P> {
 pub(crate) enum Taken<P> {
     /// It is received at once.
     Received(Packet<P>),
-    /// It waits.
     Queued,
-    /// The queue is full.
-    Full { bytes: u32 },
+    Full {
+        bytes: u32,
+    },
 }
 
 /// What became of the packet at the head of the queue.

@@ -58,9 +58,7 @@ pub(crate) struct Departure<P> {
 pub(crate) enum Offered<P> {
     /// The uplink was free.
     Leaves(Departure<P>),
-    /// It waits.
     Queued,
-    /// Its queue is full.
     Full,
 }
 
@@ -83,7 +81,6 @@ impl<P> Uplink<P> {
         if self.turn.is_empty() { None } else { Some(self.free_at) }
     }
 
-    /// The host sends a packet.
     pub(crate) fn offer(&mut self, now: u64, key: u64, packet: Packet<P>) -> Offered<P> {
         if self.turn.is_empty() && self.free_at <= now {
             let flow = self.flow(key);

@@ -55,9 +55,6 @@ impl Tun {
 }
 
 /// Whether a [`Relay`](super::Relay) can be started by this process: makes a device and removes it.
-///
-/// # Errors
-/// What is missing and what to do.
 pub fn availability() -> Result<(), Unavailable> {
     Tun::create(Path::new(TUN_FILE)).map(drop)
 }

@@ -189,15 +189,11 @@ impl Secret {
         }
     }
 
-    /// Who is at the other end.
     pub(super) const fn peer(&self) -> NodeId {
         self.peer
     }
 
     /// Seals bytes, in frames of at most [`PLAIN_MAX`], and appends the frames.
-    ///
-    /// # Errors
-    /// None is known.
     pub(super) fn seal(&mut self, plain: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
         self.connection.write_all(plain)?;
         if let Ends::Memory { sealed, .. } = &mut *self.line.ends() {

@@ -50,7 +50,6 @@ pub enum Flush {
     Throttle(Duration),
 }
 
-/// Options of a [`Node`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The network (chain) that the node belongs to: peers of another are refused.
@@ -63,7 +62,6 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Persistent peers, which the node dials until they are connected.
     pub peers: Vec<PeerAddress>,
-    /// When packets leave.
     pub flush: Flush,
     /// Bytes of messages that may be on their way from the outbox into the socket, for each link. A link with nothing on the
     /// way takes any one message.
@@ -72,13 +70,10 @@ pub struct Options {
     pub ping_interval: Duration,
     /// How long a pong is waited for (45 s in CometBFT).
     pub pong_timeout: Duration,
-    /// How long dialling may take.
     pub dial_timeout: Duration,
-    /// How long the handshake may take.
     pub handshake_timeout: Duration,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Duration,
-    /// The longest wait between attempts.
     pub redial_max: Duration,
     /// Most links with peers that dialled (`max_num_inbound_peers`).
     pub max_inbound: usize,
@@ -135,7 +130,6 @@ impl Options {
     }
 }
 
-/// An event of a [`Node`].
 #[derive(Clone, Debug)]
 pub enum Event<T> {
     Engine(T),
@@ -146,9 +140,7 @@ pub enum Event<T> {
         handle: Handle,
         /// The protocol that both sides agreed on.
         protocol: Arc<str>,
-        /// Whether this node dialled.
         outbound: bool,
-        /// The peer's node info.
         info: NodeInfo,
     },
     /// The link to a peer is gone.
@@ -156,31 +148,24 @@ pub enum Event<T> {
         peer: NodeId,
         /// Its number in the engine.
         handle: Handle,
-        /// The cause.
         why: Closed,
-        /// Copies that were owed to it.
         lost_copies: usize,
     },
     DialFailed {
         peer: NodeId,
-        /// The cause.
         why: Closed,
     },
     /// The node refused a peer that dialled.
     Refused {
-        /// The peer's address.
         remote: SocketAddr,
-        /// The cause.
         why: Closed,
     },
 }
 
-/// A node's state and counters.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// Peers with a link, by name.
     pub peers: Vec<PeerStatus>,
-    /// Copies in the outbox.
     pub owed_copies: usize,
     /// Bytes of messages between the outbox and the sockets.
     pub in_flight_bytes: u64,
@@ -188,16 +173,13 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// A peer with a link.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
-    /// The peer.
     pub id: NodeId,
     /// Its number in the engine.
     pub handle: Handle,
     /// The protocol that both sides agreed on.
     pub protocol: Arc<str>,
-    /// Whether this node dialled.
     pub outbound: bool,
     /// Its operator's name for it.
     pub moniker: String,
@@ -208,7 +190,6 @@ pub struct PeerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
     pub left_copies: usize,
-    /// Copies by peer.
     pub left: BTreeMap<NodeId, usize>,
 }
 
@@ -297,7 +278,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         Ok((Self { id, listen, requests }, events))
     }
 
-    /// Returns the node's name.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -314,9 +294,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     }
 
     /// Calls the engine, and waits for its answer.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn call<R: Send + 'static>(
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
@@ -325,34 +302,22 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     }
 
     /// Adds a persistent peer.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
         self.now(move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
 
     /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
         self.now(move |task| task.disconnect(peer)).await
     }
 
     /// Returns the node's state and counters.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
         self.now(Task::status).await
     }
 
     /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
     /// their connections close.
-    ///
-    /// # Errors
-    /// The node has stopped already.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
         self.ask(move |task, answer| {
             task.hub.stop();
@@ -383,7 +348,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     }
 }
 
-/// A stop that is under way.
 struct Stopping {
     until: Instant,
     answer: oneshot::Sender<Stopped>,

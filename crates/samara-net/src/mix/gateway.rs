@@ -63,7 +63,6 @@ pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
 
-/// The service for senders.
 #[derive(Clone)]
 pub(super) struct Gateway(pub(super) Arc<Inner>);
 

@@ -57,7 +57,6 @@ pub(super) struct Dial {
 #[derive(Clone, Debug)]
 pub(super) struct Wire(http2::SendRequest<Body>);
 
-/// The task of a connection.
 #[derive(Debug)]
 pub(super) struct Driven(JoinHandle<Result<(), hyper::Error>>);
 
@@ -124,9 +123,6 @@ impl Dial {
 
 impl Wire {
     /// Returns a client that is ready for a call.
-    ///
-    /// # Errors
-    /// The connection has ended.
     pub(super) async fn ready(&self) -> Result<Grpc<Self>, Status> {
         let origin = Uri::builder().scheme("https").authority(SERVER_NAME).path_and_query("/").build();
         let mut grpc = Grpc::with_origin(self.clone(), origin.unwrap_or_default());
@@ -153,12 +149,10 @@ impl Service<http::Request<Body>> for Wire {
 #[derive(Clone, Copy, Debug)]
 struct Caller(Fingerprint);
 
-/// A service of gRPC.
 pub(super) trait Answers: Clone + Send + Sync + 'static {
     fn answer(&self, request: http::Request<Body>) -> Answer;
 }
 
-/// Options of a server.
 pub(super) struct Listening {
     pub(super) tls: Arc<ServerConfig>,
     pub(super) sockets: Sockets,
@@ -243,7 +237,6 @@ impl Listening {
     }
 }
 
-/// A future that answers a request.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// A function as a service, which tonic requires.

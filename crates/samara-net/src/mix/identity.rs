@@ -29,7 +29,6 @@ use tokio_rustls::rustls::{
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Returns the fingerprint of a certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate.as_ref()).into())
     }
@@ -74,16 +73,13 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The text has other content.
     #[error("{0}; expected a certificate and its private key in PEM")]
     Pem(String),
-    /// No certificate could be created.
     #[error("no certificate could be created: {0}")]
     Generate(String),
 }
@@ -109,9 +105,6 @@ impl Identity {
     }
 
     /// Reads the first certificate and the first key of a text in PEM.
-    ///
-    /// # Errors
-    /// One of them is missing, or does not decode.
     pub fn from_pem(text: &str) -> Result<Self, IdentityError> {
         let wrong = |what: &str, error: &dyn fmt::Display| IdentityError::Pem(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(text.as_bytes());
@@ -121,9 +114,6 @@ impl Identity {
     }
 
     /// Reads a file in PEM; creates it, for its owner only, if it does not exist.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, or has other content.
     pub fn load_or_generate(path: &Path) -> Result<Self, IdentityError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::from_pem(&text),
@@ -149,7 +139,6 @@ impl Identity {
         Ok(options.open(path)?.write_all(self.pem.as_bytes())?)
     }
 
-    /// Returns the fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
@@ -168,7 +157,6 @@ impl fmt::Debug for Identity {
 /// The name in certificates and in requests. Nobody relies on it.
 pub(super) const SERVER_NAME: &str = "samara-mix";
 
-/// The certificates that a server accepts.
 #[derive(Clone, Debug)]
 pub(super) enum Allowed {
     /// Those of a list.
@@ -177,7 +165,6 @@ pub(super) enum Allowed {
     Anybody,
 }
 
-/// Verifies certificates by fingerprint.
 #[derive(Debug)]
 struct ByFingerprint {
     allowed: Allowed,
@@ -288,9 +275,6 @@ fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {
 }
 
 /// Returns the TLS configuration of a server.
-///
-/// # Errors
-/// TLS cannot use the key.
 pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<ServerConfig>, Error> {
     let (verifier, provider) = verifier(allowed);
     let (chain, key) = identity.parts();
@@ -303,9 +287,6 @@ pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<Se
 }
 
 /// Returns the TLS configuration of a client that accepts one server.
-///
-/// # Errors
-/// TLS cannot use the key.
 pub(super) fn client_tls(identity: &Identity, other: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
     let (verifier, provider) = verifier(Allowed::Known([other].into()));
     let (chain, key) = identity.parts();

@@ -134,9 +134,6 @@ impl Member {
     }
 
     /// Returns its state and counters.
-    ///
-    /// # Errors
-    /// It has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Status(answer)).await.map_err(|_| Gone)?;
@@ -144,18 +141,12 @@ impl Member {
     }
 
     /// Shares a secret with a sender that does not come by the gateway. An event reports a refusal.
-    ///
-    /// # Errors
-    /// It has stopped.
     pub async fn register(&self, sender: SenderId, secret: Secret) -> Result<(), Gone> {
         self.requests.send(Request::Register(sender, secret)).await.map_err(|_| Gone)
     }
 
     /// Mixes payloads that did not come by the gateway: at the first node of the round's team, once
     /// [`Event::Open`] has come. An event reports a refusal.
-    ///
-    /// # Errors
-    /// It has stopped.
     pub async fn mix(&self, round: u64, batch: Batch) -> Result<(), Gone> {
         self.requests.send(Request::Mix(round, batch)).await.map_err(|_| Gone)
     }
@@ -236,11 +227,9 @@ fn senders_side(
     Ok((Board::new(node, gateway, group, announcements), service))
 }
 
-/// An event with its time.
 #[derive(Debug)]
 pub struct Happened {
     pub at: SystemTime,
-    /// The event.
     pub what: What,
 }
 
@@ -303,18 +292,15 @@ impl Tally {
 pub struct LinkStatus {
     /// Whose, by the number in the pool; the scheduler has the number after the last.
     pub node: u32,
-    /// Whether this one dialled.
     pub outbound: bool,
     /// The last round trip of a ping of the engine; none as long as none was measured.
     pub round_trip: Option<Duration>,
-    /// Frames that are owed.
     pub owed: usize,
     pub owed_bytes: u64,
     /// Bytes on their way from the outbox into HTTP/2.
     pub in_flight: u64,
     /// Bytes handed to HTTP/2 on this link.
     pub bytes_up: u64,
-    /// Bytes that came by it.
     pub bytes_down: u64,
 }
 
@@ -334,10 +320,8 @@ pub struct Status {
     pub rounds: BTreeMap<&'static str, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
-    /// Jobs that threads have.
     pub jobs_out: usize,
     /// Bytes of slots that are held for rounds.
     pub held_bytes: u64,
-    /// The gateway, if there is one.
     pub gateway: Option<GatewayStatus>,
 }

@@ -25,7 +25,6 @@ pub(super) enum Request {
     Mix(u64, Batch),
 }
 
-/// The result of a job.
 struct Worked {
     done: Done,
     phase: Option<Phase>,
@@ -42,7 +41,6 @@ fn thread_time() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Runs a job on this thread.
 fn work(job: Job) -> Worked {
     let phase = job.phase();
     let start = thread_time();
@@ -50,7 +48,6 @@ fn work(job: Job) -> Worked {
     Worked { done, phase, cpu: thread_time().saturating_sub(start) }
 }
 
-/// A node or the scheduler.
 pub(super) struct Task {
     hub: Hub<Grpc>,
     requests: Receiver<Request>,

@@ -40,7 +40,6 @@ fn address_of(identity: &PeerIdentity) -> Option<SocketAddr> {
     std::str::from_utf8(identity.as_bytes()).ok()?.parse().ok()
 }
 
-/// What links accept.
 #[derive(Clone, Debug)]
 pub(super) struct LinkOptions {
     pub(super) frame_max: usize,
@@ -48,14 +47,12 @@ pub(super) struct LinkOptions {
     pub(super) idle_timeout: Duration,
 }
 
-/// Framed TCP.
 pub(super) struct Framed {
     members_max: usize,
     link: Arc<LinkOptions>,
     pub(super) handshake: Handshake,
 }
 
-/// What a handshake needs.
 #[derive(Clone, Copy)]
 pub(super) struct Handshake {
     group: u64,
@@ -176,7 +173,6 @@ impl LinkLayer for Framed {
     }
 }
 
-/// The task of a link.
 struct Link {
     options: Arc<LinkOptions>,
     receiving: Receiving,

@@ -19,14 +19,11 @@ use crate::status::{Counters, Gone, OptionError, StartError};
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
 
-/// A member's state and counters.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The protocol's counters.
     pub ring: Metrics,
     pub transport: Counters,
     pub lanes: Vec<(&'static str, outbox::Counters)>,
-    /// Nodes with a link.
     pub links: usize,
     /// Bytes of own messages that wait to be broadcast.
     pub queued_bytes: usize,
@@ -123,7 +120,6 @@ impl Group {
         self.address
     }
 
-    /// The view, once there is one.
     pub fn view(&self) -> Option<Arc<View>> {
         self.view.borrow().clone()
     }
@@ -168,17 +164,11 @@ impl Group {
     }
 
     /// Returns the member's state and counters.
-    ///
-    /// # Errors
-    /// The member has left.
     pub async fn status(&self) -> Result<Status, Gone> {
         self.ask(Request::Status).await
     }
 
     /// Leaves. Returns once all members that stay have delivered this member's messages.
-    ///
-    /// # Errors
-    /// The member has left already.
     pub async fn leave(&self) -> Result<(), Gone> {
         self.ask(Request::Leave).await
     }

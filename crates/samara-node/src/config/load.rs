@@ -7,7 +7,6 @@ use samara_scenario::{self as document, Problem};
 
 use super::{Checked, NodeConfig};
 
-/// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub file: PathBuf,
@@ -36,9 +35,6 @@ impl std::error::Error for ConfigError {}
 
 impl NodeConfig {
     /// Reads and checks a file. Relative paths in it start at its directory.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with file and key.
     pub fn load(path: &Path) -> Result<Checked, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
             file: path.to_owned(),
@@ -52,9 +48,6 @@ impl NodeConfig {
     }
 
     /// The same for a text; `path` is where it is from.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with file and key.
     pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
         let config: Self = document::parse(text).map_err(|Problem { key, line, message }| ConfigError {
             file: path.to_owned(),

@@ -29,15 +29,12 @@ pub struct NodeConfig {
     /// Topics that are joined at the start.
     #[serde(default)]
     pub topics: Vec<String>,
-    /// Who the node is.
     pub identity: Identity,
-    /// Addresses, dials and connections.
     #[serde(default)]
     pub network: Network,
     /// The protocol's parameters: the keys of a scenario's `[gossipsub]`.
     #[serde(default)]
     pub gossipsub: Parameters,
-    /// What messages look like.
     #[serde(default)]
     pub messages: Messages,
     /// The transaction pool; without this section there is none.
@@ -72,7 +69,6 @@ pub struct Identity {
     pub seed: Option<u64>,
 }
 
-/// Addresses, dials and connections.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
@@ -84,13 +80,10 @@ pub struct Network {
     pub reuse_port: bool,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Span,
-    /// The longest wait between attempts.
     pub redial_max: Span,
     /// How long a connection is kept that nothing uses.
     pub idle_timeout: Span,
-    /// Most connections at a time.
     pub max_connections: u32,
-    /// Most connections with one peer.
     pub max_connections_per_peer: u32,
     /// Most connections in either direction that are being set up.
     pub max_pending: u32,
@@ -128,11 +121,9 @@ pub struct Messages {
     pub max_size: Option<Size>,
 }
 
-/// Authors and signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthenticityKind {
-    /// Neither.
     Anonymous,
     /// Authors and numbers, no signatures.
     Unsigned,
@@ -140,7 +131,6 @@ pub enum AuthenticityKind {
     Signed,
 }
 
-/// How ids are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdKind {
@@ -164,19 +154,16 @@ pub struct Server {
     pub allow_remote: bool,
 }
 
-/// Where traces go.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// The file; replaced if it is there.
     pub file: PathBuf,
-    /// How events are written.
     #[serde(default)]
     pub format: TraceFormat,
     /// Events that wait to be written at most.
     #[serde(default = "default_queue")]
     pub queue: usize,
-    /// What happens beyond.
     #[serde(default)]
     pub when_full: WhenFull,
 }
@@ -211,7 +198,6 @@ pub struct MetricsAt {
 pub struct Log {
     /// Levels, as of tracing-subscriber's `EnvFilter`: `info`, or `info,samara_node=debug`.
     pub filter: String,
-    /// How lines look.
     pub format: LogFormat,
 }
 
@@ -221,13 +207,10 @@ impl Default for Log {
     }
 }
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// To read.
     Text,
-    /// One JSON object a line.
     Json,
 }
 

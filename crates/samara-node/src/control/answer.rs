@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::node::command::Refusal;
 use crate::pool::Gone;
 
-/// A status and a message.
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) StatusCode, pub(super) String);
 

@@ -32,7 +32,6 @@ impl Api {
         answered.await.map_err(|_| Failure::stopping())
     }
 
-    /// What `/metrics` says.
     pub(super) async fn metrics(&self) -> Result<String, Failure> {
         let snapshot = self.ask(Command::Metrics).await?;
         let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;

@@ -31,13 +31,10 @@ use crate::pool::Pool;
 /// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
 
-/// The state of handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     pub(crate) commands: mpsc::Sender<Command>,
-    /// The transaction pool, if there is one.
     pub(crate) pool: Option<Pool>,
-    /// The member of a group, if there is one.
     pub(crate) group: Option<Group>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
     pub(crate) mix: Option<Mix>,
@@ -76,7 +73,6 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
     serve(listener, router, api).await;
 }
 
-/// Serves `/metrics` alone.
 pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
     serve(listener, Router::new().route("/metrics", get(handlers::metrics)), api).await;
 }

@@ -16,7 +16,6 @@ use crate::model::{self, Publication};
 use crate::node::payload::Payload;
 use crate::node::schedule::Planned;
 
-/// Messages of one batch at most.
 const BATCH_MESSAGES_MAX: usize = 4096;
 /// Payload of one request at most, random bytes included: they are held in memory until they have left.
 const BATCH_BYTES_MAX: usize = 64 << 20;
@@ -51,7 +50,6 @@ pub(super) struct PlanRequest {
     publications: Vec<Publication>,
 }
 
-/// Messages that can be published.
 pub(super) type Messages = Vec<(String, Payload)>;
 
 impl MessageSpec {
@@ -141,9 +139,6 @@ fn schedule(key: &str, spec: Option<ScheduleSpec>) -> Result<Option<Schedule>, S
 }
 
 /// Reads publications in the form of `POST /v1/schedule`.
-///
-/// # Errors
-/// A text that names the file and what is wrong with it.
 pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<Planned>, String> {
     let wrong = |what: String| format!("plan.publications: {}: {what}", path.display());
     let bytes = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();

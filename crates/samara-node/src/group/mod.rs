@@ -44,9 +44,6 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts a member. It looks for the others by itself.
-    ///
-    /// # Errors
-    /// A text that names the key of the configuration.
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
         let started = Member::start(options).await;
         let (member, events) = started.map_err(|error| match error {
@@ -116,7 +113,6 @@ impl Group {
         Ok(GroupSnapshot { status, members: self.member.view().map_or(0, |view| view.len()) })
     }
 
-    /// Plans broadcasts.
     pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Result<Vec<u64>, String>, Gone> {
         self.unless_stopping()?;
         self.ask(|answer| GroupCommand::Plan(planned, answer)).await
@@ -154,7 +150,6 @@ impl Group {
     }
 }
 
-/// The group's own task.
 struct Task {
     member: Member,
     events: Events,

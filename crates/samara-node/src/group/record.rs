@@ -9,7 +9,6 @@ use crate::model::{Deliveries, Delivery};
 
 /// Deliveries that are kept at most: the last ones.
 const KEPT_MAX: usize = 200_000;
-/// Deliveries in one answer.
 const ANSWER_MAX: usize = 10_000;
 
 #[derive(Clone, Debug)]
@@ -21,7 +20,6 @@ struct Kept {
     at_unix_ns: u64,
 }
 
-/// What was noted.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     /// The number of the first one that is kept.

@@ -86,7 +86,6 @@ impl From<f64> for Number {
 }
 
 impl Rows {
-    /// Adds a value.
     fn add<const N: usize>(&mut self, labels: [&str; N], value: impl Into<Number>) {
         self.0.push((labels.map(str::to_owned).to_vec(), value.into()));
     }
@@ -102,7 +101,6 @@ impl Rows {
     }
 }
 
-/// The text for Prometheus.
 pub(crate) fn text(
     snapshot: Snapshot,
     pool: Option<PoolSnapshot>,

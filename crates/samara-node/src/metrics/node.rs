@@ -27,7 +27,6 @@ pub(crate) struct Snapshot {
     pub(crate) trace: Option<samara_trace::Counts>,
 }
 
-/// A joined topic.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicSizes {
     pub(crate) topic: String,

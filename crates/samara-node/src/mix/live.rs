@@ -16,7 +16,6 @@ pub(super) fn name(number: u32, nodes: usize) -> String {
     if number as usize == nodes { "scheduler".to_owned() } else { format!("node-{number}") }
 }
 
-/// Writes a live file.
 pub(super) struct Live {
     writer: LiveWriter,
     nodes: usize,

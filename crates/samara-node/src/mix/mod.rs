@@ -14,7 +14,6 @@ use crate::pool::Gone;
 use live::Live;
 use record::Record;
 
-/// Requests that wait for the task.
 const COMMANDS_MAX: usize = 64;
 /// How often what counts is said in the live file.
 const LIVE_EVERY: Duration = Duration::from_millis(250);
@@ -30,9 +29,6 @@ pub(crate) struct Mix {
 
 impl Mix {
     /// Starts it. It looks for the others by itself.
-    ///
-    /// # Errors
-    /// A text that names the key of the configuration.
     pub(crate) async fn start(mix: &config::Mix, options: Options) -> Result<Self, String> {
         let fingerprint = options.identity.fingerprint().to_string();
         let nodes = options.pool.len();
@@ -111,7 +107,6 @@ impl Mix {
     }
 }
 
-/// The task that keeps record.
 struct Task {
     member: Member,
     events: Events,

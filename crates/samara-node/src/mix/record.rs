@@ -11,10 +11,8 @@ use crate::model::{MixEvent, MixEvents, MixWhat};
 
 /// Events that are kept at most: the last ones.
 const KEPT_MAX: usize = 200_000;
-/// Events in one answer.
 const ANSWER_MAX: usize = 20_000;
 
-/// What was noted.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     /// The number of the first one that is kept.
@@ -22,7 +20,6 @@ pub(super) struct Record {
     kept: VecDeque<MixEvent>,
 }
 
-/// Nanoseconds since 1970.
 pub(super) fn unix_ns(at: SystemTime) -> u64 {
     at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

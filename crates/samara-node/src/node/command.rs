@@ -10,12 +10,9 @@ use super::schedule::Planned;
 use crate::metrics::Snapshot;
 use crate::model::{BatchReport, PlannedReport, Status};
 
-/// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The request is wrong.
     Wrong(String),
-    /// The node is about to stop.
     Stopping,
 }
 

@@ -46,7 +46,6 @@ pub(crate) struct LinkCounts {
     pub(crate) not_supported: u64,
 }
 
-/// A node that runs.
 pub(crate) struct Node {
     swarm: Swarm<Host>,
     config: Checked,
@@ -89,9 +88,6 @@ impl Node {
     }
 
     /// Opens the sockets. Returns their addresses in the order of the configuration, then those of further interfaces.
-    ///
-    /// # Errors
-    /// A text: one cannot be listened on.
     pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
         let mut open = Vec::new();
         for (at, address) in self.config.listen.clone().into_iter().enumerate() {
@@ -126,9 +122,6 @@ impl Node {
     }
 
     /// Takes on publications before the node runs.
-    ///
-    /// # Errors
-    /// A text: they are not possible.
     pub(crate) fn plan(&mut self, planned: Vec<Planned>) -> Result<(), String> {
         self.plan.add(planned, Late::Refuse).map(drop)
     }
@@ -333,7 +326,6 @@ impl Node {
     }
 }
 
-/// A batch that was published.
 struct Done {
     batch: u64,
     at_unix_ns: u64,

@@ -32,7 +32,6 @@ pub(crate) struct Redial {
     first: Duration,
     max: Duration,
     reuse_port: bool,
-    /// Attempts that failed.
     pub(crate) failed: u64,
 }
 
@@ -71,7 +70,6 @@ impl Redial {
         dials
     }
 
-    /// A connection is up.
     pub(crate) fn connected(&mut self, connection: ConnectionId, peer: PeerId) {
         let dialled = self.dials.remove(&connection);
         for (at, target) in self.targets.iter_mut().enumerate() {
@@ -83,7 +81,6 @@ impl Redial {
         }
     }
 
-    /// An attempt has failed.
     pub(crate) fn failed(&mut self, connection: ConnectionId, now: Instant) {
         let Some(at) = self.dials.remove(&connection) else { return };
         self.failed += 1;

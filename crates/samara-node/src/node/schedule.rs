@@ -30,7 +30,6 @@ pub(crate) const PLANNED_MAX: usize = 10_000;
 /// Bytes of payload that wait at most; random ones do not count before they are made.
 const HELD_MAX: usize = 256 << 20;
 
-/// A publication to come.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) at_unix_ns: u64,
@@ -143,7 +142,6 @@ impl Plan {
         }
     }
 
-    /// What became of a publication.
     pub(crate) fn done(&mut self, number: u64, actual_unix_ns: u64, took_ns: u64, batch: Option<u64>) {
         if let Some(report) = self.reports.get_mut(&number) {
             report.state = PlannedState::Published;

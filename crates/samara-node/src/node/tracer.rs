@@ -14,7 +14,6 @@ use samara_trace::{
 
 use crate::clock::unix_ns;
 
-/// Writes a node's trace.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     pub(crate) writer: TraceWriter,

@@ -69,9 +69,6 @@ impl From<mconn::Gone> for Gone {
 
 impl Pool {
     /// Starts a pool with this key.
-    ///
-    /// # Errors
-    /// A text that names the key of the configuration.
     pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
         let key = NodeKey::from_secret(secret);
         let identity = key.id().identity();
@@ -119,7 +116,6 @@ impl Pool {
         Ok(self.node.call(move |engine, cx| submit(engine, tx, cx)).await?)
     }
 
-    /// A block was committed.
     pub(crate) async fn commit(&self, height: u64, keys: Vec<TxKey>) -> Result<(), Gone> {
         Ok(self.node.call(move |engine, cx| engine.commit(height, &keys, cx)).await?)
     }
@@ -186,7 +182,6 @@ impl Pool {
         Ok(self.node.call(look).await?)
     }
 
-    /// Plans submissions.
     pub(crate) async fn plan(
         &self,
         planned: Vec<Planned>,
@@ -196,7 +191,6 @@ impl Pool {
         self.ask(move |task| task.plan.add(planned, late)).await
     }
 
-    /// The submissions that were planned.
     pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Gone> {
         self.ask(|task| task.plan.report()).await
     }
@@ -206,7 +200,6 @@ impl Pool {
         self.ask(move |task| task.record.arrivals(from)).await
     }
 
-    /// Asks the pool's own task.
     async fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Task) -> T + Send + 'static,
@@ -263,7 +256,6 @@ fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submi
     }
 }
 
-/// The pool's own task.
 struct Task {
     node: Node,
     events: mpsc::Receiver<mconn::Event<Event>>,
@@ -306,7 +298,6 @@ impl Task {
 
 /// Arrivals that are kept at most: the last ones.
 const KEPT_MAX: usize = 200_000;
-/// Arrivals in one answer.
 const ANSWER_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -316,7 +307,6 @@ struct Kept {
     from: Option<NodeId>,
 }
 
-/// What was noted.
 #[derive(Debug, Default)]
 struct Record {
     /// The number of the first one that is kept.

@@ -15,7 +15,6 @@ use crate::TestbedError;
 use crate::client::{MixEvent, MixWhat};
 use crate::process::NodeProcess;
 
-/// The measurements of all nodes.
 pub(super) struct Happened {
     pub(super) collector: Collector,
     /// The first event, in nanoseconds since 1970.

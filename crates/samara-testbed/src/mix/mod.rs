@@ -32,7 +32,6 @@ pub(crate) use nodes::possible;
 /// Everybody: nodes, then the scheduler, then the sender.
 pub(crate) struct Participants {
     hosts: Hosts,
-    /// The certificates of all.
     keys: Vec<Identity>,
     nodes: u32,
 }
@@ -51,7 +50,6 @@ impl Participants {
     }
 }
 
-/// Runs a point on real nodes.
 pub(crate) fn run(
     point: &Point,
     options: Options<'_>,

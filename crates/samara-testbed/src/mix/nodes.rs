@@ -49,7 +49,6 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     }
 }
 
-/// Where a host has its files.
 pub(crate) fn directory(nodes: &Path, host: u32) -> PathBuf {
     nodes.join(format!("node-{host}"))
 }
@@ -229,7 +228,6 @@ impl Processors {
         Ok(())
     }
 
-    /// Notes what was taken so far.
     pub(super) fn look(&mut self, processes: &[NodeProcess]) {
         let mut nanos = self.looks.last().map_or_else(|| vec![0; self.last.len()], |look| look.nanos.clone());
         for ((sum, last), process) in nanos.iter_mut().zip(&mut self.last).zip(processes) {

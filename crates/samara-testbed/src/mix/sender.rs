@@ -22,17 +22,14 @@ use crate::run::{Stop, unix_ns};
 /// How a round went, as the sender saw it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Went {
-    /// Whether payloads came out.
     pub(crate) delivered: bool,
     /// Payloads that did not come out, or came out twice or changed.
     pub(crate) wrong: u32,
     /// Whether they came out in the order in which they went in.
     pub(crate) is_unmixed: bool,
-    /// What was wrong with the conversation.
     pub(crate) error: Option<String>,
 }
 
-/// A round whose payloads are sealed.
 struct Stocked {
     round: Round,
     sealed: Vec<Sealed>,
@@ -182,7 +179,6 @@ impl Sender {
         (!ignored.is_empty()).then(|| format!("the sender ignored announcements of rounds: {ignored:?}"))
     }
 
-    /// How rounds went so far.
     pub(super) fn finish(&mut self) -> BTreeMap<u64, Went> {
         // Those that are over for the scheduler are about to be for the sender.
         std::thread::sleep(Duration::from_secs(1));
@@ -236,7 +232,6 @@ fn tell(went: &std::sync::mpsc::Sender<(u64, Went)>, round: u64, how: Result<Wen
     let _ = went.send((round, how));
 }
 
-/// Random payloads.
 fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
     let content = |_| {
         let mut content = vec![0; bytes];

@@ -35,11 +35,9 @@ pub(crate) fn uptime(nodes: u32) -> Uptime {
     Uptime { honest: vec![true; nodes as usize], down: vec![Vec::new(); nodes as usize] }
 }
 
-/// What happened.
 pub(crate) struct Recorded {
     /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
     start: u64,
-    /// When the measurement ended.
     end: u64,
     /// By number. The first ones of clients, or all of a rate, are those of the simulation with the same seed.
     submissions: Vec<Submission>,
@@ -51,9 +49,7 @@ pub(crate) struct Recorded {
     /// Each with the numbers of its transactions; times are since 1970.
     blocks: Vec<(BlockRow, Vec<TxNumber>)>,
     maxima: Maxima,
-    /// How late submissions were, in milliseconds.
     pub(crate) late_ms: Vec<f64>,
-    /// Reasons to distrust the figures.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -173,7 +169,6 @@ struct Driver {
     /// Nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
     blocks: Vec<(BlockRow, Vec<TxNumber>)>,
-    /// Transactions in blocks.
     committed: usize,
     /// Of the latest block.
     late: Duration,

@@ -25,7 +25,6 @@ use crate::addresses::{emulation, multiaddr};
 use crate::nodefile;
 use crate::plan::{Wanted, patience};
 
-/// When nodes start.
 const START_S: u64 = 1;
 /// From the last look at metrics to the end of the nodes.
 const BEFORE_END_S: u64 = 1;
@@ -34,7 +33,6 @@ const ENDING_S: u64 = 10;
 /// From the first look at metrics to the first publication.
 const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
 
-/// How to export a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The files that the scenario names.
@@ -45,12 +43,9 @@ pub struct Options<'a> {
     pub settle: Duration,
 }
 
-/// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// The hosts.
     pub nodes: u32,
-    /// How long Shadow simulates, in seconds.
     pub stop_s: u64,
     /// What is not as in the scenario, or what else is to be known.
     pub notes: Vec<String>,
@@ -180,7 +175,6 @@ fn plan(
     (dial.collect(), plan)
 }
 
-/// The file `shadow.yaml`.
 #[derive(Serialize)]
 struct Config {
     general: Value,

@@ -25,9 +25,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const RUN_FILE: &str = "run.json";
 /// What Shadow copies to its data directory, where each host's programs run in a directory of their own.
 const TEMPLATE: &str = "template";
-/// Shadow's data directory.
 const DATA: &str = "shadow.data";
-/// A node's configuration.
 const NODE_FILE: &str = "node.toml";
 /// What it publishes.
 const PUBLICATIONS_FILE: &str = "publications.json";
@@ -40,24 +38,18 @@ const METRICS_FILES: [&str; 2] = ["metrics-before.txt", "metrics-after.txt"];
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunFile {
-    /// The version that exported it.
     version: String,
-    /// The scenario's name.
     scenario: String,
-    /// The name of the run.
     run: String,
     seed: u64,
     /// Every key of the run.
     configuration: toml::Table,
-    /// When the first publication is made.
     first_unix_ns: u64,
     /// How long nodes have had for links and meshes, in seconds.
     settle_s: u64,
-    /// The program that nodes are.
     program: PathBuf,
 }
 
-/// A host's name.
 fn host(node: u32) -> String {
     format!("node{node}")
 }

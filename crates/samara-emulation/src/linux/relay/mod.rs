@@ -30,10 +30,8 @@ const MTU: u32 = 1_500;
 /// `128.0.0.0/1` that VPNs install): more specific ones beside them take nothing away.
 const SHORTEST_SPECIFIC_PREFIX: u8 = 8;
 
-/// How to set up a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// The network to emulate.
     pub emulation: EmulationConfig,
     /// The addresses; `None` takes the first of [`Subnets::candidates`] that is free.
     pub subnets: Option<Subnets>,
@@ -57,32 +55,20 @@ impl RelayConfig {
 /// Why a relay does not run.
 #[derive(Debug, Error)]
 pub enum RelayError {
-    /// Something cannot be emulated.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The system lacks something.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// More hosts than addresses.
     #[error("hosts: found {0}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
     TooManyHosts(usize),
-    /// The subnets are in use.
     #[error("subnets: {0}; give others, or none to have free ones chosen")]
     SubnetsTaken(String),
-    /// All candidates are in use.
     #[error(
         "subnets: all {0} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
     )]
     NoFreeSubnets(usize),
-    /// A step of the set-up failed.
     #[error("{step}: {source}")]
-    System {
-        /// What was tried.
-        step: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The relay's thread is gone.
+    System { step: &'static str, source: io::Error },
     #[error("the relay has stopped{}; what was measured since is worthless", because(.0))]
     Stopped(Option<io::Error>),
 }
@@ -134,12 +120,10 @@ impl Relay {
         Ok(Self { name, index, subnets, hosts: hosts as u32, requests, wake, thread: Some(thread) })
     }
 
-    /// The name of the device.
     pub fn device(&self) -> &str {
         &self.name
     }
 
-    /// The subnets of the hosts' addresses.
     pub fn subnets(&self) -> &Subnets {
         &self.subnets
     }
@@ -181,9 +165,6 @@ impl Relay {
     }
 
     /// Ends the relay with a last report.
-    ///
-    /// # Errors
-    /// As [`report`](Self::report).
     pub fn stop(mut self) -> Result<RelayReport, RelayError> {
         self.report()
     }

@@ -19,20 +19,17 @@ const BUSY_SHARE: f64 = 0.7;
 /// How much later than due packets were handed to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Packets handed over.
     pub packets: u64,
     /// Half of them were not later than this.
     pub p50: Duration,
     /// 99 in 100 were not later than this.
     pub p99: Duration,
-    /// The latest.
     pub max: Duration,
 }
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_LIMIT: Duration = Duration::from_secs(60);
 
-/// Records how late each packet is.
 #[derive(Debug)]
 pub(super) struct LatenessRecorder(Histogram<u64>);
 
@@ -79,7 +76,6 @@ pub struct Unrouted {
 /// What happened since the start of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayReport {
-    /// How long it has been running.
     pub running: Duration,
     /// Processor time of its thread, including what the kernel's TCP did on its behalf.
     pub cpu: Duration,
