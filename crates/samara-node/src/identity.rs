@@ -1,7 +1,8 @@
 //! The node's key pair.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use libp2p::identity::Keypair;
@@ -68,9 +69,7 @@ fn from_seed(seed: u64) -> Result<Keypair, String> {
 }
 
 /// A process that can read the key can impersonate this node.
-#[cfg(unix)]
 fn check_mode(path: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -78,25 +77,14 @@ fn check_mode(path: &Path) -> Result<(), String> {
     Err(format!("found mode {mode:04o}, so that others can read the key; expected 0600 (chmod 600)"))
 }
 
-#[cfg(not(unix))]
-fn check_mode(_: &Path) -> Result<(), String> {
-    Ok(())
-}
-
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file: File = options.open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]

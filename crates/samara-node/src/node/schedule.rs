@@ -13,10 +13,10 @@ use bytes::Bytes;
 use futures_timer::Delay;
 use samara_engine::outbox::Schedule;
 
-use crate::clock::unix_ns;
 pub(crate) use crate::model::Late;
 use crate::model::{PlannedReport, PlannedState};
 use crate::node::payload::Payload;
+use crate::part::unix_ns;
 
 /// So long before its time the payloads of a publication are made.
 const PREPARE_NS: u64 = 50_000_000;

@@ -12,7 +12,7 @@ use samara_trace::{
     reason,
 };
 
-use crate::clock::unix_ns;
+use crate::part::unix_ns;
 
 #[derive(Debug)]
 pub(crate) struct Tracer {

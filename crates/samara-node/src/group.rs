@@ -1,45 +1,27 @@
 //! The member of a group in a node: a task that broadcasts what is planned and keeps record of what is delivered.
 
-mod record;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_net::ring::{BroadcastError, Events, Group as Member, Options, StartError};
-use tokio::sync::{mpsc, oneshot};
+use samara_net::ring::{
+    BroadcastError, Event, Events, Group as Member, Member as GroupPeer, Options, StartError,
+};
+use tokio::sync::mpsc;
 
-use crate::clock::unix_ns;
 use crate::metrics::GroupSnapshot;
 use crate::model::{
-    Broadcast, Deliveries, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
+    Broadcast, Deliveries, Delivery, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
 };
 use crate::node::schedule::{Due, Late, Plan, Planned};
-use crate::pool::Gone;
-use record::Record;
-
-/// Requests that wait for the group's task.
-const COMMANDS_MAX: usize = 64;
-
-/// What the control API asks of the group's task.
-#[derive(Debug)]
-enum GroupCommand {
-    Plan(Vec<Planned>, oneshot::Sender<Result<Vec<u64>, String>>),
-    Planned(oneshot::Sender<Vec<PlannedReport>>),
-    /// The answer is how many broadcasts will not be made.
-    Cancel(oneshot::Sender<usize>),
-    /// Those from a number on.
-    Deliveries(u64, oneshot::Sender<Deliveries>),
-}
+use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
 /// A member that runs. It ends when all of these are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     member: Member,
-    commands: mpsc::Sender<GroupCommand>,
-    /// Whether it is about to stop: then it takes nothing new from clients.
-    stopping: Arc<AtomicBool>,
+    requests: mpsc::Sender<Request<Task>>,
+    stopping: Stopping,
 }
 
 impl Group {
@@ -52,16 +34,16 @@ impl Group {
             }
             _ => format!("ring: {error}"),
         })?;
-        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let (requests, inbox) = requests();
         let task = Task {
             member: member.clone(),
             events,
-            commands: inbox,
+            requests: inbox,
             plan: Plan::new("broadcasts"),
-            record: Record::default(),
+            deliveries: Record::new(),
         };
         tokio::spawn(task.run());
-        Ok(Self { member, commands, stopping: Arc::default() })
+        Ok(Self { member, requests, stopping: Stopping::default() })
     }
 
     /// For the first line on standard output.
@@ -69,29 +51,22 @@ impl Group {
         GroupReady { address: self.member.address() }
     }
 
-    fn unless_stopping(&self) -> Result<(), Gone> {
-        if self.stopping.load(Ordering::Relaxed) { Err(Gone) } else { Ok(()) }
-    }
-
     /// Broadcasts a message, and waits until the group has taken it.
-    ///
-    /// # Errors
-    /// A text: it is too long; or the node is about to stop.
-    pub(crate) async fn broadcast(&self, message: Bytes) -> Result<Result<Broadcast, String>, Gone> {
-        self.unless_stopping()?;
+    pub(crate) async fn broadcast(&self, message: Bytes) -> Result<Broadcast, Refusal> {
+        self.stopping.check()?;
         let (bytes, at_unix_ns) = (message.len(), unix_ns());
         match self.member.broadcast(message).await {
-            Ok(()) => Ok(Ok(Broadcast { bytes, at_unix_ns, took_ns: unix_ns().saturating_sub(at_unix_ns) })),
-            Err(BroadcastError::Leaving) => Err(Gone),
-            Err(error) => Ok(Err(error.to_string())),
+            Ok(()) => Ok(Broadcast { bytes, at_unix_ns, took_ns: unix_ns().saturating_sub(at_unix_ns) }),
+            Err(BroadcastError::Leaving) => Err(Refusal::Stopping),
+            Err(error) => Err(Refusal::Wrong(error.to_string())),
         }
     }
 
-    pub(crate) async fn status(&self) -> Result<GroupStatus, Gone> {
-        let status = self.member.status().await.map_err(|_| Gone)?;
+    pub(crate) async fn status(&self) -> Result<GroupStatus, Refusal> {
+        let status = self.member.status().await?;
         let view = self.member.view();
         let members = view.iter().flat_map(|view| view.members.iter()).map(|member| GroupMember {
-            address: String::from_utf8_lossy(member.identity.as_bytes()).into_owned(),
+            address: name(member),
             incarnation: format!("{:016x}", member.incarnation),
         });
         Ok(GroupStatus {
@@ -108,40 +83,28 @@ impl Group {
         })
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<GroupSnapshot, Gone> {
-        let status = self.member.status().await.map_err(|_| Gone)?;
+    pub(crate) async fn snapshot(&self) -> Result<GroupSnapshot, Refusal> {
+        let status = self.member.status().await?;
         Ok(GroupSnapshot { status, members: self.member.view().map_or(0, |view| view.len()) })
     }
 
-    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Result<Vec<u64>, String>, Gone> {
-        self.unless_stopping()?;
-        self.ask(|answer| GroupCommand::Plan(planned, answer)).await
+    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
+        self.stopping.check()?;
+        ask(&self.requests, |task| task.plan.add(planned, Late::Refuse)).await?.map_err(Refusal::Wrong)
     }
 
-    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Gone> {
-        self.ask(GroupCommand::Planned).await
+    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Refusal> {
+        ask(&self.requests, |task| task.plan.report()).await
     }
 
-    pub(crate) async fn deliveries(&self, from: u64) -> Result<Deliveries, Gone> {
-        self.ask(|answer| GroupCommand::Deliveries(from, answer)).await
-    }
-
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> GroupCommand) -> Result<T, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
+    pub(crate) async fn deliveries(&self, from: u64) -> Result<Deliveries, Refusal> {
+        ask(&self.requests, move |task| task.deliveries(from)).await
     }
 
     /// Leaves the group, once all that was broadcast is complete, the time is over, or somebody is in a hurry.
-    pub(crate) async fn stop(self, drain: Duration, hurry: oneshot::Receiver<()>) -> GroupStopped {
-        self.stopping.store(true, Ordering::Relaxed);
-        let cancelled = self.ask(GroupCommand::Cancel).await.unwrap_or(0);
-        let hurried = async {
-            if hurry.await.is_err() {
-                // Nobody will be.
-                std::future::pending::<()>().await;
-            }
-        };
+    pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> GroupStopped {
+        self.stopping.begin();
+        let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
         let left = tokio::select! {
             left = tokio::time::timeout(drain, self.member.leave()) => matches!(left, Ok(Ok(()))),
             () = hurried => false,
@@ -150,13 +113,29 @@ impl Group {
     }
 }
 
+fn name(member: &GroupPeer) -> String {
+    String::from_utf8_lossy(member.identity.as_bytes()).into_owned()
+}
+
 struct Task {
     member: Member,
     events: Events,
-    commands: mpsc::Receiver<GroupCommand>,
+    requests: mpsc::Receiver<Request<Task>>,
     plan: Plan,
-    record: Record,
+    deliveries: Record<Delivered>,
 }
+
+/// A message that was delivered.
+struct Delivered {
+    origin: GroupPeer,
+    epoch: Option<u64>,
+    number: u64,
+    bytes: usize,
+    at_unix_ns: u64,
+}
+
+/// Deliveries in one answer.
+const ANSWER_MAX: usize = 10_000;
 
 impl Task {
     async fn run(mut self) {
@@ -166,12 +145,12 @@ impl Task {
                 // Broadcasts have their time.
                 biased;
                 due = self.plan.due() => self.broadcast_due(due).await,
-                command = self.commands.recv() => match command {
-                    Some(command) => self.handle_command(command),
+                request = self.requests.recv() => match request {
+                    Some(request) => request(&mut self),
                     None => return,
                 },
                 event = self.events.next(), if !has_ended => match event {
-                    Some(event) => self.record.note(&event),
+                    Some(event) => self.note(event),
                     // It has left; what it has delivered can still be asked for.
                     None => has_ended = true,
                 },
@@ -189,7 +168,7 @@ impl Task {
             let taken = loop {
                 tokio::select! {
                     taken = &mut broadcast => break taken,
-                    Some(event) = self.events.next() => self.record.note(&event),
+                    Some(event) = self.events.next() => self.note(event),
                 }
             };
             error = error.or(taken.err());
@@ -201,13 +180,35 @@ impl Task {
         }
     }
 
-    /// Whoever asked may have gone away meanwhile: then the answer is for nobody.
-    fn handle_command(&mut self, command: GroupCommand) {
-        match command {
-            GroupCommand::Plan(planned, answer) => drop(answer.send(self.plan.add(planned, Late::Refuse))),
-            GroupCommand::Planned(answer) => drop(answer.send(self.plan.report())),
-            GroupCommand::Cancel(answer) => drop(answer.send(self.plan.cancel())),
-            GroupCommand::Deliveries(from, answer) => drop(answer.send(self.record.deliveries(from))),
+    /// Logs what happened, and records deliveries.
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Delivered { view, origin, number, payload, .. } => {
+                let epoch = view.map(|view| view.counter);
+                let (bytes, at_unix_ns) = (payload.len(), unix_ns());
+                self.deliveries.push(Delivered { origin, epoch, number, bytes, at_unix_ns });
+            }
+            Event::View(view) => {
+                let members: Vec<String> = view.members.iter().map(name).collect();
+                tracing::info!(epoch = view.id.counter, shape = view.shape.name(), ?members, "a view");
+            }
+            Event::Suspected { member, cause } => {
+                tracing::warn!(member = name(&member), ?cause, "a member is taken for failed");
+            }
+            Event::Slow { member } => tracing::warn!(member = name(&member), "the group waits for a member"),
+            // The owner of a member never gets these.
+            Event::Refused(_) | Event::Room | Event::Left => {}
         }
+    }
+
+    fn deliveries(&self, from: u64) -> Deliveries {
+        let (first, next, deliveries) = self.deliveries.page(from, ANSWER_MAX, |delivered| Delivery {
+            origin: name(&delivered.origin),
+            epoch: delivered.epoch,
+            number: delivered.number,
+            bytes: delivered.bytes,
+            at_unix_ns: delivered.at_unix_ns,
+        });
+        Deliveries { first, next, deliveries }
     }
 }
