@@ -57,15 +57,9 @@ pub fn gather(
         programs: vec![format!("{program} under Shadow")],
         ready_s: run.settle_s as f64,
         publish_error_ms: Statistics::of(&late_ms),
-        // Processes under Shadow do not know what they take of the machine.
-        node_cpu_s: None,
-        node_peak_rss_bytes: None,
-        node_open_fds: None,
-        busiest_node_cpu_share: None,
-        machine_cpu_share: None,
-        relay_cpu_share: None,
-        relay_late_p99_ms: None,
         doubts,
+        // Processes under Shadow do not know what they take of the machine.
+        ..RealRun::default()
     };
     Ok((measured, real))
 }
