@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+use tokio::{net::ToSocketAddrs, time::timeout};
 
 use crate::hub::{FrameOf, LinkLayer};
 use crate::status::Closed;
@@ -222,6 +224,12 @@ pub(crate) async fn accept(listener: Option<&TcpListener>) -> Option<(TcpStream,
     }
 }
 
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+pub(crate) async fn connect(to: impl ToSocketAddrs, within: Duration) -> Result<TcpStream, Closed> {
+    let stream = timeout(within, TcpStream::connect(to)).await.map_err(|_| Closed::HandshakeTimeout)?;
+    stream.map_err(|error| Closed::Unreachable(error.to_string()))
+}
+
 /// Sets the options of a socket: no delay, and a bound on the bytes in the kernel that have not left yet
 /// (`TCP_NOTSENT_LOWAT`, where the platform has it), since nothing can overtake them.
 pub(crate) fn set_up(stream: &TcpStream, not_sent_bytes: u32) -> std::io::Result<()> {
@@ -244,6 +252,6 @@ pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
         std::io::Result::Ok(())
     };
     // The connection ends whatever the result.
-    let _ = tokio::time::timeout(LINGER, drain).await;
+    let _ = timeout(LINGER, drain).await;
     Closed::Here
 }

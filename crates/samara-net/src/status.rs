@@ -1,9 +1,12 @@
-//! What all runtimes report: why links end, what transports count, and why a runtime does not start.
+//! What all runtimes share: why links end, what transports count, why a runtime does not start, and requests to its task.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 
 /// Why a connection failed or a link ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,3 +191,33 @@ pub enum StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Gone;
+
+/// A request of a runtime's owner to its task `T`.
+pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// Asks a task for what it can answer at once.
+pub(crate) async fn ask<T: 'static, R: Send + 'static>(
+    requests: &mpsc::Sender<Request<T>>,
+    request: impl FnOnce(&mut T) -> R + Send + 'static,
+) -> Result<R, Gone> {
+    // Fails only if the caller has given up.
+    ask_later(requests, |task, answer| drop(answer.send(request(task)))).await
+}
+
+/// Asks a task, which answers when it can.
+pub(crate) async fn ask_later<T: 'static, R: Send + 'static>(
+    requests: &mpsc::Sender<Request<T>>,
+    request: impl FnOnce(&mut T, oneshot::Sender<R>) + Send + 'static,
+) -> Result<R, Gone> {
+    let (answer, answered) = oneshot::channel();
+    requests.send(Box::new(|task| request(task, answer))).await.map_err(|_| Gone)?;
+    answered.await.map_err(|_| Gone)
+}
+
+/// Listens on an address, and returns it with the port that the system chose.
+pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |error| StartError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}

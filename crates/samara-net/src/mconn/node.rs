@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use samara_cat::CatFrame;
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Outbox, PeerId as Handle};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::CatCodec;
@@ -18,7 +17,7 @@ use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress
 use super::layer::Channels;
 use crate::driver::Driver;
 use crate::hub::{self, ChannelQueue, Hub, Limits};
-use crate::status::{Closed, Counters, Gone, OptionError, StartError, check};
+use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 1024;
@@ -193,9 +192,6 @@ pub struct Stopped {
     pub left: BTreeMap<NodeId, usize>,
 }
 
-/// What the owner of a node wants of its task.
-type Request<E> = Box<dyn FnOnce(&mut Task<E>) + Send>;
-
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
 /// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the node ends with
@@ -203,7 +199,7 @@ type Request<E> = Box<dyn FnOnce(&mut Task<E>) + Send>;
 pub struct Node<E: Engine<Frame = CatFrame> + 'static> {
     id: NodeId,
     listen: Option<SocketAddr>,
-    requests: mpsc::Sender<Request<E>>,
+    requests: mpsc::Sender<Request<Task<E>>>,
 }
 
 impl<E: Engine<Frame = CatFrame> + 'static> Clone for Node<E> {
@@ -238,9 +234,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         let (listener, listen) = match options.listen {
             None => (None, None),
             Some(address) => {
-                let failed = |error| StartError::Listen { address, error };
-                let listener = TcpListener::bind(address).await.map_err(failed)?;
-                let address = listener.local_addr().map_err(failed)?;
+                let (listener, address) = bind(address).await?;
                 (Some(listener), Some(address))
             }
         };
@@ -298,53 +292,32 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        self.now(|task| task.hub.driver.with(call)).await
+        ask(&self.requests, |task| task.hub.driver.with(call)).await
     }
 
     /// Adds a persistent peer.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
-        self.now(move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
+        ask(&self.requests, move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
 
     /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
-        self.now(move |task| task.disconnect(peer)).await
+        ask(&self.requests, move |task| task.disconnect(peer)).await
     }
 
     /// Returns the node's state and counters.
     pub async fn status(&self) -> Result<Status, Gone> {
-        self.now(Task::status).await
+        ask(&self.requests, Task::status).await
     }
 
     /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
     /// their connections close.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
-        self.ask(move |task, answer| {
+        ask_later(&self.requests, move |task, answer| {
             task.hub.stop();
             task.stopping = Some(Stopping { until: Instant::now() + drain, answer });
         })
         .await
-    }
-
-    /// Asks the task for what it can answer at once.
-    async fn now<T: Send + 'static>(
-        &self,
-        request: impl FnOnce(&mut Task<E>) -> T + Send + 'static,
-    ) -> Result<T, Gone> {
-        self.ask(|task, answer| {
-            // Fails only if the caller has given up.
-            let _ = answer.send(request(task));
-        })
-        .await
-    }
-
-    async fn ask<T: Send + 'static>(
-        &self,
-        request: impl FnOnce(&mut Task<E>, oneshot::Sender<T>) + Send + 'static,
-    ) -> Result<T, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(Box::new(|task| request(task, answer))).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
     }
 }
 
@@ -355,7 +328,7 @@ struct Stopping {
 
 struct Task<E: Engine<Frame = CatFrame> + 'static> {
     hub: Hub<Channels<E>>,
-    requests: mpsc::Receiver<Request<E>>,
+    requests: mpsc::Receiver<Request<Self>>,
     events: mpsc::Sender<Event<E::Event>>,
     events_max: usize,
     stopping: Option<Stopping>,

@@ -73,21 +73,17 @@ impl Packet {
     }
 }
 
-/// A length prefix that is malformed or beyond the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadLength;
-
 /// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the offset behind the prefix.
-pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, BadLength> {
+pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, Broken> {
     let mut length = 0;
     for (at, byte) in bytes.iter().enumerate().take(4) {
         length |= usize::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
-            return if length <= max { Ok(Some((length, at + 1))) } else { Err(BadLength) };
+            return if length <= max { Ok(Some((length, at + 1))) } else { Err(Broken::PacketLength) };
         }
     }
     // More than four bytes make a length of 256 MiB.
-    if bytes.len() < 4 { Ok(None) } else { Err(BadLength) }
+    if bytes.len() < 4 { Ok(None) } else { Err(Broken::PacketLength) }
 }
 
 /// Packets that wait for a flush at most (`minWriteBufferSize`).
@@ -374,7 +370,7 @@ impl Receiving {
     /// Returns the peer's node info, which precedes all packets; `None` until more bytes are there.
     pub(super) fn info(&mut self, secret: &mut Secret) -> Result<Option<NodeInfo>, Broken> {
         loop {
-            let head = read_length(&self.plain, INFO_MAX).map_err(|_| Broken::PacketLength)?;
+            let head = read_length(&self.plain, INFO_MAX)?;
             if let Some((length, start)) = head
                 && let Some(bytes) = self.plain.get(start..start + length)
             {
@@ -400,8 +396,7 @@ impl Receiving {
 
     /// Takes a complete packet off the opened bytes.
     fn packet(&mut self) -> Result<Option<Packet>, Broken> {
-        let Some((length, start)) = read_length(&self.plain, PACKET_MAX).map_err(|_| Broken::PacketLength)?
-        else {
+        let Some((length, start)) = read_length(&self.plain, PACKET_MAX)? else {
             return Ok(None);
         };
         let end = start + length;

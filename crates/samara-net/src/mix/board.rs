@@ -71,7 +71,7 @@ struct Mixing {
     full: Instant,
 }
 
-type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
+pub(super) type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 
 /// The rounds of a node, and the senders that wait for them.
 pub(super) struct Board {

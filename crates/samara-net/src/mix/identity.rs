@@ -113,19 +113,6 @@ impl Identity {
         Ok(Self { certificate, key: Arc::new(key), pem: text.to_owned() })
     }
 
-    /// Reads a file in PEM; creates it, for its owner only, if it does not exist.
-    pub fn load_or_generate(path: &Path) -> Result<Self, IdentityError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::from_pem(&text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let identity = Self::generate()?;
-                identity.save(path)?;
-                Ok(identity)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Writes certificate and key to a new file in PEM, for its owner only.
     ///
     /// # Errors

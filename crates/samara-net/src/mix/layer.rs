@@ -389,7 +389,7 @@ fn refusal(status: &Status) -> Closed {
 /// Makes a call with frames. Returns its path when it has ended well.
 async fn call(wire: Wire, link: u64, path: &'static str, frames: Outbound) -> Result<&'static str, Status> {
     let mut request = Request::new(frames);
-    name_link(&mut request, link);
+    request.metadata_mut().insert(LINK, link.into());
     let mut grpc = wire.ready().await?;
     grpc.client_streaming(request, PathAndQuery::from_static(path), Sending).await?;
     Ok(path)
@@ -409,10 +409,6 @@ const STREAM: &str = "/samara.mix.v1.Team/Stream";
 const POST: &str = "/samara.mix.v1.Team/Post";
 /// The metadata that names the link of a call.
 const LINK: &str = "samara-link";
-
-fn name_link<T>(request: &mut Request<T>, link: u64) {
-    request.metadata_mut().insert(LINK, link.into());
-}
 
 fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
     let link = metadata.get(LINK).and_then(|value| value.to_str().ok()?.parse().ok());

@@ -137,18 +137,6 @@ impl Options {
         }
     }
 
-    #[must_use]
-    pub fn with_gateway(mut self, gateway: GatewayOptions) -> Self {
-        self.gateway = Some(gateway);
-        self
-    }
-
-    #[must_use]
-    pub fn with_config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
     /// The number of this one: its place in the pool, or the number after the last for the scheduler. `None` if it is neither.
     pub fn number(&self) -> Option<u32> {
         let me = self.identity.fingerprint();

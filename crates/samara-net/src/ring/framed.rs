@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use super::buffers::{PREFIX, Receiving, Sending};
 use super::options::Options;
 use crate::hub::{Attempted, LinkLayer, Task};
-use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, hang_up, set_up};
+use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, connect, hang_up, set_up};
 use crate::status::Closed;
 
 /// What every connection begins with. The last byte is the version of the framing.
@@ -63,9 +63,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     async fn dial(self, address: SocketAddr) -> Attempted<Framed> {
-        let stream = timeout(self.timeout, TcpStream::connect(address));
-        let stream = stream.await.map_err(|_| Closed::HandshakeTimeout)?;
-        let stream = stream.map_err(|error| Closed::Unreachable(error.to_string()))?;
+        let stream = connect(address, self.timeout).await?;
         let new = self.greet(stream, true).await?;
         if new.name == address { Ok(new) } else { Err(Closed::OtherNode(new.name)) }
     }

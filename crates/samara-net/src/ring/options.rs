@@ -66,13 +66,6 @@ impl Options {
         self
     }
 
-    #[must_use]
-    pub fn with_config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// The group as frames name it.
     pub(super) fn group_number(&self) -> u64 {
         let digest = Sha256::digest(self.group.as_bytes());
         digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))

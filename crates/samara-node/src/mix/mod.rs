@@ -5,7 +5,7 @@ mod live;
 use std::time::Duration;
 
 use samara_mix::{Event, Outcome};
-use samara_net::mix::{Events, Happened, Member, Options, Status, What};
+use samara_net::mix::{Happened, Member, Options, Status, What};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
@@ -107,7 +107,7 @@ impl Mix {
 
 struct Task {
     member: Member,
-    events: Events,
+    events: mpsc::Receiver<Happened>,
     requests: mpsc::Receiver<Request<Task>>,
     record: Record<MixEvent>,
     live: Option<Live>,
@@ -120,7 +120,7 @@ impl Task {
         let mut has_ended = false;
         loop {
             tokio::select! {
-                event = self.events.next(), if !has_ended => match event {
+                event = self.events.recv(), if !has_ended => match event {
                     Some(happened) => self.note(&happened),
                     // It has stopped; what happened can still be asked for.
                     None => {
