@@ -84,6 +84,13 @@ enum Event {
     Downlink { host: u32 },
 }
 
+/// A packet that waits, and since when.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: Packet<P>,
+    since: u64,
+}
+
 #[derive(Debug)]
 struct Host<P> {
     uplink: Uplink<P>,

@@ -6,15 +6,8 @@ use rustc_hash::FxHashMap;
 use samara_sim::NicDiscipline;
 use slab::Slab;
 
-use super::{Packet, serialisation};
+use super::{Packet, Waiting, serialisation};
 use crate::config::UplinkQueue;
-
-/// A packet that waits, and since when.
-#[derive(Debug)]
-struct Waiting<P> {
-    packet: Packet<P>,
-    since: u64,
-}
 
 /// One flow of a host. It is kept while any packet of it waits or is on its way.
 #[derive(Debug)]

@@ -46,10 +46,8 @@ impl Tun {
             Errno::EPERM | Errno::EACCES => Unavailable::NotPermitted,
             _ => Unavailable::System { step: "creating a TUN device (TUNSETIFF)", source: errno.into() },
         })?;
-        let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(|errno| Unavailable::System {
-            step: "looking up the new device",
-            source: errno.into(),
-        })?;
+        let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(io::Error::from);
+        let index = system("looking up the new device", index)?;
         Ok(Self { file, name, index })
     }
 }
@@ -132,7 +130,7 @@ pub fn enter_private_network() -> Result<(), Unavailable> {
     system("bringing up the loopback device", loopback)
 }
 
-fn system<T>(step: &'static str, result: io::Result<T>) -> Result<T, Unavailable> {
+pub(crate) fn system<T>(step: &'static str, result: io::Result<T>) -> Result<T, Unavailable> {
     result.map_err(|source| Unavailable::System { step, source })
 }
 

@@ -90,22 +90,6 @@ pub struct RelayReport {
 }
 
 impl RelayReport {
-    /// All hosts together; the waits are the longest of any.
-    pub fn total(&self) -> HostCounters {
-        let mut total = HostCounters::default();
-        for host in &self.hosts {
-            total.sent += host.sent;
-            total.received += host.received;
-            total.drops.uplink_full += host.drops.uplink_full;
-            total.drops.random += host.drops.random;
-            total.drops.downlink_full += host.drops.downlink_full;
-            total.drops.downlink_codel += host.drops.downlink_codel;
-            total.uplink_wait_max = total.uplink_wait_max.max(host.uplink_wait_max);
-            total.downlink_wait_max = total.downlink_wait_max.max(host.downlink_wait_max);
-        }
-        total
-    }
-
     /// The share of one processor that the relay used.
     pub fn cpu_share(&self) -> f64 {
         self.cpu.as_secs_f64() / self.running.as_secs_f64().max(f64::MIN_POSITIVE)
