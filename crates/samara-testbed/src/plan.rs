@@ -189,11 +189,15 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "network.validation_time: real nodes take the time that they take; remove it for the testbed",
         ),
     ];
-    if let Some((_, error)) = refused.iter().find(|(is_refused, _)| *is_refused) {
-        return Err((*error).to_owned());
-    }
+    refuse(&refused)?;
     match scenario.find::<Transactions>() {
         Some(transactions) => pools::check(scenario, transactions),
         None => Ok(()),
     }
+}
+
+/// The first error that applies.
+pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {
+    let first = refused.iter().find(|(is_refused, _)| *is_refused);
+    first.map_or(Ok(()), |(_, error)| Err((*error).to_owned()))
 }

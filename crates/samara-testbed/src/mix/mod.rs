@@ -90,7 +90,7 @@ pub(crate) fn run(
     let watched = (&mut harm, &mut processors);
     let went = watch(&mut processes, &mut client, watched, scenario, &stop, progress)?;
     let wall_s = clock.elapsed().as_secs_f64();
-    let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
+    let (busiest, machine) = busy(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
     let after = MetricsSnapshots::new(&mut processes, &mut wire, |node| node.check("measurement").is_ok())?;
@@ -107,8 +107,8 @@ pub(crate) fn run(
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     end(&mut processes, &mut doubts)?;
     let real = RealRun {
-        busiest_node_cpu_share: Some(busy.node),
-        machine_cpu_share: Some(busy.machine),
+        busiest_node_cpu_share: Some(busiest),
+        machine_cpu_share: Some(machine),
         doubts,
         ..real(options, &processes[..nodes as usize], ready, after.relay.as_ref())
     };
@@ -232,25 +232,13 @@ fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
     processes.iter().map(|process| process.usage.cpu_s).chain([own.cpu_s]).collect()
 }
 
-/// How busy processors were while rounds were mixed.
-struct Busy {
-    /// Of the busiest node, in processors.
-    node: f64,
-    /// Of everything together, as a share of all processors.
-    machine: f64,
-}
-
-impl Busy {
-    fn new(before: &[f64], after: &[f64], wall_s: f64) -> Self {
-        let spent: Vec<f64> =
-            before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
-        let nodes = spent.len().saturating_sub(2);
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-        Self {
-            node: spent[..nodes].iter().copied().fold(0.0, f64::max) / wall_s,
-            machine: spent.iter().sum::<f64>() / wall_s / cores,
-        }
-    }
+/// How busy processors were: those of the busiest node, and everything together as a share of all processors.
+fn busy(before: &[f64], after: &[f64], wall_s: f64) -> (f64, f64) {
+    let spent: Vec<f64> = before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
+    let nodes = spent.len().saturating_sub(2);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let busiest = spent[..nodes].iter().copied().fold(0.0, f64::max);
+    (busiest / wall_s, spent.iter().sum::<f64>() / wall_s / cores)
 }
 
 /// Ends all processes in an orderly way.

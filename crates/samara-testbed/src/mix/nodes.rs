@@ -17,6 +17,7 @@ use super::events::events_of;
 use super::{Participants, spawn};
 use crate::TestbedError;
 use crate::addresses::Wire;
+use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
 use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
@@ -30,17 +31,15 @@ const CERTIFICATE: &str = "mix.pem";
 /// What only a simulation can do is refused, never left out.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
-    if parameters.shape == ShapeSetting::ByFormula {
-        return Err(
-            "protocol.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
-        );
-    }
-    if !mix.cpu.is_empty() {
-        return Err("mix.cpu: real nodes take the time that they take; remove it for the testbed".to_owned());
-    }
-    if mix.mechanisms {
-        return Err("mix.mechanisms: real networks keep theirs; set mix.mechanisms = false".to_owned());
-    }
+    let refused = [
+        (
+            parameters.shape == ShapeSetting::ByFormula,
+            "protocol.shape: real nodes do not know the rates of links; give the name of a shape",
+        ),
+        (!mix.cpu.is_empty(), "mix.cpu: real nodes take the time that they take; remove it for the testbed"),
+        (mix.mechanisms, "mix.mechanisms: real networks keep theirs; set mix.mechanisms = false"),
+    ];
+    refuse(&refused)?;
     match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
         Some(index) => Err(format!(
             "fault.{index}.kind: real processes can crash; other faults exist in the simulator only"

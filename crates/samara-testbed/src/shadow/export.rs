@@ -22,7 +22,7 @@ use super::{
 use crate::TestbedError;
 use crate::addresses::{emulation, multiaddr};
 use crate::nodefile;
-use crate::plan::{Wanted, patience};
+use crate::plan::{Wanted, patience, refuse};
 
 const START_S: u64 = 1;
 /// From the last look at metrics to the end of the nodes.
@@ -131,7 +131,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
              take it away with --set network.jitter=\"0 ms\"",
         ),
     ];
-    refused.iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, error)| Err((*error).to_owned()))
+    refuse(&refused)
 }
 
 /// The figures of a run that is under way would be mixed with those of another.
