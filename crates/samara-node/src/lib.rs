@@ -16,7 +16,6 @@ mod node;
 mod part;
 mod pool;
 mod run;
-mod swarm;
 
 pub use config::{Checked, ConfigError, NodeConfig};
 pub use run::{Outcome, Running, new_certificate, run};

@@ -117,12 +117,8 @@ impl Pool {
     }
 
     pub(crate) async fn status(&self) -> Result<PoolStatus, Refusal> {
-        let status = self.node.status().await?;
-        let sizes = |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
-            let pool = engine.pool();
-            (pool.height(), pool.len(), pool.bytes())
-        };
-        let (height, txs, bytes) = self.node.call(sizes).await?;
+        let snapshot = self.snapshot().await?;
+        let status = &snapshot.status;
         let peers = status.peers.iter().map(|peer| PoolPeer {
             id: peer.id.to_string(),
             moniker: peer.moniker.clone(),
@@ -134,9 +130,9 @@ impl Pool {
         Ok(PoolStatus {
             id: ready.id,
             address: ready.address,
-            height,
-            txs,
-            bytes,
+            height: snapshot.height,
+            txs: snapshot.txs,
+            bytes: snapshot.bytes,
             peers: peers.collect(),
             owed_copies: status.owed_copies,
             in_flight_bytes: status.in_flight_bytes,
@@ -153,6 +149,7 @@ impl Pool {
             PoolSnapshot {
                 engine: engine.metrics().clone(),
                 pool: pool.metrics().clone(),
+                height: pool.height(),
                 txs: pool.len(),
                 bytes: pool.bytes(),
                 known_keys: engine.keys(),

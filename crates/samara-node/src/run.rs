@@ -23,7 +23,6 @@ use crate::model::{Late, Ready, Stopped};
 use crate::node::{Node, Tracer};
 use crate::part::{Stopping, requests};
 use crate::pool::Pool;
-use crate::swarm;
 
 /// A node that runs in a task of its own, with its servers. It is stopped, without draining, when this is dropped.
 #[derive(Debug)]
@@ -56,12 +55,11 @@ impl Running {
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
         let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
-        let swarm = swarm::build(key.pair.clone(), &config)?;
+        let (requests, inbox) = requests();
+        let mut node = Node::new(key.pair.clone(), config.clone(), inbox, stopping)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
         let control = bind("control", config.written.control).await?;
         let metrics = bind("metrics", config.written.metrics).await?;
-        let (requests, inbox) = requests();
-        let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
         let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));

@@ -26,7 +26,7 @@ pub struct Cat {
     #[serde(default = "default_moniker")]
     pub moniker: String,
     /// How long packets wait for more; zero sends them as soon as nothing more is to be written.
-    #[serde(default = "default_flush")]
+    #[serde(default)]
     pub flush_throttle: Span,
     #[serde(default = "default_inbound")]
     pub max_inbound: u32,
@@ -37,10 +37,6 @@ pub struct Cat {
 
 fn default_moniker() -> String {
     "samara".to_owned()
-}
-
-fn default_flush() -> Span {
-    Span::from_millis(0)
 }
 
 fn default_inbound() -> u32 {

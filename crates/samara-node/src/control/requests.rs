@@ -12,8 +12,7 @@ use super::{Api, BODY_MAX, Failure};
 use crate::config::{MetricsAt, check_schedule, check_topic};
 pub(super) use crate::model::MessageSpec;
 use crate::model::{self, Late, Publication, Submission};
-use crate::node::payload::Payload;
-use crate::node::schedule::Planned;
+use crate::node::schedule::{Payload, Planned};
 use crate::part::unix_ns;
 
 const BATCH_MESSAGES_MAX: usize = 4096;

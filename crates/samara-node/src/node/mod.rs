@@ -2,7 +2,6 @@
 
 mod batches;
 mod drain;
-pub(crate) mod payload;
 mod redial;
 mod report;
 pub(crate) mod schedule;
@@ -13,8 +12,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use libp2p::swarm::SwarmEvent;
-use libp2p::{Multiaddr, PeerId, Swarm};
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::identity::Keypair;
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
@@ -23,11 +24,9 @@ use tokio::sync::mpsc;
 use crate::config::Checked;
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
-use crate::swarm::{Host, HostEvent};
 use batches::Batches;
-use payload::Payload;
 use redial::{Redial, dial_opts};
-use schedule::{Due, Late, Plan, Planned};
+use schedule::{Due, Late, Payload, Plan, Planned};
 pub(crate) use tracer::Tracer;
 
 /// Counters of links since the start.
@@ -61,16 +60,18 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// A node that neither listens nor dials yet.
     pub(crate) fn new(
-        swarm: Swarm<Host>,
+        key: Keypair,
         config: Checked,
         requests: mpsc::Receiver<Request<Self>>,
         stopping: Stopping,
-    ) -> Self {
+    ) -> Result<Self, String> {
+        let swarm = build(key, &config)?;
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
         let redial = Redial::new(config.dial.clone(), network.reuse_port, (first, max), Instant::now());
-        Self {
+        Ok(Self {
             swarm,
             config,
             requests,
@@ -83,7 +84,7 @@ impl Node {
             started_at_unix_ns: unix_ns(),
             stopping,
             is_asked_to_stop: false,
-        }
+        })
     }
 
     /// Opens the sockets. Returns their addresses in the order of the configuration, then those of further interfaces.
@@ -309,4 +310,48 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
+}
+
+// ---- the swarm: TCP and QUIC, limits on connections, identify, and GossipSub ----
+
+/// What identify calls the specification of this network: the name that go-libp2p and Kubo use.
+const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
+
+/// All that a node does on its connections. The limits come first, so that what they refuse reaches nothing else.
+#[derive(NetworkBehaviour)]
+struct Host {
+    limits: connection_limits::Behaviour,
+    /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
+    identify: identify::Behaviour,
+    gossip: samara_libp2p::Behaviour,
+}
+
+/// Builds the swarm; it neither listens nor dials yet.
+fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
+    let network = &config.written.network;
+    let idle = network.idle_timeout.duration();
+    let limits = ConnectionLimits::default()
+        .with_max_established(Some(network.max_connections))
+        .with_max_established_per_peer(Some(network.max_connections_per_peer))
+        .with_max_pending_incoming(Some(network.max_pending))
+        .with_max_pending_outgoing(Some(network.max_pending));
+    let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
+        let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
+            .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());
+        Ok(Host {
+            limits: connection_limits::Behaviour::new(limits),
+            identify: identify::Behaviour::new(identify),
+            gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
+        })
+    };
+    let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .map_err(|error| format!("the TCP transport cannot be set up: {error}"))?
+        .with_quic()
+        .with_behaviour(host)
+        .map_err(|error| format!("the node cannot be set up: {error}"))?
+        .with_swarm_config(|config| config.with_idle_connection_timeout(idle))
+        .build();
+    Ok(swarm)
 }
