@@ -94,7 +94,7 @@ mod linux {
     }
 
     fn print(sent: u64, seconds: Duration, report: &RelayReport) {
-        let carried = report.total().received.packets;
+        let carried: u64 = report.hosts.iter().map(|host| host.received.packets).sum();
         println!("sent          {:.0} packets/s", sent as f64 / seconds.as_secs_f64());
         println!("carried       {:.0} packets/s", carried as f64 / seconds.as_secs_f64());
         println!("device drops  {} packets", report.device_drops);

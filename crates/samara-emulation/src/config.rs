@@ -21,7 +21,6 @@ pub const MIN_QUEUE_BYTES: u64 = 1_500;
 pub struct EmulationConfig {
     /// The seed that latencies, jitter and losses are drawn from; latencies are those of a simulation with the same seed.
     pub seed: u64,
-    /// The hosts, by number.
     pub hosts: Vec<HostConfig>,
     /// One-way latency of each pair.
     pub latency: Latency,
@@ -117,7 +116,6 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), ConfigErr
 pub struct UplinkQueue {
     /// The most bytes of one flow (round-robin only).
     pub flow_bytes: u64,
-    /// The most bytes of all flows.
     pub total_bytes: u64,
 }
 

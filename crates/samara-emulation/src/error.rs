@@ -23,12 +23,7 @@ pub enum Unavailable {
         "{path}: cannot be opened for reading and writing ({source}); it is needed to emulate links. Run as root, or let \
          an administrator allow it (`chmod 0666 {path}`, the default of most distributions)"
     )]
-    TunFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    TunFile { path: PathBuf, source: io::Error },
     #[error(
         "no right to create a network device (CAP_NET_ADMIN is missing). Run as root, give the program the capability \
          (`setcap cap_net_admin+ep PROGRAM`; in a container `--cap-add NET_ADMIN`), or run it in a network of its own \
@@ -46,10 +41,5 @@ pub enum Unavailable {
     Threads(usize),
     /// A step that should have succeeded with these rights.
     #[error("{step}: {source}")]
-    System {
-        /// What was tried.
-        step: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
+    System { step: &'static str, source: io::Error },
 }

@@ -25,7 +25,6 @@ pub(crate) struct Route {
     pub(crate) flow: u64,
 }
 
-/// Why a packet is not carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Not IPv4. The kernel itself sends a few IPv6 packets to a new device.

@@ -37,17 +37,13 @@ pub enum SubnetsError {
     /// An address has bits outside of its prefix.
     #[error("subnets: {address}/{PREFIX} has bits beyond its prefix; expected {expected}/{PREFIX}")]
     Alignment {
-        /// What was given.
         address: Ipv4Addr,
         /// The first address of that subnet.
         expected: Ipv4Addr,
     },
     /// Both are the same.
     #[error("subnets: own and peers are both {address}/{PREFIX}, expected two different ones")]
-    Same {
-        /// The first address.
-        address: Ipv4Addr,
-    },
+    Same { address: Ipv4Addr },
 }
 
 impl Subnets {

@@ -86,7 +86,7 @@ mod linux {
         let config = RelayConfig { tun_file: tun_file.into(), ..RelayConfig::new(emulation) };
         let mut relay = match Relay::start(config) {
             Ok(relay) => relay,
-            Err(RelayError::Unavailable(error)) => {
+            Err(RelayError::Unavailable(error)) if !matches!(error, Unavailable::System { .. }) => {
                 println!("SKIPPED: {error}");
                 return;
             }

@@ -33,9 +33,6 @@ pub(crate) enum Profile {
 }
 
 /// The configuration, and the parameters that are set but have no meaning here.
-///
-/// # Errors
-/// Values are not possible, alone or together.
 pub(crate) fn config(
     params: &GossipSubParams,
     profile: Profile,

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use libp2p::PeerId;
 use samara_gossipsub::config::Config;
-use samara_gossipsub::rpc::{MessageId, Rpc};
-use serde::Serialize;
+use samara_gossipsub::rpc::{MessageId, Rpc, Topic};
+use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -24,96 +24,59 @@ pub(crate) struct Lines<W> {
     out: W,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    time: String,
-    level: &'static str,
-    msg: &'a str,
-    #[serde(flatten)]
-    fields: Fields<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Fields<'a> {
-    Started { id: String, node_id: u32 },
-    Frame(FrameFields<'a>),
-}
-
-/// One of the peers, and what there is to say.
-#[derive(Clone, Default, Serialize)]
-struct FrameFields<'a> {
-    service: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    topic: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ids: Option<String>,
-}
-
 impl<W: Write> Lines<W> {
     pub(crate) fn new(out: W) -> Self {
         Self { out }
     }
 
     /// Says who this is: the first line.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn started(&mut self, node: NodeId) -> io::Result<()> {
-        let fields = Fields::Started { id: node.peer_id().to_string(), node_id: node.number() };
-        self.say("PeerID", fields)?;
+        let (id, number) = (json!(node.peer_id().to_string()), json!(node.number()));
+        self.say("PeerID", [("id", id), ("node_id", number)])?;
         self.out.flush()
     }
 
     /// Says what is in a frame.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn frame(&mut self, way: Way, peer: &PeerId, rpc: &Rpc, config: &Config) -> io::Result<()> {
-        let peer = peer.to_string();
-        let (from, to) = match way {
-            Way::Received => (Some(peer.as_str()), None),
-            Way::Sent => (None, Some(peer.as_str())),
+        let (verb, end) = match way {
+            Way::Received => ("Received", "from"),
+            Way::Sent => ("Sent", "to"),
         };
-        let base = FrameFields { service: "gossipsub", from, to, ..FrameFields::default() };
-        let mut say = |what: &str, fields: FrameFields<'_>| {
-            let verb = if way == Way::Received { "Received" } else { "Sent" };
-            self.say(&format!("{verb} {what}"), Fields::Frame(fields))
+        let mut say = |what: &str, fields: &[(&'static str, Option<String>)]| {
+            let head = [("service", json!("gossipsub")), (end, json!(peer.to_string()))];
+            let fields = fields.iter().filter_map(|(key, value)| Some((*key, json!(value.as_ref()?))));
+            self.say(&format!("{verb} {what}"), head.into_iter().chain(fields))
         };
+        let named = |topic: &Topic| ("topic", Some(topic.as_str().to_owned()));
         for message in &rpc.publish {
-            let topic = message.topic.as_ref().map(|topic| topic.as_str());
-            let id = Some(decimal(&config.message_id.id(message)));
-            say("Message", FrameFields { topic, id, ..base.clone() })?;
+            let topic = message.topic.as_ref().map(|topic| topic.as_str().to_owned());
+            say("Message", &[("topic", topic), ("id", Some(decimal(&config.message_id.id(message))))])?;
         }
         for change in &rpc.subscriptions {
-            say("Subscription", FrameFields { topic: Some(change.topic.as_str()), ..base.clone() })?;
+            say("Subscription", &[named(&change.topic)])?;
         }
         if let Some(control) = &rpc.control {
             for topic in &control.graft {
-                say("Graft", FrameFields { topic: Some(topic.as_str()), ..base.clone() })?;
+                say("Graft", &[named(topic)])?;
             }
             for prune in &control.prune {
-                say("Prune", FrameFields { topic: Some(prune.topic.as_str()), ..base.clone() })?;
+                say("Prune", &[named(&prune.topic)])?;
             }
             let ihave = control.ihave.iter().map(|ihave| ("Ihave", ihave.ids.as_slice()));
             let others = [("Idontwant", control.idontwant.as_slice()), ("Iwant", control.iwant.as_slice())];
             for (what, ids) in others.into_iter().chain(ihave).filter(|(_, ids)| !ids.is_empty()) {
                 let ids: Vec<String> = ids.iter().map(decimal).collect();
-                say(what, FrameFields { ids: Some(format!("[{}]", ids.join(", "))), ..base.clone() })?;
+                say(what, &[("ids", Some(format!("[{}]", ids.join(", "))))])?;
             }
         }
         self.out.flush()
     }
 
-    fn say(&mut self, msg: &str, fields: Fields<'_>) -> io::Result<()> {
+    fn say<'a>(&mut self, msg: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -> io::Result<()> {
         let time = OffsetDateTime::now_utc().format(&Rfc3339).map_err(io::Error::other)?;
-        serde_json::to_writer(&mut self.out, &Line { time, level: "INFO", msg, fields })?;
+        let head = [("time", json!(time)), ("level", json!("INFO")), ("msg", json!(msg))];
+        let fields = head.into_iter().chain(fields).map(|(key, value)| (key.to_owned(), value));
+        serde_json::to_writer(&mut self.out, &fields.collect::<Map<_, _>>())?;
         self.out.write_all(b"\n")
     }
 }
@@ -131,8 +94,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use samara_gossipsub::rpc::{Control, IHave, Message, Topic};
-    use serde_json::{Value, json};
+    use samara_gossipsub::rpc::{Control, IHave, Message};
 
     use super::*;
     use crate::engine::{Profile, config};

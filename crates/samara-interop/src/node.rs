@@ -43,7 +43,6 @@ pub(crate) struct Node {
     /// Messages that are being checked, by the time when that is done.
     checked: BTreeMap<(Instant, u64), MessageId>,
     next_check: u64,
-    /// Once GossipSub runs.
     running: Option<Running>,
 }
 
@@ -53,17 +52,8 @@ struct Running {
     config: Config,
 }
 
-/// What became of the attempt to connect.
-enum Attempt {
-    Connected,
-    Failed(String),
-}
-
 impl Node {
     /// A node that has said who it is.
-    ///
-    /// # Errors
-    /// A text: standard output cannot be written to.
     pub(crate) fn new(id: NodeId, profile: Profile, started: Instant) -> Result<Self, String> {
         let mut lines = Lines::new(BufWriter::new(std::io::stdout()));
         lines.started(id).map_err(stdout)?;
@@ -80,9 +70,6 @@ impl Node {
     }
 
     /// Carries out a script.
-    ///
-    /// # Errors
-    /// A text that names the instruction that failed.
     pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
         for Step { at, action } in steps {
             self.step(action).await.map_err(|error| format!("script[{at}]: {error}"))?;
@@ -164,17 +151,17 @@ impl Node {
             }
             let attempt = match resolve(node).await {
                 Ok(address) => self.dial(peer, address, until).await?,
-                Err(error) => Attempt::Failed(error),
+                Err(error) => Err(error),
             };
             match attempt {
-                Attempt::Connected => return Ok(()),
-                Attempt::Failed(error) if Instant::now() + CONNECT_AGAIN >= until => {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() + CONNECT_AGAIN >= until => {
                     return Err(format!(
                         "{} cannot be connected to within {CONNECT_WITHIN:?}: {error}",
                         node.host()
                     ));
                 }
-                Attempt::Failed(error) => {
+                Err(error) => {
                     tracing::info!(node = %node.host(), error, "cannot connect yet");
                     let again = Instant::now() + CONNECT_AGAIN;
                     while Instant::now() < again {
@@ -185,24 +172,30 @@ impl Node {
         }
     }
 
-    async fn dial(&mut self, peer: PeerId, address: Multiaddr, until: Instant) -> Result<Attempt, String> {
+    /// Attempts to connect. The outer error is that of standard output.
+    async fn dial(
+        &mut self,
+        peer: PeerId,
+        address: Multiaddr,
+        until: Instant,
+    ) -> Result<Result<(), String>, String> {
         // From a port of its own: Shadow does not let two sockets have one.
         let dial = DialOpts::peer_id(peer).addresses(vec![address]).allocate_new_port().build();
         match self.swarm()?.dial(dial) {
             // They may have dialled meanwhile.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => {}
-            Err(error) => return Ok(Attempt::Failed(error.to_string())),
+            Err(error) => return Ok(Err(error.to_string())),
         }
         while Instant::now() < until {
             match self.serve(until).await? {
                 Some(SwarmEvent::OutgoingConnectionError { peer_id, error, .. }) if peer_id == Some(peer) => {
-                    return Ok(Attempt::Failed(error.to_string()));
+                    return Ok(Err(error.to_string()));
                 }
-                _ if self.swarm()?.is_connected(&peer) => return Ok(Attempt::Connected),
+                _ if self.swarm()?.is_connected(&peer) => return Ok(Ok(())),
                 _ => {}
             }
         }
-        Ok(Attempt::Failed("no answer".to_owned()))
+        Ok(Err("no answer".to_owned()))
     }
 
     fn publish(&mut self, id: u64, bytes: usize, topic: &Topic) -> Result<(), String> {
@@ -295,7 +288,6 @@ fn validator(delays: &Delays) -> ValidatorHook {
     })
 }
 
-/// Where a node listens.
 async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
     let host = node.host();
     let addresses = tokio::net::lookup_host((host.as_str(), PORT)).await;
@@ -308,7 +300,6 @@ async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
     }
 }
 
-/// The port of all nodes.
 const PORT: u16 = 9000;
 
 /// As the name that go-libp2p gives its network.

@@ -10,7 +10,6 @@ use crate::identity::NodeId;
 /// Longer files are not read: the script of 10,000 nodes has some 4 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// `ExperimentParams`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Params {
@@ -20,9 +19,6 @@ pub(crate) struct Params {
 
 impl Params {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// A text that names the file and the place in it.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let wrong = |what: String| format!("{}: {what}", path.display());
         if path.extension().is_none_or(|extension| extension != "json") {
@@ -49,11 +45,10 @@ impl Params {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(crate) enum Instruction {
-    /// Starts GossipSub.
-    InitGossipSub { gossip_sub_params: Box<GossipSubParams> },
-    /// Connects to other nodes.
+    InitGossipSub {
+        gossip_sub_params: Box<GossipSubParams>,
+    },
     Connect {
-        /// To whom.
         connect_to: Vec<NodeId>,
     },
     /// An instruction for one node only.
@@ -67,17 +62,14 @@ pub(crate) enum Instruction {
         /// Until so many seconds after the start.
         elapsed_seconds: u64,
     },
-    /// Publishes a message.
     Publish {
         /// Its id, which are its first 8 bytes.
         #[serde(rename = "messageID")]
         message_id: u64,
-        /// Bytes of its payload.
         message_size_bytes: u64,
         #[serde(rename = "topicID")]
         topic_id: String,
     },
-    /// Joins a topic.
     SubscribeToTopic {
         #[serde(rename = "topicID")]
         topic_id: String,
@@ -89,10 +81,8 @@ pub(crate) enum Instruction {
     SetTopicValidationDelay {
         #[serde(rename = "topicID")]
         topic_id: String,
-        /// How long.
         delay_seconds: f64,
     },
-    /// Makes parts of a message.
     AddPartialMessage {
         /// Which parts, a bit each.
         #[allow(dead_code, reason = "read to be checked; the engine knows no parts")]
@@ -104,7 +94,6 @@ pub(crate) enum Instruction {
         #[allow(dead_code, reason = "likewise")]
         group_id: u64,
     },
-    /// Publishes parts of a message.
     PublishPartial {
         #[serde(rename = "topicID")]
         #[allow(dead_code, reason = "likewise")]
@@ -112,7 +101,6 @@ pub(crate) enum Instruction {
         #[serde(rename = "groupID")]
         #[allow(dead_code, reason = "likewise")]
         group_id: u64,
-        /// To whom.
         #[serde(rename = "publishToNodeIDs", default)]
         #[allow(dead_code, reason = "likewise")]
         publish_to_node_ids: Option<Vec<NodeId>>,

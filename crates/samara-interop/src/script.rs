@@ -18,7 +18,6 @@ const WAIT_MAX_S: u64 = 366 * 24 * 3600;
 /// The longest validation.
 const DELAY_MAX_S: f64 = 3600.0;
 
-/// Something that this node does.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Step {
     /// The place in the script, from 0.
@@ -26,7 +25,6 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What a node does.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Action {
     Init(Box<GossipSubParams>),
@@ -46,9 +44,6 @@ pub(crate) struct ScriptError {
 }
 
 /// The part of a script that is for this node.
-///
-/// # Errors
-/// An instruction for this node is none that it can carry out.
 pub(crate) fn steps(script: Vec<Instruction>, me: NodeId) -> Result<Vec<Step>, ScriptError> {
     let mut steps: Vec<Step> = Vec::new();
     for (at, instruction) in script.into_iter().enumerate() {

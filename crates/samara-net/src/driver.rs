@@ -71,7 +71,6 @@ impl<E: Engine> Driver<E> {
         &mut self.outbox
     }
 
-    /// Gives the engine an input.
     pub fn input(&mut self, input: Input<E::Frame, E::Command>) {
         self.with(|engine, cx| engine.handle(input, cx));
     }
@@ -95,7 +94,6 @@ impl<E: Engine> Driver<E> {
         answer
     }
 
-    /// Fires all timers that are due.
     pub fn fire_timers(&mut self) {
         let now = self.now();
         while let Some(Reverse((at, _, token))) = self.timers.peek().copied()

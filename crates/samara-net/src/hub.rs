@@ -39,14 +39,11 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(crate) const BATCH_MAX: usize = 64;
 
 pub(crate) type FrameOf<L> = <<L as LinkLayer>::Engine as Engine>::Frame;
-/// A future that a task runs.
 pub(crate) type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-/// The result of a handshake.
 pub(crate) type Attempted<L> = Result<Established<L>, Closed>;
 
 /// How connections come about and frames travel over them.
 pub(crate) trait LinkLayer: Sized + 'static {
-    /// The engine whose frames travel.
     type Engine: Engine;
     /// The name of a node; there is at most one link for each.
     type Name: Copy + Debug + Ord + Send + 'static;
@@ -71,9 +68,6 @@ pub(crate) trait LinkLayer: Sized + 'static {
     fn dial(&self, name: Self::Name) -> Task<Attempted<Self>>;
 
     /// Checks whether there is room for a new link.
-    ///
-    /// # Errors
-    /// There is none.
     fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed>;
 
     /// Moves frames until the connection ends, and reports why.
@@ -112,13 +106,11 @@ pub(crate) struct Limits {
     pub(crate) pending_max: usize,
     /// Handshakes and links with nodes that dialled from one address.
     pub(crate) inbound_per_ip_max: usize,
-    /// Dials under way.
     pub(crate) dials_max: usize,
 }
 
 /// How an attempt to get a link ended.
 pub(crate) enum Attempt<L: LinkLayer> {
-    /// This node dialled.
     Dialled(L::Name, Attempted<L>),
     /// Another node dialled this one's listener.
     Greeted(SocketAddr, Attempted<L>),
@@ -126,7 +118,6 @@ pub(crate) enum Attempt<L: LinkLayer> {
     Offered(Box<Established<L>>),
 }
 
-/// What happened to a hub.
 pub(crate) enum Turn<L: LinkLayer> {
     Report(u64, Report<FrameOf<L>>),
     Attempt(Attempt<L>),
@@ -146,7 +137,6 @@ pub(crate) enum Event<L: LinkLayer> {
 /// The reports of links, each with the number of its link.
 type Reports<F> = (UnboundedSender<(u64, Report<F>)>, UnboundedReceiver<(u64, Report<F>)>);
 
-/// An engine with its links.
 pub(crate) struct Hub<L: LinkLayer> {
     pub(crate) driver: Driver<L::Engine>,
     pub(crate) layer: L,
@@ -471,7 +461,6 @@ impl<L: LinkLayer> Hub<L> {
         }
     }
 
-    /// Hands copies to links with room.
     pub(crate) fn drain(&mut self) {
         let now = self.driver.now();
         let budget = self.limits.in_flight_bytes as u64;
@@ -511,7 +500,6 @@ impl<L: LinkLayer> Hub<L> {
 
     // ---- the end ----
 
-    /// Accepts and dials no more connections.
     pub(crate) fn stop(&mut self) {
         self.listener = None;
         self.is_stopping = true;

@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+use tokio::{net::ToSocketAddrs, time::timeout};
 
 use crate::hub::{FrameOf, LinkLayer};
 use crate::status::Closed;
@@ -24,13 +26,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Order<F> {
     /// Send this frame on a channel (by index).
-    Frame {
-        /// The channel's index.
-        channel: usize,
-        frame: F,
-        /// The frame's encoded length.
-        len: u32,
-    },
+    Frame { channel: usize, frame: F, len: u32 },
     /// Send what waits, and hang up.
     Finish,
 }
@@ -40,9 +36,7 @@ pub(crate) enum Order<F> {
 pub(crate) enum Report<F> {
     /// A frame of this length arrived, with its share of the receive budget.
     Frame(F, usize, Share),
-    /// Frames left.
     Sent(Progress),
-    /// The link ended.
     Down(Closed),
 }
 
@@ -77,7 +71,6 @@ impl Traffic {
         self.down.fetch_add(len as u64, Ordering::Relaxed);
     }
 
-    /// Returns the bytes up and down.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.up.load(Ordering::Relaxed), self.down.load(Ordering::Relaxed))
     }
@@ -85,7 +78,6 @@ impl Traffic {
 
 /// The link's end of its queues to and from the hub.
 pub(crate) struct Ports<F> {
-    /// The connection's number.
     pub(crate) number: u64,
     pub(crate) orders: UnboundedReceiver<Order<F>>,
     /// Unbounded by itself: a frame needs a [`Share`], and all other reports follow from what the hub handed over.
@@ -112,12 +104,9 @@ pub(crate) struct Established<L: LinkLayer> {
     pub(crate) connection: L::Connection,
 }
 
-/// A link that is up.
 pub(crate) struct Link<L: LinkLayer> {
-    /// The number of its connection.
     pub(crate) connection: u64,
     pub(crate) name: L::Name,
-    /// Whether this node dialled.
     pub(crate) outbound: bool,
     /// The address of the connection's other end.
     pub(crate) ip: IpAddr,
@@ -214,7 +203,6 @@ impl<L: LinkLayer> Links<L> {
         self.iter().filter(|(_, link)| !link.outbound && ip.is_none_or(|ip| ip == link.ip)).count()
     }
 
-    /// Iterates over all links by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Link<L>)> {
         self.peers.values().filter_map(|peer| Some((*peer, self.get(*peer)?)))
     }
@@ -234,6 +222,12 @@ pub(crate) async fn accept(listener: Option<&TcpListener>) -> Option<(TcpStream,
             }
         },
     }
+}
+
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+pub(crate) async fn connect(to: impl ToSocketAddrs, within: Duration) -> Result<TcpStream, Closed> {
+    let stream = timeout(within, TcpStream::connect(to)).await.map_err(|_| Closed::HandshakeTimeout)?;
+    stream.map_err(|error| Closed::Unreachable(error.to_string()))
 }
 
 /// Sets the options of a socket: no delay, and a bound on the bytes in the kernel that have not left yet
@@ -258,6 +252,6 @@ pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
         std::io::Result::Ok(())
     };
     // The connection ends whatever the result.
-    let _ = tokio::time::timeout(LINGER, drain).await;
+    let _ = timeout(LINGER, drain).await;
     Closed::Here
 }

@@ -1,27 +1,27 @@
-//! What all runtimes report: why links end, what transports count, and why a runtime does not start.
+//! What all runtimes share: why links end, what transports count, why a runtime does not start, and requests to its task.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
 /// Why a connection failed or a link ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Closed {
-    /// The peer could not be reached.
     #[error("the peer cannot be reached: {0}")]
     Unreachable(String),
     /// The engine asked for a peer whose address is not known.
     #[error("the peer's address is not known")]
     NoAddress,
-    /// The handshake failed.
     #[error("the handshake failed: {0}")]
     Handshake(String),
     /// Dialling or the handshake exceeded its time.
     #[error("the handshake took too long")]
     HandshakeTimeout,
-    /// The peer refused the link.
     #[error("the peer refused the link: {0}")]
     Refused(String),
     /// The peer is a member of another group.
@@ -40,13 +40,7 @@ pub enum Closed {
     Broken(#[from] crate::mconn::Broken),
     /// The peer announced a frame beyond the limit.
     #[error("a frame of {found} bytes exceeds the limit of {max}")]
-    FrameTooLong {
-        /// The announced length in bytes.
-        found: usize,
-        /// The limit in bytes.
-        max: usize,
-    },
-    /// A frame does not decode.
+    FrameTooLong { found: usize, max: usize },
     #[error("a frame does not decode: {0}")]
     Malformed(String),
     /// The peer sent nothing for the idle timeout.
@@ -64,7 +58,6 @@ pub enum Closed {
     /// The limit of connections, handshakes or dials is reached.
     #[error("the limit of connections is reached")]
     Full,
-    /// This node closed the link.
     #[error("this node closed the link")]
     Here,
 }
@@ -109,7 +102,6 @@ impl Closed {
 /// What a runtime counts since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Links that came up.
     pub links: u64,
     /// Failed connections and ended links by cause ([`Closed::name`]).
     pub closed: BTreeMap<&'static str, u64>,
@@ -117,9 +109,7 @@ pub struct Counters {
     pub bytes_up: u64,
     /// Bytes that sockets (over gRPC: HTTP/2) delivered after the handshakes.
     pub bytes_down: u64,
-    /// Frames that were handed to links.
     pub frames_up: u64,
-    /// Frames that links delivered.
     pub frames_down: u64,
     /// Bytes of application payload in the frames that were handed to links.
     pub payload_up: u64,
@@ -141,19 +131,14 @@ pub struct Counters {
     pub cpu: Duration,
 }
 
-/// An option that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: found {found}, expected {expected}")]
 pub struct OptionError {
-    /// The option's name.
     pub field: String,
-    /// The value.
     pub found: String,
-    /// The valid values.
     pub expected: &'static str,
 }
 
-/// Returns the error unless `holds`.
 pub(crate) fn check(
     holds: bool,
     field: impl Into<String>,
@@ -181,31 +166,23 @@ impl From<samara_mix::ConfigError> for OptionError {
     }
 }
 
-/// Why a runtime does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The node cannot listen on an address.
     #[error("{address} cannot be listened on: {error}")]
-    Listen {
-        address: SocketAddr,
-        /// The system's error.
-        error: std::io::Error,
-    },
-    /// An option is not valid.
+    Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),
     /// The certificate or its key cannot be used.
     #[cfg(feature = "mix")]
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    /// The system has no random numbers.
     #[error("there are no random numbers: {0}")]
     Random(getrandom::Error),
     /// The system cannot start the compute threads.
     #[error("no threads: {0}")]
     Threads(String),
-    /// The node stopped while it started.
     #[error(transparent)]
     Gone(#[from] Gone),
 }
@@ -214,3 +191,33 @@ pub enum StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Gone;
+
+/// A request of a runtime's owner to its task `T`.
+pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// Asks a task for what it can answer at once.
+pub(crate) async fn ask<T: 'static, R: Send + 'static>(
+    requests: &mpsc::Sender<Request<T>>,
+    request: impl FnOnce(&mut T) -> R + Send + 'static,
+) -> Result<R, Gone> {
+    // Fails only if the caller has given up.
+    ask_later(requests, |task, answer| drop(answer.send(request(task)))).await
+}
+
+/// Asks a task, which answers when it can.
+pub(crate) async fn ask_later<T: 'static, R: Send + 'static>(
+    requests: &mpsc::Sender<Request<T>>,
+    request: impl FnOnce(&mut T, oneshot::Sender<R>) + Send + 'static,
+) -> Result<R, Gone> {
+    let (answer, answered) = oneshot::channel();
+    requests.send(Box::new(|task| request(task, answer))).await.map_err(|_| Gone)?;
+    answered.await.map_err(|_| Gone)
+}
+
+/// Listens on an address, and returns it with the port that the system chose.
+pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |error| StartError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}

@@ -1,7 +1,8 @@
 //! The node's key pair.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use libp2p::identity::Keypair;
@@ -16,9 +17,6 @@ pub(crate) struct Key<'a> {
 
 impl<'a> Key<'a> {
     /// The key pair that a configuration names, a new one if its file does not exist. Writes nothing.
-    ///
-    /// # Errors
-    /// A text that names the file.
     pub(crate) fn of(identity: &'a Identity) -> Result<Self, String> {
         match (&identity.key_file, identity.seed) {
             (Some(path), _) => Self::from_file(path),
@@ -45,9 +43,6 @@ impl<'a> Key<'a> {
     }
 
     /// Writes a new key to its file, for its owner only.
-    ///
-    /// # Errors
-    /// A text that names the file.
     pub(crate) fn save(&self) -> Result<(), String> {
         let Some(path) = self.new_file else { return Ok(()) };
         let bytes = self.pair.to_protobuf_encoding().map_err(|error| wrong(path, error.to_string()))?;
@@ -60,9 +55,6 @@ fn wrong(path: &Path, what: String) -> String {
 }
 
 /// The secret of the same key, for the connections of CometBFT: a node has one identity.
-///
-/// # Errors
-/// It is a key of another kind.
 pub(crate) fn secret(pair: &Keypair) -> Result<[u8; 32], String> {
     let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [cat]".to_owned();
     let pair = pair.clone().try_into_ed25519().map_err(|_| wrong())?;
@@ -77,9 +69,7 @@ fn from_seed(seed: u64) -> Result<Keypair, String> {
 }
 
 /// A process that can read the key can impersonate this node.
-#[cfg(unix)]
 fn check_mode(path: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -87,25 +77,14 @@ fn check_mode(path: &Path) -> Result<(), String> {
     Err(format!("found mode {mode:04o}, so that others can read the key; expected 0600 (chmod 600)"))
 }
 
-#[cfg(not(unix))]
-fn check_mode(_: &Path) -> Result<(), String> {
-    Ok(())
-}
-
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file: File = options.open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]

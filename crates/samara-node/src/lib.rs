@@ -5,7 +5,6 @@
 //! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`,
 //! the group in `docs/guides/groups.md`, the mix in `docs/guides/mix.md`.
 
-mod clock;
 pub mod config;
 mod control;
 mod group;
@@ -14,10 +13,9 @@ mod metrics;
 mod mix;
 pub mod model;
 mod node;
+mod part;
 mod pool;
-mod process;
 mod run;
-mod swarm;
 
 pub use config::{Checked, ConfigError, NodeConfig};
 pub use run::{Outcome, Running, new_certificate, run};

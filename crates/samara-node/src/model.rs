@@ -20,13 +20,10 @@ pub type Name = Cow<'static, str>;
 #[serde(deny_unknown_fields)]
 pub struct MessageSpec {
     pub topic: String,
-    /// Its payload in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// Its payload as a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The length of a random payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_bytes: Option<usize>,
 }
@@ -35,23 +32,18 @@ pub struct MessageSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
-    /// Its time.
     pub at_unix_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Vec<MessageSpec>>,
     /// The order of the copies: a kind of schedule, or all of its keys.
     #[serde(default, deserialize_with = "schedule", skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
-    /// As in [`MessageSpec`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// As in [`MessageSpec`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// As in [`MessageSpec`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// As in [`MessageSpec`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_bytes: Option<usize>,
 }
@@ -61,15 +53,11 @@ pub struct Publication {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// Its time.
     pub at_unix_ns: u64,
-    /// Its bytes in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// Its bytes as a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The number of random bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_bytes: Option<usize>,
 }
@@ -103,19 +91,15 @@ where
 pub struct Ready {
     /// Always true.
     pub ready: bool,
-    /// The node's peer id.
     pub peer_id: String,
     /// Addresses that it listens on, with its peer id.
     #[serde(default)]
     pub listen: Vec<String>,
-    /// The address of the control API.
     pub control: Option<SocketAddr>,
     /// The address of `/metrics`, if it has a server of its own.
     pub metrics: Option<SocketAddr>,
-    /// The transaction pool, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolReady>,
-    /// The member of a group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupReady>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
@@ -143,11 +127,9 @@ pub struct Stopped {
     pub drained: bool,
     /// Copies that have not, when the time was over.
     pub left_copies: usize,
-    /// The same by peer.
     pub left: BTreeMap<String, usize>,
     /// Copies whose link went down meanwhile.
     pub lost_copies: usize,
-    /// Planned publications that were not made.
     pub cancelled_publications: usize,
     /// What was left in the transaction pool's queues, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,25 +148,19 @@ pub struct Stopped {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolStopped {
-    /// Frames that have not left.
     pub left_copies: usize,
-    /// The same by peer.
     pub left: BTreeMap<String, usize>,
-    /// Planned submissions that were not made.
     pub cancelled_submissions: usize,
 }
 
-/// The outcome of a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceReport {
-    /// Events in the file.
     pub written: u64,
     /// Events that the queue had no room for.
     pub dropped: u64,
     /// Events that were not written because of an error.
     pub failed: u64,
-    /// The first error.
     pub error: Option<String>,
 }
 
@@ -192,13 +168,9 @@ pub struct TraceReport {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// The node's peer id.
     pub peer_id: String,
-    /// Addresses that it listens on.
     pub listen: Vec<String>,
-    /// Since when it runs.
     pub started_at_unix_ns: u64,
-    /// Whether it is about to stop.
     pub stopping: bool,
     /// Connected peers, sorted by id.
     pub peers: Vec<PeerStatus>,
@@ -221,7 +193,6 @@ pub struct PeerStatus {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TopicStatus {
-    /// Its name.
     pub topic: String,
     /// Peers that have joined it.
     pub subscribers: Vec<String>,
@@ -232,7 +203,6 @@ pub struct TopicStatus {
 /// `GET /v1/batches/{id}`, and the answer to what publishes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchReport {
-    /// The number of the batch.
     pub batch: u64,
     pub published_at_unix_ns: u64,
     /// Copies that were owed at first.
@@ -248,7 +218,6 @@ pub struct BatchReport {
     pub messages: Vec<MessageReport>,
 }
 
-/// A message of a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MessageReport {
@@ -260,11 +229,8 @@ pub enum MessageReport {
         copies: usize,
         /// Copies that did not fit into queues.
         lost: usize,
-        /// Copies that have left.
         sent: usize,
-        /// Copies that are owed still.
         owed: usize,
-        /// Copies that will not leave.
         not_sent: usize,
         /// The copies that have left, in that order.
         sent_copies: Vec<SentCopy>,
@@ -273,15 +239,12 @@ pub enum MessageReport {
     },
     Failed {
         topic: String,
-        /// The reason.
         error: String,
     },
 }
 
-/// A copy that has left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SentCopy {
-    /// The receiver.
     pub peer: String,
     /// When it was written to the stream.
     pub at_unix_ns: u64,
@@ -294,17 +257,13 @@ pub struct SentCopy {
 #[serde(default)]
 pub struct PlannedReport {
     pub number: u64,
-    /// When it is to be made.
     pub at_unix_ns: u64,
     pub state: PlannedState,
     pub messages: usize,
     /// When it was made: the clock right before.
     pub actual_unix_ns: Option<u64>,
-    /// The difference.
     pub late_ns: Option<i64>,
-    /// How long publishing took.
     pub took_ns: Option<u64>,
-    /// The number of the batch.
     pub batch: Option<u64>,
 }
 
@@ -314,7 +273,6 @@ pub enum PlannedState {
     /// Its time has not come.
     #[default]
     Waiting,
-    /// It was made.
     Published,
     /// The node was stopped before.
     Cancelled,
@@ -332,39 +290,28 @@ pub struct PoolStatus {
     /// Transactions in it.
     pub txs: usize,
     pub bytes: u64,
-    /// Its peers, sorted by id.
     pub peers: Vec<PoolPeer>,
-    /// Frames that are owed.
     pub owed_copies: usize,
-    /// Bytes on their way into sockets.
     pub in_flight_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolPeer {
-    /// Its name.
     pub id: String,
-    /// What it calls itself.
     pub moniker: String,
-    /// What is spoken.
     pub protocol: String,
-    /// Whether this node dialled.
     pub outbound: bool,
-    /// Frames that it is owed.
     pub owed_copies: usize,
 }
 
-/// The outcome of a submission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submitted {
     pub key: String,
     /// Whether it is in the pool from now on.
     pub added: bool,
-    /// The reason for a refusal.
     pub refused: Option<Name>,
     /// When it was submitted: the clock right before.
     pub at_unix_ns: u64,
-    /// How long that took.
     pub took_ns: u64,
 }
 
@@ -375,15 +322,12 @@ pub struct Arrivals {
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
-    /// The transactions.
     pub arrivals: Vec<Arrival>,
 }
 
-/// A transaction that entered the pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     pub key: String,
-    /// Its time.
     pub at_unix_ns: u64,
     /// The sender; null if it was submitted here.
     pub from: Option<String>,
@@ -401,27 +345,21 @@ pub struct GroupReady {
 pub struct GroupStopped {
     /// Whether it has left: then all that it broadcast is at all that stay.
     pub left: bool,
-    /// Planned broadcasts that were not made.
     pub cancelled_broadcasts: usize,
 }
 
 /// `GET /v1/group`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupStatus {
-    /// The name of this member.
     pub address: SocketAddr,
     /// The counter of the view; null as long as there is none.
     pub epoch: Option<u64>,
-    /// How messages travel in it.
     pub shape: Option<Name>,
     /// Its members by rank: the first one is the coordinator.
     pub members: Vec<GroupMember>,
-    /// Nodes with a link.
     pub links: usize,
-    /// Messages that were delivered.
     pub delivered: u64,
     pub delivered_bytes: u64,
-    /// Bytes of own messages that wait.
     pub queued_bytes: usize,
     /// Bytes of its own that it may have on the way.
     pub window_bytes: u64,
@@ -429,19 +367,15 @@ pub struct GroupStatus {
     pub kept_bytes: u64,
 }
 
-/// A member of a view.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupMember {
-    /// Its name.
     pub address: String,
     /// Its incarnation, in hexadecimal.
     pub incarnation: String,
 }
 
-/// A broadcast that was taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broadcast {
-    /// Its length.
     pub bytes: usize,
     /// When it was handed in: the clock right before.
     pub at_unix_ns: u64,
@@ -456,22 +390,17 @@ pub struct Deliveries {
     pub first: u64,
     /// The number to ask for next.
     pub next: u64,
-    /// The messages.
     pub deliveries: Vec<Delivery>,
 }
 
-/// A message that was delivered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The sender.
     pub origin: String,
     /// The counter of its view; null of one that was sent before there was a view.
     pub epoch: Option<u64>,
     /// Its ordinal among the messages of its sender in that view.
     pub number: u64,
-    /// Its length.
     pub bytes: usize,
-    /// Its time.
     pub at_unix_ns: u64,
 }
 
@@ -484,7 +413,6 @@ pub struct MixReady {
     pub number: u32,
     /// Its name: SHA-256 of its certificate.
     pub fingerprint: String,
-    /// The address for the other nodes.
     pub address: SocketAddr,
     /// The address for senders, if there is one.
     pub gateway: Option<SocketAddr>,
@@ -503,7 +431,6 @@ pub struct MixStatus {
     /// "node" or "scheduler".
     pub role: Name,
     pub number: u32,
-    /// Links that are up.
     pub links: Vec<MixLink>,
     /// Rounds that are not over, by their state.
     pub rounds: BTreeMap<Name, usize>,
@@ -511,7 +438,6 @@ pub struct MixStatus {
     pub teams: Vec<Vec<u32>>,
     /// Rounds whose payloads came out here; at the scheduler, everywhere.
     pub completed: u64,
-    /// Rounds that failed.
     pub failed: u64,
     /// Rounds that take payloads; null where senders do not come.
     pub open: Option<usize>,
@@ -526,11 +452,9 @@ pub struct MixStatus {
 pub struct MixLink {
     /// The peer: a number of the pool, or the number after the last for the scheduler.
     pub node: u32,
-    /// Whether this node dialled.
     pub outbound: bool,
     /// The last ping, there and back; null as long as there was none.
     pub round_trip_ms: Option<f64>,
-    /// Frames that are owed.
     pub owed_copies: usize,
     pub owed_bytes: u64,
 }
@@ -545,12 +469,9 @@ pub struct MixEvents {
     pub events: Vec<MixEvent>,
 }
 
-/// An event with its time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixEvent {
-    /// Its time.
     pub at_unix_ns: u64,
-    /// The event.
     #[serde(flatten)]
     pub what: MixWhat,
 }
@@ -563,7 +484,6 @@ pub enum MixWhat {
     Open {
         round: u64,
     },
-    /// It has its batch.
     Entered {
         round: u64,
         slots: u32,
@@ -586,7 +506,6 @@ pub enum MixWhat {
         round: u64,
         state: Name,
     },
-    /// A moment of a phase.
     Mark {
         round: u64,
         phase: Name,
@@ -598,7 +517,6 @@ pub enum MixWhat {
         phase: Option<Name>,
         cpu_ns: u64,
     },
-    /// The scheduler has made a round.
     Made {
         round: u64,
         team: usize,

@@ -9,7 +9,8 @@ use libp2p::multiaddr::Protocol;
 use samara_trace::TraceWriter;
 use serde::Serialize;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing_subscriber::EnvFilter;
 
@@ -18,13 +19,10 @@ use crate::control::{self, Api};
 use crate::group::Group;
 use crate::identity::{self, Key};
 use crate::mix::Mix;
-use crate::model::{Ready, Stopped};
-use crate::node::{Node, Stopping, Tracer};
+use crate::model::{Late, Ready, Stopped};
+use crate::node::{Node, Tracer};
+use crate::part::{Stopping, requests};
 use crate::pool::Pool;
-use crate::swarm;
-
-/// Requests of the control API that wait for the node.
-const COMMANDS_MAX: usize = 64;
 
 /// A node that runs in a task of its own, with its servers. It is stopped, without draining, when this is dropped.
 #[derive(Debug)]
@@ -57,12 +55,11 @@ impl Running {
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
         let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
-        let swarm = swarm::build(key.pair.clone(), &config)?;
+        let (requests, inbox) = requests();
+        let mut node = Node::new(key.pair.clone(), config.clone(), inbox, stopping)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
         let control = bind("control", config.written.control).await?;
         let metrics = bind("metrics", config.written.metrics).await?;
-        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let mut node = Node::new(swarm, config.clone(), inbox, stopping);
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
         let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
@@ -71,7 +68,8 @@ impl Running {
         let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
         let mix = OptionFuture::from(mix).await.transpose()?;
         if let (Some(path), Some(planned)) = (publications, planned) {
-            node.plan(planned)
+            node.plan
+                .add(planned, Late::Refuse)
                 .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
         }
         node.join(tracer(&config, &peer_id)?);
@@ -92,7 +90,7 @@ impl Running {
         };
         let mut tasks = JoinSet::new();
         let api = Api {
-            commands: commands.clone(),
+            node: requests.clone(),
             pool: pool.clone(),
             group: group.clone(),
             mix: mix.clone(),
@@ -114,7 +112,7 @@ impl Running {
         let (stop, mut stopped) = mpsc::channel(2);
         let node = tokio::spawn(async move {
             // Without a server nobody else keeps the channel open.
-            let _commands = commands;
+            let _requests = requests;
             node.run(&mut stopped).await;
             end(node, (pool, group, mix), drain, stopped).await
         });
@@ -158,25 +156,21 @@ async fn end(
     drain: std::time::Duration,
     mut stop: mpsc::Receiver<()>,
 ) -> Stopped {
-    let (hurry_node, mut node_hurried) = mpsc::channel(1);
-    let (hurry_pool, pool_hurried) = oneshot::channel();
-    let (hurry_group, group_hurried) = oneshot::channel();
-    let mut hurry = Some((hurry_pool, hurry_group));
-    let pool = OptionFuture::from(pool.map(|pool| pool.stop(drain, pool_hurried)));
-    let group = OptionFuture::from(group.map(|group| group.stop(drain, group_hurried)));
+    let (hurry, mut hurried) = watch::channel(false);
+    let in_hurry = || {
+        let mut hurried = hurried.clone();
+        // The sender is there until all have ended.
+        async move { drop(hurried.wait_for(|is_hurried| *is_hurried).await) }
+    };
+    let pool = OptionFuture::from(pool.map(|pool| pool.stop(drain, in_hurry())));
+    let group = OptionFuture::from(group.map(|group| group.stop(drain, in_hurry())));
     let mix = OptionFuture::from(mix.map(Mix::stop));
-    let all = async { tokio::join!(node.drain(&mut node_hurried), pool, group, mix) };
+    let all = async { tokio::join!(node.drain(&mut hurried), pool, group, mix) };
     tokio::pin!(all);
     let (mut stopped, pool, group, mix) = loop {
         tokio::select! {
             ended = &mut all => break ended,
-            Some(()) = stop.recv() => {
-                // Each fails only if that part has ended already.
-                let _ = hurry_node.try_send(());
-                if let Some((pool, group)) = hurry.take() {
-                    let _ = (pool.send(()), group.send(()));
-                }
-            }
+            Some(()) = stop.recv() => drop(hurry.send_replace(true)),
         }
     };
     stopped.drained &= pool.as_ref().is_none_or(|pool| pool.left_copies == 0);
@@ -186,9 +180,6 @@ async fn end(
 }
 
 /// The socket of a server with its address, and whether other machines may reach it.
-///
-/// # Errors
-/// A text that names the section and the address.
 async fn bind(
     section: &str,
     server: Option<Server>,
@@ -222,12 +213,10 @@ pub fn new_certificate(path: &Path) -> Result<String, String> {
     Ok(identity.fingerprint().to_string())
 }
 
-/// How a node has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All copies that were owed have left.
     Drained,
-    /// Some have not.
     CopiesLeft,
 }
 
@@ -243,13 +232,16 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
-        let mut signals = signals::Signals::new()?;
+        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be listened for: {error}"));
+        let (mut terminated, mut interrupted) =
+            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
         let mut running = Running::start(config).await.map_err(in_file)?;
         print_line(running.ready())?;
         let stopped = loop {
             tokio::select! {
                 // A second signal is one of hurry. Nobody waits for what the channel has no room for.
-                () = signals.next() => drop(running.stop.try_send(())),
+                _ = terminated.recv() => drop(running.stop.try_send(())),
+                _ = interrupted.recv() => drop(running.stop.try_send(())),
                 stopped = &mut running.node => {
                     break stopped.map_err(|error| format!("the node has failed: {error}"))?;
                 }
@@ -261,9 +253,6 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
 }
 
 /// Starts logging on standard error, once in a process: standard output is for the lines that programs read.
-///
-/// # Errors
-/// A text: the filter is wrong, or logging was started before.
 fn start_log(log: &Log) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&log.filter).map_err(|error| format!("log.filter: {:?}: {error}", log.filter))?;
@@ -287,46 +276,5 @@ fn print_line(line: &impl Serialize) -> Result<(), String> {
             Err(format!("standard output: {error}"))
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(unix)]
-mod signals {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    /// SIGTERM and SIGINT.
-    pub(super) struct Signals(Signal, Signal);
-
-    impl Signals {
-        pub(super) fn new() -> Result<Self, String> {
-            let listen =
-                |kind| signal(kind).map_err(|error| format!("signals cannot be listened for: {error}"));
-            Ok(Self(listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?))
-        }
-
-        pub(super) async fn next(&mut self) {
-            tokio::select! {
-                _ = self.0.recv() => {}
-                _ = self.1.recv() => {}
-            }
-        }
-    }
-}
-
-#[cfg(not(unix))]
-mod signals {
-    /// Ctrl-C.
-    pub(super) struct Signals;
-
-    impl Signals {
-        pub(super) fn new() -> Result<Self, String> {
-            Ok(Self)
-        }
-
-        pub(super) async fn next(&mut self) {
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
     }
 }

@@ -11,7 +11,6 @@ use crate::TestbedError;
 /// Every node has an address of its own, and so they can all have the same port.
 const PORT: u16 = 4001;
 
-/// The network that nodes talk over.
 pub(crate) enum Wire {
     /// The loopback device as it is: no latency, no rates.
     Loopback,

@@ -1,24 +1,14 @@
-//! A client of a node's control API, in the node's own types.
+//! A client of a node's control API.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-pub(crate) use samara_node::model::{Arrival, Arrivals, Late, MixEvent, MixWhat, PlannedReport};
-use samara_node::model::{MixEvents, MixStatus, PoolStatus, Publication, Status, Submission};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The longest wait for an answer. A node's thread is busy with messages at times, but not that long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A transaction that a node submits at its time.
-pub(crate) fn submission(at_unix_ns: u64, bytes: &[u8]) -> Submission {
-    Submission { at_unix_ns, data: Some(STANDARD.encode(bytes)), ..Submission::default() }
-}
-
-/// Names with their labels, and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
@@ -48,7 +38,6 @@ impl Metrics {
     }
 }
 
-/// A node's control API.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -64,68 +53,12 @@ impl Client {
         Self { agent: config.into(), base: format!("http://{address}") }
     }
 
-    pub(crate) fn status(&self) -> Result<Status, String> {
-        self.get("/v1/status")
-    }
-
-    pub(crate) fn dial(&self, address: &str) -> Result<(), String> {
-        self.post("/v1/dial", &serde_json::json!({ "address": address }))
-    }
-
-    pub(crate) fn schedule(&self, publications: &[Publication]) -> Result<(), String> {
-        self.post("/v1/schedule", &serde_json::json!({ "publications": publications }))
-    }
-
-    pub(crate) fn made(&self) -> Result<Vec<PlannedReport>, String> {
-        self.get("/v1/schedule")
-    }
-
-    pub(crate) fn pool_status(&self) -> Result<PoolStatus, String> {
-        self.get("/v1/pool")
-    }
-
-    pub(crate) fn dial_pool(&self, address: &str) -> Result<(), String> {
-        self.post("/v1/pool/dial", &serde_json::json!({ "address": address }))
-    }
-
-    pub(crate) fn plan_transactions(&self, planned: &[Submission], late: Late) -> Result<(), String> {
-        self.post("/v1/pool/schedule", &serde_json::json!({ "submissions": planned, "late": late }))
-    }
-
-    pub(crate) fn made_transactions(&self) -> Result<Vec<PlannedReport>, String> {
-        self.get("/v1/pool/schedule")
-    }
-
-    /// The keys of the first transactions of the pool.
-    pub(crate) fn pool_keys(&self, most: u64) -> Result<Vec<String>, String> {
-        self.get(&format!("/v1/pool/txs/{most}"))
-    }
-
-    /// What entered the pool, from a number on.
-    pub(crate) fn arrivals(&self, from: u64) -> Result<Arrivals, String> {
-        self.get(&format!("/v1/pool/arrivals/{from}"))
-    }
-
-    pub(crate) fn mix_status(&self) -> Result<MixStatus, String> {
-        self.get("/v1/mix")
-    }
-
-    /// What happened, from a number on.
-    pub(crate) fn mix_events(&self, from: u64) -> Result<MixEvents, String> {
-        self.get(&format!("/v1/mix/events/{from}"))
-    }
-
-    pub(crate) fn commit(&self, height: u64, keys: &[String]) -> Result<(), String> {
-        self.post("/v1/pool/commit", &serde_json::json!({ "height": height, "keys": keys }))
-    }
-
-    /// All values of `/metrics`.
     pub(crate) fn metrics(&self) -> Result<Metrics, String> {
         let mut answer = self.agent.get(format!("{}/metrics", self.base)).call().map_err(text)?;
         Ok(Metrics::parse(&answer.body_mut().read_to_string().map_err(text)?))
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let mut answer = self.agent.get(format!("{}{path}", self.base)).call().map_err(text)?;
         let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(text)?;
         if !answer.status().is_success() {
@@ -134,7 +67,7 @@ impl Client {
         serde_json::from_str(&body).map_err(|error| format!("GET {path}: {error}"))
     }
 
-    fn post(&self, path: &str, body: &impl Serialize) -> Result<(), String> {
+    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), String> {
         let mut answer = self.agent.post(format!("{}{path}", self.base)).send_json(body).map_err(text)?;
         if answer.status().is_success() {
             return Ok(());

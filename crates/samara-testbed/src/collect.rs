@@ -8,7 +8,6 @@ use samara_trace::{Body, TraceReader};
 
 use crate::TestbedError;
 
-/// A message that a node published.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) node: u32,

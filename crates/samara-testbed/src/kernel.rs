@@ -35,7 +35,6 @@ pub(crate) fn prepare_grpc(transport: &TransportSpec, private_network: bool) -> 
     missing
 }
 
-/// What the kernel calls it.
 fn congestion(transport: &TransportSpec) -> &'static str {
     transport.congestion.unwrap_or(Congestion::Reno).name()
 }

@@ -21,7 +21,6 @@ const TRACE_QUEUE: usize = 1 << 16;
 /// What is in buffers can neither be withdrawn nor be reordered.
 const IN_FLIGHT: Size = Size::from_bytes(16 << 10);
 
-/// The chain of all pools.
 const CHAIN: &str = "samara-testbed";
 
 /// The sections that the testbed writes, with the required keys only: all other keys have their defaults.

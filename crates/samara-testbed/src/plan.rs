@@ -23,11 +23,17 @@ pub(crate) struct Wanted {
 
 pub(crate) enum Job {
     /// Blocks of columns, and who keeps which.
-    Columns { custody: Vec<Vec<u32>>, columns: Blocks },
-    /// A stream of messages.
-    Messages { plan: Plan },
+    Columns {
+        custody: Vec<Vec<u32>>,
+        columns: Blocks,
+    },
+    Messages {
+        plan: Plan,
+    },
     /// Transactions at pools: the group of each node.
-    Transactions { roles: Vec<Option<usize>> },
+    Transactions {
+        roles: Vec<Option<usize>>,
+    },
 }
 
 impl Wanted {
@@ -87,7 +93,6 @@ impl Wanted {
         }
     }
 
-    /// Deliveries that are to happen.
     pub(crate) fn deliveries(&self, scenario: &Scenario) -> u64 {
         match &self.job {
             Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),
@@ -184,11 +189,15 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "network.validation_time: real nodes take the time that they take; remove it for the testbed",
         ),
     ];
-    if let Some((_, error)) = refused.iter().find(|(is_refused, _)| *is_refused) {
-        return Err((*error).to_owned());
-    }
+    refuse(&refused)?;
     match scenario.find::<Transactions>() {
         Some(transactions) => pools::check(scenario, transactions),
         None => Ok(()),
     }
+}
+
+/// The first error that applies.
+pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {
+    let first = refused.iter().find(|(is_refused, _)| *is_refused);
+    first.map_or(Ok(()), |(_, error)| Err((*error).to_owned()))
 }

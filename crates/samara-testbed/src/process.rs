@@ -1,7 +1,7 @@
-//! A node's process.
+//! A node's process, and what it uses by `/proc`.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use samara_node::model::{Ready, Stopped};
+use serde::de::DeserializeOwned;
 
+use crate::TestbedError;
 use crate::client::Client;
 use crate::run::Stop;
-use crate::{TestbedError, resources};
 
 /// Bytes at the end of a log that an error shows.
 const TAIL_BYTES: u64 = 2000;
@@ -28,9 +29,7 @@ const CHECK_STOP_EVERY: Duration = Duration::from_millis(100);
 /// A program that is a node when it is given the path of a `node.toml` as its last argument.
 #[derive(Clone, Debug)]
 pub struct NodeProgram {
-    /// Its name in results.
     pub name: String,
-    /// The executable.
     pub program: PathBuf,
     /// Arguments before the path of the configuration.
     pub arguments: Vec<OsString>,
@@ -38,7 +37,7 @@ pub struct NodeProgram {
 
 /// A running node. It is killed when this is dropped.
 pub(crate) struct NodeProcess {
-    number: u32,
+    pub(crate) number: u32,
     child: Child,
     /// Held open: a node ends when its standard input closes.
     _stdin: Option<ChildStdin>,
@@ -49,11 +48,10 @@ pub(crate) struct NodeProcess {
     /// The name of its pool; empty without one.
     pub(crate) pool_id: String,
     pub(crate) client: Option<Client>,
-    pub(crate) usage: resources::Usage,
+    pub(crate) usage: Usage,
 }
 
 impl NodeProcess {
-    /// Starts a node in its directory.
     pub(crate) fn spawn(
         number: u32,
         program: &NodeProgram,
@@ -92,7 +90,7 @@ impl NodeProcess {
             peer_id: String::new(),
             pool_id: String::new(),
             client: None,
-            usage: resources::Usage::default(),
+            usage: Usage::default(),
         })
     }
 
@@ -122,7 +120,6 @@ impl NodeProcess {
         }
     }
 
-    /// The control API.
     pub(crate) fn ask<T>(
         &mut self,
         phase: &'static str,
@@ -145,7 +142,25 @@ impl NodeProcess {
         }
     }
 
-    /// Fails if the process has ended.
+    /// All entries of a record that the control API gives in pages, and the number of those that the node has forgotten.
+    pub(crate) fn record<P: DeserializeOwned, T>(
+        &mut self,
+        path: &str,
+        entries: fn(P) -> (u64, u64, Vec<T>),
+    ) -> Result<(Vec<T>, u64), TestbedError> {
+        let (mut all, mut next, mut forgotten) = (Vec::new(), 0, 0);
+        loop {
+            let page = self.ask("collection", |client| client.get(&format!("{path}/{next}")))?;
+            let (first, after, entries) = entries(page);
+            forgotten += first.saturating_sub(next);
+            next = after;
+            if entries.is_empty() {
+                return Ok((all, forgotten));
+            }
+            all.extend(entries);
+        }
+    }
+
     pub(crate) fn check(&mut self, phase: &'static str) -> Result<(), TestbedError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -153,22 +168,14 @@ impl NodeProcess {
         }
     }
 
-    /// Which node it is.
-    pub(crate) const fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Samples the resources of the process.
     pub(crate) fn sample(&mut self) {
         self.usage.sample(self.child.id());
     }
 
-    /// Asks the process to end.
     pub(crate) fn terminate(&self) {
         // That it has ended already shows when it is waited for.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
@@ -219,7 +226,6 @@ impl NodeProcess {
         TestbedError::Silent { node: self.number, phase, reason, log: self.log.clone(), tail: self.tail() }
     }
 
-    /// The end of the log.
     fn tail(&self) -> String {
         let read = || -> std::io::Result<String> {
             let mut file = File::open(&self.log)?;
@@ -243,5 +249,66 @@ impl Drop for NodeProcess {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Clock ticks of `/proc/PID/stat` in a second: 100 on all architectures of Linux (`USER_HZ`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    pub(crate) cpu_s: f64,
+    pub(crate) rss_bytes_max: u64,
+    /// The most open files and sockets at any look.
+    pub(crate) fds_max: u64,
+}
+
+impl Usage {
+    /// Samples once more. A process that has ended changes nothing.
+    pub(crate) fn sample(&mut self, pid: u32) {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        if let Some(cpu_s) = read("stat").as_deref().and_then(cpu_seconds) {
+            self.cpu_s = cpu_s;
+        }
+        if let Some(bytes) = read("status").as_deref().and_then(peak_bytes) {
+            self.rss_bytes_max = self.rss_bytes_max.max(bytes);
+        }
+        if let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) {
+            self.fds_max = self.fds_max.max(entries.count() as u64);
+        }
+    }
+}
+
+/// Fields 14 and 15 of `stat`, user and system time; the name in field 2 may have spaces.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
+    Some((ticks(14)? + ticks(15)?) / TICKS_PER_SECOND)
+}
+
+/// `VmHWM` of `status`, in kB.
+fn peak_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_something() {
+        let mut usage = Usage::default();
+        usage.sample(std::process::id());
+        assert!(usage.rss_bytes_max > 100_000 && usage.fds_max >= 3, "{usage:?}");
+    }
+
+    #[test]
+    fn names_may_have_brackets_and_spaces() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 1 0 5 1 1";
+        assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert_eq!(cpu_seconds("7 nothing"), None);
+        assert_eq!(peak_bytes("Name:\tx\nVmHWM:\t  2048 kB\n"), Some(2 << 20));
     }
 }

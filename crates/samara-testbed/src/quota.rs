@@ -11,7 +11,6 @@ const PERIOD_US: u64 = 100_000;
 /// From this part of a processor on a period of a tenth is enough, so that nobody waits for long.
 const SHORT_FROM: f64 = 0.1;
 
-/// The interface of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     /// `cpu.cfs_quota_us`, in a hierarchy of its own.
@@ -76,7 +75,6 @@ impl Quota {
     }
 }
 
-/// Adds the file to an error.
 fn with_path(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     let path = path.display().to_string();
     move |error| io::Error::new(error.kind(), format!("{path}: {error}"))

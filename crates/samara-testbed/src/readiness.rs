@@ -4,26 +4,21 @@ use std::time::{Duration, Instant};
 
 use samara_gossipsub::config::Parameters;
 use samara_lab::scenario::Scenario;
-use samara_node::model::Status;
+use samara_node::model::{PoolStatus, Status};
 
 use crate::error::TestbedError;
 use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
 use crate::run::Stop;
 
-/// Between two looks at all nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Meshes that are smaller than wanted are taken as they are if none has changed for so long: peers with many neighbours
 /// refuse those that they have no room for.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
-/// What a node still lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Lack {
-    Links { found: usize, expected: usize },
-    Mesh { topic: String, found: usize, expected: usize },
-}
+/// What a node lacks, and whether it is only that its meshes are small.
+type Lack = (String, bool);
 
 /// Waits until every node has its links, and in each topic a mesh of at least D_low or of all its peers there are; or until
 /// meshes, none of which is empty, do not change any more. Pools have links only.
@@ -46,31 +41,24 @@ pub(crate) fn wait(
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("set-up")?;
             if let Job::Transactions { .. } = wanted.job {
-                let found = node.ask("set-up", |client| client.pool_status())?.peers.len();
-                let lack = Lack::Links { found, expected: links[number] };
-                lacks.extend((found < links[number]).then_some((number, lack)));
+                let status: PoolStatus = node.ask("set-up", |client| client.get("/v1/pool"))?;
+                lacks.extend(missing_links(status.peers.len(), links[number]).map(|lack| (number, lack)));
                 continue;
             }
-            let status = node.ask("set-up", |client| client.status())?;
+            let status: Status = node.ask("set-up", |client| client.get("/v1/status"))?;
             sizes.extend(status.topics.iter().map(|topic| topic.mesh.len()));
             lacks.extend(lack(&status, links[number], least).map(|lack| (number, lack)));
         }
         if sizes != meshes {
             (meshes, changed) = (sizes, Instant::now());
         }
-        let small = |(_, lack): &(usize, Lack)| matches!(lack, Lack::Mesh { found, .. } if *found > 0);
-        if lacks.iter().all(small) && (lacks.is_empty() || changed.elapsed() > SETTLED_AFTER) {
+        let is_small = |(_, (_, is_small)): &(usize, Lack)| *is_small;
+        if lacks.iter().all(is_small) && (lacks.is_empty() || changed.elapsed() > SETTLED_AFTER) {
             return Ok(started.elapsed());
         }
         if started.elapsed() > timeout {
-            let (node, first) = &lacks[0];
-            let first = match first {
-                Lack::Links { found, expected } => format!("node {node} has {found} of {expected} links"),
-                Lack::Mesh { topic, found, expected } => {
-                    format!("node {node} has {found} mesh peers on {topic}, expected at least {expected}")
-                }
-            };
-            let missing = format!("{} nodes lack something; {first}", lacks.len());
+            let (node, (first, _)) = &lacks[0];
+            let missing = format!("{} nodes lack something; node {node} has {first}", lacks.len());
             let waited_s = started.elapsed().as_secs_f64();
             return Err(TestbedError::NotReady { waited_s, missing, logs: logs.to_path_buf() });
         }
@@ -78,17 +66,21 @@ pub(crate) fn wait(
     }
 }
 
+fn missing_links(found: usize, expected: usize) -> Option<Lack> {
+    (found < expected).then(|| (format!("{found} of {expected} links"), false))
+}
+
 /// The first thing that a node lacks.
 fn lack(status: &Status, links: usize, least: usize) -> Option<Lack> {
     let found = status.peers.iter().filter(|peer| peer.protocol.is_some()).count();
-    if found < links {
-        return Some(Lack::Links { found, expected: links });
-    }
-    status.topics.iter().find_map(|topic| {
-        let expected = least.min(topic.subscribers.len());
-        let found = topic.mesh.len();
-        (found < expected).then(|| Lack::Mesh { topic: topic.topic.clone(), found, expected })
-    })
+    let missing_mesh = || {
+        status.topics.iter().find_map(|topic| {
+            let (found, expected) = (topic.mesh.len(), least.min(topic.subscribers.len()));
+            let what = || format!("{found} mesh peers on {}, expected at least {expected}", topic.topic);
+            (found < expected).then(|| (what(), found > 0))
+        })
+    };
+    missing_links(found, links).or_else(missing_mesh)
 }
 
 #[cfg(test)]
@@ -110,10 +102,10 @@ mod tests {
         };
         let status = |peers, topics| Status { peers, topics, ..Status::default() };
         let connecting = status(vec![peer(Some("/meshsub/1.2.0")), peer(None)], vec![]);
-        assert_eq!(lack(&connecting, 2, 4), Some(Lack::Links { found: 1, expected: 2 }));
+        assert_eq!(lack(&connecting, 2, 4), Some(("1 of 2 links".to_owned(), false)));
         let alone = status(vec![peer(Some("x"))], vec![topic(1, 0)]);
-        let expected = Lack::Mesh { topic: "t".to_owned(), found: 0, expected: 1 };
-        assert_eq!(lack(&alone, 1, 4), Some(expected), "of one peer a mesh of one");
+        let expected = "0 mesh peers on t, expected at least 1".to_owned();
+        assert_eq!(lack(&alone, 1, 4), Some((expected, false)), "of one peer a mesh of one");
         assert_eq!(lack(&status(vec![peer(Some("x"))], vec![topic(9, 4), topic(0, 0)]), 1, 4), None);
     }
 }

@@ -16,19 +16,19 @@ use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms};
 use samara_lab::scenario::{Columns, Mix, Point};
 use samara_lab::statistics::Statistics;
-use samara_node::model::Publication;
+use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
 use samara_sim::HostStats;
 use samara_trace::live::LiveWriter;
+use serde_json::json;
 
 use crate::addresses::{self, Wire, multiaddr};
-use crate::client::Metrics;
+use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
 use crate::{NodeProgram, TestbedError, kernel, live, mix, nodefile, pools, readiness};
 
-/// How a testbed is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// Where the files come from that the scenario names.
@@ -41,20 +41,12 @@ pub struct Options<'a> {
     pub ready_timeout: Duration,
     /// Whether this process is in a network namespace of its own, whose settings it may change.
     pub private_network: bool,
-    /// Where to tell what nodes count, while they do.
+    /// Where the counters of nodes go while they run.
     pub live: &'a LiveWriter,
-    /// Set from elsewhere to stop.
     pub stop: &'a AtomicBool,
 }
 
-/// The signal that interrupts the run.
-pub(crate) struct Stop<'a>(&'a AtomicBool);
-
-impl<'a> Stop<'a> {
-    pub(crate) const fn new(stop: &'a AtomicBool) -> Self {
-        Self(stop)
-    }
-}
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
 
 impl Stop<'_> {
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
@@ -106,11 +98,11 @@ fn run_nodes(
     dial(&mut nodes, point, &wanted, &wire, &stop)?;
     progress("waiting for links and meshes", live::at(0.0));
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
-    let before = MetricsSnapshots::new(&mut nodes, &mut wire)?;
+    let before = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
     let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
         let mut driven = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
-        let after = MetricsSnapshots::new(&mut nodes, &mut wire)?;
+        let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, &mut driven, (&before, &after));
         doubts.append(&mut driven.doubts);
@@ -118,7 +110,7 @@ fn run_nodes(
     } else {
         let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
-        let after = MetricsSnapshots::new(&mut nodes, &mut wire)?;
+        let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
         progress("reading traces", live::at(1.0));
         let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
@@ -128,21 +120,30 @@ fn run_nodes(
         (measured, publications.late_ms, after)
     };
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
+    let relay = after.relay.as_ref();
+    let real =
+        RealRun { publish_error_ms: Statistics::of(&late_ms), doubts, ..real(options, &nodes, ready, relay) };
+    Ok((measured, real))
+}
+
+/// What is known of these nodes and of emulated links beside the figures.
+pub(crate) fn real(
+    options: Options<'_>,
+    nodes: &[NodeProcess],
+    ready: Duration,
+    relay: Option<&RelayReport>,
+) -> RealRun {
     let usage = |value: fn(&NodeProcess) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
-    let real = RealRun {
+    RealRun {
         programs: options.programs.iter().map(|program| program.name.clone()).collect(),
         ready_s: ready.as_secs_f64(),
-        publish_error_ms: Statistics::of(&late_ms),
         node_cpu_s: usage(|node| node.usage.cpu_s),
         node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
         node_open_fds: usage(|node| node.usage.fds_max as f64),
-        busiest_node_cpu_share: None,
-        machine_cpu_share: None,
-        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
-        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
-        doubts,
-    };
-    Ok((measured, real))
+        relay_cpu_share: relay.map(RelayReport::cpu_share),
+        relay_late_p99_ms: relay.map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
+        ..RealRun::default()
+    }
 }
 
 /// Makes nodes dial each other along the edges of the graph.
@@ -157,14 +158,17 @@ fn dial(
         stop.check()?;
         let address = wire.dialled(*dialler, *listener);
         let other = &nodes[*listener as usize];
-        if let Job::Transactions { .. } = wanted.job {
-            let address = format!("{}@{}", other.pool_id, addresses::pool(address));
-            nodes[*dialler as usize].ask("set-up", |client| client.dial_pool(&address))?;
-        } else {
-            let address = multiaddr(address, point.scenario.transport.kind);
-            let address = format!("{address}/p2p/{}", other.peer_id);
-            nodes[*dialler as usize].ask("set-up", |client| client.dial(&address))?;
-        }
+        let (path, address) = match wanted.job {
+            Job::Transactions { .. } => {
+                ("/v1/pool/dial", format!("{}@{}", other.pool_id, addresses::pool(address)))
+            }
+            _ => {
+                let address = multiaddr(address, point.scenario.transport.kind);
+                ("/v1/dial", format!("{address}/p2p/{}", other.peer_id))
+            }
+        };
+        let body = json!({ "address": address });
+        nodes[*dialler as usize].ask("set-up", |client| client.post(path, &body))?;
     }
     Ok(())
 }
@@ -189,13 +193,15 @@ fn publish(
     let planned = wanted.publications(&point.scenario, first_unix_ns);
     for (node, publications) in nodes.iter_mut().zip(&planned) {
         if !publications.is_empty() {
-            node.ask("hand-out of publications", |client| client.schedule(publications))?;
+            node.ask("hand-out of publications", |client| {
+                client.post("/v1/schedule", &json!({ "publications": publications }))
+            })?;
         }
     }
     watch(nodes, point, wanted, first_unix_ns, (stop, live), progress)?;
     let mut late_ms = Vec::new();
     for (node, publications) in nodes.iter_mut().zip(&planned).filter(|(_, planned)| !planned.is_empty()) {
-        let made = node.ask("collection", |client| client.made())?;
+        let made: Vec<PlannedReport> = node.ask("collection", |client| client.get("/v1/schedule"))?;
         let missed = made.iter().filter(|made| made.actual_unix_ns.is_none()).count();
         if missed > 0 || made.len() != publications.len() {
             let all = publications.len();
@@ -280,7 +286,7 @@ fn watch(
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
             node.sample();
-            let metrics = node.ask("run", |client| client.metrics())?;
+            let metrics = node.ask("run", Client::metrics)?;
             live::report(live, number, &metrics);
             delivered += metrics.sum("samara_messages_delivered_total", "");
         }
@@ -328,27 +334,15 @@ pub(crate) struct MetricsSnapshots {
 }
 
 impl MetricsSnapshots {
-    pub(crate) fn new(nodes: &mut [NodeProcess], wire: &mut Wire) -> Result<Self, TestbedError> {
-        Self::with(nodes, wire, |node| node.ask("measurement", |client| client.metrics()))
-    }
-
-    /// The same, where processes may have ended on purpose: they have counted nothing.
-    pub(crate) fn of_those_that_run(
+    /// Processes that are not `alive`, which have ended on purpose, count nothing.
+    pub(crate) fn new(
         nodes: &mut [NodeProcess],
         wire: &mut Wire,
+        alive: impl Fn(&mut NodeProcess) -> bool,
     ) -> Result<Self, TestbedError> {
-        Self::with(nodes, wire, |node| match node.check("measurement") {
-            Ok(()) => node.ask("measurement", |client| client.metrics()),
-            Err(_) => Ok(Metrics::default()),
-        })
-    }
-
-    fn with(
-        nodes: &mut [NodeProcess],
-        wire: &mut Wire,
-        metrics: impl FnMut(&mut NodeProcess) -> Result<Metrics, TestbedError>,
-    ) -> Result<Self, TestbedError> {
-        let metrics = nodes.iter_mut().map(metrics);
+        let metrics = nodes.iter_mut().map(|node| {
+            if alive(node) { node.ask("measurement", Client::metrics) } else { Ok(Metrics::default()) }
+        });
         let metrics = metrics.collect::<Result<_, _>>()?;
         let relay = match wire {
             Wire::Loopback => None,
@@ -515,7 +509,6 @@ fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
     (all(after) - all(before)).max(0.0) as u64
 }
 
-/// The clock, in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

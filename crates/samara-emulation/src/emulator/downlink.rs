@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use samara_sim::{CoDel, DownlinkQueue};
 
-use super::{Packet, serialisation};
+use super::{Packet, Waiting, serialisation};
 
 /// The most bytes behind CoDel, which bounds the delay and not the queue: the memory limit of Linux's `fq_codel`
 /// (`net/sched/sch_fq_codel.c`, `memory_limit`).
@@ -17,7 +17,7 @@ const CODEL_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Downlink<P> {
     rate_bps: u64,
-    queue: VecDeque<Arrived<P>>,
+    queue: VecDeque<Waiting<P>>,
     queued_bytes: u64,
     discipline: DownlinkQueue,
     /// End of the last packet received.
@@ -25,21 +25,15 @@ pub(crate) struct Downlink<P> {
     codel: CoDel,
 }
 
-#[derive(Debug)]
-struct Arrived<P> {
-    packet: Packet<P>,
-    at: u64,
-}
-
 /// What became of a packet that arrived.
 #[derive(Debug)]
 pub(crate) enum Taken<P> {
     /// It is received at once.
     Received(Packet<P>),
-    /// It waits.
     Queued,
-    /// The queue is full.
-    Full { bytes: u32 },
+    Full {
+        bytes: u32,
+    },
 }
 
 /// What became of the packet at the head of the queue.
@@ -59,7 +53,7 @@ impl<P> Downlink<P> {
 
     /// When the packet at the head of the queue is received; `None` if none waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
-        self.queue.front().map(|head| self.end_of(head.packet.bytes, head.at))
+        self.queue.front().map(|head| self.end_of(head.packet.bytes, head.since))
     }
 
     fn end_of(&self, bytes: u32, arrival: u64) -> u64 {
@@ -81,15 +75,15 @@ impl<P> Downlink<P> {
             return Taken::Full { bytes: packet.bytes };
         }
         self.queued_bytes += bytes;
-        self.queue.push_back(Arrived { packet, at: now });
+        self.queue.push_back(Waiting { packet, since: now });
         Taken::Queued
     }
 
     /// Receives the head of the queue at `now`, which is [`next_at`](Self::next_at) or later.
     pub(crate) fn receive(&mut self, now: u64) -> Option<Left<P>> {
-        let Arrived { packet, at } = self.queue.pop_front()?;
+        let Waiting { packet, since } = self.queue.pop_front()?;
         self.queued_bytes -= u64::from(packet.bytes);
-        let waited = now - at;
+        let waited = now - since;
         if self.codel.drops(now, waited, self.queued_bytes, &self.discipline) {
             return Some(Left::Dropped { bytes: packet.bytes });
         }

@@ -21,13 +21,10 @@ use uplink::{Departure, Offered, Uplink};
 /// A packet that a host sends. `P` is what it carries; the emulator only needs to know its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<P> {
-    /// The number of the sending host.
     pub from: u32,
-    /// The number of the receiving host.
     pub to: u32,
     /// Bytes, IP header included.
     pub bytes: u32,
-    /// What it carries.
     pub payload: P,
 }
 
@@ -63,14 +60,12 @@ impl Drops {
     }
 }
 
-/// What a host sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// What the host handed to its uplink, whether it was lost later or not.
     pub sent: Count,
     /// What reached the host.
     pub received: Count,
-    /// What was lost.
     pub drops: Drops,
     /// The longest that a packet waited for the uplink.
     pub uplink_wait_max: Duration,
@@ -87,6 +82,13 @@ enum Event {
     Arrival { index: usize },
     /// The head of a host's downlink queue is received.
     Downlink { host: u32 },
+}
+
+/// A packet that waits, and since when.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: Packet<P>,
+    since: u64,
 }
 
 #[derive(Debug)]

@@ -6,15 +6,8 @@ use rustc_hash::FxHashMap;
 use samara_sim::NicDiscipline;
 use slab::Slab;
 
-use super::{Packet, serialisation};
+use super::{Packet, Waiting, serialisation};
 use crate::config::UplinkQueue;
-
-/// A packet that waits, and since when.
-#[derive(Debug)]
-struct Waiting<P> {
-    packet: Packet<P>,
-    since: u64,
-}
 
 /// One flow of a host. It is kept while any packet of it waits or is on its way.
 #[derive(Debug)]
@@ -58,9 +51,7 @@ pub(crate) struct Departure<P> {
 pub(crate) enum Offered<P> {
     /// The uplink was free.
     Leaves(Departure<P>),
-    /// It waits.
     Queued,
-    /// Its queue is full.
     Full,
 }
 
@@ -83,7 +74,6 @@ impl<P> Uplink<P> {
         if self.turn.is_empty() { None } else { Some(self.free_at) }
     }
 
-    /// The host sends a packet.
     pub(crate) fn offer(&mut self, now: u64, key: u64, packet: Packet<P>) -> Offered<P> {
         if self.turn.is_empty() && self.free_at <= now {
             let flow = self.flow(key);

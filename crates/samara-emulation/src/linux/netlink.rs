@@ -27,7 +27,6 @@ pub(crate) struct Netlink {
     sequence: u32,
 }
 
-/// A destination in a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     pub(crate) address: Ipv4Addr,
@@ -73,7 +72,6 @@ impl Netlink {
         self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// The destinations of all IPv4 routes.
     pub(crate) fn destinations(&mut self) -> io::Result<Vec<Destination>> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet;

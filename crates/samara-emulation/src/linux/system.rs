@@ -46,18 +46,13 @@ impl Tun {
             Errno::EPERM | Errno::EACCES => Unavailable::NotPermitted,
             _ => Unavailable::System { step: "creating a TUN device (TUNSETIFF)", source: errno.into() },
         })?;
-        let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(|errno| Unavailable::System {
-            step: "looking up the new device",
-            source: errno.into(),
-        })?;
+        let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(io::Error::from);
+        let index = system("looking up the new device", index)?;
         Ok(Self { file, name, index })
     }
 }
 
 /// Whether a [`Relay`](super::Relay) can be started by this process: makes a device and removes it.
-///
-/// # Errors
-/// What is missing and what to do.
 pub fn availability() -> Result<(), Unavailable> {
     Tun::create(Path::new(TUN_FILE)).map(drop)
 }
@@ -135,7 +130,7 @@ pub fn enter_private_network() -> Result<(), Unavailable> {
     system("bringing up the loopback device", loopback)
 }
 
-fn system<T>(step: &'static str, result: io::Result<T>) -> Result<T, Unavailable> {
+pub(crate) fn system<T>(step: &'static str, result: io::Result<T>) -> Result<T, Unavailable> {
     result.map_err(|source| Unavailable::System { step, source })
 }
 

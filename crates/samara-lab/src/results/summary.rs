@@ -54,7 +54,7 @@ pub struct ProcessUse {
 }
 
 /// What is known of a run on real nodes beyond its figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RealRun {
     /// The programs that the nodes were, in turn.
     pub programs: Vec<String>,

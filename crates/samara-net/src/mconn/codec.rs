@@ -22,7 +22,6 @@ const AROUND: usize = 12;
 /// The longest announcement or request of the old generations, with `From` or a signer, is far shorter; lists of keys are longer.
 const STATE_MAX: usize = 256 << 10;
 
-/// The frames of the transaction pool.
 #[derive(Clone, Debug)]
 pub struct CatCodec {
     protocols: Vec<Protocol>,
@@ -31,7 +30,6 @@ pub struct CatCodec {
 }
 
 impl CatCodec {
-    /// For nodes with this configuration.
     pub fn new(config: &Config) -> Self {
         let bundle = config.bundles.map_or(0, |bundles| bundles.bytes_max + bundles.txs_max * AROUND);
         let body = config.pool.max_tx_bytes.max(bundle) + AROUND;

@@ -18,7 +18,7 @@ use super::layer::Channels;
 use super::node::Options;
 use super::packets::Receiving;
 use crate::hub::Attempted;
-use crate::link::{Established, set_up};
+use crate::link::{Established, connect, set_up};
 use crate::status::Closed;
 
 /// Bytes in the kernel that have not left yet, at most, where the platform can bound them: what is chosen late is chosen well.
@@ -52,9 +52,7 @@ impl Handshake {
         host: &str,
         expected: NodeId,
     ) -> Attempted<Channels<E>> {
-        let connect = tokio::time::timeout(self.options.dial_timeout, TcpStream::connect(host));
-        let stream = connect.await.map_err(|_| Closed::HandshakeTimeout)?;
-        let stream = stream.map_err(|error| Closed::Unreachable(error.to_string()))?;
+        let stream = connect(host, self.options.dial_timeout).await?;
         let remote = stream.peer_addr().map_err(|error| Closed::Unreachable(error.to_string()))?;
         self.establish(stream, remote, Some(expected)).await
     }
@@ -189,15 +187,11 @@ impl Secret {
         }
     }
 
-    /// Who is at the other end.
     pub(super) const fn peer(&self) -> NodeId {
         self.peer
     }
 
     /// Seals bytes, in frames of at most [`PLAIN_MAX`], and appends the frames.
-    ///
-    /// # Errors
-    /// None is known.
     pub(super) fn seal(&mut self, plain: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
         self.connection.write_all(plain)?;
         if let Ends::Memory { sealed, .. } = &mut *self.line.ends() {

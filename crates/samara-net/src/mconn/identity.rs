@@ -10,7 +10,6 @@ use prost::Message;
 use samara_engine::PeerIdentity;
 use sha2::{Digest, Sha256};
 
-/// A node's secret key.
 #[derive(Clone)]
 pub struct NodeKey(SigningKey);
 
@@ -30,7 +29,6 @@ impl NodeKey {
         Ok(Self::from_secret(secret))
     }
 
-    /// The node's name.
     pub fn id(&self) -> NodeId {
         NodeId::of(&self.0.verification_key())
     }
@@ -52,7 +50,6 @@ impl fmt::Debug for NodeKey {
 pub struct NodeId([u8; Self::LEN]);
 
 impl NodeId {
-    /// Its length in bytes.
     pub const LEN: usize = 20;
 
     pub(super) fn of(key: &VerificationKey) -> Self {
@@ -158,7 +155,6 @@ pub struct NodeInfo {
     /// The network (chain): nodes must agree on it.
     #[prost(string, tag = "4")]
     pub network: String,
-    /// The version of its software.
     #[prost(string, tag = "5")]
     pub version: String,
     #[prost(bytes = "vec", tag = "6")]
@@ -166,12 +162,10 @@ pub struct NodeInfo {
     /// Its operator's name for it.
     #[prost(string, tag = "7")]
     pub moniker: String,
-    /// What else there is to say.
     #[prost(message, required, tag = "8")]
     pub other: Other,
 }
 
-/// The versions that a node has.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Versions {
     /// The version of the peer-to-peer protocol.
@@ -180,7 +174,6 @@ pub struct Versions {
     /// The version of blocks: nodes must agree on it.
     #[prost(uint64, tag = "2")]
     pub block: u64,
-    /// The version of the application.
     #[prost(uint64, tag = "3")]
     pub app: u64,
 }
@@ -201,7 +194,6 @@ pub enum Incompatible {
     /// The node info does not fit the rules.
     #[error("its node info is not valid: {0}")]
     Invalid(&'static str),
-    /// Another node than expected.
     #[error("it is {found}; expected {expected}")]
     OtherNode {
         /// The name that was dialled, or that follows from the key.
@@ -209,29 +201,12 @@ pub enum Incompatible {
         /// The name that the peer proved or claims.
         found: String,
     },
-    /// Another version of blocks.
     #[error("it has blocks of version {found}; expected {expected}")]
-    BlockVersion {
-        /// This node's.
-        expected: u64,
-        /// The peer's.
-        found: u64,
-    },
-    /// Another network.
+    BlockVersion { expected: u64, found: u64 },
     #[error("it belongs to the network {found:?}; expected {expected:?}")]
-    Network {
-        /// This node's.
-        expected: String,
-        /// The peer's.
-        found: String,
-    },
-    /// No protocol in common.
+    Network { expected: String, found: String },
     #[error("it has the channels {found:02x?}, which are those of no protocol that is spoken here")]
-    Channels {
-        /// The peer's.
-        found: Vec<u8>,
-    },
-    /// This node reached itself.
+    Channels { found: Vec<u8> },
     #[error("it is this node itself")]
     Myself,
 }
@@ -293,24 +268,14 @@ pub enum Broken {
     /// A packet that is longer than any can be.
     #[error("a packet is longer than any can be")]
     PacketLength,
-    /// A packet that does not decode.
     #[error("a packet cannot be read")]
     Packet,
-    /// A packet for an unknown channel.
     #[error("a packet is for channel {0}, which does not exist")]
     UnknownChannel(i32),
     /// A message beyond the limit of its channel.
     #[error("a message on channel {channel:#04x} is longer than {longest} bytes")]
-    MessageTooLong {
-        channel: u8,
-        /// The channel's limit in bytes.
-        longest: usize,
-    },
+    MessageTooLong { channel: u8, longest: usize },
     /// A message that does not decode to a frame.
     #[error("a message on channel {channel:#04x} is no frame: {error}")]
-    Frame {
-        channel: u8,
-        /// The codec's error.
-        error: String,
-    },
+    Frame { channel: u8, error: String },
 }

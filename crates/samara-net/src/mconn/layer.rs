@@ -108,7 +108,6 @@ type Reserving = Pin<Box<dyn Future<Output = Option<Share>> + Send>>;
 /// A frame with its length that waits for its share of the budget, and the future that waits.
 type Inbox = Option<(CatFrame, usize, Reserving)>;
 
-/// The task of a connection.
 struct Connection {
     handshake: Arc<Handshake>,
     secret: Secret,
@@ -266,7 +265,6 @@ struct Persistent {
     wait: Duration,
 }
 
-/// The persistent peers.
 #[derive(Debug)]
 pub(super) struct Peers {
     persistent: BTreeMap<NodeId, Persistent>,

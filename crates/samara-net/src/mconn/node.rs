@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use samara_cat::CatFrame;
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Outbox, PeerId as Handle};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::CatCodec;
@@ -18,7 +17,7 @@ use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress
 use super::layer::Channels;
 use crate::driver::Driver;
 use crate::hub::{self, ChannelQueue, Hub, Limits};
-use crate::status::{Closed, Counters, Gone, OptionError, StartError, check};
+use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 1024;
@@ -50,7 +49,6 @@ pub enum Flush {
     Throttle(Duration),
 }
 
-/// Options of a [`Node`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The network (chain) that the node belongs to: peers of another are refused.
@@ -63,7 +61,6 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Persistent peers, which the node dials until they are connected.
     pub peers: Vec<PeerAddress>,
-    /// When packets leave.
     pub flush: Flush,
     /// Bytes of messages that may be on their way from the outbox into the socket, for each link. A link with nothing on the
     /// way takes any one message.
@@ -72,13 +69,10 @@ pub struct Options {
     pub ping_interval: Duration,
     /// How long a pong is waited for (45 s in CometBFT).
     pub pong_timeout: Duration,
-    /// How long dialling may take.
     pub dial_timeout: Duration,
-    /// How long the handshake may take.
     pub handshake_timeout: Duration,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Duration,
-    /// The longest wait between attempts.
     pub redial_max: Duration,
     /// Most links with peers that dialled (`max_num_inbound_peers`).
     pub max_inbound: usize,
@@ -135,7 +129,6 @@ impl Options {
     }
 }
 
-/// An event of a [`Node`].
 #[derive(Clone, Debug)]
 pub enum Event<T> {
     Engine(T),
@@ -146,9 +139,7 @@ pub enum Event<T> {
         handle: Handle,
         /// The protocol that both sides agreed on.
         protocol: Arc<str>,
-        /// Whether this node dialled.
         outbound: bool,
-        /// The peer's node info.
         info: NodeInfo,
     },
     /// The link to a peer is gone.
@@ -156,31 +147,24 @@ pub enum Event<T> {
         peer: NodeId,
         /// Its number in the engine.
         handle: Handle,
-        /// The cause.
         why: Closed,
-        /// Copies that were owed to it.
         lost_copies: usize,
     },
     DialFailed {
         peer: NodeId,
-        /// The cause.
         why: Closed,
     },
     /// The node refused a peer that dialled.
     Refused {
-        /// The peer's address.
         remote: SocketAddr,
-        /// The cause.
         why: Closed,
     },
 }
 
-/// A node's state and counters.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// Peers with a link, by name.
     pub peers: Vec<PeerStatus>,
-    /// Copies in the outbox.
     pub owed_copies: usize,
     /// Bytes of messages between the outbox and the sockets.
     pub in_flight_bytes: u64,
@@ -188,16 +172,13 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// A peer with a link.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
-    /// The peer.
     pub id: NodeId,
     /// Its number in the engine.
     pub handle: Handle,
     /// The protocol that both sides agreed on.
     pub protocol: Arc<str>,
-    /// Whether this node dialled.
     pub outbound: bool,
     /// Its operator's name for it.
     pub moniker: String,
@@ -208,12 +189,8 @@ pub struct PeerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
     pub left_copies: usize,
-    /// Copies by peer.
     pub left: BTreeMap<NodeId, usize>,
 }
-
-/// What the owner of a node wants of its task.
-type Request<E> = Box<dyn FnOnce(&mut Task<E>) + Send>;
 
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
@@ -222,7 +199,7 @@ type Request<E> = Box<dyn FnOnce(&mut Task<E>) + Send>;
 pub struct Node<E: Engine<Frame = CatFrame> + 'static> {
     id: NodeId,
     listen: Option<SocketAddr>,
-    requests: mpsc::Sender<Request<E>>,
+    requests: mpsc::Sender<Request<Task<E>>>,
 }
 
 impl<E: Engine<Frame = CatFrame> + 'static> Clone for Node<E> {
@@ -257,9 +234,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         let (listener, listen) = match options.listen {
             None => (None, None),
             Some(address) => {
-                let failed = |error| StartError::Listen { address, error };
-                let listener = TcpListener::bind(address).await.map_err(failed)?;
-                let address = listener.local_addr().map_err(failed)?;
+                let (listener, address) = bind(address).await?;
                 (Some(listener), Some(address))
             }
         };
@@ -297,7 +272,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         Ok((Self { id, listen, requests }, events))
     }
 
-    /// Returns the node's name.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -314,76 +288,39 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     }
 
     /// Calls the engine, and waits for its answer.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn call<R: Send + 'static>(
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        self.now(|task| task.hub.driver.with(call)).await
+        ask(&self.requests, |task| task.hub.driver.with(call)).await
     }
 
     /// Adds a persistent peer.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
-        self.now(move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
+        ask(&self.requests, move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
 
     /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
-        self.now(move |task| task.disconnect(peer)).await
+        ask(&self.requests, move |task| task.disconnect(peer)).await
     }
 
     /// Returns the node's state and counters.
-    ///
-    /// # Errors
-    /// The node has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
-        self.now(Task::status).await
+        ask(&self.requests, Task::status).await
     }
 
     /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
     /// their connections close.
-    ///
-    /// # Errors
-    /// The node has stopped already.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
-        self.ask(move |task, answer| {
+        ask_later(&self.requests, move |task, answer| {
             task.hub.stop();
             task.stopping = Some(Stopping { until: Instant::now() + drain, answer });
         })
         .await
     }
-
-    /// Asks the task for what it can answer at once.
-    async fn now<T: Send + 'static>(
-        &self,
-        request: impl FnOnce(&mut Task<E>) -> T + Send + 'static,
-    ) -> Result<T, Gone> {
-        self.ask(|task, answer| {
-            // Fails only if the caller has given up.
-            let _ = answer.send(request(task));
-        })
-        .await
-    }
-
-    async fn ask<T: Send + 'static>(
-        &self,
-        request: impl FnOnce(&mut Task<E>, oneshot::Sender<T>) + Send + 'static,
-    ) -> Result<T, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(Box::new(|task| request(task, answer))).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
-    }
 }
 
-/// A stop that is under way.
 struct Stopping {
     until: Instant,
     answer: oneshot::Sender<Stopped>,
@@ -391,7 +328,7 @@ struct Stopping {
 
 struct Task<E: Engine<Frame = CatFrame> + 'static> {
     hub: Hub<Channels<E>>,
-    requests: mpsc::Receiver<Request<E>>,
+    requests: mpsc::Receiver<Request<Self>>,
     events: mpsc::Sender<Event<E::Event>>,
     events_max: usize,
     stopping: Option<Stopping>,

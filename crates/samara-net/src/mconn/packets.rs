@@ -32,20 +32,16 @@ pub(super) struct Packet {
     pub(super) sum: Option<Sum>,
 }
 
-/// The kinds of packets.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Sum {
     #[prost(message, tag = "1")]
     Ping(Empty),
-    /// The answer to a ping.
     #[prost(message, tag = "2")]
     Pong(Empty),
-    /// A piece of a message.
     #[prost(message, tag = "3")]
     Piece(Piece),
 }
 
-/// A message without fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Empty {}
 
@@ -54,7 +50,6 @@ pub(super) struct Empty {}
 pub(super) struct Piece {
     #[prost(int32, tag = "1")]
     pub(super) channel: i32,
-    /// Whether it is the last piece.
     #[prost(bool, tag = "2")]
     pub(super) last: bool,
     #[prost(bytes = "bytes", tag = "3")]
@@ -78,21 +73,17 @@ impl Packet {
     }
 }
 
-/// A length prefix that is malformed or beyond the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadLength;
-
 /// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the offset behind the prefix.
-pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, BadLength> {
+pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, Broken> {
     let mut length = 0;
     for (at, byte) in bytes.iter().enumerate().take(4) {
         length |= usize::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
-            return if length <= max { Ok(Some((length, at + 1))) } else { Err(BadLength) };
+            return if length <= max { Ok(Some((length, at + 1))) } else { Err(Broken::PacketLength) };
         }
     }
     // More than four bytes make a length of 256 MiB.
-    if bytes.len() < 4 { Ok(None) } else { Err(BadLength) }
+    if bytes.len() < 4 { Ok(None) } else { Err(Broken::PacketLength) }
 }
 
 /// Packets that wait for a flush at most (`minWriteBufferSize`).
@@ -193,9 +184,6 @@ impl Sending {
     }
 
     /// Makes packets and seals them, as far as there is room for them.
-    ///
-    /// # Errors
-    /// Sealing failed.
     pub(super) fn work(&mut self, secret: &mut Secret, now: Instant) -> io::Result<()> {
         self.fade(now);
         loop {
@@ -276,7 +264,6 @@ impl Sending {
         &self.sealed[self.written..]
     }
 
-    /// Returns true if nothing waits.
     pub(super) fn is_idle(&self) -> bool {
         self.unsent().is_empty() && self.packets.is_empty() && !self.queues.iter().any(Queue::is_pending)
     }
@@ -311,18 +298,14 @@ impl Sending {
     }
 }
 
-/// The content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// A whole message.
     Message {
-        /// The channel's number.
         channel: u8,
         bytes: Bytes,
     },
     /// The peer expects a pong.
     Ping,
-    /// The answer to a ping.
     Pong,
 }
 
@@ -385,12 +368,9 @@ impl Receiving {
     }
 
     /// Returns the peer's node info, which precedes all packets; `None` until more bytes are there.
-    ///
-    /// # Errors
-    /// The bytes are no node info.
     pub(super) fn info(&mut self, secret: &mut Secret) -> Result<Option<NodeInfo>, Broken> {
         loop {
-            let head = read_length(&self.plain, INFO_MAX).map_err(|_| Broken::PacketLength)?;
+            let head = read_length(&self.plain, INFO_MAX)?;
             if let Some((length, start)) = head
                 && let Some(bytes) = self.plain.get(start..start + length)
             {
@@ -416,8 +396,7 @@ impl Receiving {
 
     /// Takes a complete packet off the opened bytes.
     fn packet(&mut self) -> Result<Option<Packet>, Broken> {
-        let Some((length, start)) = read_length(&self.plain, PACKET_MAX).map_err(|_| Broken::PacketLength)?
-        else {
+        let Some((length, start)) = read_length(&self.plain, PACKET_MAX)? else {
             return Ok(None);
         };
         let end = start + length;

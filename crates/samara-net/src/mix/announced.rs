@@ -16,10 +16,8 @@ pub(super) const TAKEN_MAX: usize = 4096;
 /// Bytes of the longest announcement: 32 nodes of five bytes, three numbers, tags.
 const ROUND_BYTES_MAX: usize = 256;
 
-/// The announcements that a sender accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Nodes of the pool.
     pub(super) nodes: u32,
     pub(super) team_min: usize,
     pub(super) batch_max: u32,

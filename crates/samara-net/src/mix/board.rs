@@ -12,13 +12,11 @@ use super::gateway::Ended;
 use super::options::GatewayOptions;
 use super::proto::{OpenRound, OpenRounds};
 
-/// Rounds whose times are kept.
 const TIMES_MAX: usize = 1024;
 
 /// How long the payloads of a round took, at its first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTimes {
-    /// Its number.
     pub round: u64,
     /// Payloads of senders in it; the rest of the batch was void.
     pub payloads: u32,
@@ -73,7 +71,7 @@ struct Mixing {
     full: Instant,
 }
 
-type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
+pub(super) type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 
 /// The rounds of a node, and the senders that wait for them.
 pub(super) struct Board {
@@ -148,7 +146,6 @@ impl Board {
         }
     }
 
-    /// Lets a round take payloads.
     pub(super) fn open(&mut self, plan: Arc<Plan>) {
         self.open.insert(plan.round, Gathering { plan, slots: Vec::new(), entered: Vec::new() });
         self.announce();
@@ -300,7 +297,6 @@ impl Board {
         self.waiters.values().map(Vec::len).sum()
     }
 
-    /// The counters.
     pub(super) fn status(&self) -> GatewayStatus {
         GatewayStatus {
             open: self.open.len(),

@@ -32,17 +32,14 @@ const MESSAGE_SLOTS: usize = 128;
 /// A round that takes payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Its number.
     pub round: u64,
     /// Its nodes in order; the first one takes payloads.
     pub team: Vec<u32>,
     /// Payloads that the first node still took when it announced the round.
     pub room: u32,
-    /// Payloads of a batch.
     pub batch: u32,
 }
 
-/// How a sender is set up.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// Its certificate, and the key of that: the fingerprint is its name.
@@ -53,9 +50,7 @@ pub struct ClientOptions {
     pub group: Group,
     /// The windows that it announces to nodes.
     pub windows: Windows,
-    /// Options of sockets.
     pub sockets: Sockets,
-    /// The time-out of a connection attempt.
     pub timeout: Duration,
     /// The pause before it dials a node again.
     pub retry: Duration,
@@ -69,7 +64,6 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The defaults.
     pub fn new(identity: Identity, nodes: Vec<Contact>, group: Group) -> Self {
         Self {
             identity,
@@ -87,7 +81,6 @@ impl ClientOptions {
     }
 }
 
-/// An error of a sender.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The certificate or its key cannot be used.
@@ -95,33 +88,17 @@ pub enum ClientError {
     Tls(#[from] tokio_rustls::rustls::Error),
     /// No pool of this size has teams that the options accept.
     #[error("team_min: found {team_min}, expected 1 to {nodes}, the number of nodes")]
-    TeamMin {
-        /// The option.
-        team_min: usize,
-        /// Nodes of the pool.
-        nodes: usize,
-    },
-    /// The system has no random numbers.
+    TeamMin { team_min: usize, nodes: usize },
     #[error("there are no random numbers: {0}")]
     Random(getrandom::Error),
-    /// Content cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
     /// A node is not connected at present.
     #[error("node {node} is not connected")]
-    NotConnected {
-        /// Its number.
-        node: u32,
-    },
+    NotConnected { node: u32 },
     /// A node refused a call, or the connection broke.
     #[error("node {node}: {status}")]
-    Node {
-        /// Its number.
-        node: u32,
-        /// The status of the call.
-        status: Box<Status>,
-    },
-    /// A thread has failed.
+    Node { node: u32, status: Box<Status> },
     #[error("sealing has failed: {0}")]
     Thread(String),
 }
@@ -217,7 +194,6 @@ impl Client {
         Ok(Self { shared, _tasks: Arc::new(tasks) })
     }
 
-    /// Its name.
     pub fn id(&self) -> SenderId {
         self.shared.sender().id()
     }
@@ -339,9 +315,6 @@ impl Client {
 }
 
 /// Returns how to dial a node.
-///
-/// # Errors
-/// TLS cannot use the key.
 fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
     let contact = options.nodes[node as usize];
     Ok(Dial {

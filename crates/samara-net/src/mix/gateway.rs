@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use samara_mix::{Group, KeyPair, Outcome, Sealed, Secret, SenderId};
+use samara_mix::{Command, Group, KeyPair, Outcome, Sealed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -22,6 +22,8 @@ use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
+use super::task::Task;
+use crate::status::{Request, ask_later};
 
 /// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,25 +39,6 @@ pub enum Ended {
     },
 }
 
-/// A request of a sender to the task of the node.
-pub(super) enum Request {
-    Register {
-        sender: SenderId,
-        secret: Secret,
-        answer: oneshot::Sender<()>,
-    },
-    /// The answer is how many more payloads the round has room for.
-    Submit {
-        round: u64,
-        slots: Vec<Sealed>,
-        answer: oneshot::Sender<Result<u32, Status>>,
-    },
-    Result {
-        round: u64,
-        answer: oneshot::Sender<Result<Arc<Ended>, Status>>,
-    },
-}
-
 pub(super) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
 pub(super) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
 pub(super) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
@@ -63,7 +46,6 @@ pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
 
-/// The service for senders.
 #[derive(Clone)]
 pub(super) struct Gateway(pub(super) Arc<Inner>);
 
@@ -72,7 +54,7 @@ pub(super) struct Inner {
     pub(super) group: Group,
     pub(super) batch_max: usize,
     pub(super) keys: KeyPair,
-    pub(super) hub: mpsc::Sender<Request>,
+    pub(super) task: mpsc::Sender<Request<Task>>,
     pub(super) rounds: watch::Receiver<OpenRounds>,
     /// KiB of payloads that may have arrived and be in no batch.
     pub(super) waiting: Arc<Semaphore>,
@@ -82,11 +64,12 @@ pub(super) struct Inner {
 type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Gateway {
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Status> {
-        let gone = || Status::unavailable("this node ends");
-        let (answer, answered) = oneshot::channel();
-        self.0.hub.send(request(answer)).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())
+    /// Asks the task of the node.
+    async fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Task, oneshot::Sender<T>) + Send + 'static,
+    ) -> Result<T, Status> {
+        ask_later(&self.0.task, request).await.map_err(|_| Status::unavailable("this node ends"))
     }
 
     async fn register(self, call: Call<RegisterRequest>) -> Result<Response<RegisterReply>, Status> {
@@ -97,7 +80,12 @@ impl Gateway {
         let agreed = tokio::task::spawn_blocking(move || inner.keys.agree(&public)).await;
         let agreed = agreed.map_err(|error| Status::internal(error.to_string()))?;
         let secret = agreed.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.ask(|answer| Request::Register { sender, secret, answer }).await?;
+        self.ask(move |task, answer| {
+            task.command(Command::Register { sender, secret });
+            // Fails only if the caller has given up.
+            let _ = answer.send(());
+        })
+        .await?;
         Ok(Response::new(RegisterReply {
             public: Bytes::copy_from_slice(self.0.keys.public()),
             node: self.0.node,
@@ -137,7 +125,7 @@ impl Gateway {
             }
         }
         let round = of_round.ok_or_else(|| Status::invalid_argument("no payloads"))?;
-        let room = self.ask(|answer| Request::Submit { round, slots, answer }).await??;
+        let room = self.ask(move |task, answer| task.submit(round, slots, answer)).await??;
         Ok(Response::new(SubmitReply { room }))
     }
 
@@ -151,7 +139,7 @@ impl Gateway {
 
     async fn result(self, call: Call<ResultRequest>) -> Result<Response<Parts<ResultPart>>, Status> {
         let round = call.into_inner().round;
-        let ended = self.ask(|answer| Request::Result { round, answer }).await??;
+        let ended = self.ask(move |task, answer| task.wait_for(round, answer)).await??;
         let count = match &*ended {
             Ended::Delivered(outcomes) => outcomes.len(),
             Ended::Failed { .. } => 1,

@@ -57,7 +57,6 @@ pub(super) struct Dial {
 #[derive(Clone, Debug)]
 pub(super) struct Wire(http2::SendRequest<Body>);
 
-/// The task of a connection.
 #[derive(Debug)]
 pub(super) struct Driven(JoinHandle<Result<(), hyper::Error>>);
 
@@ -124,9 +123,6 @@ impl Dial {
 
 impl Wire {
     /// Returns a client that is ready for a call.
-    ///
-    /// # Errors
-    /// The connection has ended.
     pub(super) async fn ready(&self) -> Result<Grpc<Self>, Status> {
         let origin = Uri::builder().scheme("https").authority(SERVER_NAME).path_and_query("/").build();
         let mut grpc = Grpc::with_origin(self.clone(), origin.unwrap_or_default());
@@ -149,16 +145,10 @@ impl Service<http::Request<Body>> for Wire {
     }
 }
 
-/// The peer of a connection, as TLS has proved it.
-#[derive(Clone, Copy, Debug)]
-struct Caller(Fingerprint);
-
-/// A service of gRPC.
 pub(super) trait Answers: Clone + Send + Sync + 'static {
     fn answer(&self, request: http::Request<Body>) -> Answer;
 }
 
-/// Options of a server.
 pub(super) struct Listening {
     pub(super) tls: Arc<ServerConfig>,
     pub(super) sockets: Sockets,
@@ -207,19 +197,19 @@ impl Listening {
         }
     }
 
-    async fn secure(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, Caller), Closed> {
+    async fn secure(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, Fingerprint), Closed> {
         let failed = |error: std::io::Error| Closed::Handshake(reasons(&error));
         set_up(&stream, self.sockets.not_sent_bytes).map_err(failed)?;
         let stream = TlsAcceptor::from(Arc::clone(&self.tls)).accept(stream).await.map_err(failed)?;
         let certificates = stream.get_ref().1.peer_certificates();
         let certificate = certificates.and_then(|chain| chain.first());
         let certificate = certificate.ok_or_else(|| Closed::handshake("no certificate"))?;
-        let caller = Caller(Fingerprint::of(certificate));
+        let caller = Fingerprint::of(certificate);
         Ok((stream, caller))
     }
 
     /// Answers the requests of a connection until it ends. The windows bound incoming data.
-    async fn answer<S: Answers>(&self, stream: TlsStream<TcpStream>, caller: Caller, service: S) {
+    async fn answer<S: Answers>(&self, stream: TlsStream<TcpStream>, caller: Fingerprint, service: S) {
         let mut server = server::conn::http2::Builder::new(TokioExecutor::new());
         server
             .timer(TokioTimer::new())
@@ -243,7 +233,6 @@ impl Listening {
     }
 }
 
-/// A future that answers a request.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// A function as a service, which tonic requires.
@@ -274,8 +263,8 @@ pub(super) fn unimplemented() -> Answer {
 
 /// Returns the caller, as TLS has proved it.
 pub(super) fn caller<T>(request: &tonic::Request<T>) -> Result<Fingerprint, Status> {
-    let caller = request.extensions().get::<Caller>();
-    caller.map(|Caller(fingerprint)| *fingerprint).ok_or_else(|| Status::unauthenticated("no certificate"))
+    let caller = request.extensions().get::<Fingerprint>();
+    caller.copied().ok_or_else(|| Status::unauthenticated("no certificate"))
 }
 
 /// The codec of the side that sends frames, and receives one acknowledgement.
@@ -286,21 +275,14 @@ pub(super) struct Sending;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receiving(pub(super) Limits);
 
-#[derive(Debug)]
-pub(super) struct FrameEncoder;
-
-/// Decodes frames, each with its length.
-#[derive(Debug)]
-pub(super) struct FrameDecoder(Limits);
-
 impl Codec for Sending {
     type Encode = MixFrame;
     type Decode = Ack;
-    type Encoder = FrameEncoder;
+    type Encoder = Self;
     type Decoder = ProstDecoder<Ack>;
 
-    fn encoder(&mut self) -> FrameEncoder {
-        FrameEncoder
+    fn encoder(&mut self) -> Self {
+        *self
     }
 
     fn decoder(&mut self) -> ProstDecoder<Ack> {
@@ -312,18 +294,18 @@ impl Codec for Receiving {
     type Encode = Ack;
     type Decode = (MixFrame, usize);
     type Encoder = ProstEncoder<Ack>;
-    type Decoder = FrameDecoder;
+    type Decoder = Self;
 
     fn encoder(&mut self) -> ProstEncoder<Ack> {
         ProstEncoder::new(BufferSettings::default())
     }
 
-    fn decoder(&mut self) -> FrameDecoder {
-        FrameDecoder(self.0)
+    fn decoder(&mut self) -> Self {
+        *self
     }
 }
 
-impl Encoder for FrameEncoder {
+impl Encoder for Sending {
     type Item = MixFrame;
     type Error = Status;
 
@@ -333,7 +315,7 @@ impl Encoder for FrameEncoder {
     }
 }
 
-impl Decoder for FrameDecoder {
+impl Decoder for Receiving {
     type Item = (MixFrame, usize);
     type Error = Status;
 

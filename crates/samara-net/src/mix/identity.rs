@@ -29,7 +29,6 @@ use tokio_rustls::rustls::{
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Returns the fingerprint of a certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate.as_ref()).into())
     }
@@ -74,16 +73,13 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The text has other content.
     #[error("{0}; expected a certificate and its private key in PEM")]
     Pem(String),
-    /// No certificate could be created.
     #[error("no certificate could be created: {0}")]
     Generate(String),
 }
@@ -109,31 +105,12 @@ impl Identity {
     }
 
     /// Reads the first certificate and the first key of a text in PEM.
-    ///
-    /// # Errors
-    /// One of them is missing, or does not decode.
     pub fn from_pem(text: &str) -> Result<Self, IdentityError> {
         let wrong = |what: &str, error: &dyn fmt::Display| IdentityError::Pem(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(text.as_bytes());
         let certificate = certificate.map_err(|error| wrong("certificate", &error))?;
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| wrong("key", &error))?;
         Ok(Self { certificate, key: Arc::new(key), pem: text.to_owned() })
-    }
-
-    /// Reads a file in PEM; creates it, for its owner only, if it does not exist.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, or has other content.
-    pub fn load_or_generate(path: &Path) -> Result<Self, IdentityError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::from_pem(&text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let identity = Self::generate()?;
-                identity.save(path)?;
-                Ok(identity)
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Writes certificate and key to a new file in PEM, for its owner only.
@@ -149,7 +126,6 @@ impl Identity {
         Ok(options.open(path)?.write_all(self.pem.as_bytes())?)
     }
 
-    /// Returns the fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
@@ -168,7 +144,6 @@ impl fmt::Debug for Identity {
 /// The name in certificates and in requests. Nobody relies on it.
 pub(super) const SERVER_NAME: &str = "samara-mix";
 
-/// The certificates that a server accepts.
 #[derive(Clone, Debug)]
 pub(super) enum Allowed {
     /// Those of a list.
@@ -177,7 +152,6 @@ pub(super) enum Allowed {
     Anybody,
 }
 
-/// Verifies certificates by fingerprint.
 #[derive(Debug)]
 struct ByFingerprint {
     allowed: Allowed,
@@ -288,9 +262,6 @@ fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {
 }
 
 /// Returns the TLS configuration of a server.
-///
-/// # Errors
-/// TLS cannot use the key.
 pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<ServerConfig>, Error> {
     let (verifier, provider) = verifier(allowed);
     let (chain, key) = identity.parts();
@@ -303,9 +274,6 @@ pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<Se
 }
 
 /// Returns the TLS configuration of a client that accepts one server.
-///
-/// # Errors
-/// TLS cannot use the key.
 pub(super) fn client_tls(identity: &Identity, other: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
     let (verifier, provider) = verifier(Allowed::Known([other].into()));
     let (chain, key) = identity.parts();

@@ -56,7 +56,6 @@ enum LinkState {
 
 struct Entry {
     peer: Fingerprint,
-    /// Whether this node dialled.
     outbound: bool,
     /// Whether the peer has dialled back.
     is_confirmed: bool,
@@ -99,7 +98,6 @@ impl CallAccess {
         state.is_ok_and(|state| *state == LinkState::Up)
     }
 
-    /// Waits until the link is down.
     async fn until_down(&mut self) {
         // Fails only if the link is down and forgotten.
         let _ = self.state.wait_for(|state| *state == LinkState::Down).await;
@@ -177,7 +175,6 @@ pub(super) struct Opened {
 
 /// All nodes and the scheduler, as this one dials them.
 pub(super) struct Contacts {
-    /// By number.
     contacts: Vec<(Fingerprint, Dial)>,
     own: Fingerprint,
     waiting_kib: u32,
@@ -186,8 +183,6 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    /// # Errors
-    /// TLS cannot use the key.
     pub(super) fn new(options: &Options, tally: Tally) -> Result<Self, tokio_rustls::rustls::Error> {
         let dial = |number: u32| {
             let contact = options.contact(number)?;
@@ -394,7 +389,7 @@ fn refusal(status: &Status) -> Closed {
 /// Makes a call with frames. Returns its path when it has ended well.
 async fn call(wire: Wire, link: u64, path: &'static str, frames: Outbound) -> Result<&'static str, Status> {
     let mut request = Request::new(frames);
-    name_link(&mut request, link);
+    request.metadata_mut().insert(LINK, link.into());
     let mut grpc = wire.ready().await?;
     grpc.client_streaming(request, PathAndQuery::from_static(path), Sending).await?;
     Ok(path)
@@ -415,17 +410,11 @@ const POST: &str = "/samara.mix.v1.Team/Post";
 /// The metadata that names the link of a call.
 const LINK: &str = "samara-link";
 
-/// Names the link of a call.
-fn name_link<T>(request: &mut Request<T>, link: u64) {
-    request.metadata_mut().insert(LINK, link.into());
-}
-
 fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
     let link = metadata.get(LINK).and_then(|value| value.to_str().ok()?.parse().ok());
     link.ok_or_else(|| Status::invalid_argument("no samara-link"))
 }
 
-/// The service between nodes.
 #[derive(Clone)]
 pub(super) struct Team {
     pub(super) contacts: Arc<Contacts>,

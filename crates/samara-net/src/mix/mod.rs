@@ -5,16 +5,16 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let identity = Identity::load_or_generate("node.pem".as_ref())?;
+//! let identity = Identity::from_pem(&std::fs::read_to_string("node.pem")?)?;
 //! let contact = |fingerprint: &str, address: &str| -> Result<Contact, Box<dyn std::error::Error>> {
 //!     Ok(Contact { fingerprint: fingerprint.parse()?, address: address.parse()? })
 //! };
 //! let pool = vec![contact("1f..", "192.0.2.1:7900")?, contact("77..", "192.0.2.2:7900")?];
 //! let scheduler = contact("a0..", "192.0.2.9:7900")?;
-//! let options = Options::new(identity, "0.0.0.0:7900".parse()?, pool, scheduler)
-//!     .with_gateway(GatewayOptions::new("0.0.0.0:7901".parse()?));
+//! let mut options = Options::new(identity, "0.0.0.0:7900".parse()?, pool, scheduler);
+//! options.gateway = Some(GatewayOptions::new("0.0.0.0:7901".parse()?));
 //! let (mix, mut events) = Member::start(options).await?;
-//! while let Some(happened) = events.next().await {
+//! while let Some(happened) = events.recv().await {
 //!     if let What::Event(Event::Delivered { round, outcomes }) = happened.what {
 //!         println!("{} payloads came out of round {round} at node {}", outcomes.len(), mix.number());
 //!     }
@@ -67,7 +67,7 @@ pub use board::{GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
 pub use gateway::Ended;
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
-pub use node::{Events, Happened, LinkStatus, Member, Status, What};
+pub use node::{Happened, LinkStatus, Member, Status, What};
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
 

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use futures::Stream;
 use samara_engine::{Outbox, outbox};
-use samara_mix::{Batch, Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret, SenderId};
+use samara_mix::{Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::board::{Board, GatewayStatus};
@@ -21,10 +18,10 @@ use super::identity::{self, Allowed};
 use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
-use super::task::{Request, Task};
+use super::task::Task;
 use crate::driver::Driver;
 use crate::hub::{Hub, Limits};
-use crate::status::{Counters, Gone, OptionError, StartError};
+use crate::status::{Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
@@ -40,22 +37,23 @@ pub struct Member {
     number: u32,
     address: SocketAddr,
     gateway: Option<SocketAddr>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Request<Task>>,
 }
 
 impl Member {
-    /// Starts a node, or the scheduler, by its certificate. It connects to the others by itself.
+    /// Starts a node, or the scheduler, by its certificate. It connects to the others by itself. Events that find their queue full
+    /// are dropped and counted ([`Counters::events_lost`]); the queue ends when the node has stopped.
     ///
     /// # Errors
     /// An option is not valid, or the node cannot listen on an address.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
-    pub async fn start(options: Options) -> Result<(Self, Events), StartError> {
-        let listener = bind(options.listen).await?;
+    pub async fn start(options: Options) -> Result<(Self, mpsc::Receiver<Happened>), StartError> {
+        let (listener, _) = bind(options.listen).await?;
         let gateway = match &options.gateway {
             None => None,
-            Some(gateway) => Some(bind(gateway.listen).await?),
+            Some(gateway) => Some(bind(gateway.listen).await?.0),
         };
         Self::start_on(options, listener, gateway)
     }
@@ -71,7 +69,7 @@ impl Member {
         options: Options,
         listener: TcpListener,
         gateway: Option<TcpListener>,
-    ) -> Result<(Self, Events), StartError> {
+    ) -> Result<(Self, mpsc::Receiver<Happened>), StartError> {
         options.check()?;
         let number = options.number().unwrap_or_default();
         let failed = |error| StartError::Listen { address: options.listen, error };
@@ -113,9 +111,23 @@ impl Member {
         };
         let (requests, request_queue) = mpsc::channel(REQUESTS);
         let (events_in, events) = mpsc::channel(options.events_max);
-        let task = Task::new(hub, request_queue, sender_queue, events_in, pool, board, tally, servers);
+        let task = Task {
+            hub,
+            requests: request_queue,
+            senders: sender_queue,
+            events: events_in,
+            done: mpsc::unbounded_channel(),
+            ledger: BTreeMap::new(),
+            pool,
+            jobs_out: 0,
+            board,
+            looped: None,
+            tally,
+            stopping: None,
+            _servers: servers,
+        };
         tokio::spawn(task.run());
-        Ok((Self { number, address, gateway: gateway_address, requests }, Events(events)))
+        Ok((Self { number, address, gateway: gateway_address, requests }, events))
     }
 
     /// Returns its number: the place in the pool, or the number after the last for the scheduler.
@@ -134,44 +146,15 @@ impl Member {
     }
 
     /// Returns its state and counters.
-    ///
-    /// # Errors
-    /// It has stopped.
     pub async fn status(&self) -> Result<Status, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Status(answer)).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
-    }
-
-    /// Shares a secret with a sender that does not come by the gateway. An event reports a refusal.
-    ///
-    /// # Errors
-    /// It has stopped.
-    pub async fn register(&self, sender: SenderId, secret: Secret) -> Result<(), Gone> {
-        self.requests.send(Request::Register(sender, secret)).await.map_err(|_| Gone)
-    }
-
-    /// Mixes payloads that did not come by the gateway: at the first node of the round's team, once
-    /// [`Event::Open`] has come. An event reports a refusal.
-    ///
-    /// # Errors
-    /// It has stopped.
-    pub async fn mix(&self, round: u64, batch: Batch) -> Result<(), Gone> {
-        self.requests.send(Request::Mix(round, batch)).await.map_err(|_| Gone)
+        ask(&self.requests, Task::status).await
     }
 
     /// Stops: its rounds fail elsewhere, once the other nodes notice.
     pub async fn stop(&self) {
-        let (answer, answered) = oneshot::channel();
-        if self.requests.send(Request::Stop(answer)).await.is_ok() {
-            // Fails only if it has stopped before.
-            let _ = answered.await;
-        }
+        // Fails only if it has stopped before.
+        let _ = ask_later(&self.requests, |task, answer| task.stopping = Some(answer)).await;
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
 }
 
 fn random_secret() -> Result<Secret, StartError> {
@@ -218,7 +201,7 @@ fn senders_side(
     options: &Options,
     gateway: GatewayOptions,
     node: u32,
-    task: mpsc::Sender<gateway::Request>,
+    task: mpsc::Sender<Request<Task>>,
 ) -> Result<(Board, Gateway), StartError> {
     let group = options.config.group;
     let (announcements, rounds) = watch::channel(OpenRounds::default());
@@ -228,7 +211,7 @@ fn senders_side(
         group,
         batch_max: options.config.batch_max as usize,
         keys: KeyPair::new(group, random_secret()?),
-        hub: task,
+        task,
         rounds,
         waiting: Arc::new(Semaphore::new(waiting_kib as usize)),
         waiting_kib,
@@ -236,11 +219,9 @@ fn senders_side(
     Ok((Board::new(node, gateway, group, announcements), service))
 }
 
-/// An event with its time.
 #[derive(Debug)]
 pub struct Happened {
     pub at: SystemTime,
-    /// The event.
     pub what: What,
 }
 
@@ -257,32 +238,6 @@ pub enum What {
         /// The processor time of all threads for the phase.
         cpu: Duration,
     },
-}
-
-/// The events of a node or the scheduler, in order. It ends when that has stopped.
-///
-/// Events that find the queue full are dropped and counted ([`Counters::events_lost`]).
-#[derive(Debug)]
-pub struct Events(mpsc::Receiver<Happened>);
-
-impl Events {
-    /// The next event; `None` at the end.
-    pub async fn next(&mut self) -> Option<Happened> {
-        self.0.recv().await
-    }
-
-    /// The next event, if one waits.
-    pub fn try_next(&mut self) -> Option<Happened> {
-        self.0.try_recv().ok()
-    }
-}
-
-impl Stream for Events {
-    type Item = Happened;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
-        self.0.poll_recv(cx)
-    }
 }
 
 /// Closed connections by cause, counted by the tasks of servers.
@@ -303,18 +258,15 @@ impl Tally {
 pub struct LinkStatus {
     /// Whose, by the number in the pool; the scheduler has the number after the last.
     pub node: u32,
-    /// Whether this one dialled.
     pub outbound: bool,
     /// The last round trip of a ping of the engine; none as long as none was measured.
     pub round_trip: Option<Duration>,
-    /// Frames that are owed.
     pub owed: usize,
     pub owed_bytes: u64,
     /// Bytes on their way from the outbox into HTTP/2.
     pub in_flight: u64,
     /// Bytes handed to HTTP/2 on this link.
     pub bytes_up: u64,
-    /// Bytes that came by it.
     pub bytes_down: u64,
 }
 
@@ -334,10 +286,8 @@ pub struct Status {
     pub rounds: BTreeMap<&'static str, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
-    /// Jobs that threads have.
     pub jobs_out: usize,
     /// Bytes of slots that are held for rounds.
     pub held_bytes: u64,
-    /// The gateway, if there is one.
     pub gateway: Option<GatewayStatus>,
 }

@@ -8,10 +8,8 @@ use samara_mix::Config;
 use super::identity::{Fingerprint, Identity};
 use crate::status::{OptionError, check};
 
-/// Somebody else, or this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// The certificate.
     pub fingerprint: Fingerprint,
     /// Where the others dial.
     pub address: SocketAddr,
@@ -59,11 +57,9 @@ impl Default for Sockets {
 /// What senders can make of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
-    /// Where to listen for senders.
     pub listen: SocketAddr,
     /// How long a round waits for more payloads once it has one; it is filled up with void slots then.
     pub fill: Duration,
-    /// Connections of senders at most.
     pub connections_max: usize,
     /// KiB of payloads at most that have come and are in no batch yet, of all senders together.
     pub waiting_kib: u32,
@@ -141,20 +137,6 @@ impl Options {
         }
     }
 
-    /// Sets where senders come.
-    #[must_use]
-    pub fn with_gateway(mut self, gateway: GatewayOptions) -> Self {
-        self.gateway = Some(gateway);
-        self
-    }
-
-    /// Sets the protocol's configuration.
-    #[must_use]
-    pub fn with_config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
     /// The number of this one: its place in the pool, or the number after the last for the scheduler. `None` if it is neither.
     pub fn number(&self) -> Option<u32> {
         let me = self.identity.fingerprint();
@@ -177,9 +159,6 @@ impl Options {
     }
 
     /// Checks the options.
-    ///
-    /// # Errors
-    /// An option is not valid.
     pub fn check(&self) -> Result<(), OptionError> {
         let own = "the certificate of a node of the pool, or of the scheduler";
         check(self.number().is_some(), "identity", self.identity.fingerprint(), own)?;

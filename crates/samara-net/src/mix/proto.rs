@@ -23,16 +23,13 @@ pub struct RegisterRequest {
     pub public: Bytes,
 }
 
-/// The answer of a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterReply {
     /// Its public key: an element.
     #[prost(bytes = "bytes", tag = "1")]
     pub public: Bytes,
-    /// Its number in the pool.
     #[prost(uint32, tag = "2")]
     pub node: u32,
-    /// The name of the group.
     #[prost(string, tag = "3")]
     pub group: String,
 }
@@ -52,7 +49,6 @@ pub struct OpenRounds {
 /// A round that is ready for payloads, as one node of its team announces it. All of them do.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct OpenRound {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// Its nodes in order, by their numbers in the pool.
@@ -61,12 +57,10 @@ pub struct OpenRound {
     /// Payloads that this node still takes for the round; 0 except at the first node of the team.
     #[prost(uint32, tag = "3")]
     pub room: u32,
-    /// Payloads of a batch.
     #[prost(uint32, tag = "4")]
     pub batch: u32,
 }
 
-/// Payloads for a round.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SubmitRequest {
     /// Which; the same in all messages of a call.
@@ -97,7 +91,6 @@ pub struct SubmitReply {
 /// Asks for the result of a round, and waits for its end.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ResultRequest {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
 }
@@ -115,7 +108,6 @@ pub struct ResultPart {
     pub slots: Vec<OutSlot>,
 }
 
-/// A slot that came out.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OutSlot {
     /// 0 content, 1 void, 2 unreadable.

@@ -5,28 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use samara_engine::Input;
-use samara_mix::{Batch, Command, Done, Event, Job, Mark, NodeState, Phase, Pool, Secret, SenderId};
+use samara_mix::{Command, Done, Event, Job, Mark, NodeState, Phase, Pool, Sealed};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::board::Board;
-use super::gateway::{Ended, Request as GatewayRequest};
+use super::board::{Board, Waiter};
+use super::gateway::Ended;
 use super::layer::Grpc;
 use super::node::{Happened, LinkStatus, Status, Tally, What};
 use crate::hub::{self, BATCH_MAX, Hub};
+use crate::status::Request;
 
-/// What the owner of a node wants.
-pub(super) enum Request {
-    Status(oneshot::Sender<Status>),
-    Stop(oneshot::Sender<()>),
-    Register(SenderId, Secret),
-    Mix(u64, Batch),
-}
-
-/// The result of a job.
-struct Worked {
+pub(super) struct Worked {
     done: Done,
     phase: Option<Phase>,
     cpu: Duration,
@@ -42,7 +34,6 @@ fn thread_time() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Runs a job on this thread.
 fn work(job: Job) -> Worked {
     let phase = job.phase();
     let start = thread_time();
@@ -50,54 +41,25 @@ fn work(job: Job) -> Worked {
     Worked { done, phase, cpu: thread_time().saturating_sub(start) }
 }
 
-/// A node or the scheduler.
 pub(super) struct Task {
-    hub: Hub<Grpc>,
-    requests: Receiver<Request>,
-    senders: Receiver<GatewayRequest>,
-    events: Sender<Happened>,
-    done: (UnboundedSender<Worked>, UnboundedReceiver<Worked>),
+    pub(super) hub: Hub<Grpc>,
+    pub(super) requests: Receiver<Request<Self>>,
+    pub(super) senders: Receiver<Request<Self>>,
+    pub(super) events: Sender<Happened>,
+    pub(super) done: (UnboundedSender<Worked>, UnboundedReceiver<Worked>),
     /// Processor time for the phases that are not over.
-    ledger: BTreeMap<(u64, Option<Phase>), Duration>,
-    pool: Pool,
-    jobs_out: usize,
-    board: Option<Board>,
-    looped: Option<Duration>,
-    tally: Tally,
-    stopping: Option<oneshot::Sender<()>>,
-    /// The servers, which end when this is dropped.
-    _servers: JoinSet<()>,
+    pub(super) ledger: BTreeMap<(u64, Option<Phase>), Duration>,
+    pub(super) pool: Pool,
+    pub(super) jobs_out: usize,
+    pub(super) board: Option<Board>,
+    pub(super) looped: Option<Duration>,
+    pub(super) tally: Tally,
+    pub(super) stopping: Option<oneshot::Sender<()>>,
+    /// They end when this is dropped.
+    pub(super) _servers: JoinSet<()>,
 }
 
 impl Task {
-    #[allow(clippy::too_many_arguments, reason = "called once, with what was made just before")]
-    pub(super) fn new(
-        hub: Hub<Grpc>,
-        requests: Receiver<Request>,
-        senders: Receiver<GatewayRequest>,
-        events: Sender<Happened>,
-        pool: Pool,
-        board: Option<Board>,
-        tally: Tally,
-        servers: JoinSet<()>,
-    ) -> Self {
-        Self {
-            hub,
-            requests,
-            senders,
-            events,
-            done: unbounded_channel(),
-            ledger: BTreeMap::new(),
-            pool,
-            jobs_out: 0,
-            board,
-            looped: None,
-            tally,
-            stopping: None,
-            _servers: servers,
-        }
-    }
-
     /// Runs until the owner stops it, or has dropped it.
     pub(super) async fn run(mut self) {
         loop {
@@ -114,9 +76,9 @@ impl Task {
             tokio::select! {
                 turn = self.hub.next(filled) => drop(self.hub.handle(turn)),
                 Some(first) = self.done.1.recv() => self.computed(first),
-                Some(request) = self.senders.recv() => self.handle_sender(request),
+                Some(request) = self.senders.recv() => request(&mut self),
                 request = self.requests.recv() => match request {
-                    Some(request) => self.handle_request(request),
+                    Some(request) => request(&mut self),
                     None => break,
                 },
             }
@@ -131,34 +93,26 @@ impl Task {
 
     // ---- requests ----
 
-    fn command(&mut self, command: Command) {
+    pub(super) fn command(&mut self, command: Command) {
         self.hub.driver.input(Input::Command(command));
     }
 
-    fn handle_request(&mut self, request: Request) {
-        match request {
-            // Fails only if the caller has given up.
-            Request::Status(answer) => drop(answer.send(self.status())),
-            Request::Stop(answer) => self.stopping = Some(answer),
-            Request::Register(sender, secret) => self.command(Command::Register { sender, secret }),
-            Request::Mix(round, batch) => self.command(Command::Mix { round, batch }),
-        }
+    /// The answer is how many more payloads the round has room for.
+    pub(super) fn submit(
+        &mut self,
+        round: u64,
+        slots: Vec<Sealed>,
+        answer: oneshot::Sender<Result<u32, tonic::Status>>,
+    ) {
+        let Some(board) = &mut self.board else { return };
+        // Fails only if the caller has given up.
+        let _ = answer.send(board.submit(round, slots, Instant::now()));
+        self.start_full();
     }
 
-    fn handle_sender(&mut self, request: GatewayRequest) {
-        let Some(board) = &mut self.board else { return };
-        match request {
-            GatewayRequest::Register { sender, secret, answer } => {
-                self.command(Command::Register { sender, secret });
-                // Fails only if the caller has given up.
-                let _ = answer.send(());
-            }
-            GatewayRequest::Submit { round, slots, answer } => {
-                let taken = board.submit(round, slots, Instant::now());
-                let _ = answer.send(taken);
-                self.start_full();
-            }
-            GatewayRequest::Result { round, answer } => board.wait_for(round, answer),
+    pub(super) fn wait_for(&mut self, round: u64, answer: Waiter) {
+        if let Some(board) = &mut self.board {
+            board.wait_for(round, answer);
         }
     }
 
@@ -177,7 +131,7 @@ impl Task {
         }
     }
 
-    fn status(&mut self) -> Status {
+    pub(super) fn status(&mut self) -> Status {
         let lanes = self.hub.lanes();
         let mut transport = self.hub.counters();
         for (cause, count) in self.tally.counts() {

@@ -46,9 +46,6 @@ impl Receiving {
     }
 
     /// The next frame, `None` until more bytes are there.
-    ///
-    /// # Errors
-    /// It is longer than any can be.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Closed> {
         let Some(found) = self.announced() else { return Ok(None) };
         if found > self.frame_max {
@@ -156,7 +153,6 @@ impl Sending {
         encode_to(frame, self);
     }
 
-    /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

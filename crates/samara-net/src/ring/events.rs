@@ -44,13 +44,6 @@ impl Events {
         Some(event)
     }
 
-    /// The next event, if one waits.
-    pub fn try_next(&mut self) -> Option<Event> {
-        let event = self.queue.try_recv().ok()?;
-        self.took(&event);
-        Some(event)
-    }
-
     fn took(&self, event: &Event) {
         let weight = weight(event);
         let before = self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use super::buffers::{PREFIX, Receiving, Sending};
 use super::options::Options;
 use crate::hub::{Attempted, LinkLayer, Task};
-use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, hang_up, set_up};
+use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, connect, hang_up, set_up};
 use crate::status::Closed;
 
 /// What every connection begins with. The last byte is the version of the framing.
@@ -40,7 +40,6 @@ fn address_of(identity: &PeerIdentity) -> Option<SocketAddr> {
     std::str::from_utf8(identity.as_bytes()).ok()?.parse().ok()
 }
 
-/// What links accept.
 #[derive(Clone, Debug)]
 pub(super) struct LinkOptions {
     pub(super) frame_max: usize,
@@ -48,14 +47,12 @@ pub(super) struct LinkOptions {
     pub(super) idle_timeout: Duration,
 }
 
-/// Framed TCP.
 pub(super) struct Framed {
     members_max: usize,
     link: Arc<LinkOptions>,
     pub(super) handshake: Handshake,
 }
 
-/// What a handshake needs.
 #[derive(Clone, Copy)]
 pub(super) struct Handshake {
     group: u64,
@@ -66,9 +63,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     async fn dial(self, address: SocketAddr) -> Attempted<Framed> {
-        let stream = timeout(self.timeout, TcpStream::connect(address));
-        let stream = stream.await.map_err(|_| Closed::HandshakeTimeout)?;
-        let stream = stream.map_err(|error| Closed::Unreachable(error.to_string()))?;
+        let stream = connect(address, self.timeout).await?;
         let new = self.greet(stream, true).await?;
         if new.name == address { Ok(new) } else { Err(Closed::OtherNode(new.name)) }
     }
@@ -176,7 +171,6 @@ impl LinkLayer for Framed {
     }
 }
 
-/// The task of a link.
 struct Link {
     options: Arc<LinkOptions>,
     receiving: Receiving,

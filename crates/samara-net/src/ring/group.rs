@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Input, Outbox, outbox};
 use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
 
 use super::events::{Events, Outlet, outlet};
@@ -14,19 +13,16 @@ use super::framed::{Framed, identity_of};
 use super::options::Options;
 use crate::driver::Driver;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Counters, Gone, OptionError, StartError};
+use crate::status::{Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
 
-/// A member's state and counters.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The protocol's counters.
     pub ring: Metrics,
     pub transport: Counters,
     pub lanes: Vec<(&'static str, outbox::Counters)>,
-    /// Nodes with a link.
     pub links: usize,
     /// Bytes of own messages that wait to be broadcast.
     pub queued_bytes: usize,
@@ -50,7 +46,7 @@ pub struct Group {
     /// Room in the queue of messages to broadcast, in bytes.
     room: Arc<Semaphore>,
     messages: mpsc::UnboundedSender<Bytes>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Request<Member>>,
     view: watch::Receiver<Option<Arc<View>>>,
 }
 
@@ -76,10 +72,8 @@ impl Group {
     /// # Panics
     /// Outside of a tokio runtime with time and input and output.
     pub async fn start(mut options: Options) -> Result<(Self, Events), StartError> {
-        let address = options.listen;
-        let failed = |error| StartError::Listen { address, error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        options.listen = listener.local_addr().map_err(failed)?;
+        let (listener, listen) = bind(options.listen).await?;
+        options.listen = listen;
         let address = *options.advertise.get_or_insert(options.listen);
         options.check()?;
         let config = Arc::new(options.engine_config());
@@ -123,7 +117,6 @@ impl Group {
         self.address
     }
 
-    /// The view, once there is one.
     pub fn view(&self) -> Option<Arc<View>> {
         self.view.borrow().clone()
     }
@@ -168,39 +161,21 @@ impl Group {
     }
 
     /// Returns the member's state and counters.
-    ///
-    /// # Errors
-    /// The member has left.
     pub async fn status(&self) -> Result<Status, Gone> {
-        self.ask(Request::Status).await
+        ask(&self.requests, Member::status).await
     }
 
     /// Leaves. Returns once all members that stay have delivered this member's messages.
-    ///
-    /// # Errors
-    /// The member has left already.
     pub async fn leave(&self) -> Result<(), Gone> {
-        self.ask(Request::Leave).await
+        ask_later(&self.requests, Member::leave).await
     }
-
-    async fn ask<T>(&self, request: fn(oneshot::Sender<T>) -> Request) -> Result<T, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(request(answer)).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
-    }
-}
-
-/// What the owner of a member wants.
-enum Request {
-    Leave(oneshot::Sender<()>),
-    Status(oneshot::Sender<Status>),
 }
 
 /// The task of a member: a hub over framed TCP, what the owner broadcasts, and what the application has not taken yet.
 struct Member {
     hub: Hub<Framed>,
     messages: mpsc::UnboundedReceiver<Bytes>,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<Request<Self>>,
     /// The room in the queue of messages, in bytes, and all of it.
     room: Arc<Semaphore>,
     queue_bytes: usize,
@@ -231,7 +206,7 @@ impl Member {
                 Some(message) = self.messages.recv() => self.broadcast(message),
                 () = self.outlet.wait_for_room(), if self.is_paused => {}
                 request = self.requests.recv() => match request {
-                    Some(request) => self.handle_request(request),
+                    Some(request) => request(&mut self),
                     // Links end with the tasks.
                     None => return,
                 },
@@ -250,23 +225,15 @@ impl Member {
         }
     }
 
-    fn handle_request(&mut self, request: Request) {
-        match request {
-            Request::Leave(answer) => {
-                // The messages that were taken until now leave with it.
-                self.room.close();
-                self.messages.close();
-                while let Ok(message) = self.messages.try_recv() {
-                    self.broadcast(message);
-                }
-                self.leaving.push(answer);
-                self.hub.driver.input(Input::Command(Command::Leave));
-            }
-            Request::Status(answer) => {
-                // Fails only if the caller has given up.
-                let _ = answer.send(self.status());
-            }
+    fn leave(&mut self, answer: oneshot::Sender<()>) {
+        // The messages that were taken until now leave with it.
+        self.room.close();
+        self.messages.close();
+        while let Ok(message) = self.messages.try_recv() {
+            self.broadcast(message);
         }
+        self.leaving.push(answer);
+        self.hub.driver.input(Input::Command(Command::Leave));
     }
 
     fn status(&mut self) -> Status {

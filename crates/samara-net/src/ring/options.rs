@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use super::framed::{LinkOptions, identity_of};
 use crate::status::{OptionError, check};
 
-/// Options of a [`Group`](super::Group).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The name of the group: a member refuses nodes of another group.
@@ -19,7 +18,6 @@ pub struct Options {
     pub listen: SocketAddr,
     /// The address at which others dial this member, and its name; the one that it listens at, if not given.
     pub advertise: Option<SocketAddr>,
-    /// Members to look for.
     pub seeds: Vec<SocketAddr>,
     /// The protocol's. Its `group`, `seeds` and `own_queue_bytes` follow from the other options.
     pub config: Config,
@@ -68,14 +66,6 @@ impl Options {
         self
     }
 
-    /// Sets the protocol's configuration.
-    #[must_use]
-    pub fn with_config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// The group as frames name it.
     pub(super) fn group_number(&self) -> u64 {
         let digest = Sha256::digest(self.group.as_bytes());
         digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -103,9 +93,6 @@ impl Options {
     }
 
     /// Checks the options.
-    ///
-    /// # Errors
-    /// An option is not valid.
     pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
         check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;

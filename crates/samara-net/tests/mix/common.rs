@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use samara_mix::{Config, Group, Outcome, Reconnect};
 use samara_net::mix::{
-    Client, ClientOptions, Contact, Ended, Events, GatewayOptions, Identity, Member, Options, Round,
+    Client, ClientOptions, Contact, Ended, GatewayOptions, Happened, Identity, Member, Options, Round, Status,
 };
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
 /// For whatever should happen soon: busy machines are slow.
@@ -42,12 +43,17 @@ pub(crate) fn config(batch: u32) -> Config {
     }
 }
 
+/// Teams of three.
+pub(crate) fn three(batch: u32) -> Config {
+    Config { team: 3, ..config(batch) }
+}
+
 /// Somebody who is started, and can be again: certificate and addresses stay.
 pub(crate) struct Host {
     pub(crate) identity: Identity,
     pub(crate) address: SocketAddr,
     gateway: SocketAddr,
-    pub(crate) running: Option<(Member, Events)>,
+    pub(crate) running: Option<(Member, Receiver<Happened>)>,
 }
 
 /// A pool with its scheduler, which is the last of the hosts.
@@ -93,8 +99,8 @@ impl Network {
         let mut all = Vec::new();
         for (number, host) in hosts.iter().enumerate() {
             let (pool, scheduler) = (contacts[..nodes].to_vec(), contacts[nodes]);
-            let mut options = Options::new(host.identity.clone(), host.address, pool, scheduler)
-                .with_config(config.clone());
+            let mut options = Options::new(host.identity.clone(), host.address, pool, scheduler);
+            options.config = config.clone();
             options.threads = 1;
             if number < nodes {
                 let gateway =
@@ -111,8 +117,9 @@ impl Network {
         Self { hosts, options: all }
     }
 
-    pub(crate) fn mix(&self, host: usize) -> &Member {
-        &self.hosts[host].running.as_ref().expect("it runs").0
+    pub(crate) async fn status(&self, host: usize) -> Status {
+        let (member, _) = self.hosts[host].running.as_ref().expect("it runs");
+        soon(member.status()).await.expect("it runs")
     }
 
     /// Ends a host without a word to the others, as a crash does.

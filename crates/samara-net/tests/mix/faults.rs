@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use samara_net::mix::Ended;
 
-use crate::common::{LIMIT, Network, check, config, send, soon};
+use crate::common::{LIMIT, Network, check, config, send, soon, three};
 
 /// A pool of six with teams of five: when one of them crashes, the others go on.
 #[tokio::test(flavor = "multi_thread")]
@@ -61,16 +61,7 @@ async fn a_crash_in_the_middle_of_a_hundred_rounds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_team_without_replacement_waits_for_its_node() {
-    let mut network = Network::start(
-        3,
-        {
-            let mut config = config(4);
-            config.team = 3;
-            config
-        },
-        |_| {},
-    )
-    .await;
+    let mut network = Network::start(3, three(4), |_| {}).await;
     let client = network.client().await;
     let (round, sent) = send(&client).await;
     check(&soon(client.result(&round)).await.expect("a result"), &sent);

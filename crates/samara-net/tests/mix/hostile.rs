@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::attacker::{Attacker, FalseGateway};
-use crate::common::{Network, check, config, contents, send, soon};
+use crate::common::{Network, check, config, contents, send, soon, three};
 
 async fn still_mixes(network: &Network) {
     let client = network.client().await;
@@ -20,14 +20,8 @@ async fn still_mixes(network: &Network) {
     check(&soon(client.result(&round)).await.expect("a result"), &sent);
 }
 
-fn three() -> samara_mix::Config {
-    let mut config = config(4);
-    config.team = 3;
-    config
-}
-
 async fn closed(network: &Network, node: usize, cause: &str) -> u64 {
-    let status = soon(network.mix(node).status()).await.expect("it runs");
+    let status = network.status(node).await;
     status.transport.closed.get(cause).copied().unwrap_or(0)
 }
 
@@ -43,7 +37,7 @@ async fn until_closed(network: &Network, node: usize, cause: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_not_in_the_pool_is_refused() {
-    let network = Network::start(3, three(), |_| {}).await;
+    let network = Network::start(3, three(4), |_| {}).await;
     let stranger = Identity::generate().expect("a certificate");
     let refused = Attacker::connect(&stranger, &network.hosts[0]).await;
     assert!(refused.is_err(), "a stranger was let in");
@@ -53,7 +47,7 @@ async fn a_certificate_that_is_not_in_the_pool_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_another_certificate_is_not_talked_to() {
-    let network = Network::start(3, three(), |_| {}).await;
+    let network = Network::start(3, three(4), |_| {}).await;
     // A sender that expects somebody else at the address of node 1.
     let mut options = network.client_options();
     options.nodes[1].fingerprint = Identity::generate().expect("a certificate").fingerprint();
@@ -73,13 +67,14 @@ async fn a_node_whose_certificate_is_not_in_the_pool_does_not_start() {
     let pool = vec![contact(&a), contact(&b)];
     let mut config = config(4);
     config.team = 2;
-    let options = Options::new(other, listen, pool.clone(), contact(&scheduler)).with_config(config.clone());
+    let mut options = Options::new(other, listen, pool.clone(), contact(&scheduler));
+    options.config = config.clone();
     let error = Member::start(options).await.expect_err("it is not of the pool").to_string();
     assert!(error.starts_with("identity: "), "{error}");
     let gateway = GatewayOptions::new(listen);
     let scheduler_contact = contact(&scheduler);
-    let options =
-        Options::new(scheduler, listen, pool, scheduler_contact).with_config(config).with_gateway(gateway);
+    let mut options = Options::new(scheduler, listen, pool, scheduler_contact);
+    (options.config, options.gateway) = (config, Some(gateway));
     let error = Member::start(options).await.expect_err("the scheduler takes no payloads").to_string();
     assert!(error.starts_with("gateway: "), "{error}");
 }
@@ -87,7 +82,7 @@ async fn a_node_whose_certificate_is_not_in_the_pool_does_not_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_tls_and_what_says_nothing_is_hung_up_on() {
     let network =
-        Network::start(3, three(), |options| options.handshake_timeout = Duration::from_secs(1)).await;
+        Network::start(3, three(4), |options| options.handshake_timeout = Duration::from_secs(1)).await;
     let mut noise = TcpStream::connect(network.hosts[0].address).await.expect("connects");
     noise.write_all(&[7; 4096]).await.expect("is taken");
     until_closed(&network, 0, "handshake").await;
@@ -99,7 +94,7 @@ async fn what_is_no_tls_and_what_says_nothing_is_hung_up_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_that_are_none_or_too_long_cost_their_link_and_nothing_else() {
-    let network = Network::start(4, three(), |_| {}).await;
+    let network = Network::start(4, three(4), |_| {}).await;
     for (round, bytes) in
         [Bytes::from_static(&[0xff; 100]), Bytes::from(vec![0; (4 << 20) + 1])].into_iter().enumerate()
     {
@@ -119,7 +114,7 @@ async fn frames_that_are_none_or_too_long_cost_their_link_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_of_others_and_of_the_wrong_form_are_refused() {
-    let network = Network::start(3, three(), |_| {}).await;
+    let network = Network::start(3, three(4), |_| {}).await;
     let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sealed = one.seal(&round, contents(round.round, 1)).await.expect("sealed");
@@ -135,7 +130,7 @@ async fn payloads_of_others_and_of_the_wrong_form_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_that_are_taken_over_by_garbage_come_back() {
-    let mut network = Network::start(3, three(), |_| {}).await;
+    let mut network = Network::start(3, three(4), |_| {}).await;
     // The thief has the certificate of node 2 and its address, too: it answers for it.
     network.crash(2);
     let host = &network.hosts[2];
@@ -153,7 +148,7 @@ async fn links_that_are_taken_over_by_garbage_come_back() {
 /// Node 0 of a pool of four announces rounds to a sender as it likes; teams are the other three. The sender never submits to node 0, and
 /// its payloads come out of honest rounds.
 async fn announced_by_a_liar(rounds: Vec<OpenRound>) -> ClientStatus {
-    let mut network = Network::start(4, three(), |_| {}).await;
+    let mut network = Network::start(4, three(4), |_| {}).await;
     network.crash(0);
     let liar = FalseGateway::start(&network.hosts[0].identity, 0, rounds).await;
     let mut options = network.client_options();
@@ -214,7 +209,7 @@ async fn a_list_of_rounds_without_end_is_not_read() {
 async fn a_result_with_more_outcomes_than_the_batch_is_refused() {
     let identity = Identity::generate().expect("a certificate");
     let liar = FalseGateway::start(&identity, 0, Vec::new()).await;
-    let network = Network::start(3, three(), |_| {}).await;
+    let network = Network::start(3, three(4), |_| {}).await;
     let mut options = network.client_options();
     options.nodes[0] = Contact { fingerprint: identity.fingerprint(), address: liar.address };
     let client = Client::start(options).expect("it starts");
@@ -232,7 +227,7 @@ async fn a_result_with_more_outcomes_than_the_batch_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sender_whose_least_team_is_larger_than_the_pool_does_not_start() {
-    let network = Network::start(3, three(), |_| {}).await;
+    let network = Network::start(3, three(4), |_| {}).await;
     for team_min in [0, 4] {
         let mut options = network.client_options();
         options.team_min = team_min;

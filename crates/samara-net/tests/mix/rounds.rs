@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use samara_mix::{Event, Outcome, Phase, Transfer};
 use samara_net::mix::{Ended, What};
 
-use crate::common::{Network, check, config, contents, send, soon};
+use crate::common::{Network, check, config, contents, send, soon, three};
 
 /// What came out of each round at each node.
 async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<Vec<Outcome>>> {
@@ -15,7 +15,7 @@ async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<V
         let (_, events) = host.running.as_mut().expect("it runs");
         let mut missing = rounds.to_vec();
         while !missing.is_empty() {
-            let What::Event(event) = soon(events.next()).await.expect("it runs").what else { continue };
+            let What::Event(event) = soon(events.recv()).await.expect("it runs").what else { continue };
             match event {
                 Event::Delivered { round, outcomes } => {
                     missing.retain(|other| *other != round);
@@ -48,7 +48,7 @@ async fn several_in_flight(transfer: Transfer) {
         assert!(of_nodes.windows(2).all(|pair| pair[0] == pair[1]), "round {round} differs between nodes");
     }
     for node in 0..5 {
-        let status = soon(network.mix(node).status()).await.expect("it runs");
+        let status = network.status(node).await;
         // Whoever is asked at once may have made pieces of a round that was begun, but every node worked on all of these.
         assert!(status.mix.slots(Phase::Permute) >= 6 * 24);
         assert_eq!(status.mix.completed, 6);
@@ -71,16 +71,7 @@ async fn what_goes_in_one_call_comes_out_just_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
-    let network = Network::start(
-        3,
-        {
-            let mut config = config(10);
-            config.team = 3;
-            config
-        },
-        |_| {},
-    )
-    .await;
+    let network = Network::start(3, three(10), |_| {}).await;
     let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sent = contents(round.round, 7);
@@ -98,7 +89,7 @@ async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
     let content: Vec<Outcome> = outcomes.into_iter().filter(|outcome| *outcome != Outcome::Void).collect();
     check(&Ended::Delivered(content), &sent);
     let first = round.team[0] as usize;
-    let gateway = soon(network.mix(first).status()).await.expect("it runs").gateway.expect("it has one");
+    let gateway = network.status(first).await.gateway.expect("it has one");
     assert_eq!((gateway.payloads, gateway.filled, gateway.refused), (7, 3, 1));
     let times = gateway.times.first().expect("the times of the round");
     assert_eq!((times.round, times.payloads), (round.round, 7));

@@ -44,8 +44,8 @@ async fn one_thread_is_enough() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn total_order_is_the_same_everywhere() {
-    let mut nodes =
-        start(4, |_, options| patient(options.with_config(Preset::RingTotal.config().unwrap()))).await;
+    let total = || Preset::RingTotal.config().unwrap();
+    let mut nodes = start(4, |_, options| patient(Options { config: total(), ..options })).await;
     let sending: Vec<_> =
         nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 500, 2_000)).collect();
     join_all(nodes.iter_mut().map(|node| node.wait_for_messages(2_000))).await;

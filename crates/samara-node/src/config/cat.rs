@@ -14,7 +14,6 @@ use super::check::{Wrong, check};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cat {
-    /// The generation.
     #[serde(default)]
     pub preset: Preset,
     /// The network (chain) that all peers belong to.
@@ -24,13 +23,11 @@ pub struct Cat {
     /// Peers to stay connected to: `id@host:port`.
     #[serde(default)]
     pub peers: Vec<String>,
-    /// What peers call this node.
     #[serde(default = "default_moniker")]
     pub moniker: String,
     /// How long packets wait for more; zero sends them as soon as nothing more is to be written.
-    #[serde(default = "default_flush")]
+    #[serde(default)]
     pub flush_throttle: Span,
-    /// Most peers that dial this node.
     #[serde(default = "default_inbound")]
     pub max_inbound: u32,
     /// Most of them from one IP address.
@@ -42,10 +39,6 @@ fn default_moniker() -> String {
     "samara".to_owned()
 }
 
-fn default_flush() -> Span {
-    Span::from_millis(0)
-}
-
 fn default_inbound() -> u32 {
     40
 }
@@ -54,11 +47,9 @@ fn default_inbound_per_ip() -> u32 {
     16
 }
 
-/// A pool's configuration that was checked.
 #[derive(Clone, Debug)]
 pub struct CheckedCat {
     pub engine: samara_cat::Config,
-    /// The runtime's.
     pub options: mconn::Options,
 }
 

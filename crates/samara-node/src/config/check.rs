@@ -38,11 +38,8 @@ const SHA256_ID_LEN: u8 = 20;
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub written: NodeConfig,
-    /// The engine's configuration.
     pub engine: Config,
-    /// The runtime's.
     pub options: Options,
-    /// Addresses to listen on.
     pub listen: Vec<Multiaddr>,
     /// Addresses to stay connected to.
     pub dial: Vec<Multiaddr>,

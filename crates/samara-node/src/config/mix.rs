@@ -16,7 +16,6 @@ use super::check::{Wrong, check};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Node or scheduler.
     pub role: Role,
     /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate) writes it.
     pub identity: PathBuf,
@@ -29,18 +28,14 @@ pub struct Mix {
     pub scheduler: Peer,
     /// The group of all payloads; modp-2048, if absent.
     pub group: Option<Group>,
-    /// Nodes of a team.
     pub team: Option<usize>,
-    /// Teams at the same time.
     pub teams: Option<usize>,
-    /// Slots of a round.
     pub batch: Option<u32>,
     /// Rounds that are made in all; without end, if absent.
     pub rounds: Option<u64>,
     /// The number of the first round. Every start of a scheduler needs a larger one than the last round had: the
     /// milliseconds since 1970, if absent.
     pub first_round: Option<u64>,
-    /// The parameters of rounds.
     #[serde(default)]
     pub protocol: Parameters,
     /// Threads that compute; 0 stands for the number of cores.
@@ -63,7 +58,6 @@ pub struct Mix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// A node of the pool.
     Node,
     Scheduler,
 }
@@ -74,7 +68,6 @@ pub enum Role {
 pub struct Peer {
     /// SHA-256 of the certificate, in hexadecimal.
     pub fingerprint: String,
-    /// Where the others dial.
     pub address: SocketAddr,
 }
 
@@ -128,22 +121,18 @@ impl Mix {
 }
 
 impl CheckedMix {
-    /// The configuration as written.
     pub const fn written(&self) -> &Mix {
         &self.written
     }
 
     /// The runtime's options. Reads the certificate.
-    ///
-    /// # Errors
-    /// A text that names the key.
     pub fn options(&self) -> Result<Options, String> {
         let Mix { role, identity: path, listen, gateway, threads, window, fill, first_round, .. } =
             &self.written;
         let identity = load(path).map_err(|error| format!("mix.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
         if *role == Role::Scheduler && first_round.is_none() {
-            config.first_round = crate::clock::unix_ns() / 1_000_000;
+            config.first_round = crate::part::unix_ns() / 1_000_000;
         }
         let mut options = Options::new(identity, *listen, self.pool.clone(), self.scheduler);
         options.config = config;

@@ -4,21 +4,21 @@
 
 mod cat;
 mod check;
-mod load;
 mod mix;
 mod ring;
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
+use samara_scenario::{self as document, Problem};
 use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
-pub use load::ConfigError;
 pub use mix::{CheckedMix, Mix, Peer, Role};
 pub use ring::Ring;
 pub use samara_trace::{Format as TraceFormat, WhenFull};
@@ -29,15 +29,12 @@ pub struct NodeConfig {
     /// Topics that are joined at the start.
     #[serde(default)]
     pub topics: Vec<String>,
-    /// Who the node is.
     pub identity: Identity,
-    /// Addresses, dials and connections.
     #[serde(default)]
     pub network: Network,
     /// The protocol's parameters: the keys of a scenario's `[gossipsub]`.
     #[serde(default)]
     pub gossipsub: Parameters,
-    /// What messages look like.
     #[serde(default)]
     pub messages: Messages,
     /// The transaction pool; without this section there is none.
@@ -72,7 +69,6 @@ pub struct Identity {
     pub seed: Option<u64>,
 }
 
-/// Addresses, dials and connections.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
@@ -84,13 +80,10 @@ pub struct Network {
     pub reuse_port: bool,
     /// How long to wait before the second attempt to dial; doubled after each further one.
     pub redial_first: Span,
-    /// The longest wait between attempts.
     pub redial_max: Span,
     /// How long a connection is kept that nothing uses.
     pub idle_timeout: Span,
-    /// Most connections at a time.
     pub max_connections: u32,
-    /// Most connections with one peer.
     pub max_connections_per_peer: u32,
     /// Most connections in either direction that are being set up.
     pub max_pending: u32,
@@ -128,11 +121,9 @@ pub struct Messages {
     pub max_size: Option<Size>,
 }
 
-/// Authors and signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthenticityKind {
-    /// Neither.
     Anonymous,
     /// Authors and numbers, no signatures.
     Unsigned,
@@ -140,7 +131,6 @@ pub enum AuthenticityKind {
     Signed,
 }
 
-/// How ids are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdKind {
@@ -164,19 +154,16 @@ pub struct Server {
     pub allow_remote: bool,
 }
 
-/// Where traces go.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// The file; replaced if it is there.
     pub file: PathBuf,
-    /// How events are written.
     #[serde(default)]
     pub format: TraceFormat,
     /// Events that wait to be written at most.
     #[serde(default = "default_queue")]
     pub queue: usize,
-    /// What happens beyond.
     #[serde(default)]
     pub when_full: WhenFull,
 }
@@ -211,7 +198,6 @@ pub struct MetricsAt {
 pub struct Log {
     /// Levels, as of tracing-subscriber's `EnvFilter`: `info`, or `info,samara_node=debug`.
     pub filter: String,
-    /// How lines look.
     pub format: LogFormat,
 }
 
@@ -221,13 +207,10 @@ impl Default for Log {
     }
 }
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// To read.
     Text,
-    /// One JSON object a line.
     Json,
 }
 
@@ -242,5 +225,76 @@ pub struct Stop {
 impl Default for Stop {
     fn default() -> Self {
         Self { drain: Span::from_millis(5000) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub file: PathBuf,
+    /// The line, counted from 1, if it is known.
+    pub line: Option<usize>,
+    /// The key, with dots, where one is to blame.
+    pub key: Option<String>,
+    /// What was found, what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.message.trim_end())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl NodeConfig {
+    /// Reads and checks a file. Relative paths in it start at its directory.
+    pub fn load(path: &Path) -> Result<Checked, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+            file: path.to_owned(),
+            line: None,
+            key: None,
+            message: format!(
+                "cannot be read: {error}; expected the configuration of a node, see docs/node.toml"
+            ),
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// The same for a text; `path` is where it is from.
+    pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
+        let config: Self = document::parse(text).map_err(|Problem { key, line, message }| ConfigError {
+            file: path.to_owned(),
+            line,
+            key,
+            message,
+        })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        config.resolve(directory).check().map_err(|(key, message)| ConfigError {
+            file: path.to_owned(),
+            line: document::line_of(text, &key),
+            key: Some(key),
+            message,
+        })
+    }
+
+    fn resolve(mut self, directory: &Path) -> Self {
+        let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
+        self.identity.key_file.iter_mut().for_each(resolve);
+        self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
+        self.plan.publications.iter_mut().for_each(resolve);
+        self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));
+        if let Some(mix) = &mut self.mix {
+            resolve(&mut mix.identity);
+            mix.live.iter_mut().for_each(resolve);
+        }
+        self
     }
 }

@@ -26,7 +26,6 @@ pub struct Ring {
     pub listen: SocketAddr,
     /// The address at which others dial this member, if it is another one.
     pub advertise: Option<SocketAddr>,
-    /// Members to look for.
     #[serde(default)]
     pub seeds: Vec<SocketAddr>,
     /// Bytes of own messages that wait to be broadcast; whoever broadcasts more waits.

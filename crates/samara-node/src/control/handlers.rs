@@ -6,59 +6,88 @@ use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use futures::future::OptionFuture;
+use samara_cat::{Transaction, TxKey};
 use samara_gossipsub::rpc::Topic;
+use samara_net::mconn::PeerAddress;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
-use super::Api;
-use super::answer::Failure;
-use super::requests::{Batch, Dial, MessageSpec, Nothing, PlanRequest, TopicName};
+use super::requests::{
+    Batch, Broadcasts, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, Publications, Submissions, TopicName,
+    TxSpec, planned_txs,
+};
+use super::{Api, Failure};
 use crate::config::{address, check_topic};
 use crate::group::Group;
-use crate::metrics;
+use crate::metrics::{self, Scrape, Usage};
 use crate::mix::Mix;
-use crate::model::{BatchReport, MessageReport, PlannedReport, Status};
-use crate::node::command::{Answer, Command};
+use crate::model::{
+    Arrivals, BatchReport, Broadcast, Deliveries, GroupStatus, MessageReport, MixEvents, MixStatus,
+    PlannedReport, PoolStatus, Status, Submitted,
+};
+use crate::node::Node;
+use crate::part;
 use crate::pool::Pool;
 
-pub(super) type Answered<T> = Result<Json<T>, Failure>;
-pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
+type Answered<T> = Result<Json<T>, Failure>;
+type Body<T> = Result<Json<T>, JsonRejection>;
 
 impl Api {
     /// Sends a request to the node and waits for its answer.
-    async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, Failure> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.map_err(|_| Failure::stopping())?;
-        answered.await.map_err(|_| Failure::stopping())
+    async fn ask<R: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Node) -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        Ok(part::ask(&self.node, request).await?)
     }
 
-    /// What `/metrics` says.
     pub(super) async fn metrics(&self) -> Result<String, Failure> {
-        let snapshot = self.ask(Command::Metrics).await?;
+        let node = self.ask(Node::snapshot).await?;
         let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
         let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
         let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
-        metrics::text(*snapshot, pool, group, mix)
-            .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
+        let text = Scrape { node, pool, group, mix, usage: Usage::now() }.text();
+        text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 
     /// Joins a topic, or leaves it.
     async fn join(&self, TopicName { topic }: TopicName, joins: bool) -> Answered<Value> {
         check_topic(&topic, self.topic_bytes)
             .map_err(|message| Failure::wrong(format!("topic: {message}")))?;
-        let changed = self.ask(|answer| Command::Join(Topic::new(&topic), joins, answer)).await??;
+        let name = Topic::new(&topic);
+        let changed = self.ask(move |node| node.set_joined(&name, joins)).await??;
         Ok(Json(json!({ "topic": topic, "changed": changed })))
+    }
+
+    fn pool(&self) -> Result<&Pool, Failure> {
+        expect(self.pool.as_ref(), "pool", "cat")
+    }
+
+    fn group(&self) -> Result<&Group, Failure> {
+        expect(self.group.as_ref(), "group", "ring")
+    }
+
+    fn mix(&self) -> Result<&Mix, Failure> {
+        expect(self.mix.as_ref(), "mix", "mix")
     }
 }
 
+fn expect<'a, T>(part: Option<&'a T>, name: &str, section: &str) -> Result<&'a T, Failure> {
+    let none = || format!("there is no {name}; expected a section [{section}] in the configuration");
+    part.ok_or_else(|| Failure::not_found(none()))
+}
+
+fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| Failure::wrong(format!("found the {what} {text:?}; expected a number")))
+}
+
 pub(super) async fn status(State(api): State<Api>) -> Answered<Status> {
-    api.ask(Command::Status).await.map(Json)
+    api.ask(Node::status).await.map(Json)
 }
 
 pub(super) async fn dial(State(api): State<Api>, body: Body<Dial>) -> Answered<Value> {
     let Json(Dial { address: text }) = body?;
     let address = address(&text).map_err(|message| Failure::wrong(format!("address: {message}")))?;
-    api.ask(|answer| Command::Dial(address, answer)).await??;
+    api.ask(|node| node.dial(address)).await??;
     Ok(Json(json!({ "dialling": text })))
 }
 
@@ -73,8 +102,7 @@ pub(super) async fn unsubscribe(State(api): State<Api>, body: Body<TopicName>) -
 pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> Answered<Value> {
     let Json(message) = body?;
     let messages = message.single(api.topic_bytes).map_err(Failure::wrong)?;
-    let publish = |answer| Command::Publish { messages, schedule: None, answer };
-    let report = api.ask(publish).await??;
+    let report = api.ask(|node| node.publish_now(messages, None)).await??;
     match report.messages.into_iter().next() {
         Some(MessageReport::Published { topic, id, copies, lost, .. }) => Ok(Json(
             json!({ "batch": report.batch, "topic": topic, "id": id, "copies": copies, "lost": lost }),
@@ -90,32 +118,29 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
 pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> Answered<BatchReport> {
     let Json(batch) = body?;
     let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
-    let publish = |answer| Command::Publish { messages, schedule, answer };
-    Ok(Json(api.ask(publish).await??))
+    Ok(Json(api.ask(|node| node.publish_now(messages, schedule)).await??))
 }
 
 pub(super) async fn batch(State(api): State<Api>, Path(id): Path<String>) -> Answered<BatchReport> {
-    let number =
-        id.parse().map_err(|_| Failure::wrong(format!("found the batch {id:?}; expected a number")))?;
-    let report = api.ask(|answer| Command::Batch(number, answer)).await?;
+    let number = number("batch", &id)?;
+    let report = api.ask(move |node| node.batch(number)).await?;
     report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is not known, or not any more")))
 }
 
-pub(super) async fn plan(State(api): State<Api>, body: Body<PlanRequest>) -> Answered<Value> {
-    let Json(request) = body?;
-    let planned = request.planned(api.topic_bytes).map_err(Failure::wrong)?;
-    let numbers = api.ask(|answer| Command::Plan(planned, answer)).await??;
+pub(super) async fn plan(State(api): State<Api>, body: Body<Publications>) -> Answered<Value> {
+    let planned = body?.0.planned(api.topic_bytes).map_err(Failure::wrong)?;
+    let numbers = api.ask(|node| node.add_planned(planned)).await??;
     Ok(Json(json!({ "planned": numbers })))
 }
 
 pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
-    api.ask(Command::Planned).await.map(Json)
+    api.ask(|node| node.plan.report()).await.map(Json)
 }
 
 /// The body (`{}`) is what keeps web pages from stopping nodes.
 pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answered<Value> {
     let Json(Nothing {}) = body?;
-    api.commands.send(Command::Stop).await.map_err(|_| Failure::stopping())?;
+    api.node.send(Box::new(Node::stop)).await.map_err(|_| Failure::stopping())?;
     Ok(Json(json!({ "stopping": true })))
 }
 
@@ -130,4 +155,105 @@ pub(super) async fn not_found(uri: Uri) -> Failure {
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
     let message = format!("{} cannot be asked by {method}; see docs/guides/node.md", uri.path());
     Failure(StatusCode::METHOD_NOT_ALLOWED, message)
+}
+
+// ---- the transaction pool ----
+
+pub(super) async fn pool_status(State(api): State<Api>) -> Answered<PoolStatus> {
+    Ok(Json(api.pool()?.status().await?))
+}
+
+pub(super) async fn pool_submit(State(api): State<Api>, body: Body<TxSpec>) -> Answered<Submitted> {
+    let tx = Transaction::new(body?.0.payload("transaction")?.make());
+    Ok(Json(api.pool()?.submit(tx).await?))
+}
+
+pub(super) async fn pool_plan(State(api): State<Api>, body: Body<Submissions>) -> Answered<Value> {
+    let Json(Submissions { submissions, late }) = body?;
+    let planned = planned_txs("submissions", submissions)?;
+    Ok(Json(json!({ "planned": api.pool()?.plan(planned, late).await? })))
+}
+
+pub(super) async fn pool_planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
+    Ok(Json(api.pool()?.planned().await?))
+}
+
+pub(super) async fn pool_txs(State(api): State<Api>, Path(count): Path<String>) -> Answered<Vec<String>> {
+    let count: usize = number("count", &count)?;
+    Ok(Json(api.pool()?.keys(count.min(KEYS_MAX)).await?))
+}
+
+pub(super) async fn pool_arrivals(State(api): State<Api>, Path(from): Path<String>) -> Answered<Arrivals> {
+    let from = number("number", &from)?;
+    Ok(Json(api.pool()?.arrivals(from).await?))
+}
+
+pub(super) async fn pool_commit(State(api): State<Api>, body: Body<Commit>) -> Answered<Value> {
+    let Json(Commit { height, keys }) = body?;
+    if keys.len() > KEYS_MAX {
+        let message = format!("keys: found {}; expected at most {KEYS_MAX}", keys.len());
+        return Err(Failure::wrong(message));
+    }
+    let keys = keys.iter().enumerate().map(|(at, text)| {
+        let wrong = || format!("keys[{at}]: found {text:?}; expected 64 hexadecimal digits");
+        key(text).ok_or_else(|| Failure::wrong(wrong()))
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let count = keys.len();
+    api.pool()?.commit(height, keys).await?;
+    Ok(Json(json!({ "height": height, "keys": count })))
+}
+
+fn key(text: &str) -> Option<TxKey> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let digits = (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok());
+    TxKey::try_from(digits.collect::<Option<Vec<u8>>>()?.as_slice()).ok()
+}
+
+pub(super) async fn pool_dial(State(api): State<Api>, body: Body<Dial>) -> Answered<Value> {
+    let Json(Dial { address }) = body?;
+    let peer: PeerAddress = address.parse().map_err(|error| Failure::wrong(format!("address: {error}")))?;
+    api.pool()?.dial(peer).await?;
+    Ok(Json(json!({ "dialling": address })))
+}
+
+// ---- the group ----
+
+pub(super) async fn group_status(State(api): State<Api>) -> Answered<GroupStatus> {
+    Ok(Json(api.group()?.status().await?))
+}
+
+pub(super) async fn group_broadcast(State(api): State<Api>, body: Body<TxSpec>) -> Answered<Broadcast> {
+    let message = body?.0.payload("message")?.make();
+    Ok(Json(api.group()?.broadcast(message).await?))
+}
+
+pub(super) async fn group_plan(State(api): State<Api>, body: Body<Broadcasts>) -> Answered<Value> {
+    let planned = planned_txs("broadcasts", body?.0.broadcasts)?;
+    Ok(Json(json!({ "planned": api.group()?.plan(planned).await? })))
+}
+
+pub(super) async fn group_planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
+    Ok(Json(api.group()?.planned().await?))
+}
+
+pub(super) async fn group_deliveries(
+    State(api): State<Api>,
+    Path(from): Path<String>,
+) -> Answered<Deliveries> {
+    let from = number("number", &from)?;
+    Ok(Json(api.group()?.deliveries(from).await?))
+}
+
+// ---- the pool that mixes ----
+
+pub(super) async fn mix_status(State(api): State<Api>) -> Answered<MixStatus> {
+    Ok(Json(api.mix()?.status().await?))
+}
+
+pub(super) async fn mix_events(State(api): State<Api>, Path(from): Path<String>) -> Answered<MixEvents> {
+    let from = number("number", &from)?;
+    Ok(Json(api.mix()?.events(from).await?))
 }

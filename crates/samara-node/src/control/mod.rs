@@ -1,43 +1,37 @@
 //! The control API: HTTP and JSON. Every answer is JSON; an error is `{"error": "..."}`.
 
-mod answer;
-mod group;
 mod handlers;
-mod mix;
-mod pool;
 mod requests;
 
 use std::net::IpAddr;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 pub(crate) use requests::{read_publications, write_metrics};
 
-use answer::Failure;
-
 use crate::group::Group;
 use crate::mix::Mix;
-use crate::node::command::Command;
+use crate::node::Node;
+use crate::part::{Refusal, Request};
 use crate::pool::Pool;
 
 /// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
 
-/// The state of handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
-    pub(crate) commands: mpsc::Sender<Command>,
-    /// The transaction pool, if there is one.
+    pub(crate) node: mpsc::Sender<Request<Node>>,
     pub(crate) pool: Option<Pool>,
-    /// The member of a group, if there is one.
     pub(crate) group: Option<Group>,
     /// The node of a pool that mixes, or its scheduler, if there is one.
     pub(crate) mix: Option<Mix>,
@@ -58,27 +52,65 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
         .route("/v1/publish-batch", post(handlers::publish_batch))
         .route("/v1/batches/{id}", get(handlers::batch))
         .route("/v1/schedule", get(handlers::planned).post(handlers::plan))
-        .route("/v1/pool", get(pool::status))
-        .route("/v1/pool/submit", post(pool::submit))
-        .route("/v1/pool/schedule", get(pool::planned).post(pool::plan))
-        .route("/v1/pool/txs/{count}", get(pool::txs))
-        .route("/v1/pool/arrivals/{from}", get(pool::arrivals))
-        .route("/v1/pool/commit", post(pool::commit))
-        .route("/v1/pool/dial", post(pool::dial))
-        .route("/v1/group", get(group::status))
-        .route("/v1/group/broadcast", post(group::broadcast))
-        .route("/v1/group/schedule", get(group::planned).post(group::plan))
-        .route("/v1/group/deliveries/{from}", get(group::deliveries))
-        .route("/v1/mix", get(mix::status))
-        .route("/v1/mix/events/{from}", get(mix::events))
+        .route("/v1/pool", get(handlers::pool_status))
+        .route("/v1/pool/submit", post(handlers::pool_submit))
+        .route("/v1/pool/schedule", get(handlers::pool_planned).post(handlers::pool_plan))
+        .route("/v1/pool/txs/{count}", get(handlers::pool_txs))
+        .route("/v1/pool/arrivals/{from}", get(handlers::pool_arrivals))
+        .route("/v1/pool/commit", post(handlers::pool_commit))
+        .route("/v1/pool/dial", post(handlers::pool_dial))
+        .route("/v1/group", get(handlers::group_status))
+        .route("/v1/group/broadcast", post(handlers::group_broadcast))
+        .route("/v1/group/schedule", get(handlers::group_planned).post(handlers::group_plan))
+        .route("/v1/group/deliveries/{from}", get(handlers::group_deliveries))
+        .route("/v1/mix", get(handlers::mix_status))
+        .route("/v1/mix/events/{from}", get(handlers::mix_events))
         .route("/v1/stop", post(handlers::stop))
         .route("/metrics", get(handlers::metrics));
     serve(listener, router, api).await;
 }
 
-/// Serves `/metrics` alone.
 pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
     serve(listener, Router::new().route("/metrics", get(handlers::metrics)), api).await;
+}
+
+/// The answer to a request that fails.
+#[derive(Debug)]
+struct Failure(StatusCode, String);
+
+impl Failure {
+    fn wrong(message: impl Into<String>) -> Self {
+        Self(StatusCode::BAD_REQUEST, message.into())
+    }
+
+    fn not_found(message: impl Into<String>) -> Self {
+        Self(StatusCode::NOT_FOUND, message.into())
+    }
+
+    fn stopping() -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, "the node is about to stop".to_owned())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Wrong(message) => Self::wrong(message),
+            Refusal::Stopping => Self::stopping(),
+        }
+    }
+}
+
+impl From<JsonRejection> for Failure {
+    fn from(rejection: JsonRejection) -> Self {
+        Self(rejection.status(), rejection.body_text())
+    }
 }
 
 async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
@@ -99,7 +131,7 @@ async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
 /// without a preflight request, which this server never grants. The `Host` header reveals a page whose name
 /// was made to resolve to this machine (DNS rebinding). Bodies whose announced length is too long are refused
 /// before they are sent.
-async fn check(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Failure> {
+async fn check(State(api): State<Api>, request: HttpRequest, next: Next) -> Result<Response, Failure> {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !api.allow_remote && !is_local_name(host) {
         let message = format!(

@@ -8,18 +8,20 @@ use base64::engine::general_purpose::STANDARD;
 use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
 use serde::Deserialize;
 
-use super::{Api, BODY_MAX};
-use crate::clock::unix_ns;
+use super::{Api, BODY_MAX, Failure};
 use crate::config::{MetricsAt, check_schedule, check_topic};
 pub(super) use crate::model::MessageSpec;
-use crate::model::{self, Publication};
-use crate::node::payload::Payload;
-use crate::node::schedule::Planned;
+use crate::model::{self, Late, Publication, Submission};
+use crate::node::schedule::{Payload, Planned};
+use crate::part::unix_ns;
 
-/// Messages of one batch at most.
 const BATCH_MESSAGES_MAX: usize = 4096;
 /// Payload of one request at most, random bytes included: they are held in memory until they have left.
 const BATCH_BYTES_MAX: usize = 64 << 20;
+/// The longest transaction that can be submitted: more than any preset takes.
+const TX_MAX: usize = 8 << 20;
+/// Keys in one request or answer at most.
+pub(super) const KEYS_MAX: usize = 100_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,12 +49,41 @@ pub(super) struct Batch {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PlanRequest {
+pub(super) struct Publications {
     publications: Vec<Publication>,
 }
 
-/// Messages that can be published.
-pub(super) type Messages = Vec<(String, Payload)>;
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Submissions {
+    pub(super) submissions: Vec<Submission>,
+    #[serde(default)]
+    pub(super) late: Late,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Broadcasts {
+    pub(super) broadcasts: Vec<Submission>,
+}
+
+/// A transaction, or a message of a group: exactly one of `data` (base64), `text` and `random_bytes`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TxSpec {
+    data: Option<String>,
+    text: Option<String>,
+    random_bytes: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Commit {
+    pub(super) height: u64,
+    pub(super) keys: Vec<String>,
+}
+
+type Messages = Vec<(String, Payload)>;
 
 impl MessageSpec {
     fn message(self, key: &str, topic_bytes: usize) -> Result<(String, Payload), String> {
@@ -72,7 +103,7 @@ impl Batch {
     }
 }
 
-impl PlanRequest {
+impl Publications {
     pub(super) fn planned(self, topic_bytes: usize) -> Result<Vec<Planned>, String> {
         let publications = self.publications.into_iter().enumerate();
         publications
@@ -99,8 +130,29 @@ impl Publication {
     }
 }
 
+impl TxSpec {
+    pub(super) fn payload(self, key: &str) -> Result<Payload, Failure> {
+        let payload = payload(key, self.data, self.text, self.random_bytes).map_err(Failure::wrong)?;
+        if payload.len() > TX_MAX {
+            let message = format!("{key}: found {} bytes; expected at most {TX_MAX}", payload.len());
+            return Err(Failure::wrong(message));
+        }
+        Ok(payload)
+    }
+}
+
+/// Transactions of a pool, or broadcasts of a group, each at its time.
+pub(super) fn planned_txs(key: &str, submissions: Vec<Submission>) -> Result<Vec<Planned>, Failure> {
+    let planned = submissions.into_iter().enumerate().map(|(at, submission)| {
+        let Submission { at_unix_ns, data, text, random_bytes } = submission;
+        let payload = TxSpec { data, text, random_bytes }.payload(&format!("{key}[{at}]"))?;
+        Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], schedule: None })
+    });
+    planned.collect()
+}
+
 /// The payload of exactly one of `data` (base64), `text` and `random_bytes`.
-pub(super) fn payload(
+fn payload(
     key: &str,
     data: Option<String>,
     text: Option<String>,
@@ -141,9 +193,6 @@ fn schedule(key: &str, spec: Option<ScheduleSpec>) -> Result<Option<Schedule>, S
 }
 
 /// Reads publications in the form of `POST /v1/schedule`.
-///
-/// # Errors
-/// A text that names the file and what is wrong with it.
 pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<Planned>, String> {
     let wrong = |what: String| format!("plan.publications: {}: {what}", path.display());
     let bytes = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
@@ -152,7 +201,7 @@ pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<P
     }
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let mut json = serde_json::Deserializer::from_str(&text);
-    let request: PlanRequest = serde_path_to_error::deserialize(&mut json)
+    let request: Publications = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| wrong(format!("{}: {}", error.path(), error.inner())))?;
     json.end().map_err(|error| wrong(error.to_string()))?;
     request.planned(topic_bytes).map_err(wrong)
@@ -164,7 +213,7 @@ pub(crate) async fn write_metrics(api: Api, planned: MetricsAt) {
     let file = planned.file.display().to_string();
     let written = match api.metrics().await {
         Ok(text) => std::fs::write(&planned.file, text).map_err(|error| error.to_string()),
-        Err(failure) => Err(failure.to_string()),
+        Err(failure) => Err(failure.1),
     };
     match written {
         Ok(()) => tracing::info!(file, "metrics written"),

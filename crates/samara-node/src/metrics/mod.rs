@@ -18,12 +18,10 @@ use prometheus_client::registry::Registry;
 use samara_net::mix::Status as MixSnapshot;
 
 pub(crate) use group::GroupSnapshot;
-pub(crate) use node::{Snapshot, TopicSizes};
+pub(crate) use node::{Snapshot, TopicSizes, Usage};
 pub(crate) use pool::PoolSnapshot;
 
-use crate::process::Usage;
-
-/// The media type of what [`text`] gives.
+/// The media type of what [`Scrape::text`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The declaration of a metric, whose values are read from the snapshot `S`.
@@ -32,14 +30,8 @@ struct Metric<S> {
     name: &'static str,
     labels: &'static [&'static str],
     meaning: &'static str,
-    kind: Kind,
+    kind: MetricType,
     read: fn(&S, &mut Rows),
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
 }
 
 /// Declares the metrics of a snapshot. Each has its meaning, its name with its labels, and its kind;
@@ -53,7 +45,7 @@ macro_rules! metrics {
             name: stringify!($name),
             labels: &[$($(stringify!($label)),+)?],
             meaning: concat!($($meaning),+).trim_ascii(),
-            kind: crate::metrics::Kind::$kind,
+            kind: prometheus_client::metrics::MetricType::$kind,
             read: |$snapshot: &$S, $rows: &mut crate::metrics::Rows| {
                 $($rows.add([], $value);)?
                 $($add;)?
@@ -86,7 +78,6 @@ impl From<f64> for Number {
 }
 
 impl Rows {
-    /// Adds a value.
     fn add<const N: usize>(&mut self, labels: [&str; N], value: impl Into<Number>) {
         self.0.push((labels.map(str::to_owned).to_vec(), value.into()));
     }
@@ -102,32 +93,29 @@ impl Rows {
     }
 }
 
-/// The text for Prometheus.
-pub(crate) fn text(
-    snapshot: Snapshot,
-    pool: Option<PoolSnapshot>,
-    group: Option<GroupSnapshot>,
-    mix: Option<MixSnapshot>,
-) -> Result<String, Error> {
-    let mut registry = Registry::with_prefix("samara");
-    registry.register_collector(Box::new(Scrape { snapshot, pool, group, mix, usage: Usage::now() }));
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
+/// What all parts of a node have counted at one moment.
+#[derive(Debug)]
+pub(crate) struct Scrape {
+    pub(crate) node: Snapshot,
+    pub(crate) pool: Option<PoolSnapshot>,
+    pub(crate) group: Option<GroupSnapshot>,
+    pub(crate) mix: Option<MixSnapshot>,
+    pub(crate) usage: Usage,
 }
 
-#[derive(Debug)]
-struct Scrape {
-    snapshot: Snapshot,
-    pool: Option<PoolSnapshot>,
-    group: Option<GroupSnapshot>,
-    mix: Option<MixSnapshot>,
-    usage: Usage,
+impl Scrape {
+    pub(crate) fn text(self) -> Result<String, Error> {
+        let mut registry = Registry::with_prefix("samara");
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
 }
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        write(node::METRICS, Some(&self.snapshot), &mut encoder)?;
+        write(node::METRICS, Some(&self.node), &mut encoder)?;
         write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
         for (name, meaning, count) in
             self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool))
@@ -151,11 +139,7 @@ fn write<S>(
     for metric in metrics {
         let mut rows = Rows::default();
         (metric.read)(snapshot, &mut rows);
-        let kind = match metric.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-        };
-        let mut family = encoder.encode_descriptor(metric.name, metric.meaning, None, kind)?;
+        let mut family = encoder.encode_descriptor(metric.name, metric.meaning, None, metric.kind)?;
         for (values, number) in rows.0 {
             let labels = metric.labels.iter().zip(&values);
             let labels: Vec<(&str, &str)> = labels.map(|(name, value)| (*name, value.as_str())).collect();
@@ -169,12 +153,12 @@ fn write<S>(
     Ok(())
 }
 
-fn put(row: &mut MetricEncoder<'_>, kind: Kind, number: Number) -> Result<(), Error> {
+fn put(row: &mut MetricEncoder<'_>, kind: MetricType, number: Number) -> Result<(), Error> {
     match (kind, number) {
-        (Kind::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
-        (Kind::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
-        (Kind::Gauge, Number::Count(count)) => row.encode_gauge(&count),
-        (Kind::Gauge, Number::Real(real)) => row.encode_gauge(&real),
+        (MetricType::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
+        (MetricType::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
+        (_, Number::Count(count)) => row.encode_gauge(&count),
+        (_, Number::Real(real)) => row.encode_gauge(&real),
     }
 }
 
@@ -191,8 +175,8 @@ mod tests {
         for metric in metrics {
             assert!(names.insert(metric.name.to_owned()), "{} is declared twice", metric.name);
             let (suffix, kind) = match metric.kind {
-                Kind::Counter => ("_total", "counter"),
-                Kind::Gauge => ("", "gauge"),
+                MetricType::Counter => ("_total", "counter"),
+                _ => ("", "gauge"),
             };
             let labels = metric.labels.join(",");
             let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::Sizes;
@@ -9,7 +11,6 @@ use samara_libp2p::Traffic;
 
 use super::metrics;
 use crate::node::LinkCounts;
-use crate::process::Usage;
 
 /// What a node has counted at one moment.
 #[derive(Clone, Debug)]
@@ -27,7 +28,6 @@ pub(crate) struct Snapshot {
     pub(crate) trace: Option<samara_trace::Counts>,
 }
 
-/// A joined topic.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicSizes {
     pub(crate) topic: String,
@@ -143,4 +143,50 @@ metrics! { PROCESS |usage: Usage, rows|
     peak_rss_bytes: Gauge => rows.known(usage.peak_rss_bytes);
     /// Open file descriptors
     open_fds: Gauge => rows.known(usage.open_fds);
+}
+
+/// Processor time, memory and file descriptors; what the system does not tell is `None`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// Processor time of all threads in seconds, user and system.
+    pub(crate) cpu_s: Option<f64>,
+    pub(crate) rss_bytes: Option<u64>,
+    pub(crate) peak_rss_bytes: Option<u64>,
+    pub(crate) open_fds: Option<u64>,
+}
+
+impl Usage {
+    pub(crate) fn now() -> Self {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        // Kibibytes on Linux and the BSDs, bytes on macOS.
+        let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+        Self {
+            cpu_s: usage.map(|usage| seconds(usage.user_time()) + seconds(usage.system_time())),
+            peak_rss_bytes: usage.and_then(|usage| u64::try_from(usage.max_rss()).ok()).map(|rss| rss * unit),
+            rss_bytes: rss_bytes(),
+            open_fds: std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
+        }
+    }
+}
+
+/// `VmRSS` of proc(5), in kibibytes there.
+fn rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells() {
+        let usage = Usage::now();
+        assert!(usage.cpu_s.is_some());
+        assert!(usage.rss_bytes.unwrap() > 100_000);
+        assert!(usage.peak_rss_bytes.unwrap() >= 100_000);
+        assert!(usage.open_fds.unwrap() >= 3);
+    }
 }

@@ -14,6 +14,7 @@ use super::metrics;
 pub(crate) struct PoolSnapshot {
     pub(crate) engine: Metrics,
     pub(crate) pool: PoolMetrics,
+    pub(crate) height: u64,
     pub(crate) txs: usize,
     pub(crate) bytes: u64,
     /// Keys about which anything is remembered.

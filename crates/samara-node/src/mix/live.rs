@@ -8,15 +8,13 @@ use samara_mix::{Event, Half, Mark, RoundState};
 use samara_net::mix::{Happened, Status, What};
 use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, Step};
 
-use super::record::unix_ns;
-use crate::clock;
+use crate::part::{unix_ns, unix_ns_of};
 
 /// What nodes and the scheduler are called in live files.
 pub(super) fn name(number: u32, nodes: usize) -> String {
     if number as usize == nodes { "scheduler".to_owned() } else { format!("node-{number}") }
 }
 
-/// Writes a live file.
 pub(super) struct Live {
     writer: LiveWriter,
     nodes: usize,
@@ -29,7 +27,7 @@ impl Live {
     pub(super) fn create(directory: &Path, name: &str, role: &str, nodes: usize) -> io::Result<Self> {
         let writer = LiveWriter::create(directory, name)?;
         let mut live = Self { writer, nodes, teams: BTreeMap::new(), last_ns: 0 };
-        let started = clock::unix_ns();
+        let started = unix_ns();
         live.say(
             started,
             Line::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: started, run: None },
@@ -49,7 +47,7 @@ impl Live {
     }
 
     pub(super) fn note(&mut self, happened: &Happened) {
-        let at = unix_ns(happened.at);
+        let at = unix_ns_of(happened.at);
         let What::Event(event) = &happened.what else { return };
         match event {
             Event::Drawn { team, nodes } => {
@@ -117,7 +115,7 @@ impl Live {
 
     /// What counts, a few times a second.
     pub(super) fn look(&mut self, status: &Status) {
-        let now = clock::unix_ns();
+        let now = unix_ns();
         for link in &status.links {
             let peer = name(link.node, self.nodes);
             self.say(
@@ -147,7 +145,7 @@ impl Live {
     }
 
     pub(super) fn finish(mut self) {
-        self.say(clock::unix_ns(), Line::Finished { outcome: Outcome::Ok, message: None });
+        self.say(unix_ns(), Line::Finished { outcome: Outcome::Ok, message: None });
         let (_, written) = self.writer.finish();
         if let Err(error) = written {
             tracing::warn!(%error, "the live file is not complete");

@@ -1,38 +1,34 @@
 //! A node of a pool that mixes, or its scheduler, in a node: a task that keeps record of what happens.
 
 mod live;
-mod record;
 
 use std::time::Duration;
 
-use samara_net::mix::{Events, Member, Options, Status};
-use tokio::sync::{mpsc, oneshot};
+use samara_mix::{Event, Outcome};
+use samara_net::mix::{Happened, Member, Options, Status, What};
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
 
 use crate::config::{self, Role};
-use crate::model::{MixEvents, MixLink, MixReady, MixStatus, MixStopped};
-use crate::pool::Gone;
+use crate::model::{MixEvent, MixEvents, MixLink, MixReady, MixStatus, MixStopped, MixWhat};
+use crate::part::{Record, Refusal, Request, ask, requests, unix_ns_of};
 use live::Live;
-use record::Record;
 
-/// Requests that wait for the task.
-const COMMANDS_MAX: usize = 64;
 /// How often what counts is said in the live file.
 const LIVE_EVERY: Duration = Duration::from_millis(250);
+/// Events in one answer.
+const ANSWER_MAX: usize = 20_000;
 
 /// A node that runs. It ends when all of these are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
     member: Member,
     ready: MixReady,
-    /// Those from a number on.
-    events: mpsc::Sender<(u64, oneshot::Sender<MixEvents>)>,
+    requests: mpsc::Sender<Request<Task>>,
 }
 
 impl Mix {
     /// Starts it. It looks for the others by itself.
-    ///
-    /// # Errors
-    /// A text that names the key of the configuration.
     pub(crate) async fn start(mix: &config::Mix, options: Options) -> Result<Self, String> {
         let fingerprint = options.identity.fingerprint().to_string();
         let nodes = options.pool.len();
@@ -57,10 +53,10 @@ impl Mix {
                 Some(live.map_err(|error| format!("mix.live: {}: {error}", directory.display()))?)
             }
         };
-        let (sender, asked) = mpsc::channel(COMMANDS_MAX);
-        let task = Task { member: member.clone(), events, asked, record: Record::default(), live };
+        let (requests, inbox) = requests();
+        let task = Task { member: member.clone(), events, requests: inbox, record: Record::new(), live };
         tokio::spawn(task.run());
-        Ok(Self { member, ready, events: sender })
+        Ok(Self { member, ready, requests })
     }
 
     /// For the first line on standard output.
@@ -68,11 +64,11 @@ impl Mix {
         self.ready.clone()
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<Status, Gone> {
-        self.member.status().await.map_err(|_| Gone)
+    pub(crate) async fn snapshot(&self) -> Result<Status, Refusal> {
+        Ok(self.member.status().await?)
     }
 
-    pub(crate) async fn status(&self) -> Result<MixStatus, Gone> {
+    pub(crate) async fn status(&self) -> Result<MixStatus, Refusal> {
         let status = self.snapshot().await?;
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let links = status.links.iter().map(|link| MixLink {
@@ -97,10 +93,8 @@ impl Mix {
         })
     }
 
-    pub(crate) async fn events(&self, from: u64) -> Result<MixEvents, Gone> {
-        let (answer, answered) = oneshot::channel();
-        self.events.send((from, answer)).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
+    pub(crate) async fn events(&self, from: u64) -> Result<MixEvents, Refusal> {
+        ask(&self.requests, move |task| task.events(from)).await
     }
 
     /// Ends it. There is nothing to wait for: what it is needed for fails elsewhere.
@@ -111,12 +105,11 @@ impl Mix {
     }
 }
 
-/// The task that keeps record.
 struct Task {
     member: Member,
-    events: Events,
-    asked: mpsc::Receiver<(u64, oneshot::Sender<MixEvents>)>,
-    record: Record,
+    events: mpsc::Receiver<Happened>,
+    requests: mpsc::Receiver<Request<Task>>,
+    record: Record<MixEvent>,
     live: Option<Live>,
 }
 
@@ -127,13 +120,8 @@ impl Task {
         let mut has_ended = false;
         loop {
             tokio::select! {
-                event = self.events.next(), if !has_ended => match event {
-                    Some(happened) => {
-                        if let Some(live) = &mut self.live {
-                            live.note(&happened);
-                        }
-                        self.record.note(&happened);
-                    }
+                event = self.events.recv(), if !has_ended => match event {
+                    Some(happened) => self.note(&happened),
                     // It has stopped; what happened can still be asked for.
                     None => {
                         has_ended = true;
@@ -142,9 +130,8 @@ impl Task {
                         }
                     }
                 },
-                asked = self.asked.recv() => match asked {
-                    // Fails only if the asker has given up.
-                    Some((from, answer)) => drop(answer.send(self.record.events(from))),
+                request = self.requests.recv() => match request {
+                    Some(request) => request(&mut self),
                     None => return,
                 },
                 _ = ticks.tick(), if self.live.is_some() => {
@@ -156,4 +143,86 @@ impl Task {
             }
         }
     }
+
+    fn note(&mut self, happened: &Happened) {
+        if let Some(live) = &mut self.live {
+            live.note(happened);
+        }
+        log(&happened.what);
+        if let Some(what) = what(&happened.what) {
+            self.record.push(MixEvent { at_unix_ns: unix_ns_of(happened.at), what });
+        }
+    }
+
+    fn events(&self, from: u64) -> MixEvents {
+        let (first, next, events) = self.record.page(from, ANSWER_MAX, MixEvent::clone);
+        MixEvents { first, next, events }
+    }
+}
+
+fn log(what: &What) {
+    match what {
+        What::Event(Event::Failed { round, failure }) => {
+            tracing::warn!(round, cause = failure.cause.name(), culprit = ?failure.culprit, "a round has failed");
+        }
+        What::Event(Event::Drawn { team, nodes }) => tracing::info!(team, ?nodes, "a team was drawn"),
+        What::Event(Event::Delivered { round, outcomes }) => {
+            tracing::debug!(round, payloads = outcomes.len(), "a round has come out");
+        }
+        What::Event(Event::Refused { round, error }) => tracing::warn!(round, %error, "refused"),
+        What::Event(_) | What::Worked { .. } => {}
+    }
+}
+
+fn what(what: &What) -> Option<MixWhat> {
+    let event = match what {
+        What::Event(event) => event,
+        What::Worked { round, phase, cpu } => {
+            let phase = phase.map(|phase| phase.name().into());
+            return Some(MixWhat::Worked { round: *round, phase, cpu_ns: cpu.as_nanos() as u64 });
+        }
+    };
+    Some(match event {
+        Event::Open(plan) => MixWhat::Open { round: plan.round },
+        Event::Entered { round, slots } => MixWhat::Entered { round: *round, slots: *slots },
+        Event::Delivered { round, outcomes } => {
+            let is = |outcome: &Outcome| outcomes.iter().filter(|other| *other == outcome).count() as u32;
+            MixWhat::Delivered {
+                round: *round,
+                slots: outcomes.len() as u32,
+                void: is(&Outcome::Void),
+                unreadable: is(&Outcome::Unreadable),
+                digest: digest(outcomes),
+            }
+        }
+        Event::Failed { round, failure } => {
+            MixWhat::Failed { round: *round, cause: failure.cause.name().into(), culprit: failure.culprit }
+        }
+        Event::State { round, state } => MixWhat::State { round: *round, state: state.name().into() },
+        Event::Mark { round, phase, mark } => {
+            MixWhat::Mark { round: *round, phase: phase.name().into(), mark: mark.name().into() }
+        }
+        Event::Made { team, plan } => {
+            MixWhat::Made { round: plan.round, team: *team, nodes: plan.team.clone() }
+        }
+        Event::Drawn { team, nodes } => MixWhat::Drawn { team: *team, nodes: nodes.clone() },
+        Event::Round { round, state } => MixWhat::Round { round: *round, state: state.name().into() },
+        Event::Refused { round, .. } => MixWhat::Refused { round: *round },
+        Event::Looped { took, .. } => MixWhat::Looped { took_ns: took.map(|took| took.as_nanos() as u64) },
+        // Asked for by `GET /v1/mix`.
+        Event::RoundTrip { .. } | Event::Compute(_) => return None,
+    })
+}
+
+/// The first 16 digits of SHA-256 of all that came out, in order: nodes that have the same have the same payloads in the same order.
+fn digest(outcomes: &[Outcome]) -> String {
+    let mut hasher = Sha256::new();
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Content(content) => hasher.update(content),
+            Outcome::Void => hasher.update([1]),
+            Outcome::Unreadable => hasher.update([2]),
+        }
+    }
+    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

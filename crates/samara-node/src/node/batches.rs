@@ -6,8 +6,8 @@ use libp2p::PeerId;
 use samara_engine::MessageKey;
 use samara_gossipsub::{PublishError, Receipt};
 
-use crate::clock::unix_ns;
 use crate::model::{BatchReport, MessageReport, SentCopy};
+use crate::part::unix_ns;
 
 /// Messages whose copies are followed at most. The oldest batches are dropped first.
 const MESSAGES_KEPT: usize = 16_384;

@@ -1,8 +1,6 @@
 //! Stopping: what is owed leaves, nothing new is taken.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,11 +8,12 @@ use libp2p::PeerId;
 use samara_gossipsub::config::{ValidatorHook, Verdict};
 use samara_gossipsub::rpc::{Message, Topic};
 use samara_trace::Counts;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Node;
 use crate::model::{Stopped, TraceReport};
+use crate::part::Stopping;
 
 /// How often it is looked whether something is owed still.
 const LOOK: Duration = Duration::from_millis(20);
@@ -24,18 +23,9 @@ const LINGER: Duration = Duration::from_millis(250);
 /// How long peers have to take note that connections are closed.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Whether a node is about to stop: the engine asks for it too.
-///
 /// A node that stops does not leave its topics. That would keep messages away as well, but every PRUNE comes with a backoff, and a node
 /// that is only started again would be in no mesh until it is over.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stopping(Arc<AtomicBool>);
-
 impl Stopping {
-    pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
     /// Accepts messages until the node stops; then they are neither delivered nor forwarded, so that nothing new is owed.
     pub(crate) fn validator(&self) -> ValidatorHook {
         let stopping = self.clone();
@@ -48,19 +38,19 @@ impl Stopping {
 }
 
 impl Node {
-    /// Lets what is owed leave until there is nothing, the time is over, or `stop` says a second time to stop; then closes
-    /// all connections.
-    pub(crate) async fn drain(&mut self, stop: &mut mpsc::Receiver<()>) -> Stopped {
-        self.stopping.0.store(true, Ordering::Relaxed);
+    /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry; then closes all
+    /// connections.
+    pub(crate) async fn drain(&mut self, hurried: &mut watch::Receiver<bool>) -> Stopped {
+        self.stopping.begin();
         let cancelled_publications = self.plan.cancel();
         let drain = self.config.written.stop.drain.duration();
         let lost_before = self.counts.copies_lost + self.counts.copies_cut;
         tracing::info!(copies = self.owed().values().sum::<usize>(), ?drain, "stopping");
-        let hurried = self.drain_until(Instant::now() + drain, stop).await;
+        let is_hurried = self.drain_until(Instant::now() + drain, hurried).await;
         let left = self.owed();
         let lost = self.counts.copies_lost + self.counts.copies_cut - lost_before;
         let lost_copies = usize::try_from(lost).unwrap_or(usize::MAX);
-        if !hurried && left.is_empty() {
+        if !is_hurried && left.is_empty() {
             self.serve_until(Instant::now() + LINGER).await;
         }
         self.close().await;
@@ -89,12 +79,12 @@ impl Node {
     }
 
     /// Whether somebody is in a hurry.
-    async fn drain_until(&mut self, deadline: Instant, stop: &mut mpsc::Receiver<()>) -> bool {
+    async fn drain_until(&mut self, deadline: Instant, hurried: &mut watch::Receiver<bool>) -> bool {
         while !self.owed().is_empty() && Instant::now() < deadline {
             let look = (Instant::now() + LOOK).min(deadline);
             tokio::select! {
                 biased;
-                Some(()) = stop.recv() => return true,
+                Ok(_) = hurried.wait_for(|is_hurried| *is_hurried) => return true,
                 () = self.serve_until(look) => {}
             }
         }
@@ -106,7 +96,7 @@ impl Node {
             tokio::select! {
                 biased;
                 () = sleep_until(deadline) => return,
-                Some(command) = self.commands.recv() => self.on_command(command),
+                Some(request) = self.requests.recv() => request(self),
                 event = self.swarm.select_next_some() => self.on_event(event),
             }
         }

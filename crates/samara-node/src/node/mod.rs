@@ -1,9 +1,7 @@
 //! The node itself: one task that owns the swarm and does one thing at a time.
 
 mod batches;
-pub(crate) mod command;
 mod drain;
-pub(crate) mod payload;
 mod redial;
 mod report;
 pub(crate) mod schedule;
@@ -14,23 +12,21 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use libp2p::swarm::SwarmEvent;
-use libp2p::{Multiaddr, PeerId, Swarm};
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::identity::Keypair;
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
 use tokio::sync::mpsc;
 
-use crate::clock::unix_ns;
 use crate::config::Checked;
 use crate::model::BatchReport;
-use crate::swarm::{Host, HostEvent};
+use crate::part::{Refusal, Request, Stopping, unix_ns};
 use batches::Batches;
-use command::{Command, Refusal};
-pub(crate) use drain::Stopping;
-use payload::Payload;
 use redial::{Redial, dial_opts};
-use schedule::{Due, Late, Plan, Planned};
+use schedule::{Due, Late, Payload, Plan, Planned};
 pub(crate) use tracer::Tracer;
 
 /// Counters of links since the start.
@@ -46,13 +42,12 @@ pub(crate) struct LinkCounts {
     pub(crate) not_supported: u64,
 }
 
-/// A node that runs.
 pub(crate) struct Node {
     swarm: Swarm<Host>,
     config: Checked,
-    commands: mpsc::Receiver<Command>,
+    requests: mpsc::Receiver<Request<Self>>,
     redial: Redial,
-    plan: Plan,
+    pub(crate) plan: Plan,
     batches: Batches,
     tracer: Option<Tracer>,
     /// Connected peers, and what their link speaks once it is up.
@@ -60,23 +55,26 @@ pub(crate) struct Node {
     counts: LinkCounts,
     started_at_unix_ns: u64,
     stopping: Stopping,
+    /// Whether a client asked it to stop.
+    is_asked_to_stop: bool,
 }
 
 impl Node {
+    /// A node that neither listens nor dials yet.
     pub(crate) fn new(
-        swarm: Swarm<Host>,
+        key: Keypair,
         config: Checked,
-        commands: mpsc::Receiver<Command>,
+        requests: mpsc::Receiver<Request<Self>>,
         stopping: Stopping,
-    ) -> Self {
+    ) -> Result<Self, String> {
+        let swarm = build(key, &config)?;
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
-        let redial = Redial::new(config.dial.clone(), first, max, Instant::now());
-        let redial = redial.reuse_port(network.reuse_port);
-        Self {
+        let redial = Redial::new(config.dial.clone(), network.reuse_port, (first, max), Instant::now());
+        Ok(Self {
             swarm,
             config,
-            commands,
+            requests,
             redial,
             plan: Plan::new("publications"),
             batches: Batches::default(),
@@ -85,13 +83,11 @@ impl Node {
             counts: LinkCounts::default(),
             started_at_unix_ns: unix_ns(),
             stopping,
-        }
+            is_asked_to_stop: false,
+        })
     }
 
     /// Opens the sockets. Returns their addresses in the order of the configuration, then those of further interfaces.
-    ///
-    /// # Errors
-    /// A text: one cannot be listened on.
     pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
         let mut open = Vec::new();
         for (at, address) in self.config.listen.clone().into_iter().enumerate() {
@@ -125,14 +121,6 @@ impl Node {
         Ok(open)
     }
 
-    /// Takes on publications before the node runs.
-    ///
-    /// # Errors
-    /// A text: they are not possible.
-    pub(crate) fn plan(&mut self, planned: Vec<Planned>) -> Result<(), String> {
-        self.plan.add(planned, Late::Refuse).map(drop)
-    }
-
     /// Joins the topics of the configuration, which is the first thing that is traced.
     pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
         self.tracer = tracer;
@@ -154,11 +142,11 @@ impl Node {
                 due = self.plan.due() => self.publish_due(due),
                 _ = stop.recv() => return,
                 () = redial => self.dial_due(),
-                Some(command) = self.commands.recv() => {
-                    if matches!(command, Command::Stop) {
+                Some(request) = self.requests.recv() => {
+                    request(self);
+                    if self.is_asked_to_stop {
                         return;
                     }
-                    self.on_command(command);
                 }
                 event = self.swarm.select_next_some() => self.on_event(event),
             }
@@ -245,38 +233,21 @@ impl Node {
         }
     }
 
-    /// Handles a request. The client may have gone away meanwhile; then its answer is dropped.
-    fn on_command(&mut self, command: Command) {
-        match command {
-            Command::Status(answer) => drop(answer.send(self.status())),
-            Command::Metrics(answer) => drop(answer.send(Box::new(self.snapshot()))),
-            Command::Batch(id, answer) => drop(answer.send(self.batch(id))),
-            Command::Planned(answer) => drop(answer.send(self.plan.report())),
-            Command::Dial(address, answer) => drop(answer.send(self.dial(address))),
-            Command::Join(topic, joins, answer) => drop(answer.send(self.set_joined(&topic, joins))),
-            Command::Publish { messages, schedule, answer } => {
-                drop(answer.send(self.publish_now(messages, schedule)));
-            }
-            Command::Plan(planned, answer) => drop(answer.send(self.add_planned(planned))),
-            // Handled by the loop of `run`; ignored while the node stops.
-            Command::Stop => {}
-        }
+    /// Ends [`run`](Self::run).
+    pub(crate) fn stop(&mut self) {
+        self.is_asked_to_stop = true;
     }
 
-    fn unless_stopping(&self) -> Result<(), Refusal> {
-        if self.stopping.get() { Err(Refusal::Stopping) } else { Ok(()) }
-    }
-
-    fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
-        self.unless_stopping()?;
+    pub(crate) fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
+        self.stopping.check()?;
         self.swarm
             .dial(dial_opts(address, self.config.written.network.reuse_port))
             .map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
     }
 
     /// Joins a topic, or leaves it. Returns whether that is a change.
-    fn set_joined(&mut self, topic: &Topic, joins: bool) -> Result<bool, Refusal> {
-        self.unless_stopping()?;
+    pub(crate) fn set_joined(&mut self, topic: &Topic, joins: bool) -> Result<bool, Refusal> {
+        self.stopping.check()?;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         let is_change = gossip.engine().is_subscribed(topic) != joins;
         if joins {
@@ -287,29 +258,30 @@ impl Node {
         Ok(is_change)
     }
 
-    fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
-        self.unless_stopping()?;
+    pub(crate) fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
+        self.stopping.check()?;
         self.plan.add(planned, Late::Refuse).map_err(Refusal::Wrong)
     }
 
-    fn publish_now(
+    pub(crate) fn publish_now(
         &mut self,
         messages: Vec<(String, Payload)>,
         schedule: Option<Schedule>,
     ) -> Result<BatchReport, Refusal> {
-        self.unless_stopping()?;
+        self.stopping.check()?;
         let messages = messages.into_iter().map(|(topic, payload)| (topic, payload.make())).collect();
-        let id = self.publish(messages, schedule.as_ref()).batch;
+        let (id, ..) = self.publish(messages, schedule.as_ref());
         self.batch(id).ok_or_else(|| Refusal::Wrong("the batch has more messages than are kept".to_owned()))
     }
 
     fn publish_due(&mut self, due: Due) {
-        let Done { batch, at_unix_ns, took_ns } = self.publish(due.messages, due.schedule.as_ref());
+        let (batch, at_unix_ns, took_ns) = self.publish(due.messages, due.schedule.as_ref());
         self.plan.done(due.number, at_unix_ns, took_ns, Some(batch));
         tracing::info!(publication = due.number, batch, "published as planned");
     }
 
-    fn publish(&mut self, messages: Vec<(String, Bytes)>, schedule: Option<&Schedule>) -> Done {
+    /// Returns the number of the batch, when it was published, and how long that took.
+    fn publish(&mut self, messages: Vec<(String, Bytes)>, schedule: Option<&Schedule>) -> (u64, u64, u64) {
         let at_unix_ns = unix_ns();
         let (topics, messages): (Vec<String>, Vec<_>) = messages
             .into_iter()
@@ -324,20 +296,13 @@ impl Node {
         if let Some(tracer) = &self.tracer {
             receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
         }
-        Done { batch: self.batches.add(at_unix_ns, topics, receipt.messages), at_unix_ns, took_ns }
+        (self.batches.add(at_unix_ns, topics, receipt.messages), at_unix_ns, took_ns)
     }
 
-    fn batch(&mut self, id: u64) -> Option<BatchReport> {
+    pub(crate) fn batch(&mut self, id: u64) -> Option<BatchReport> {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         self.batches.report(id, |key| gossip.owed_to(key))
     }
-}
-
-/// A batch that was published.
-struct Done {
-    batch: u64,
-    at_unix_ns: u64,
-    took_ns: u64,
 }
 
 async fn sleep_until(at: Option<Instant>) {
@@ -345,4 +310,48 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
+}
+
+// ---- the swarm: TCP and QUIC, limits on connections, identify, and GossipSub ----
+
+/// What identify calls the specification of this network: the name that go-libp2p and Kubo use.
+const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
+
+/// All that a node does on its connections. The limits come first, so that what they refuse reaches nothing else.
+#[derive(NetworkBehaviour)]
+struct Host {
+    limits: connection_limits::Behaviour,
+    /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
+    identify: identify::Behaviour,
+    gossip: samara_libp2p::Behaviour,
+}
+
+/// Builds the swarm; it neither listens nor dials yet.
+fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
+    let network = &config.written.network;
+    let idle = network.idle_timeout.duration();
+    let limits = ConnectionLimits::default()
+        .with_max_established(Some(network.max_connections))
+        .with_max_established_per_peer(Some(network.max_connections_per_peer))
+        .with_max_pending_incoming(Some(network.max_pending))
+        .with_max_pending_outgoing(Some(network.max_pending));
+    let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
+        let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
+            .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());
+        Ok(Host {
+            limits: connection_limits::Behaviour::new(limits),
+            identify: identify::Behaviour::new(identify),
+            gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
+        })
+    };
+    let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .map_err(|error| format!("the TCP transport cannot be set up: {error}"))?
+        .with_quic()
+        .with_behaviour(host)
+        .map_err(|error| format!("the node cannot be set up: {error}"))?
+        .with_swarm_config(|config| config.with_idle_connection_timeout(idle))
+        .build();
+    Ok(swarm)
 }

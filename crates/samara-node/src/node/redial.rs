@@ -32,20 +32,20 @@ pub(crate) struct Redial {
     first: Duration,
     max: Duration,
     reuse_port: bool,
-    /// Attempts that failed.
     pub(crate) failed: u64,
 }
 
 impl Redial {
-    pub(crate) fn new(addresses: Vec<Multiaddr>, first: Duration, max: Duration, now: Instant) -> Self {
+    /// With the first and the longest wait between attempts.
+    pub(crate) fn new(
+        addresses: Vec<Multiaddr>,
+        reuse_port: bool,
+        (first, max): (Duration, Duration),
+        now: Instant,
+    ) -> Self {
         let target = |address| Target { address, state: State::Waiting(now), wait: first };
         let targets = addresses.into_iter().map(target).collect();
-        Self { targets, dials: HashMap::new(), first, max, reuse_port: true, failed: 0 }
-    }
-
-    /// The same, from listening ports or from new ones.
-    pub(crate) fn reuse_port(self, reuse_port: bool) -> Self {
-        Self { reuse_port, ..self }
+        Self { targets, dials: HashMap::new(), first, max, reuse_port, failed: 0 }
     }
 
     /// When [`due`](Self::due) has something next.
@@ -71,7 +71,6 @@ impl Redial {
         dials
     }
 
-    /// A connection is up.
     pub(crate) fn connected(&mut self, connection: ConnectionId, peer: PeerId) {
         let dialled = self.dials.remove(&connection);
         for (at, target) in self.targets.iter_mut().enumerate() {
@@ -83,7 +82,6 @@ impl Redial {
         }
     }
 
-    /// An attempt has failed.
     pub(crate) fn failed(&mut self, connection: ConnectionId, now: Instant) {
         let Some(at) = self.dials.remove(&connection) else { return };
         self.failed += 1;
@@ -125,7 +123,7 @@ mod tests {
     fn waits_double_up_to_the_longest_and_start_anew_after_success() {
         let start = Instant::now();
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
-        let mut redial = Redial::new(vec![address], SECOND, 5 * SECOND, start);
+        let mut redial = Redial::new(vec![address], true, (SECOND, 5 * SECOND), start);
         let mut now = start;
         for wait in [1, 2, 4, 5, 5] {
             let dial = redial.due(now).pop().expect("a dial");
@@ -149,7 +147,7 @@ mod tests {
     fn a_peer_that_dials_first_is_not_dialled() {
         let (now, peer) = (Instant::now(), PeerId::random());
         let address = Multiaddr::empty().with(Protocol::Tcp(1)).with(Protocol::P2p(peer));
-        let mut redial = Redial::new(vec![address], SECOND, SECOND, now);
+        let mut redial = Redial::new(vec![address], true, (SECOND, SECOND), now);
         redial.connected(ConnectionId::new_unchecked(77), peer);
         assert!(redial.due(now).is_empty());
     }

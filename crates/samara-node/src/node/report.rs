@@ -7,7 +7,7 @@ use crate::metrics::{Snapshot, TopicSizes};
 use crate::model::{PeerStatus, Status, TopicStatus};
 
 impl Node {
-    pub(super) fn status(&mut self) -> Status {
+    pub(crate) fn status(&mut self) -> Status {
         let peer_id = self.peer_id().to_string();
         let listen = self.swarm.listeners().map(ToString::to_string).collect();
         let gossip = &mut self.swarm.behaviour_mut().gossip;
@@ -44,7 +44,7 @@ impl Node {
         }
     }
 
-    pub(super) fn snapshot(&mut self) -> Snapshot {
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         let lanes = gossip.counters();
         let owed_copies = gossip.owed_by_peer().values().sum();

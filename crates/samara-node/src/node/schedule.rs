@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_timer::Delay;
 use samara_engine::outbox::Schedule;
+use samara_engine::{NodeRng, Purpose};
 
-use crate::clock::unix_ns;
 pub(crate) use crate::model::Late;
 use crate::model::{PlannedReport, PlannedState};
-use crate::node::payload::Payload;
+use crate::part::unix_ns;
 
 /// So long before its time the payloads of a publication are made.
 const PREPARE_NS: u64 = 50_000_000;
@@ -30,7 +31,49 @@ pub(crate) const PLANNED_MAX: usize = 10_000;
 /// Bytes of payload that wait at most; random ones do not count before they are made.
 const HELD_MAX: usize = 256 << 20;
 
-/// A publication to come.
+/// A payload that is given, or random bytes that are made when they are needed.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Data(Bytes),
+    Random(usize),
+}
+
+impl Payload {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data(data) => data.len(),
+            Self::Random(len) => *len,
+        }
+    }
+
+    /// Bytes that it takes until it is made.
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Self::Data(data) => data.len(),
+            Self::Random(_) => 0,
+        }
+    }
+
+    pub(crate) fn make(self) -> Bytes {
+        match self {
+            Self::Data(data) => data,
+            Self::Random(len) => random(len),
+        }
+    }
+}
+
+/// Bytes that no other message has: ids are often computed from payloads. Not for secrets.
+fn random(len: usize) -> Bytes {
+    // The hasher of the standard library is seeded by the operating system.
+    let mut rng = NodeRng::new(RandomState::new().build_hasher().finish(), 0, Purpose::Workload);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes.into()
+}
+
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) at_unix_ns: u64,
@@ -143,7 +186,6 @@ impl Plan {
         }
     }
 
-    /// What became of a publication.
     pub(crate) fn done(&mut self, number: u64, actual_unix_ns: u64, took_ns: u64, batch: Option<u64>) {
         if let Some(report) = self.reports.get_mut(&number) {
             report.state = PlannedState::Published;
@@ -224,5 +266,18 @@ impl Future for DueFuture<'_> {
                 Poll::Ready(()) => plan.wake = None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_payloads_are_as_long_as_asked_for_and_differ() {
+        for len in [0, 1, 7, 8, 9, 4096] {
+            assert_eq!(Payload::Random(len).make().len(), len);
+        }
+        assert_ne!(Payload::Random(32).make(), Payload::Random(32).make());
     }
 }

@@ -12,9 +12,8 @@ use samara_trace::{
     reason,
 };
 
-use crate::clock::unix_ns;
+use crate::part::unix_ns;
 
-/// Writes a node's trace.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     pub(crate) writer: TraceWriter,

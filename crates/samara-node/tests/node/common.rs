@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use samara_node::{NodeConfig, Running};
 use serde_json::{Value, json};
@@ -67,22 +67,29 @@ impl Node {
         parse_metrics(&text)
     }
 
-    /// Waits until this many peers are in the mesh of a topic.
-    pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
-        let grown = async {
+    /// Waits until an answer is as it should be.
+    pub(crate) async fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let reached = async {
             loop {
-                let status = self.get("/v1/status").await;
-                let topics = status["topics"].as_array().expect("topics");
-                let known = topics.iter().find(|known| known["topic"] == topic);
-                if known.is_some_and(|known| known["mesh"].as_array().expect("a mesh").len() >= at_least) {
-                    return;
+                let answer = self.get(path).await;
+                if is_so(&answer) {
+                    return answer;
                 }
-                sleep(Duration::from_millis(20)).await;
+                sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, grown)
-            .await
-            .unwrap_or_else(|_| panic!("the mesh of {topic} stays below {at_least}"));
+        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("in vain for {what}"))
+    }
+
+    /// Waits until this many peers are in the mesh of a topic.
+    pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
+        let what = format!("{at_least} peers in the mesh of {topic}");
+        let is_grown = |status: &Value| {
+            let mut topics = status["topics"].as_array().expect("topics").iter();
+            let known = topics.find(|known| known["topic"] == topic);
+            known.is_some_and(|known| known["mesh"].as_array().expect("a mesh").len() >= at_least)
+        };
+        self.until("/v1/status", &what, is_grown).await;
     }
 
     /// Waits until a counter has reached a value.
@@ -97,17 +104,15 @@ impl Node {
 
     /// Waits until nothing is owed of a batch any more.
     pub(crate) async fn complete(&self, batch: &Value) -> Value {
-        let done = async {
-            loop {
-                let report = self.get(&format!("/v1/batches/{batch}")).await;
-                if report["complete"] == true {
-                    return report;
-                }
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(PATIENCE, done).await.expect("the batch is complete in time")
+        let path = format!("/v1/batches/{batch}");
+        self.until(&path, "the whole batch", |report| report["complete"] == true).await
     }
+}
+
+/// A time that is so many milliseconds from now.
+pub(crate) fn in_ms(ms: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+    now.as_nanos() as u64 + ms * 1_000_000
 }
 
 /// The value of a metric, with its labels as they are written; 0 if it is not there.

@@ -1,9 +1,6 @@
 //! The member of a group in a node.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use crate::common::*;
 
@@ -14,20 +11,6 @@ fn ring(seeds: &[String]) -> String {
 
 fn address(node: &Node) -> String {
     node.running.ready().group.as_ref().expect("a member").address.to_string()
-}
-
-/// Waits until the group is as it should be, as a node sees it.
-async fn until(node: &Node, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let grown = async {
-        loop {
-            let status = node.get("/v1/group").await;
-            if is_so(&status) {
-                return status;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, grown).await.unwrap_or_else(|_| panic!("in vain for {what}"))
 }
 
 fn members(status: &Value) -> usize {
@@ -41,16 +24,15 @@ async fn messages_reach_all_members_and_leavers_are_missed_by_nobody() {
     let second = node(81, &[], "", &ring(&seeds)).await;
     let third = node(82, &[], "", &ring(&seeds)).await;
     for node in [&first, &second, &third] {
-        until(node, "a view of three", |status| members(status) == 3).await;
+        node.until("/v1/group", "a view of three", |status| members(status) == 3).await;
     }
     let sent = first.post("/v1/group/broadcast", json!({ "text": "a message" })).await;
     assert_eq!(sent["bytes"], 9);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let at = now + 100_000_000;
+    let at = in_ms(100);
     let plan = json!({ "broadcasts": [{ "at_unix_ns": at, "random_bytes": 100_000 }] });
     assert_eq!(second.post("/v1/group/schedule", plan).await["planned"], json!([0]));
     for node in [&first, &second, &third] {
-        until(node, "both messages", |status| status["delivered"] == 2).await;
+        node.until("/v1/group", "both messages", |status| status["delivered"] == 2).await;
         let list = node.get("/v1/group/deliveries/0").await;
         let list = list["deliveries"].as_array().unwrap();
         assert_eq!(list.len(), 2);
@@ -76,7 +58,7 @@ async fn messages_reach_all_members_and_leavers_are_missed_by_nobody() {
     let stopped = third.running.stop().await.expect("it stops");
     assert!(stopped.drained && stopped.group.expect("a member").left);
     for node in [&first, &second] {
-        let status = until(node, "a view of two", |status| members(status) == 2).await;
+        let status = node.until("/v1/group", "a view of two", |status| members(status) == 2).await;
         let left = status["members"].as_array().unwrap().iter().map(|member| member["address"].as_str());
         assert!(
             left.clone()

@@ -1,9 +1,6 @@
 //! The transaction pool of a node.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use crate::common::*;
 
@@ -22,20 +19,6 @@ async fn with_pool(seed: u64, peers: &[String]) -> Node {
     node(seed, &[], redial, &pool(peers)).await
 }
 
-/// Waits until the pool of a node is as it should be.
-async fn until(node: &Node, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let grown = async {
-        loop {
-            let status = node.get("/v1/pool").await;
-            if is_so(&status) {
-                return status;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, grown).await.unwrap_or_else(|_| panic!("in vain for {what}"))
-}
-
 fn peers_of(status: &Value) -> usize {
     status["peers"].as_array().expect("peers").len()
 }
@@ -45,14 +28,14 @@ async fn transactions_travel_are_committed_and_counted() {
     let hub = with_pool(70, &[]).await;
     let leaf = with_pool(71, &[pool_address(&hub)]).await;
     let far = with_pool(72, &[pool_address(&hub)]).await;
-    until(&hub, "links", |status| peers_of(status) == 2).await;
+    hub.until("/v1/pool", "links", |status| peers_of(status) == 2).await;
     let submitted = leaf.post("/v1/pool/submit", json!({ "text": "one ".repeat(99) })).await;
     assert_eq!((&submitted["added"], &submitted["refused"]), (&json!(true), &Value::Null));
     let again = leaf.post("/v1/pool/submit", json!({ "data": "b25lIG9uZSBvbmUg".repeat(33) })).await;
     assert_eq!((&again["added"], &again["refused"]), (&json!(false), &json!("in_pool")), "{again}");
     let other = far.post("/v1/pool/submit", json!({ "random_bytes": 4096 })).await;
     for node in [&hub, &leaf, &far] {
-        let status = until(node, "transactions", |status| status["txs"] == 2).await;
+        let status = node.until("/v1/pool", "transactions", |status| status["txs"] == 2).await;
         assert_eq!(status["bytes"], 4492);
         let keys = node.get("/v1/pool/txs/10").await;
         assert!(keys.as_array().unwrap().contains(&submitted["key"]), "{keys}");
@@ -71,7 +54,7 @@ async fn transactions_travel_are_committed_and_counted() {
 
     let committed = json!({ "height": 7, "keys": [submitted["key"]] });
     far.post("/v1/pool/commit", committed).await;
-    let status = until(&far, "a block", |status| status["txs"] == 1).await;
+    let status = far.until("/v1/pool", "a block", |status| status["txs"] == 1).await;
     assert_eq!(status["height"], 7);
     let metrics = far.metrics().await;
     let expected = [
@@ -105,16 +88,16 @@ async fn every_preset_works() {
         let peers = [pool_address(&hub)];
         let one = node(seed + 1, &[], "", &section(&peers)).await;
         let other = node(seed + 2, &[], "", &section(&peers)).await;
-        until(&hub, "links", |status| peers_of(status) == 2).await;
+        hub.until("/v1/pool", "links", |status| peers_of(status) == 2).await;
         one.post("/v1/pool/submit", json!({ "random_bytes": 3000 })).await;
-        until(&other, preset, |status| status["txs"] == 1).await;
+        other.until("/v1/pool", preset, |status| status["txs"] == 1).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_are_made_at_their_time() {
     let hub = with_pool(73, &[]).await;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = in_ms(0);
     let at = |ms: u64| now + ms * 1_000_000;
     let wanted = json!({ "submissions": [
         { "at_unix_ns": at(600), "text": "second" },
@@ -122,7 +105,7 @@ async fn submissions_are_made_at_their_time() {
         { "at_unix_ns": at(100_000), "text": "never" },
     ]});
     assert_eq!(hub.post("/v1/pool/schedule", wanted).await["planned"], json!([0, 1, 2]));
-    until(&hub, "both", |status| status["txs"] == 2).await;
+    hub.until("/v1/pool", "both", |status| status["txs"] == 2).await;
     let planned = hub.get("/v1/pool/schedule").await;
     for number in [0, 1] {
         assert_eq!(planned[number]["state"], "published", "{planned}");
@@ -144,7 +127,7 @@ async fn submissions_are_made_at_their_time() {
     );
     let at_once = json!({ "submissions": [{ "at_unix_ns": at(1), "text": "at once" }], "late": "submit" });
     assert_eq!(hub.post("/v1/pool/schedule", at_once).await["planned"], json!([3]));
-    until(&hub, "the late one", |status| status["txs"] == 3).await;
+    hub.until("/v1/pool", "the late one", |status| status["txs"] == 3).await;
     let made = &hub.get("/v1/pool/schedule").await[3];
     let (late, actual) = (made["late_ns"].as_u64().unwrap(), made["actual_unix_ns"].as_u64().unwrap());
     assert!(made["state"] == "published" && late == actual - at(1) && late > 500_000_000, "{made}");
@@ -158,14 +141,14 @@ async fn what_is_owed_leaves_before_the_end() {
     let hub = with_pool(74, &[]).await;
     let leaf = with_pool(75, &[]).await;
     leaf.post("/v1/pool/dial", json!({ "address": pool_address(&hub) })).await;
-    until(&leaf, "a link", |status| peers_of(status) == 1).await;
+    leaf.until("/v1/pool", "a link", |status| peers_of(status) == 1).await;
     for _ in 0..20 {
         leaf.post("/v1/pool/submit", json!({ "random_bytes": 500_000 })).await;
     }
     let stopped = leaf.running.stop().await.unwrap();
     assert!(stopped.drained, "{stopped:?}");
     assert_eq!(stopped.pool.unwrap().left_copies, 0);
-    until(&hub, "all", |status| status["txs"] == 20).await;
+    hub.until("/v1/pool", "all", |status| status["txs"] == 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

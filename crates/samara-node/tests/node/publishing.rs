@@ -1,9 +1,6 @@
 //! What is published is delivered, at the time that was asked for, and its copies can be followed.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use serde_json::json;
-use tokio::time::{sleep, timeout};
+use serde_json::{Value, json};
 
 use crate::common::*;
 
@@ -79,7 +76,7 @@ async fn publications_are_made_at_their_time() {
     let hub = node(21, &["t"], "", FAST).await;
     let other = node(22, &["t"], &dial(&hub), FAST).await;
     hub.mesh_of("t", 1).await;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = in_ms(0);
     // Not in order, and the last two at the same time.
     let at = [500, 300, 400, 400].map(|ms| now + ms * 1_000_000);
     let asked = hub
@@ -96,16 +93,9 @@ async fn publications_are_made_at_their_time() {
         .await;
     assert_eq!(asked["planned"], json!([0, 1, 2, 3]));
     other.counted("samara_messages_delivered_total", 5.0).await;
-    let done = async {
-        loop {
-            let plan = hub.get("/v1/schedule").await;
-            if plan.as_array().unwrap().iter().all(|planned| planned["state"] == "published") {
-                return plan;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let plan = timeout(PATIENCE, done).await.expect("all are published");
+    let is_made = |planned: &Value| planned["state"] == "published";
+    let all_made = |plan: &Value| plan.as_array().unwrap().iter().all(is_made);
+    let plan = hub.until("/v1/schedule", "all publications", all_made).await;
     for (planned, at) in plan.as_array().unwrap().iter().zip(at) {
         assert_eq!(planned["at_unix_ns"], at);
         let actual = planned["actual_unix_ns"].as_u64().unwrap();

@@ -8,14 +8,14 @@ use samara_lab::mix::app::{Checked, RoundEvent};
 use samara_lab::mix::measure::{Collector, WorkSpan};
 use samara_lab::scenario::{Mix, Scenario};
 use samara_mix::{Cause, Failure, Mark, Parameters, Phase, Plan, RoundState, Transfer};
+use samara_node::model::{MixEvent, MixEvents, MixWhat};
 use samara_sim::Record;
 
 use super::sender::Went;
 use crate::TestbedError;
-use crate::client::{MixEvent, MixWhat};
+use crate::client::Client;
 use crate::process::NodeProcess;
 
-/// The measurements of all nodes.
 pub(super) struct Happened {
     pub(super) collector: Collector,
     /// The first event, in nanoseconds since 1970.
@@ -27,16 +27,16 @@ pub(super) struct Happened {
     pub(super) doubts: Vec<String>,
 }
 
-/// Collects the events of all processes. `told_before` has those of processes that were killed since.
+/// Collects the events of all processes. `before` has those of processes that were killed since.
 pub(super) fn collect(
     processes: &mut [NodeProcess],
-    told_before: Vec<(u32, Vec<MixEvent>)>,
+    before: Vec<(u32, Vec<MixEvent>)>,
     scenario: &Scenario,
     went: &BTreeMap<u64, Went>,
     begun: u64,
 ) -> Result<Happened, TestbedError> {
     let (mut all, mut doubts) = (Vec::new(), Vec::new());
-    for (host, events) in told_before {
+    for (host, events) in before {
         all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
     }
     for (host, process) in (0..).zip(processes.iter_mut()) {
@@ -56,14 +56,12 @@ pub(super) fn collect(
     let mut collector = Collector::default();
     for (at, host, what) in all {
         let at = Time::from_nanos(at.saturating_sub(start));
-        if let Some(event) = told(what, (at, host), scenario, went) {
+        if let Some(event) = measured(what, (at, host), scenario, went) {
             collector.take(Record { at, host, event });
         }
     }
-    let metrics: Vec<_> = processes
-        .iter_mut()
-        .filter_map(|process| process.ask("collection", |client| client.metrics()).ok())
-        .collect();
+    let metrics: Vec<_> =
+        processes.iter_mut().filter_map(|process| process.ask("collection", Client::metrics).ok()).collect();
     let sum =
         |name: &str, label: &str| metrics.iter().map(|metrics| metrics.sum(name, label)).sum::<f64>() as u64;
     let ignored = samara_mix::Ignored::ALL
@@ -82,20 +80,11 @@ pub(super) fn collect(
 
 /// The events of a host, and the number of those that it has forgotten.
 pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<MixEvent>, u64), TestbedError> {
-    let (mut events, mut next, mut forgotten) = (Vec::new(), 0, 0);
-    loop {
-        let portion = process.ask("collection", |client| client.mix_events(next))?;
-        forgotten += portion.first.saturating_sub(next);
-        next = portion.next;
-        if portion.events.is_empty() {
-            return Ok((events, forgotten));
-        }
-        events.extend(portion.events);
-    }
+    process.record("/v1/mix/events", |MixEvents { first, next, events }| (first, next, events))
 }
 
 /// Converts an event of a host to one of the measurements; `None` if they do not need it.
-fn told(
+fn measured(
     what: MixWhat,
     (at, host): (Time, u32),
     scenario: &Scenario,
@@ -120,7 +109,7 @@ fn told(
             let mark = Mark::ALL.into_iter().find(|known| known.name() == mark)?;
             RoundEvent::Mark(round, phase_of(&phase)?, mark)
         }
-        // When within the phase processors worked is not told: their time is shown at its end.
+        // Events do not say when within the phase processors worked: their time is shown at its end.
         MixWhat::Worked { round, phase, cpu_ns } => {
             let phase = phase.and_then(|phase| phase_of(&phase));
             let to = at.as_nanos();

@@ -14,14 +14,14 @@ use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::MixMeasured;
 use samara_lab::scenario::{Mix, Point, Scenario};
-use samara_lab::statistics::Statistics;
 use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
+use samara_node::model::MixStatus;
 
 use crate::addresses::Wire;
 use crate::process::NodeProcess;
 use crate::run::{
-    END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, traffic, unix_ns,
+    END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, real, traffic, unix_ns,
 };
 use crate::{NodeProgram, TestbedError, kernel};
 use nodes::{FaultDriver, Processors};
@@ -32,7 +32,6 @@ pub(crate) use nodes::possible;
 /// Everybody: nodes, then the scheduler, then the sender.
 pub(crate) struct Participants {
     hosts: Hosts,
-    /// The certificates of all.
     keys: Vec<Identity>,
     nodes: u32,
 }
@@ -51,13 +50,12 @@ impl Participants {
     }
 }
 
-/// Runs a point on real nodes.
 pub(crate) fn run(
     point: &Point,
     options: Options<'_>,
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
-    let stop = Stop::new(options.stop);
+    let stop = Stop(options.stop);
     let scenario = &point.scenario;
     let mix: &Mix = scenario.part();
     let mut doubts = kernel::prepare_grpc(&scenario.transport, options.private_network);
@@ -83,7 +81,7 @@ pub(crate) fn run(
     client.wait_ready(options.ready_timeout, &stop)?;
     let ready = started.elapsed();
     client.stock(mix.stock(), point.seed, &stop, &mut processes, progress)?;
-    let before = MetricsSnapshots::new(&mut processes, &mut wire)?;
+    let before = MetricsSnapshots::new(&mut processes, &mut wire, |_| true)?;
     let cpu_before = seconds(&mut processes);
     processors.limit(&processes).map_err(TestbedError::Scenario)?;
     let (begun, clock) = (unix_ns(), Instant::now());
@@ -92,12 +90,12 @@ pub(crate) fn run(
     let watched = (&mut harm, &mut processors);
     let went = watch(&mut processes, &mut client, watched, scenario, &stop, progress)?;
     let wall_s = clock.elapsed().as_secs_f64();
-    let busy = Busy::new(&cpu_before, &seconds(&mut processes), wall_s);
+    let (busiest, machine) = busy(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
     std::thread::sleep(QUIET);
-    let after = MetricsSnapshots::of_those_that_run(&mut processes, &mut wire)?;
-    let told = events::collect(&mut processes, harm.take_told(), scenario, &went, begun)?;
-    doubts.extend(told.doubts);
+    let after = MetricsSnapshots::new(&mut processes, &mut wire, |node| node.check("measurement").is_ok())?;
+    let happened = events::collect(&mut processes, harm.take_events(), scenario, &went, begun)?;
+    doubts.extend(happened.doubts);
     let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
     if let Some(first) = errors.first() {
         doubts.push(format!(
@@ -108,21 +106,11 @@ pub(crate) fn run(
     doubts.extend(client.doubt());
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     end(&mut processes, &mut doubts)?;
-    let usage = |value: fn(&NodeProcess) -> f64| {
-        Statistics::of(&processes[..nodes as usize].iter().map(value).collect::<Vec<_>>())
-    };
     let real = RealRun {
-        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
-        ready_s: ready.as_secs_f64(),
-        publish_error_ms: None,
-        node_cpu_s: usage(|node| node.usage.cpu_s),
-        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
-        node_open_fds: usage(|node| node.usage.fds_max as f64),
-        busiest_node_cpu_share: Some(busy.node),
-        machine_cpu_share: Some(busy.machine),
-        relay_cpu_share: after.relay.as_ref().map(RelayReport::cpu_share),
-        relay_late_p99_ms: after.relay.as_ref().map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
+        busiest_node_cpu_share: Some(busiest),
+        machine_cpu_share: Some(machine),
         doubts,
+        ..real(options, &processes[..nodes as usize], ready, after.relay.as_ref())
     };
     let mut traffic = traffic((&before, &after), frames);
     traffic.truncate(nodes as usize);
@@ -130,16 +118,16 @@ pub(crate) fn run(
         point: point.clone(),
         config: scenario.mix_config(),
         costs: Costs::of(mix),
-        told: told.collector,
+        told: happened.collector,
         without_ms: Vec::new(),
         traffic,
         hosts: cast.hosts,
-        begun: begun.saturating_sub(told.start),
-        over: told.over,
-        processors: processors.done(told.start),
-        harm: harm.done(told.start, scenario.mix_config().reconnect.max),
-        ignored: told.ignored,
-        resent_frames: told.resent_frames,
+        begun: begun.saturating_sub(happened.start),
+        over: happened.over,
+        processors: processors.done(happened.start),
+        harm: harm.done(happened.start, scenario.mix_config().reconnect.max),
+        ignored: happened.ignored,
+        resent_frames: happened.resent_frames,
         refused_frames: 0,
         held_bytes_max: 0,
         digest: 0,
@@ -148,7 +136,7 @@ pub(crate) fn run(
     Ok((Box::new(measured), real))
 }
 
-/// Bytes of frames, for which nodes do not tell payload from the rest.
+/// Bytes of frames, of which nodes do not count payload by itself.
 fn frames(stats: &mut samara_sim::HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.frames_sent.payload_bytes = since("samara_mix_bytes_total", "up");
     stats.frames_received.payload_bytes = since("samara_mix_bytes_total", "down");
@@ -184,7 +172,7 @@ fn start(
         processes.push(spawn(host, program, &directory)?);
     }
     for process in &mut processes {
-        process.wait_ready(START_TIMEOUT, &Stop::new(options.stop))?;
+        process.wait_ready(START_TIMEOUT, &Stop(options.stop))?;
     }
     Ok(processes)
 }
@@ -224,7 +212,7 @@ fn watch(
             }
         }
         processors.look(processes);
-        let status = processes[scheduler].ask("run", |client| client.mix_status())?;
+        let status: MixStatus = processes[scheduler].ask("run", |client| client.get("/v1/mix"))?;
         let over = status.completed + status.failed;
         progress("mixing", (over as f64 / f64::from(rounds)).min(1.0));
         if over != last {
@@ -238,31 +226,19 @@ fn watch(
 
 /// Processor seconds of each process so far, that of the sender and the emulated links last.
 fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
-    let mut own = crate::resources::Usage::default();
+    let mut own = crate::process::Usage::default();
     own.sample(std::process::id());
     processes.iter_mut().for_each(NodeProcess::sample);
     processes.iter().map(|process| process.usage.cpu_s).chain([own.cpu_s]).collect()
 }
 
-/// How busy processors were while rounds were mixed.
-struct Busy {
-    /// Of the busiest node, in processors.
-    node: f64,
-    /// Of everything together, as a share of all processors.
-    machine: f64,
-}
-
-impl Busy {
-    fn new(before: &[f64], after: &[f64], wall_s: f64) -> Self {
-        let spent: Vec<f64> =
-            before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
-        let nodes = spent.len().saturating_sub(2);
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-        Self {
-            node: spent[..nodes].iter().copied().fold(0.0, f64::max) / wall_s,
-            machine: spent.iter().sum::<f64>() / wall_s / cores,
-        }
-    }
+/// How busy processors were: those of the busiest node, and everything together as a share of all processors.
+fn busy(before: &[f64], after: &[f64], wall_s: f64) -> (f64, f64) {
+    let spent: Vec<f64> = before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
+    let nodes = spent.len().saturating_sub(2);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let busiest = spent[..nodes].iter().copied().fold(0.0, f64::max);
+    (busiest / wall_s, spent.iter().sum::<f64>() / wall_s / cores)
 }
 
 /// Ends all processes in an orderly way.

@@ -10,13 +10,14 @@ use samara_lab::network;
 use samara_lab::run::{FaultWindow, ProcessorLook};
 use samara_lab::scenario::{FaultKind, Mix, Scenario};
 use samara_mix::Parameters;
+use samara_node::model::MixEvent;
 use serde_json::json;
 
 use super::events::events_of;
 use super::{Participants, spawn};
 use crate::TestbedError;
 use crate::addresses::Wire;
-use crate::client::MixEvent;
+use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
 use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
@@ -30,17 +31,15 @@ const CERTIFICATE: &str = "mix.pem";
 /// What only a simulation can do is refused, never left out.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
-    if parameters.shape == ShapeSetting::ByFormula {
-        return Err(
-            "protocol.shape: real nodes do not know the rates of links; give the name of a shape".to_owned()
-        );
-    }
-    if !mix.cpu.is_empty() {
-        return Err("mix.cpu: real nodes take the time that they take; remove it for the testbed".to_owned());
-    }
-    if mix.mechanisms {
-        return Err("mix.mechanisms: real networks keep theirs; set mix.mechanisms = false".to_owned());
-    }
+    let refused = [
+        (
+            parameters.shape == ShapeSetting::ByFormula,
+            "protocol.shape: real nodes do not know the rates of links; give the name of a shape",
+        ),
+        (!mix.cpu.is_empty(), "mix.cpu: real nodes take the time that they take; remove it for the testbed"),
+        (mix.mechanisms, "mix.mechanisms: real networks keep theirs; set mix.mechanisms = false"),
+    ];
+    refuse(&refused)?;
     match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
         Some(index) => Err(format!(
             "fault.{index}.kind: real processes can crash; other faults exist in the simulator only"
@@ -49,7 +48,6 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     }
 }
 
-/// Where a host has its files.
 pub(crate) fn directory(nodes: &Path, host: u32) -> PathBuf {
     nodes.join(format!("node-{host}"))
 }
@@ -129,8 +127,8 @@ struct Kill {
 pub(super) struct FaultDriver<'a> {
     begun: Instant,
     kills: Vec<Kill>,
-    /// What processes had told before they were killed.
-    told: Vec<(u32, Vec<MixEvent>)>,
+    /// The events of processes up to the moment when they were killed.
+    events: Vec<(u32, Vec<MixEvent>)>,
     options: Options<'a>,
 }
 
@@ -147,7 +145,7 @@ impl<'a> FaultDriver<'a> {
                 restarted_unix_ns: None,
             })
         });
-        Self { begun: Instant::now(), kills: kills.collect(), told: Vec::new(), options }
+        Self { begun: Instant::now(), kills: kills.collect(), events: Vec::new(), options }
     }
 
     /// Whether a process is not there on purpose.
@@ -164,7 +162,7 @@ impl<'a> FaultDriver<'a> {
             let process = &mut processes[kill.host as usize];
             if kill.killed_unix_ns.is_none() && now >= kill.at {
                 let (events, _) = events_of(process)?;
-                self.told.push((kill.host, events));
+                self.events.push((kill.host, events));
                 process.kill();
                 kill.killed_unix_ns = Some(unix_ns());
             }
@@ -173,7 +171,7 @@ impl<'a> FaultDriver<'a> {
                 let directory = directory(self.options.nodes, kill.host);
                 let program = &self.options.programs[kill.host as usize % self.options.programs.len()];
                 *process = spawn(kill.host, program, &directory)?;
-                process.wait_ready(START_TIMEOUT, &Stop::new(self.options.stop))?;
+                process.wait_ready(START_TIMEOUT, &Stop(self.options.stop))?;
                 kill.restarted_unix_ns = Some(unix_ns());
                 restarted.push(kill.host);
             }
@@ -181,9 +179,8 @@ impl<'a> FaultDriver<'a> {
         Ok(restarted)
     }
 
-    /// What processes had told before they were killed.
-    pub(super) fn take_told(&mut self) -> Vec<(u32, Vec<MixEvent>)> {
-        std::mem::take(&mut self.told)
+    pub(super) fn take_events(&mut self) -> Vec<(u32, Vec<MixEvent>)> {
+        std::mem::take(&mut self.events)
     }
 
     /// What was done to whom; times count from `start`. As in the simulator, it lasts until others must have reached the process again, `pause`
@@ -223,13 +220,12 @@ impl Processors {
     /// Keeps those of these processes that are nodes to their part from now on.
     pub(super) fn limit(&mut self, processes: &[NodeProcess]) -> Result<(), String> {
         let Some(quota) = &mut self.quota else { return Ok(()) };
-        for node in processes.iter().filter(|process| process.number() < self.nodes) {
-            quota.limit(&node.number().to_string(), node.id()).map_err(|error| refused(&error))?;
+        for node in processes.iter().filter(|process| process.number < self.nodes) {
+            quota.limit(&node.number.to_string(), node.id()).map_err(|error| refused(&error))?;
         }
         Ok(())
     }
 
-    /// Notes what was taken so far.
     pub(super) fn look(&mut self, processes: &[NodeProcess]) {
         let mut nanos = self.looks.last().map_or_else(|| vec![0; self.last.len()], |look| look.nanos.clone());
         for ((sum, last), process) in nanos.iter_mut().zip(&mut self.last).zip(processes) {

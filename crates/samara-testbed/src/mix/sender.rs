@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{self, Receiver, channel};
 use std::time::{Duration, Instant};
 
 use samara_engine::{NodeRng, Purpose};
@@ -22,37 +22,29 @@ use crate::run::{Stop, unix_ns};
 /// How a round went, as the sender saw it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Went {
-    /// Whether payloads came out.
     pub(crate) delivered: bool,
     /// Payloads that did not come out, or came out twice or changed.
     pub(crate) wrong: u32,
     /// Whether they came out in the order in which they went in.
     pub(crate) is_unmixed: bool,
-    /// What was wrong with the conversation.
     pub(crate) error: Option<String>,
 }
 
-/// A round whose payloads are sealed.
 struct Stocked {
     round: Round,
     sealed: Vec<Sealed>,
     sent: Vec<Vec<u8>>,
 }
 
-/// The channel of results, from the tasks that wait for rounds.
-type Tidings = (std::sync::mpsc::Sender<(u64, Went)>, Receiver<(u64, Went)>);
-
 /// The sender, with a runtime of its own.
 pub(super) struct Sender {
     runtime: tokio::runtime::Runtime,
-    client: Client,
+    sending: Sending,
     stocked: Vec<Stocked>,
     content_bytes: usize,
-    in_flight: usize,
     batch_rng: NodeRng,
-    went: Tidings,
-    live: Arc<LiveWriter>,
-    pause: Duration,
+    /// How rounds went, by the tasks that wait for them.
+    went: Receiver<(u64, Went)>,
 }
 
 impl Sender {
@@ -88,16 +80,21 @@ impl Sender {
         let started = unix_ns();
         let role = "client".to_owned();
         live.say(started, Event::Started { role, clock: Clock::Wall, started_unix_ns: started, run: None });
-        Ok(Self {
-            runtime,
+        let (went, results) = channel();
+        let sending = Sending {
             client,
-            stocked: Vec::new(),
-            content_bytes: group.content_bytes(),
-            in_flight: (parameters.realtime_max * mix.teams) as usize,
-            batch_rng: NodeRng::new(0, 0, Purpose::Workload),
-            went: channel(),
+            room: Arc::new(Semaphore::new((parameters.realtime_max * mix.teams) as usize)),
+            went,
             live: Arc::new(live),
             pause: mix.pause.duration(),
+        };
+        Ok(Self {
+            runtime,
+            sending,
+            stocked: Vec::new(),
+            content_bytes: group.content_bytes(),
+            batch_rng: NodeRng::new(0, 0, Purpose::Workload),
+            went: results,
         })
     }
 
@@ -107,7 +104,7 @@ impl Sender {
         loop {
             stop.check()?;
             let ready = self.runtime.block_on(async {
-                tokio::time::timeout(Duration::from_millis(500), self.client.ready()).await.is_ok()
+                tokio::time::timeout(Duration::from_millis(500), self.sending.client.ready()).await.is_ok()
             });
             if ready {
                 return Ok(());
@@ -137,11 +134,11 @@ impl Sender {
             }
             progress("precomputing", self.stocked.len() as f64 / f64::from(rounds));
             let next = self.runtime.block_on(async {
-                tokio::time::timeout(Duration::from_millis(500), self.client.next_round()).await
+                tokio::time::timeout(Duration::from_millis(500), self.sending.client.next_round()).await
             });
             let Ok(round) = next else { continue };
             let sent = contents(&mut self.batch_rng, round.batch, self.content_bytes);
-            let sealed = self.runtime.block_on(self.client.seal(&round, sent.clone()));
+            let sealed = self.runtime.block_on(self.sending.client.seal(&round, sent.clone()));
             let sealed = sealed.map_err(|error| TestbedError::Scenario(error.to_string()))?;
             self.stocked.push(Stocked { round, sealed, sent });
         }
@@ -151,13 +148,7 @@ impl Sender {
     /// Submits the stock, and then batches for new rounds, with a bounded number on their way.
     pub(super) fn begin(&mut self) {
         let stocked = std::mem::take(&mut self.stocked);
-        let sender = Sending {
-            client: self.client.clone(),
-            room: Arc::new(Semaphore::new(self.in_flight)),
-            went: self.went.0.clone(),
-            live: Arc::clone(&self.live),
-            pause: self.pause,
-        };
+        let sender = self.sending.clone();
         let mut rng = self.batch_rng.clone();
         let content_bytes = self.content_bytes;
         self.runtime.spawn(async move {
@@ -170,7 +161,7 @@ impl Sender {
                 let sealed = sender.client.seal(&round, sent.clone()).await;
                 match sealed {
                     Ok(sealed) => sender.send(Stocked { round, sealed, sent }).await,
-                    Err(error) => tell(&sender.went, round.round, Err(error.to_string())),
+                    Err(error) => report(&sender.went, round.round, Err(error.to_string())),
                 }
             }
         });
@@ -178,15 +169,14 @@ impl Sender {
 
     /// What the sender ignored of what nodes announced, if anything.
     pub(super) fn doubt(&self) -> Option<String> {
-        let ignored = self.client.status().ignored;
+        let ignored = self.sending.client.status().ignored;
         (!ignored.is_empty()).then(|| format!("the sender ignored announcements of rounds: {ignored:?}"))
     }
 
-    /// How rounds went so far.
     pub(super) fn finish(&mut self) -> BTreeMap<u64, Went> {
         // Those that are over for the scheduler are about to be for the sender.
         std::thread::sleep(Duration::from_secs(1));
-        self.went.1.try_iter().collect()
+        self.went.try_iter().collect()
     }
 }
 
@@ -195,7 +185,7 @@ impl Sender {
 struct Sending {
     client: Client,
     room: Arc<Semaphore>,
-    went: std::sync::mpsc::Sender<(u64, Went)>,
+    went: mpsc::Sender<(u64, Went)>,
     live: Arc<LiveWriter>,
     /// From the end of a batch until the next one may leave.
     pause: Duration,
@@ -209,7 +199,7 @@ impl Sending {
         let Stocked { round, sealed, sent } = stocked;
         let entered = Instant::now();
         if let Err(error) = this.client.submit(&round, sealed).await {
-            return tell(&self.went, round.round, Err(error.to_string()));
+            return report(&self.went, round.round, Err(error.to_string()));
         }
         tokio::spawn(async move {
             let result = this.client.result(&round).await.map_err(|error| error.to_string());
@@ -224,19 +214,18 @@ impl Sending {
                 latencies.add(took, sent.len() as u64);
                 this.live.say(unix_ns(), Event::Latencies { round: round.round, latencies });
             }
-            tell(&this.went, round.round, result.map(|ended| look(&ended, &sent)));
+            report(&this.went, round.round, result.map(|ended| look(&ended, &sent)));
         });
     }
 }
 
-fn tell(went: &std::sync::mpsc::Sender<(u64, Went)>, round: u64, how: Result<Went, String>) {
+fn report(went: &mpsc::Sender<(u64, Went)>, round: u64, how: Result<Went, String>) {
     let how = how
         .unwrap_or_else(|error| Went { error: Some(format!("round {round}: {error}")), ..Went::default() });
     // Fails only if the run is over.
     let _ = went.send((round, how));
 }
 
-/// Random payloads.
 fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
     let content = |_| {
         let mut content = vec![0; bytes];

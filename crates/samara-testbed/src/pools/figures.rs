@@ -1,4 +1,4 @@
-//! From what pools have told and counted to what a simulation would have measured.
+//! From what pools have reported and counted to what a simulation would have measured.
 
 use samara_cat::pool::{Cause, PoolMetrics};
 use samara_cat::{FrameKind, Ignored, Metrics};
@@ -12,11 +12,11 @@ use super::Recorded;
 use crate::plan::Wanted;
 use crate::run::{MetricsSnapshots, traffic};
 
-/// What the run measured. Reasons to distrust it are added to `told`.
+/// What the run measured. Reasons to distrust it are added to `recorded`.
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
-    told: &mut Recorded,
+    recorded: &mut Recorded,
     looks: (&MetricsSnapshots, &MetricsSnapshots),
 ) -> TransactionsMeasured {
     let nodes = point.scenario.network.nodes;
@@ -27,48 +27,50 @@ pub(crate) fn measured(
     ] {
         let count = counts.of(name, "");
         if count > 0 {
-            told.doubts.push(format!("{count} {what}"));
+            recorded.doubts.push(format!("{count} {what}"));
         }
     }
-    let collector = collect(told, nodes);
-    let since = |at: u64| at.saturating_sub(told.start);
+    let collector = collect(recorded, nodes);
+    let driver = &recorded.driver;
+    let since = |at: u64| at.saturating_sub(driver.start);
     TransactionsMeasured {
         collector,
         totals: counts.totals(),
-        blocks: told.blocks.iter().map(|(row, _)| BlockRow { at: since(row.at), ..*row }).collect(),
-        keys_max: told.maxima.keys,
-        requests_max: told.maxima.requests,
-        pool_txs_max: told.maxima.pool_txs,
+        blocks: driver.blocks.iter().map(|(row, _)| BlockRow { at: since(row.at), ..*row }).collect(),
+        keys_max: driver.maxima.keys,
+        requests_max: driver.maxima.requests,
+        pool_txs_max: driver.maxima.pool_txs,
         traffic: traffic(looks, frames),
-        measured_nanos: since(told.end).saturating_sub(wanted.warm_up(&point.scenario)),
-        end_nanos: since(told.end),
+        measured_nanos: since(recorded.end).saturating_sub(wanted.warm_up(&point.scenario)),
+        end_nanos: since(recorded.end),
         ..TransactionsMeasured::new(point, wanted.hosts.clone(), &wanted.graph, super::uptime(nodes))
     }
 }
 
 /// Submissions, what arrived, and what blocks have.
-fn collect(told: &Recorded, nodes: u32) -> TxCollector {
-    let submissions = &told.submissions;
-    let since = |at: u64| at.saturating_sub(told.start);
+fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
+    let driver = &recorded.driver;
+    let submissions = &driver.submissions;
+    let since = |at: u64| at.saturating_sub(driver.start);
     let mut collector = TxCollector::new(nodes);
     let keys: Vec<_> = submissions.iter().map(|submission| submission.transaction.key()).collect();
-    for ((submission, key), at) in submissions.iter().zip(&keys).zip(&told.submitted) {
+    for ((submission, key), at) in submissions.iter().zip(&keys).zip(&recorded.submitted) {
         collector.submitted(*key, since(*at), submission.node, submission.valid);
     }
-    for (arrivals, node) in told.arrivals.iter().zip(0..) {
+    for (arrivals, node) in recorded.arrivals.iter().zip(0..) {
         for arrival in arrivals {
-            if let Some(number) = told.numbers.get(&arrival.key) {
+            if let Some(number) = driver.numbers.get(&arrival.key) {
                 collector.added(&keys[*number as usize], node, since(arrival.at_unix_ns));
             }
         }
     }
-    // A pool that took a transaction of a client has told of its arrival.
+    // A pool that took a transaction of a client has reported its arrival.
     for ((submission, key), number) in submissions.iter().zip(&keys).zip(0..) {
         if !collector.has_been(number, submission.node) {
             collector.refused(key);
         }
     }
-    for (row, numbers) in &told.blocks {
+    for (row, numbers) in &driver.blocks {
         numbers.iter().for_each(|number| collector.committed(*number, since(row.at)));
     }
     collector

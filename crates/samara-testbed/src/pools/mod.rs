@@ -1,19 +1,23 @@
-//! Transactions on real pools: submissions at their times, blocks, and what nodes tell of both.
+//! Transactions on real pools: submissions at their times, blocks, and what nodes report of both.
 
 mod figures;
 mod possible;
 
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustc_hash::FxHashMap;
 use samara_lab::pool::app::TxNumber;
 use samara_lab::pool::measure::{TxCollector, Uptime};
 use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
 use samara_lab::scenario::{Point, Transactions};
+use samara_node::model::{self, Arrival, Arrivals, Late, PlannedReport};
 use samara_trace::live::LiveWriter;
+use serde_json::json;
 
 use crate::TestbedError;
-use crate::client::{self, Arrival, Client, Late, PlannedReport};
+use crate::client::Client;
 use crate::process::NodeProcess;
 use crate::run::{LEAD, LOOK_EVERY, QUIET, Stop, unix_ns};
 
@@ -27,7 +31,7 @@ const HAND_OUT_BPS: u64 = 20_000_000;
 /// Clients learn of a block so long after it, and what handing out their next transactions takes, so that these are at their nodes by then. A choice: several
 /// requests to each of some twenty nodes, of milliseconds each. What comes to a node later is submitted at once, and counts as late.
 const AFTER_BLOCK: Duration = Duration::from_millis(200);
-/// Blocks that are later than this are told as a doubt: transactions stay in pools for as long.
+/// Blocks that are later than this are a doubt: transactions stay in pools for as long.
 const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
 
 /// All nodes keep the rules, and none is ever down.
@@ -35,25 +39,16 @@ pub(crate) fn uptime(nodes: u32) -> Uptime {
     Uptime { honest: vec![true; nodes as usize], down: vec![Vec::new(); nodes as usize] }
 }
 
-/// What happened.
 pub(crate) struct Recorded {
-    /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
-    start: u64,
-    /// When the measurement ended.
+    driver: Driver,
+    /// When the measurement ended, in nanoseconds since 1970.
     end: u64,
-    /// By number. The first ones of clients, or all of a rate, are those of the simulation with the same seed.
-    submissions: Vec<Submission>,
     /// By number: when the transaction was submitted.
     submitted: Vec<u64>,
     /// By node.
     arrivals: Vec<Vec<Arrival>>,
-    numbers: FxHashMap<String, TxNumber>,
-    /// Each with the numbers of its transactions; times are since 1970.
-    blocks: Vec<(BlockRow, Vec<TxNumber>)>,
-    maxima: Maxima,
-    /// How late submissions were, in milliseconds.
+    /// How late submissions were.
     pub(crate) late_ms: Vec<f64>,
-    /// Reasons to distrust the figures.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -100,14 +95,14 @@ pub(crate) fn drive(
     }
     let mut arrivals = Vec::new();
     for (number, node) in nodes.iter_mut().enumerate() {
-        let (list, forgotten) = arrivals_at(node)?;
+        let page = |Arrivals { first, next, arrivals }| (first, next, arrivals);
+        let (list, forgotten) = node.record("/v1/pool/arrivals", page)?;
         if forgotten > 0 {
             doubts.push(format!("node {number} has forgotten {forgotten} arrivals"));
         }
         arrivals.push(list);
     }
-    let Driver { start, submissions, numbers, blocks, maxima, .. } = driver;
-    Ok(Recorded { start, end, submissions, submitted, arrivals, numbers, blocks, maxima, late_ms, doubts })
+    Ok(Recorded { driver, end, submitted, arrivals, late_ms, doubts })
 }
 
 /// What handing out so many transactions takes, at the most.
@@ -121,7 +116,7 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
     for (number, node) in (0..).zip(nodes) {
         let own = (0..).zip(submissions).filter(|(_, submission)| submission.node == number);
         let own: Vec<usize> = own.map(|(place, _)| place).collect();
-        let reports: Vec<PlannedReport> = node.ask("collection", Client::made_transactions)?;
+        let reports: Vec<PlannedReport> = node.ask("collection", |client| client.get("/v1/pool/schedule"))?;
         if let Some(forgotten) = reports.first().map(|oldest| oldest.number).filter(|number| *number > 0) {
             return Err(TestbedError::Scenario(format!(
                 "node {number} remembers the last {} of its {} transactions; expected none forgotten: give the scenario fewer clients or less time, or more nodes",
@@ -146,34 +141,22 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
     Ok((times, late_ms))
 }
 
-/// Everything that came into a node's pool, and how much of it the node does not remember.
-fn arrivals_at(node: &mut NodeProcess) -> Result<(Vec<Arrival>, u64), TestbedError> {
-    let (mut arrivals, mut next, mut forgotten) = (Vec::new(), 0, 0);
-    loop {
-        let portion = node.ask("collection", |client| client.arrivals(next))?;
-        forgotten += portion.first.saturating_sub(next);
-        next = portion.next;
-        if portion.arrivals.is_empty() {
-            return Ok((arrivals, forgotten));
-        }
-        arrivals.extend(portion.arrivals);
-    }
-}
-
 /// What happens to the pools from outside.
 struct Driver {
     workload: Transactions,
     clients: Clients,
     /// What clients have to know: what was submitted, and what blocks have.
     collector: TxCollector,
-    /// Everything that was handed out.
+    /// Everything that was handed out, by number. The first ones of clients, or all of a rate, are those of the simulation with
+    /// the same seed.
     submissions: Vec<Submission>,
+    /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
     start: u64,
     numbers: FxHashMap<String, TxNumber>,
     /// Nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
+    /// Each with the numbers of its transactions; times are since 1970.
     blocks: Vec<(BlockRow, Vec<TxNumber>)>,
-    /// Transactions in blocks.
     committed: usize,
     /// Of the latest block.
     late: Duration,
@@ -192,13 +175,13 @@ impl Driver {
         for (number, node) in (0..).zip(nodes) {
             let own: Vec<&Submission> = fresh.iter().filter(|submission| submission.node == number).collect();
             for portion in own.chunks(portion) {
-                let planned: Vec<_> = portion
-                    .iter()
-                    .map(|submission| {
-                        client::submission(self.start + submission.at, submission.transaction.bytes())
-                    })
-                    .collect();
-                node.ask("hand-out of transactions", |client| client.plan_transactions(&planned, late))?;
+                let planned = portion.iter().map(|submission| model::Submission {
+                    at_unix_ns: self.start + submission.at,
+                    data: Some(STANDARD.encode(submission.transaction.bytes())),
+                    ..model::Submission::default()
+                });
+                let body = json!({ "submissions": planned.collect::<Vec<_>>(), "late": late });
+                node.ask("hand-out of transactions", |client| client.post("/v1/pool/schedule", &body))?;
             }
         }
         for submission in fresh {
@@ -257,7 +240,7 @@ impl Driver {
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
             node.sample();
-            let metrics = node.ask("run", |client| client.metrics())?;
+            let metrics = node.ask("run", Client::metrics)?;
             crate::live::report(live, number, &metrics);
             added += metrics.sum("samara_mempool_added_txs_total", "");
             for (most, name) in [
@@ -278,9 +261,11 @@ impl Driver {
         let size = self.workload.size.bytes().max(1);
         // All transactions are of this size, and have a gas of 1.
         let most = (self.workload.block_size.bytes() / size).min(self.workload.block_gas.unwrap_or(u64::MAX));
-        let keys = nodes[proposer as usize].ask("proposal", |client| client.pool_keys(most))?;
+        let path = format!("/v1/pool/txs/{most}");
+        let keys: Vec<String> = nodes[proposer as usize].ask("proposal", |client| client.get(&path))?;
         let at = unix_ns();
-        everywhere(nodes, |client| client.commit(height, &keys))?;
+        let body = json!({ "height": height, "keys": keys });
+        everywhere(nodes, |client| client.post("/v1/pool/commit", &body))?;
         self.late = self.late.max(Duration::from_nanos(at.saturating_sub(due)));
         let numbers: Vec<TxNumber> = keys.iter().filter_map(|key| self.numbers.get(key).copied()).collect();
         let since_start = at.saturating_sub(self.start);

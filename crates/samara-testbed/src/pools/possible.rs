@@ -8,85 +8,57 @@ use samara_lab::scenario::{ConnectionSpec, FlushSpec, Scenario, Transactions, Tr
 
 /// Keys of `[protocol]` that a node file has.
 const CAT_KEYS: [&str; 1] = ["preset"];
+const UNLIMITED: &str = "real connections have no limit of their own; set it to \"0 bit/s\"";
+const APPLICATION: &str =
+    "the application behind real pools takes everything, and knows neither signers, priorities nor gas;";
 
 /// The first key that a real pool cannot have.
 pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<(), String> {
     if scenario.transport.kind != TransportKind::Tcp {
-        return refuse("transport.kind", "connections of pools are on TCP; set it to \"tcp\"");
+        return Err("transport.kind: connections of pools are on TCP; set it to \"tcp\"".to_owned());
     }
     let Some(connection) = &scenario.transport.connection else {
-        return refuse(
-            "transport.connection",
-            "is missing; real pools talk over channels: add the section with send_rate = \"0 bit/s\" and receive_rate = \"0 bit/s\"",
-        );
+        return Err("transport.connection: is missing; real pools talk over channels: add the section with \
+                    send_rate = \"0 bit/s\" and receive_rate = \"0 bit/s\""
+            .to_owned());
     };
-    check_connection(connection)?;
-    check_workload(transactions)?;
-    check_cat(scenario.part())?;
-    check_groups(transactions)
-}
-
-fn refuse(key: &str, what: &str) -> Result<(), String> {
-    Err(format!("{key}: {what}"))
-}
-
-fn check_connection(connection: &ConnectionSpec) -> Result<(), String> {
-    for (key, rate) in [("send_rate", connection.send_rate), ("receive_rate", connection.receive_rate)] {
-        if rate.bps() > 0 {
-            let key = format!("transport.connection.{key}");
-            return refuse(&key, "real connections have no limit of their own; set it to \"0 bit/s\"");
-        }
-    }
-    if connection.ping != ConnectionSpec::default().ping {
-        return refuse("transport.connection.ping", "real connections ping every 60 s; leave it out");
-    }
-    Ok(())
-}
-
-fn check_workload(transactions: &Transactions) -> Result<(), String> {
-    let only_simulated =
-        "the application behind real pools takes everything, and knows neither signers, priorities nor gas;";
-    if transactions.signed {
-        return refuse("pool.signed", &format!("{only_simulated} set it to false"));
-    }
-    if transactions.priorities > 1 {
-        return refuse("pool.priorities", &format!("{only_simulated} set it to 1"));
-    }
-    if transactions.gas != Transactions::default().gas {
-        return refuse("pool.gas", &format!("{only_simulated} leave it out"));
-    }
-    if transactions.invalid.fraction() > 0.0 {
-        return refuse("pool.invalid", &format!("{only_simulated} set it to \"0 %\""));
-    }
-    if transactions.consensus.nanos() > 0 {
-        return refuse(
-            "pool.consensus",
-            "proposals that spread before their commit exist in the simulator only; set it to \"0 s\"",
-        );
-    }
-    Ok(())
-}
-
-fn check_cat(cat: &Parameters) -> Result<(), String> {
-    let written = toml::Value::try_from(cat).map_err(|error| format!("cat: {error}"))?;
+    let written =
+        toml::Value::try_from(scenario.part::<Parameters>()).map_err(|error| format!("cat: {error}"))?;
     let mut keys = written.as_table().into_iter().flat_map(toml::Table::keys);
-    if let Some(key) = keys.find(|key| !CAT_KEYS.contains(&key.as_str())) {
-        return refuse(
-            &format!("protocol.{key}"),
-            "real pools are as their preset is; leave it out, or use samara run",
-        );
-    }
-    Ok(())
-}
-
-fn check_groups(transactions: &Transactions) -> Result<(), String> {
-    match transactions.groups.iter().position(|group| group.adversary.is_some()) {
-        Some(group) => refuse(
-            &format!("pool.group.{group}.adversary"),
-            "hostile nodes exist in the simulator only; leave it out",
+    let other_key = keys.find(|key| !CAT_KEYS.contains(&key.as_str()));
+    let hostile = transactions.groups.iter().position(|group| group.adversary.is_some());
+    let refused = [
+        (connection.send_rate.bps() > 0, format!("transport.connection.send_rate: {UNLIMITED}")),
+        (connection.receive_rate.bps() > 0, format!("transport.connection.receive_rate: {UNLIMITED}")),
+        (
+            connection.ping != ConnectionSpec::default().ping,
+            "transport.connection.ping: real connections ping every 60 s; leave it out".to_owned(),
         ),
-        None => Ok(()),
-    }
+        (transactions.signed, format!("pool.signed: {APPLICATION} set it to false")),
+        (transactions.priorities > 1, format!("pool.priorities: {APPLICATION} set it to 1")),
+        (transactions.gas != Transactions::default().gas, format!("pool.gas: {APPLICATION} leave it out")),
+        (transactions.invalid.fraction() > 0.0, format!("pool.invalid: {APPLICATION} set it to \"0 %\"")),
+        (
+            transactions.consensus.nanos() > 0,
+            "pool.consensus: proposals that spread before their commit exist in the simulator only; set it to \"0 s\""
+                .to_owned(),
+        ),
+        (
+            other_key.is_some(),
+            format!(
+                "protocol.{}: real pools are as their preset is; leave it out, or use samara run",
+                other_key.map_or("", String::as_str)
+            ),
+        ),
+        (
+            hostile.is_some(),
+            format!(
+                "pool.group.{}.adversary: hostile nodes exist in the simulator only; leave it out",
+                hostile.unwrap_or_default()
+            ),
+        ),
+    ];
+    refused.into_iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// The preset of a node: that of its group, or the scenario's.

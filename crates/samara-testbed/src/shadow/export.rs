@@ -12,8 +12,7 @@ use samara_lab::scenario::{Mix, Point, Scenario, Stack, Transactions, TransportK
 use samara_node::config::{MetricsAt, Plan};
 use samara_scenario::Inputs;
 use samara_sim::NicDiscipline;
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::graph::{LATENCY_MIN, Places, places};
 use super::{
@@ -23,9 +22,8 @@ use super::{
 use crate::TestbedError;
 use crate::addresses::{emulation, multiaddr};
 use crate::nodefile;
-use crate::plan::{Wanted, patience};
+use crate::plan::{Wanted, patience, refuse};
 
-/// When nodes start.
 const START_S: u64 = 1;
 /// From the last look at metrics to the end of the nodes.
 const BEFORE_END_S: u64 = 1;
@@ -34,7 +32,6 @@ const ENDING_S: u64 = 10;
 /// From the first look at metrics to the first publication.
 const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
 
-/// How to export a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The files that the scenario names.
@@ -45,12 +42,9 @@ pub struct Options<'a> {
     pub settle: Duration,
 }
 
-/// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// The hosts.
     pub nodes: u32,
-    /// How long Shadow simulates, in seconds.
     pub stop_s: u64,
     /// What is not as in the scenario, or what else is to be known.
     pub notes: Vec<String>,
@@ -111,10 +105,9 @@ pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported
     let config = config(&network, &places, point.seed, times, options.program);
     let yaml = serde_saphyr::to_string(&config).map_err(|error| TestbedError::Scenario(error.to_string()))?;
     write(to.join("shadow.yaml"), &yaml)?;
-    let run =
-        run_file(point, options.program, first_unix_ns, times.settle_s).map_err(TestbedError::Scenario)?;
-    let json =
-        serde_json::to_string_pretty(&run).map_err(|error| TestbedError::Scenario(error.to_string()))?;
+    let run = run_file(point, options.program, first_unix_ns, times.settle_s)
+        .and_then(|run| serde_json::to_string_pretty(&run).map_err(|error| error.to_string()));
+    let json = run.map_err(TestbedError::Scenario)?;
     write(to.join(RUN_FILE), &(json + "\n"))?;
     Ok(Exported { nodes, stop_s: times.stop_s, notes: notes(scenario, &places) })
 }
@@ -138,7 +131,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
              take it away with --set network.jitter=\"0 ms\"",
         ),
     ];
-    refused.iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, error)| Err((*error).to_owned()))
+    refuse(&refused)
 }
 
 /// The figures of a run that is under way would be mixed with those of another.
@@ -180,22 +173,7 @@ fn plan(
     (dial.collect(), plan)
 }
 
-/// The file `shadow.yaml`.
-#[derive(Serialize)]
-struct Config {
-    general: Value,
-    network: Value,
-    experimental: Value,
-    /// By name, in the order of their numbers.
-    #[serde(serialize_with = "in_order")]
-    hosts: Vec<(String, Value)>,
-}
-
-fn in_order<S: Serializer>(hosts: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(hosts.iter().map(|(name, host)| (name, host)))
-}
-
-fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, program: &Path) -> Config {
+fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, program: &Path) -> Value {
     let seconds = |seconds: u64| format!("{seconds} sec");
     let process = json!({
         "path": program,
@@ -207,6 +185,7 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
         "shutdown_signal": "SIGTERM",
         "expected_final_state": { "exited": 0 },
     });
+    // By name, in the order of their numbers.
     let hosts = network.hosts.iter().zip(0..).map(|(rates, node)| {
         let config = json!({
             "network_node_id": places.of_host[node as usize],
@@ -221,23 +200,23 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
         NicDiscipline::RoundRobin => "round-robin",
         NicDiscipline::Fifo => "fifo",
     };
-    Config {
-        general: json!({
+    json!({
+        "general": {
             "seed": seed & u64::from(u32::MAX),
             "stop_time": seconds(times.stop_s),
             "data_directory": DATA,
             "template_directory": TEMPLATE,
             // Nodes poll the clock just before they publish, which must let time pass.
             "model_unblocked_syscall_latency": true,
-        }),
-        network: json!({
+        },
+        "network": {
             "graph": { "type": "gml", "file": { "path": "graph.gml" } },
             // The graph has an edge for each pair.
             "use_shortest_path": false,
-        }),
-        experimental: json!({ "interface_qdisc": qdisc }),
-        hosts: hosts.collect(),
-    }
+        },
+        "experimental": { "interface_qdisc": qdisc },
+        "hosts": hosts.collect::<Map<_, _>>(),
+    })
 }
 
 pub(super) fn run_file(

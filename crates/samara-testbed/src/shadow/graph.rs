@@ -21,9 +21,6 @@ pub(super) struct Places {
 }
 
 /// The places of a network.
-///
-/// # Errors
-/// A text: Shadow has no such network.
 pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
     let hosts = network.hosts.len() as u32;
     let (count, of_host) = match &network.latency {

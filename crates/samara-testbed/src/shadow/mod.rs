@@ -7,15 +7,25 @@
 //! [Shadow]: https://shadow.github.io
 
 mod export;
-mod gather;
 mod graph;
 
-pub use export::{Exported, Options, export};
-pub use gather::gather;
-
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use samara_lab::results::{Measured, RealRun};
+use samara_lab::scenario::Point;
+use samara_lab::statistics::Statistics;
+use samara_node::model::Publication;
+use samara_scenario::Inputs;
 use serde::{Deserialize, Serialize};
+
+use crate::TestbedError;
+use crate::client::Metrics;
+use crate::collect::{self, Events};
+use crate::plan::Wanted;
+use crate::run::{MetricsSnapshots, missing, of_traces};
+use export::run_file;
+pub use export::{Exported, Options, export};
 
 /// Shadow's clock begins on 1 January 2000 (`EMULATED_TIME_OFFSET`), in nanoseconds since 1970.
 const EPOCH_NS: u64 = 946_684_800 * SECOND_NS;
@@ -25,9 +35,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const RUN_FILE: &str = "run.json";
 /// What Shadow copies to its data directory, where each host's programs run in a directory of their own.
 const TEMPLATE: &str = "template";
-/// Shadow's data directory.
 const DATA: &str = "shadow.data";
-/// A node's configuration.
 const NODE_FILE: &str = "node.toml";
 /// What it publishes.
 const PUBLICATIONS_FILE: &str = "publications.json";
@@ -40,24 +48,18 @@ const METRICS_FILES: [&str; 2] = ["metrics-before.txt", "metrics-after.txt"];
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunFile {
-    /// The version that exported it.
     version: String,
-    /// The scenario's name.
     scenario: String,
-    /// The name of the run.
     run: String,
     seed: u64,
     /// Every key of the run.
     configuration: toml::Table,
-    /// When the first publication is made.
     first_unix_ns: u64,
     /// How long nodes have had for links and meshes, in seconds.
     settle_s: u64,
-    /// The program that nodes are.
     program: PathBuf,
 }
 
-/// A host's name.
 fn host(node: u32) -> String {
     format!("node{node}")
 }
@@ -65,4 +67,114 @@ fn host(node: u32) -> String {
 /// The directory of a host under another one.
 fn of_host(directory: &Path, node: u32) -> PathBuf {
     directory.join("hosts").join(host(node))
+}
+
+/// Gathers a run that was exported to `exported` and has run there. `inputs` has the files that the scenario names.
+///
+/// # Errors
+/// It is another run, it has not run, or its files cannot be read.
+pub fn gather(
+    point: &Point,
+    inputs: &Inputs,
+    exported: &Path,
+) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
+    let wrong = |what: String| TestbedError::Scenario(format!("{}: {what}", exported.display()));
+    let run = read_run(exported)?;
+    let expected =
+        run_file(point, &run.program, run.first_unix_ns, run.settle_s).map_err(TestbedError::Scenario)?;
+    if run != expected {
+        return Err(wrong(difference(&run, &expected)));
+    }
+    let wanted = Wanted::new(point, inputs).map_err(TestbedError::Scenario)?;
+    let nodes = point.scenario.network.nodes;
+    let data = exported.join(DATA);
+    if !data.is_dir() {
+        return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
+    }
+    let looks = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
+        let metrics = (0..nodes).map(|node| Ok(Metrics::parse(&read(&of_host(&data, node).join(file))?)));
+        Ok(MetricsSnapshots { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
+    };
+    let [before, after] = METRICS_FILES;
+    let (before, after) = (looks(before)?, looks(after)?);
+    let traces: Vec<PathBuf> = (0..nodes).map(|node| of_host(&data, node).join(TRACE_FILE)).collect();
+    let traces: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
+    let events = collect::events(&traces)?;
+    let planned = wanted.publications(&point.scenario, run.first_unix_ns);
+    let doubts = missing(&events, &planned).into_iter().collect();
+    let late_ms = late_ms(&events, &planned);
+    let measured = of_traces(point, &wanted, &events, (&before, &after), run.first_unix_ns);
+    let program = run.program.file_name().unwrap_or_default().to_string_lossy();
+    let real = RealRun {
+        programs: vec![format!("{program} under Shadow")],
+        ready_s: run.settle_s as f64,
+        publish_error_ms: Statistics::of(&late_ms),
+        doubts,
+        // Processes under Shadow do not know what they take of the machine.
+        ..RealRun::default()
+    };
+    Ok((measured, real))
+}
+
+fn read(path: &Path) -> Result<String, TestbedError> {
+    fs::read_to_string(path).map_err(TestbedError::io(format!(
+        "{} (was the run complete? see {} of Shadow's output)",
+        path.display(),
+        path.parent().unwrap_or(path).display()
+    )))
+}
+
+fn read_run(exported: &Path) -> Result<RunFile, TestbedError> {
+    let path = exported.join(RUN_FILE);
+    let text = fs::read_to_string(&path).map_err(TestbedError::io(format!(
+        "{} (expected a directory that `samara export shadow` wrote)",
+        path.display()
+    )))?;
+    serde_json::from_str(&text)
+        .map_err(|error| TestbedError::Scenario(format!("{}: {error}", path.display())))
+}
+
+/// What sets two runs apart, the first thing only.
+fn difference(found: &RunFile, expected: &RunFile) -> String {
+    let other = |what: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+        format!(
+            "{what}: found {found}, expected {expected}; name the run that was exported, with the same --set, --only and --seed"
+        )
+    };
+    if found.version != expected.version {
+        return format!(
+            "exported by version {}, and this is {}; export it again",
+            found.version, expected.version
+        );
+    }
+    if found.scenario != expected.scenario {
+        return other("scenario", &found.scenario, &expected.scenario);
+    }
+    if found.run != expected.run || found.seed != expected.seed {
+        let name = |run: &RunFile| format!("{} with seed {}", run.run, run.seed);
+        return other("run", &name(found), &name(expected));
+    }
+    let keys = found.configuration.keys().chain(expected.configuration.keys());
+    let differing =
+        keys.into_iter().find(|key| found.configuration.get(*key) != expected.configuration.get(*key));
+    format!(
+        "the section [{}] is another one than when the run was exported; give the same --set",
+        differing.map_or("?", String::as_str)
+    )
+}
+
+/// How much later than planned publications were made, in milliseconds.
+fn late_ms(events: &Events, planned: &[Vec<Publication>]) -> Vec<f64> {
+    let mut made: Vec<Vec<u64>> = vec![Vec::new(); planned.len()];
+    for message in &events.published {
+        made[message.node as usize].push(message.at);
+    }
+    let mut late_ms = Vec::new();
+    for (planned, made) in planned.iter().zip(made) {
+        let messages = planned
+            .iter()
+            .flat_map(|publication| publication.batch.iter().flatten().map(|_| publication.at_unix_ns));
+        late_ms.extend(messages.zip(made).map(|(planned, made)| (made as f64 - planned as f64) / 1e6));
+    }
+    late_ms
 }

@@ -15,7 +15,7 @@ use samara_sim::ConfigError;
 use thiserror::Error;
 
 use super::netlink::{Destination, Netlink, Treatment};
-use super::system::{TUN_FILE, Tun};
+use super::system::{TUN_FILE, Tun, system};
 use crate::config::EmulationConfig;
 use crate::emulator::Emulator;
 use crate::error::Unavailable;
@@ -30,10 +30,8 @@ const MTU: u32 = 1_500;
 /// `128.0.0.0/1` that VPNs install): more specific ones beside them take nothing away.
 const SHORTEST_SPECIFIC_PREFIX: u8 = 8;
 
-/// How to set up a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// The network to emulate.
     pub emulation: EmulationConfig,
     /// The addresses; `None` takes the first of [`Subnets::candidates`] that is free.
     pub subnets: Option<Subnets>,
@@ -57,32 +55,20 @@ impl RelayConfig {
 /// Why a relay does not run.
 #[derive(Debug, Error)]
 pub enum RelayError {
-    /// Something cannot be emulated.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The system lacks something.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// More hosts than addresses.
     #[error("hosts: found {0}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
     TooManyHosts(usize),
-    /// The subnets are in use.
     #[error("subnets: {0}; give others, or none to have free ones chosen")]
     SubnetsTaken(String),
-    /// All candidates are in use.
     #[error(
         "subnets: all {0} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
     )]
     NoFreeSubnets(usize),
-    /// A step of the set-up failed.
     #[error("{step}: {source}")]
-    System {
-        /// What was tried.
-        step: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The relay's thread is gone.
+    System { step: &'static str, source: io::Error },
     #[error("the relay has stopped{}; what was measured since is worthless", because(.0))]
     Stopped(Option<io::Error>),
 }
@@ -116,30 +102,26 @@ impl Relay {
             return Err(RelayError::TooManyHosts(hosts));
         }
         let tun = Tun::create(&config.tun_file)?;
-        let mut netlink = Netlink::new().map_err(|source| system("connecting to rtnetlink", source))?;
-        netlink
-            .bring_up(tun.index, Some(MTU), Some(config.queue_packets))
-            .map_err(|source| system("bringing up the device", source))?;
+        let mut netlink = system("connecting to rtnetlink", Netlink::new())?;
+        let up = netlink.bring_up(tun.index, Some(MTU), Some(config.queue_packets));
+        system("bringing up the device", up)?;
         let subnets = add_subnets(&mut netlink, tun.index, config.subnets, hosts)?;
         let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-        let wake = Arc::new(wake.map_err(|errno| system("creating an eventfd", errno.into()))?);
+        let wake = Arc::new(system("creating an eventfd", wake.map_err(Into::into))?);
         let (requests, receiver) = channel();
-        let worker = Worker::new(tun.file, Arc::clone(&wake), receiver, subnets, emulator)
-            .map_err(|source| system("preparing the relay", source))?;
-        let thread = std::thread::Builder::new()
-            .name(tun.name.clone())
-            .spawn(move || worker.run(config.realtime))
-            .map_err(|source| system("starting the relay's thread", source))?;
+        let worker = Worker::new(tun.file, Arc::clone(&wake), receiver, subnets, emulator);
+        let worker = system("preparing the relay", worker)?;
+        let thread = std::thread::Builder::new().name(tun.name.clone());
+        let thread = thread.spawn(move || worker.run(config.realtime));
+        let thread = system("starting the relay's thread", thread)?;
         let (name, index) = (tun.name, tun.index);
         Ok(Self { name, index, subnets, hosts: hosts as u32, requests, wake, thread: Some(thread) })
     }
 
-    /// The name of the device.
     pub fn device(&self) -> &str {
         &self.name
     }
 
-    /// The subnets of the hosts' addresses.
     pub fn subnets(&self) -> &Subnets {
         &self.subnets
     }
@@ -174,16 +156,12 @@ impl Relay {
         let Ok(mut report) = report.recv() else { return Err(self.why_stopped()) };
         // A new connection each time: the caller may be on another thread than the one that started the relay, not in
         // another namespace.
-        report.device_drops = Netlink::new()
-            .and_then(|mut netlink| netlink.queue_drops(self.index))
-            .map_err(|source| system("reading the statistics of the device", source))?;
+        let drops = Netlink::new().and_then(|mut netlink| netlink.queue_drops(self.index));
+        report.device_drops = system("reading the statistics of the device", drops)?;
         Ok(report)
     }
 
     /// Ends the relay with a last report.
-    ///
-    /// # Errors
-    /// As [`report`](Self::report).
     pub fn stop(mut self) -> Result<RelayReport, RelayError> {
         self.report()
     }
@@ -192,8 +170,7 @@ impl Relay {
         if self.requests.send(request).is_err() {
             return Err(self.why_stopped());
         }
-        self.wake.write(1).map_err(|errno| system("waking the relay", errno.into()))?;
-        Ok(())
+        Ok(system("waking the relay", self.wake.write(1).map(drop).map_err(Into::into))?)
     }
 
     fn why_stopped(&mut self) -> RelayError {
@@ -218,10 +195,6 @@ impl Drop for Relay {
     }
 }
 
-fn system(step: &'static str, source: io::Error) -> RelayError {
-    RelayError::System { step, source }
-}
-
 /// Adds the routes of the given subnets, or of the first candidates that are free.
 fn add_subnets(
     netlink: &mut Netlink,
@@ -229,7 +202,7 @@ fn add_subnets(
     given: Option<Subnets>,
     hosts: usize,
 ) -> Result<Subnets, RelayError> {
-    let routes = netlink.destinations().map_err(|source| system("reading the routes", source))?;
+    let routes = system("reading the routes", netlink.destinations())?;
     if let Some(subnets) = given {
         return if add_routes(netlink, index, subnets, hosts, &routes)? {
             Ok(subnets)
@@ -264,17 +237,16 @@ fn add_routes(
         return Err(subnets_taken(subnets, *route));
     }
     let to = |(address, prefix)| Destination { address, prefix };
-    match netlink.add_route(index, to(subnets.own()), Treatment::Local) {
-        Ok(()) => (),
-        // Relays that start at the same time contend for this route; views come with it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        Err(source) => return Err(system("adding the route to the hosts' own addresses", source)),
+    let own = netlink.add_route(index, to(subnets.own()), Treatment::Local);
+    // Relays that start at the same time contend for this route; views come with it.
+    if own.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+        return Ok(false);
     }
+    system("adding the route to the hosts' own addresses", own)?;
     for host in 0..hosts as u32 {
         let treatment = Treatment::Device { source: subnets.bind_address(host) };
-        netlink
-            .add_route(index, to(subnets.view(host)), treatment)
-            .map_err(|source| system("adding the route to the addresses that a host sees", source))?;
+        let view = netlink.add_route(index, to(subnets.view(host)), treatment);
+        system("adding the route to the addresses that a host sees", view)?;
     }
     Ok(true)
 }

@@ -19,20 +19,17 @@ const BUSY_SHARE: f64 = 0.7;
 /// How much later than due packets were handed to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Packets handed over.
     pub packets: u64,
     /// Half of them were not later than this.
     pub p50: Duration,
     /// 99 in 100 were not later than this.
     pub p99: Duration,
-    /// The latest.
     pub max: Duration,
 }
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_LIMIT: Duration = Duration::from_secs(60);
 
-/// Records how late each packet is.
 #[derive(Debug)]
 pub(super) struct LatenessRecorder(Histogram<u64>);
 
@@ -79,7 +76,6 @@ pub struct Unrouted {
 /// What happened since the start of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayReport {
-    /// How long it has been running.
     pub running: Duration,
     /// Processor time of its thread, including what the kernel's TCP did on its behalf.
     pub cpu: Duration,
@@ -94,22 +90,6 @@ pub struct RelayReport {
 }
 
 impl RelayReport {
-    /// All hosts together; the waits are the longest of any.
-    pub fn total(&self) -> HostCounters {
-        let mut total = HostCounters::default();
-        for host in &self.hosts {
-            total.sent += host.sent;
-            total.received += host.received;
-            total.drops.uplink_full += host.drops.uplink_full;
-            total.drops.random += host.drops.random;
-            total.drops.downlink_full += host.drops.downlink_full;
-            total.drops.downlink_codel += host.drops.downlink_codel;
-            total.uplink_wait_max = total.uplink_wait_max.max(host.uplink_wait_max);
-            total.downlink_wait_max = total.downlink_wait_max.max(host.downlink_wait_max);
-        }
-        total
-    }
-
     /// The share of one processor that the relay used.
     pub fn cpu_share(&self) -> f64 {
         self.cpu.as_secs_f64() / self.running.as_secs_f64().max(f64::MIN_POSITIVE)

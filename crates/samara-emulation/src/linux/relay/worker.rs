@@ -32,14 +32,11 @@ const MAX_PACKET: usize = 65_535;
 /// `PR_SET_TIMERSLACK`).
 const TIMER_SLACK_NANOS: nix::libc::c_ulong = 1;
 
-/// What the thread is asked for.
 pub(super) enum Request {
     Report(SyncSender<RelayReport>),
-    /// To end.
     Stop,
 }
 
-/// Everything that the thread owns.
 pub(super) struct Worker {
     tun: File,
     wake: Arc<EventFd>,

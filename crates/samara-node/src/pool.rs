@@ -1,26 +1,24 @@
 //! The transaction pool of a node: a task that submits what is planned and keeps record of what arrives.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use samara_cat::pool::{Admission, Application, Cause, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{Outbox, PeerId};
 use samara_net::mconn::{self, CatCodec, NodeId, NodeKey};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use crate::clock::unix_ns;
 use crate::config::CheckedCat;
 use crate::metrics::PoolSnapshot;
 use crate::model::{
     Arrival, Arrivals, PlannedReport, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted,
 };
 use crate::node::schedule::{Due, Late, Plan, Planned};
-
-/// Requests that wait for the pool's task.
-const COMMANDS_MAX: usize = 64;
+use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
 /// Bytes of the signer that a transaction is given: as many as an address has.
 const SIGNER_BYTES: usize = 20;
@@ -45,33 +43,17 @@ impl Application for TakesAll {
 }
 
 type Node = mconn::Node<Cat<TakesAll>>;
-/// What the control API asks of the pool's task.
-type Command = Box<dyn FnOnce(&mut Task) + Send>;
 
 /// A pool that runs. It ends when all of these are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     node: Node,
-    commands: mpsc::Sender<Command>,
-    /// Whether it is about to stop: then it takes nothing new from clients.
-    stopping: Arc<AtomicBool>,
-}
-
-/// The pool has stopped, or is about to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gone;
-
-impl From<mconn::Gone> for Gone {
-    fn from(_: mconn::Gone) -> Self {
-        Self
-    }
+    requests: mpsc::Sender<Request<Task>>,
+    stopping: Stopping,
 }
 
 impl Pool {
     /// Starts a pool with this key.
-    ///
-    /// # Errors
-    /// A text that names the key of the configuration.
     pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
         let key = NodeKey::from_secret(secret);
         let identity = key.id().identity();
@@ -88,16 +70,17 @@ impl Pool {
             }
             _ => format!("cat: {error}"),
         })?;
-        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let (requests, inbox) = requests();
         let task = Task {
             node: node.clone(),
             events,
-            commands: inbox,
+            requests: inbox,
             plan: Plan::new("submissions"),
-            record: Record::default(),
+            arrivals: Record::new(),
+            peers: BTreeMap::new(),
         };
         tokio::spawn(task.run());
-        Ok(Self { node, commands, stopping: Arc::default() })
+        Ok(Self { node, requests, stopping: Stopping::default() })
     }
 
     /// For the first line on standard output.
@@ -109,28 +92,23 @@ impl Pool {
         }
     }
 
-    fn unless_stopping(&self) -> Result<(), Gone> {
-        if self.stopping.load(Ordering::Relaxed) { Err(Gone) } else { Ok(()) }
-    }
-
     /// Submits a transaction as a client.
-    pub(crate) async fn submit(&self, tx: Transaction) -> Result<Submitted, Gone> {
-        self.unless_stopping()?;
+    pub(crate) async fn submit(&self, tx: Transaction) -> Result<Submitted, Refusal> {
+        self.stopping.check()?;
         Ok(self.node.call(move |engine, cx| submit(engine, tx, cx)).await?)
     }
 
-    /// A block was committed.
-    pub(crate) async fn commit(&self, height: u64, keys: Vec<TxKey>) -> Result<(), Gone> {
+    pub(crate) async fn commit(&self, height: u64, keys: Vec<TxKey>) -> Result<(), Refusal> {
         Ok(self.node.call(move |engine, cx| engine.commit(height, &keys, cx)).await?)
     }
 
-    pub(crate) async fn dial(&self, peer: mconn::PeerAddress) -> Result<(), Gone> {
-        self.unless_stopping()?;
+    pub(crate) async fn dial(&self, peer: mconn::PeerAddress) -> Result<(), Refusal> {
+        self.stopping.check()?;
         Ok(self.node.dial(peer).await?)
     }
 
     /// The keys of the first transactions, in the order of the pool.
-    pub(crate) async fn keys(&self, most: usize) -> Result<Vec<String>, Gone> {
+    pub(crate) async fn keys(&self, most: usize) -> Result<Vec<String>, Refusal> {
         let keys = move |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
             let entries = engine.pool().iter().take(most);
             entries.map(|entry| entry.transaction.key().to_string()).collect()
@@ -138,13 +116,9 @@ impl Pool {
         Ok(self.node.call(keys).await?)
     }
 
-    pub(crate) async fn status(&self) -> Result<PoolStatus, Gone> {
-        let status = self.node.status().await?;
-        let sizes = |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
-            let pool = engine.pool();
-            (pool.height(), pool.len(), pool.bytes())
-        };
-        let (height, txs, bytes) = self.node.call(sizes).await?;
+    pub(crate) async fn status(&self) -> Result<PoolStatus, Refusal> {
+        let snapshot = self.snapshot().await?;
+        let status = &snapshot.status;
         let peers = status.peers.iter().map(|peer| PoolPeer {
             id: peer.id.to_string(),
             moniker: peer.moniker.clone(),
@@ -156,16 +130,16 @@ impl Pool {
         Ok(PoolStatus {
             id: ready.id,
             address: ready.address,
-            height,
-            txs,
-            bytes,
+            height: snapshot.height,
+            txs: snapshot.txs,
+            bytes: snapshot.bytes,
             peers: peers.collect(),
             owed_copies: status.owed_copies,
             in_flight_bytes: status.in_flight_bytes,
         })
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<PoolSnapshot, Gone> {
+    pub(crate) async fn snapshot(&self) -> Result<PoolSnapshot, Refusal> {
         let status = self.node.status().await?;
         let look = move |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
             let pool = engine.pool();
@@ -175,6 +149,7 @@ impl Pool {
             PoolSnapshot {
                 engine: engine.metrics().clone(),
                 pool: pool.metrics().clone(),
+                height: pool.height(),
                 txs: pool.len(),
                 bytes: pool.bytes(),
                 known_keys: engine.keys(),
@@ -186,51 +161,26 @@ impl Pool {
         Ok(self.node.call(look).await?)
     }
 
-    /// Plans submissions.
-    pub(crate) async fn plan(
-        &self,
-        planned: Vec<Planned>,
-        late: Late,
-    ) -> Result<Result<Vec<u64>, String>, Gone> {
-        self.unless_stopping()?;
-        self.ask(move |task| task.plan.add(planned, late)).await
+    pub(crate) async fn plan(&self, planned: Vec<Planned>, late: Late) -> Result<Vec<u64>, Refusal> {
+        self.stopping.check()?;
+        ask(&self.requests, move |task| task.plan.add(planned, late)).await?.map_err(Refusal::Wrong)
     }
 
-    /// The submissions that were planned.
-    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Gone> {
-        self.ask(|task| task.plan.report()).await
+    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Refusal> {
+        ask(&self.requests, |task| task.plan.report()).await
     }
 
-    /// Arrivals from a number on, those that are known still.
-    pub(crate) async fn arrivals(&self, from: u64) -> Result<Arrivals, Gone> {
-        self.ask(move |task| task.record.arrivals(from)).await
-    }
-
-    /// Asks the pool's own task.
-    async fn ask<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&mut Task) -> T + Send + 'static,
-    ) -> Result<T, Gone> {
-        let (answer, answered) = oneshot::channel();
-        // The asker may have gone away meanwhile: then the answer is for nobody.
-        let command: Command = Box::new(move |task| drop(answer.send(ask(task))));
-        self.commands.send(command).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
+    pub(crate) async fn arrivals(&self, from: u64) -> Result<Arrivals, Refusal> {
+        ask(&self.requests, move |task| task.arrivals(from)).await
     }
 
     /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry.
-    pub(crate) async fn stop(self, drain: std::time::Duration, hurry: oneshot::Receiver<()>) -> PoolStopped {
-        self.stopping.store(true, Ordering::Relaxed);
-        let cancelled = self.ask(|task| task.plan.cancel()).await.unwrap_or(0);
-        let hurried = async {
-            if hurry.await.is_err() {
-                // Nobody will be.
-                std::future::pending::<()>().await;
-            }
-        };
+    pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> PoolStopped {
+        self.stopping.begin();
+        let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
         let stopped = tokio::select! {
             stopped = self.node.stop(drain) => stopped.unwrap_or_default(),
-            () = hurried => self.node.stop(std::time::Duration::ZERO).await.unwrap_or_default(),
+            () = hurried => self.node.stop(Duration::ZERO).await.unwrap_or_default(),
         };
         PoolStopped {
             left_copies: stopped.left_copies,
@@ -263,14 +213,24 @@ fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submi
     }
 }
 
-/// The pool's own task.
 struct Task {
     node: Node,
     events: mpsc::Receiver<mconn::Event<Event>>,
-    commands: mpsc::Receiver<Command>,
+    requests: mpsc::Receiver<Request<Task>>,
     plan: Plan,
-    record: Record,
+    arrivals: Record<Arrived>,
+    peers: BTreeMap<PeerId, NodeId>,
 }
+
+/// A transaction that entered the pool.
+struct Arrived {
+    key: TxKey,
+    at_unix_ns: u64,
+    from: Option<NodeId>,
+}
+
+/// Arrivals in one answer.
+const ANSWER_MAX: usize = 10_000;
 
 impl Task {
     async fn run(mut self) {
@@ -279,12 +239,12 @@ impl Task {
                 // Submissions have their time.
                 biased;
                 due = self.plan.due() => self.submit_due(due).await,
-                command = self.commands.recv() => match command {
-                    Some(command) => command(&mut self),
+                request = self.requests.recv() => match request {
+                    Some(request) => request(&mut self),
                     // Nobody can ask for anything any more: the node ends with its last handle.
                     None => return,
                 },
-                Some(event) = self.events.recv() => self.record.note(event),
+                Some(event) = self.events.recv() => self.note(event),
             }
         }
     }
@@ -300,35 +260,14 @@ impl Task {
         self.plan.done(due.number, first.at_unix_ns, took_ns, None);
         tracing::info!(submission = due.number, key = first.key, "submitted as planned");
     }
-}
 
-// ---- what happened: in the log, and what arrived when ----
-
-/// Arrivals that are kept at most: the last ones.
-const KEPT_MAX: usize = 200_000;
-/// Arrivals in one answer.
-const ANSWER_MAX: usize = 10_000;
-
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    key: TxKey,
-    at_unix_ns: u64,
-    from: Option<NodeId>,
-}
-
-/// What was noted.
-#[derive(Debug, Default)]
-struct Record {
-    /// The number of the first one that is kept.
-    first: u64,
-    kept: VecDeque<Kept>,
-    peers: BTreeMap<PeerId, NodeId>,
-}
-
-impl Record {
+    /// Logs what happened, and records arrivals.
     fn note(&mut self, event: mconn::Event<Event>) {
         match event {
-            mconn::Event::Engine(Event::Added { key, from }) => self.added(key, from),
+            mconn::Event::Engine(Event::Added { key, from }) => {
+                let from = from.and_then(|peer| self.peers.get(&peer).copied());
+                self.arrivals.push(Arrived { key, at_unix_ns: unix_ns(), from });
+            }
             mconn::Event::Engine(Event::Misbehaved { peer, why }) => {
                 let peer = self.peers.get(&peer).map(ToString::to_string);
                 tracing::warn!(peer, why = why.name(), "a peer of the pool broke the rules");
@@ -349,27 +288,12 @@ impl Record {
         }
     }
 
-    fn added(&mut self, key: TxKey, from: Option<PeerId>) {
-        let from = from.and_then(|peer| self.peers.get(&peer).copied());
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.pop_front();
-            self.first += 1;
-        }
-        self.kept.push_back(Kept { key, at_unix_ns: unix_ns(), from });
-    }
-
-    /// Arrivals from a number on, those that are known still.
     fn arrivals(&self, from: u64) -> Arrivals {
-        let skip = from.saturating_sub(self.first);
-        let start = self.first + skip.min(self.kept.len() as u64);
-        let arrivals = self.kept.iter().skip((start - self.first) as usize).take(ANSWER_MAX);
-        let arrivals: Vec<_> = arrivals
-            .map(|kept| Arrival {
-                key: kept.key.to_string(),
-                at_unix_ns: kept.at_unix_ns,
-                from: kept.from.map(|peer| peer.to_string()),
-            })
-            .collect();
-        Arrivals { first: start, next: start + arrivals.len() as u64, arrivals }
+        let (first, next, arrivals) = self.arrivals.page(from, ANSWER_MAX, |arrived| Arrival {
+            key: arrived.key.to_string(),
+            at_unix_ns: arrived.at_unix_ns,
+            from: arrived.from.map(|peer| peer.to_string()),
+        });
+        Arrivals { first, next, arrivals }
     }
 }

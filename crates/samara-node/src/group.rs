@@ -1,0 +1,214 @@
+//! The member of a group in a node: a task that broadcasts what is planned and keeps record of what is delivered.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_net::ring::{
+    BroadcastError, Event, Events, Group as Member, Member as GroupPeer, Options, StartError,
+};
+use tokio::sync::mpsc;
+
+use crate::metrics::GroupSnapshot;
+use crate::model::{
+    Broadcast, Deliveries, Delivery, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
+};
+use crate::node::schedule::{Due, Late, Plan, Planned};
+use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
+
+/// A member that runs. It ends when all of these are gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    member: Member,
+    requests: mpsc::Sender<Request<Task>>,
+    stopping: Stopping,
+}
+
+impl Group {
+    /// Starts a member. It looks for the others by itself.
+    pub(crate) async fn start(options: Options) -> Result<Self, String> {
+        let started = Member::start(options).await;
+        let (member, events) = started.map_err(|error| match error {
+            StartError::Listen { .. } => {
+                format!("ring.listen: {error}; expected a free port at an address of this machine")
+            }
+            _ => format!("ring: {error}"),
+        })?;
+        let (requests, inbox) = requests();
+        let task = Task {
+            member: member.clone(),
+            events,
+            requests: inbox,
+            plan: Plan::new("broadcasts"),
+            deliveries: Record::new(),
+        };
+        tokio::spawn(task.run());
+        Ok(Self { member, requests, stopping: Stopping::default() })
+    }
+
+    /// For the first line on standard output.
+    pub(crate) fn ready(&self) -> GroupReady {
+        GroupReady { address: self.member.address() }
+    }
+
+    /// Broadcasts a message, and waits until the group has taken it.
+    pub(crate) async fn broadcast(&self, message: Bytes) -> Result<Broadcast, Refusal> {
+        self.stopping.check()?;
+        let (bytes, at_unix_ns) = (message.len(), unix_ns());
+        match self.member.broadcast(message).await {
+            Ok(()) => Ok(Broadcast { bytes, at_unix_ns, took_ns: unix_ns().saturating_sub(at_unix_ns) }),
+            Err(BroadcastError::Leaving) => Err(Refusal::Stopping),
+            Err(error) => Err(Refusal::Wrong(error.to_string())),
+        }
+    }
+
+    pub(crate) async fn status(&self) -> Result<GroupStatus, Refusal> {
+        let status = self.member.status().await?;
+        let view = self.member.view();
+        let members = view.iter().flat_map(|view| view.members.iter()).map(|member| GroupMember {
+            address: name(member),
+            incarnation: format!("{:016x}", member.incarnation),
+        });
+        Ok(GroupStatus {
+            address: self.member.address(),
+            epoch: view.as_ref().map(|view| view.id.counter),
+            shape: view.as_ref().map(|view| view.shape.name().into()),
+            members: members.collect(),
+            links: status.links,
+            delivered: status.ring.delivered,
+            delivered_bytes: status.ring.delivered_bytes,
+            queued_bytes: status.queued_bytes,
+            window_bytes: status.window_bytes,
+            kept_bytes: status.kept_bytes,
+        })
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<GroupSnapshot, Refusal> {
+        let status = self.member.status().await?;
+        Ok(GroupSnapshot { status, members: self.member.view().map_or(0, |view| view.len()) })
+    }
+
+    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
+        self.stopping.check()?;
+        ask(&self.requests, |task| task.plan.add(planned, Late::Refuse)).await?.map_err(Refusal::Wrong)
+    }
+
+    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Refusal> {
+        ask(&self.requests, |task| task.plan.report()).await
+    }
+
+    pub(crate) async fn deliveries(&self, from: u64) -> Result<Deliveries, Refusal> {
+        ask(&self.requests, move |task| task.deliveries(from)).await
+    }
+
+    /// Leaves the group, once all that was broadcast is complete, the time is over, or somebody is in a hurry.
+    pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> GroupStopped {
+        self.stopping.begin();
+        let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
+        let left = tokio::select! {
+            left = tokio::time::timeout(drain, self.member.leave()) => matches!(left, Ok(Ok(()))),
+            () = hurried => false,
+        };
+        GroupStopped { left, cancelled_broadcasts: cancelled }
+    }
+}
+
+fn name(member: &GroupPeer) -> String {
+    String::from_utf8_lossy(member.identity.as_bytes()).into_owned()
+}
+
+struct Task {
+    member: Member,
+    events: Events,
+    requests: mpsc::Receiver<Request<Task>>,
+    plan: Plan,
+    deliveries: Record<Delivered>,
+}
+
+/// A message that was delivered.
+struct Delivered {
+    origin: GroupPeer,
+    epoch: Option<u64>,
+    number: u64,
+    bytes: usize,
+    at_unix_ns: u64,
+}
+
+/// Deliveries in one answer.
+const ANSWER_MAX: usize = 10_000;
+
+impl Task {
+    async fn run(mut self) {
+        let mut has_ended = false;
+        loop {
+            tokio::select! {
+                // Broadcasts have their time.
+                biased;
+                due = self.plan.due() => self.broadcast_due(due).await,
+                request = self.requests.recv() => match request {
+                    Some(request) => request(&mut self),
+                    None => return,
+                },
+                event = self.events.next(), if !has_ended => match event {
+                    Some(event) => self.note(event),
+                    // It has left; what it has delivered can still be asked for.
+                    None => has_ended = true,
+                },
+            }
+        }
+    }
+
+    /// Waits for room, and takes what is delivered meanwhile: the group may have none because of that.
+    async fn broadcast_due(&mut self, due: Due) {
+        let (number, start, mut error) = (due.number, unix_ns(), None);
+        for (_, message) in due.messages {
+            let member = self.member.clone();
+            let broadcast = member.broadcast(message);
+            tokio::pin!(broadcast);
+            let taken = loop {
+                tokio::select! {
+                    taken = &mut broadcast => break taken,
+                    Some(event) = self.events.next() => self.note(event),
+                }
+            };
+            error = error.or(taken.err());
+        }
+        self.plan.done(number, start, unix_ns().saturating_sub(start), None);
+        match error {
+            None => tracing::info!(broadcast = number, "broadcast as planned"),
+            Some(error) => tracing::warn!(broadcast = number, %error, "a planned broadcast was refused"),
+        }
+    }
+
+    /// Logs what happened, and records deliveries.
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Delivered { view, origin, number, payload, .. } => {
+                let epoch = view.map(|view| view.counter);
+                let (bytes, at_unix_ns) = (payload.len(), unix_ns());
+                self.deliveries.push(Delivered { origin, epoch, number, bytes, at_unix_ns });
+            }
+            Event::View(view) => {
+                let members: Vec<String> = view.members.iter().map(name).collect();
+                tracing::info!(epoch = view.id.counter, shape = view.shape.name(), ?members, "a view");
+            }
+            Event::Suspected { member, cause } => {
+                tracing::warn!(member = name(&member), ?cause, "a member is taken for failed");
+            }
+            Event::Slow { member } => tracing::warn!(member = name(&member), "the group waits for a member"),
+            // The owner of a member never gets these.
+            Event::Refused(_) | Event::Room | Event::Left => {}
+        }
+    }
+
+    fn deliveries(&self, from: u64) -> Deliveries {
+        let (first, next, deliveries) = self.deliveries.page(from, ANSWER_MAX, |delivered| Delivery {
+            origin: name(&delivered.origin),
+            epoch: delivered.epoch,
+            number: delivered.number,
+            bytes: delivered.bytes,
+            at_unix_ns: delivered.at_unix_ns,
+        });
+        Deliveries { first, next, deliveries }
+    }
+}
