@@ -139,9 +139,9 @@ impl<F> Gate<F> {
     fn pass<N: Engine<Frame = F>>(&mut self, at: u64, mut packet: Packet<F>, world: &World<N>) -> Packet<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let way = if self.is_out {
-            world.latency(packet.src, packet.heading.host()) - 2 * world.access
+            world.latency(packet.src, packet.heading.host()) - 2 * world.lookahead
         } else {
-            world.access
+            world.lookahead
         };
         packet.arrive = at + way;
         packet.heading = packet.heading.passed();
