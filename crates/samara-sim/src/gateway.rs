@@ -25,17 +25,6 @@ pub struct GateStats {
     pub wait_nanos_max: u64,
 }
 
-impl GateStats {
-    /// What happened since an earlier look; the longest wait stays that of the whole run.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            passed: self.passed.since(&earlier.passed),
-            dropped: self.dropped.since(&earlier.dropped),
-            wait_nanos_max: self.wait_nanos_max,
-        }
-    }
-}
-
 /// One direction of a gateway.
 #[derive(Debug)]
 pub(crate) struct Gate<F> {
