@@ -4,7 +4,7 @@ use samara_engine::{Engine, Outbox, PeerId, Time};
 
 use super::{Host, TimerKind};
 use crate::link::LinkState;
-use crate::transport::mconn::{Load, Surroundings};
+use crate::transport::mconn::Surroundings;
 use crate::transport::{Receiver, Sender};
 use crate::world::World;
 
@@ -81,25 +81,8 @@ impl<N: Engine> Host<N> {
         self.refresh(slot);
     }
 
-    /// Segments of a link with channels arrive: the first one's number, how many, and what the last one brings.
-    pub(super) fn stream(
-        &mut self,
-        now: u64,
-        slot: u32,
-        segments: (u32, u32, Option<Load<N::Frame>>),
-        stamp: u32,
-        world: &World<N>,
-    ) {
-        let transport = &world.config.transport;
-        if let Receiver::MConnection(receiver) = &mut self.links[slot as usize].receiver {
-            let need = receiver.segments(stamp, segments, transport);
-            self.acknowledge_later(now, slot, need, world);
-            self.read(now, slot, world);
-        }
-    }
-
     /// Reads what has arrived on a link with channels, as far as the limit of the rate allows.
-    fn read(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn read(&mut self, now: u64, slot: u32, world: &World<N>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];

@@ -7,7 +7,7 @@ use super::{Host, TimerKind};
 use crate::link::LinkState;
 use crate::packet::{Body, Packet};
 use crate::transport::tcp::timestamp;
-use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender, http2};
+use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver};
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
@@ -42,49 +42,27 @@ impl<N: Engine> Host<N> {
         }
         self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
         match body {
-            Body::Data { seq, frame } => self.segment(now, slot, (seq, frame), stamp, world),
-            Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
-            Body::Http2 { seq, load } => self.http2(now, slot, (seq, load), stamp, world),
+            Body::Data { .. } | Body::Stream { .. } | Body::Http2 { .. } => {
+                self.take_data(now, slot, stamp, body, world);
+            }
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } | Body::Refuse { .. } => {}
         }
     }
 
-    fn segment(
-        &mut self,
-        now: u64,
-        slot: u32,
-        segment: (u32, Option<N::Frame>),
-        stamp: u32,
-        world: &World<N>,
-    ) {
-        let transport = &world.config.transport;
-        let mut delivered = std::mem::take(&mut self.delivered);
-        let receiver = &mut self.links[slot as usize].receiver;
-        let need = receiver.segment(now, stamp, segment, transport, &mut delivered);
-        self.acknowledge_later(now, slot, need, world);
-        self.deliver_all(now, slot, delivered, world);
-    }
-
-    /// A segment of a link with HTTP/2 arrives.
-    fn http2(
-        &mut self,
-        now: u64,
-        slot: u32,
-        segment: (u32, Option<http2::Load<N::Frame>>),
-        stamp: u32,
-        world: &World<N>,
-    ) {
+    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<N::Frame>, world: &World<N>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
-        if let (Receiver::Http2(receiver), Sender::Http2(sender)) = (&mut link.receiver, &mut link.sender) {
-            let writing = (&mut **sender, self.frames_written);
-            let heard = receiver.segment(now, stamp, segment, transport, writing, &mut delivered);
-            self.frames_written += heard.written;
-            self.acknowledge_later(now, slot, heard.need, world);
+        let back = (&mut link.sender, &mut self.frames_written);
+        let need = link.receiver.take(now, stamp, body, transport, back, &mut delivered);
+        self.acknowledge_later(now, slot, need, world);
+        if matches!(self.links[slot as usize].receiver, Receiver::MConnection(_)) {
+            self.delivered = delivered;
+            self.read(now, slot, world);
+        } else {
+            self.deliver_all(now, slot, delivered, world);
         }
-        self.deliver_all(now, slot, delivered, world);
     }
 
     /// Does what a received packet demands.

@@ -280,19 +280,31 @@ impl<F: Frame> Sender<F> {
 }
 
 impl<F: Frame> Receiver<F> {
-    /// Takes a segment and what its packet says of itself; frames that are complete now go to `deliver`.
-    pub(crate) fn segment(
+    /// Takes what a packet carries and what it says of itself. Frames that are complete now go to `deliver`, unless they are read later; what
+    /// they make this end write goes to `sender`, counted by `writes`.
+    pub(crate) fn take(
         &mut self,
         now: u64,
         stamp: u32,
-        (seq, frame): (u32, Option<F>),
+        body: Body<F>,
         transport: &Transport,
+        (sender, writes): (&mut Sender<F>, &mut u64),
         deliver: &mut Vec<F>,
     ) -> AckNeed {
-        match self {
-            Self::Tcp(receiver) => receiver.segment(stamp, (seq, frame), transport, deliver),
-            Self::Quic(receiver) => receiver.packet(now, stamp, (seq, frame), transport, deliver),
-            Self::MConnection(_) | Self::Http2(_) => {
+        match (self, body, sender) {
+            (Self::Tcp(half), Body::Data { seq, frame }, _) => {
+                half.segment(stamp, (seq, frame), transport, deliver)
+            }
+            (Self::Quic(half), Body::Data { seq, frame }, _) => {
+                half.packet(now, stamp, (seq, frame), transport, deliver)
+            }
+            (Self::MConnection(half), Body::Stream { seq, count, load }, _) => {
+                half.segments(stamp, (seq, count, load), transport)
+            }
+            (Self::Http2(half), Body::Http2 { seq, load }, Sender::Http2(sender)) => {
+                half.segment(now, stamp, (seq, load), transport, (sender, writes), deliver)
+            }
+            _ => {
                 debug_assert!(false, "both ends of a link have the same connection");
                 AckNeed::None
             }

@@ -1,8 +1,6 @@
 //! Parts by themselves.
 
-use super::receiver::{Credit, Estimator};
-use super::sender::Bytes;
-use super::{ESTIMATED_MAX, INITIAL_WINDOW};
+use super::{Bytes, Credit, ESTIMATED_MAX, Estimator, INITIAL_WINDOW};
 
 #[test]
 fn credit_comes_back_by_quarters() {
