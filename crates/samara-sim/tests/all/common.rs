@@ -12,6 +12,8 @@ use samara_sim::{
 };
 
 pub(crate) const MBIT: u64 = 1_000_000;
+/// When most tests begin to send.
+pub(crate) const START: Time = Time::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
@@ -191,13 +193,8 @@ pub(crate) fn bare(tcp: Option<TcpConfig>) -> Transport {
 
 /// The same for QUIC.
 pub(crate) fn bare_quic(quic: QuicConfig) -> Transport {
-    Transport {
-        mss: 1000,
-        header: 0,
-        framing: Framing::PLAIN,
-        control: Control::Quic(quic),
-        ..Transport::quic()
-    }
+    let control = Control::Quic(quic);
+    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::quic() }
 }
 
 pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
@@ -217,6 +214,11 @@ pub(crate) fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
 
 pub(crate) fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
     network_with(config, hosts, edges, Dispatch::PerLink, 1)
+}
+
+/// Two hosts with a link, at so many Mbit/s.
+pub(crate) fn pair(config: SimConfig, mbit: u64) -> Simulation<Talker> {
+    network(config, hosts(2, mbit * MBIT), &[(0, 1)])
 }
 
 /// Nodes whose outboxes have two lanes.
@@ -250,13 +252,32 @@ pub(crate) fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard
 
 /// When each blob was heard, in the order of hearing: (time, host, id).
 pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
-    records
-        .iter()
-        .filter_map(|record| match record.event {
-            Heard::Blob { id, .. } => Some((record.at, record.host, id)),
-            _ => None,
-        })
-        .collect()
+    let blob = |record: &Record<Heard>| match record.event {
+        Heard::Blob { id, .. } => Some((record.at, record.host, id)),
+        _ => None,
+    };
+    records.iter().filter_map(blob).collect()
+}
+
+/// Has host 0 send blobs of these lengths to host 1 at [`START`]: when each was heard, in milliseconds after that, and its number.
+pub(crate) fn transfer(sim: &mut Simulation<Talker>, lens: &[u32]) -> Vec<(f64, u64)> {
+    for (id, len) in (0..).zip(lens) {
+        sim.command(START, 0, Say::To { hosts: vec![1], id, len: *len });
+    }
+    let heard = heard(&run(sim, Time::from_secs(3600)));
+    heard.iter().map(|(at, _, id)| (at.as_millis_f64() - 1000.0, *id)).collect()
+}
+
+/// When the only blob of a [`transfer`] was heard.
+pub(crate) fn one(sim: &mut Simulation<Talker>, len: u32) -> f64 {
+    let heard = transfer(sim, &[len]);
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    heard[0].0
+}
+
+/// Milliseconds that differ by no more than rounding to nanoseconds per packet can make.
+pub(crate) fn assert_close(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
+    assert!((found - expected).abs() < 0.01, "{what:?}: {found} ms, not {expected}");
 }
 
 /// The largest difference that rounding to nanoseconds per packet can make.
