@@ -12,58 +12,38 @@ macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })+) => {
         $(messages!(@ [$(#[$doc])*] $name [] $($fields)*);)+
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bytes = "vec", optional, tag = $tag)]
-            #[serde(rename = $json, with = "json::optional", skip_serializing_if = "json::is_empty")]
-            pub $field: Option<Vec<u8>>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* bytes $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bytes = "vec", optional]
+            [with = "json::optional", skip_serializing_if = "json::is_empty"] [Option<Vec<u8>>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many_bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bytes = "vec", repeated, tag = $tag)]
-            #[serde(rename = $json, with = "json::repeated", skip_serializing_if = "Vec::is_empty")]
-            pub $field: Vec<Vec<u8>>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* many_bytes $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bytes = "vec", repeated]
+            [with = "json::repeated", skip_serializing_if = "Vec::is_empty"] [Vec<Vec<u8>>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* string $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(string, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<String>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* string $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [string, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<String>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bool $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bool, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<bool>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* bool $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bool, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<bool>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* one($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(message, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<$inner>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* one($inner:ty) $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [message, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<$inner>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* many($inner:ty) $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [message, repeated]
+            [deserialize_with = "json::null_as_empty", skip_serializing_if = "Vec::is_empty"] [Vec<$inner>] $($rest)*);
+    };
+    (@field $head:tt $name:ident [$($done:tt)*] [$($doc:tt)*] [$($prost:tt)*] [$($serde:tt)*] [$type:ty]
+        $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ $head $name [$($done)*
             #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(message, repeated, tag = $tag)]
-            #[serde(rename = $json, deserialize_with = "json::null_as_empty", skip_serializing_if = "Vec::is_empty")]
-            pub $field: Vec<$inner>,
+            $($doc)*
+            #[prost($($prost)*, tag = $tag)]
+            #[serde(rename = $json, $($serde)*)]
+            pub $field: $type,
         ] $($rest)*);
     };
     (@ [$($doc:tt)*] $name:ident [$($done:tt)*]) => {
