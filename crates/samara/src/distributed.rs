@@ -13,8 +13,7 @@ use samara_sim::{RankError, Ranks, Reader, hosts_of_rank};
 use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
-use crate::session::{BAR_STEPS, Session, progress_bar};
-use crate::signals::on_interrupt;
+use crate::session::{BAR_STEPS, Session, on_interrupt, progress_bar};
 
 /// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
