@@ -42,11 +42,9 @@ pub(crate) struct Runs {
 /// A run that pages can show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RunInfo {
-    /// The name of its directory.
     pub(crate) name: String,
     /// When a source of it last wrote, in milliseconds since 1970.
     pub(crate) heard_unix_ms: u64,
-    /// Whether its results are complete.
     pub(crate) complete: bool,
 }
 
@@ -90,7 +88,6 @@ impl Runs {
     }
 }
 
-/// A directory with live files.
 fn info(path: &Path, name: &str) -> Option<RunInfo> {
     let files = fs::read_dir(path.join(LIVE)).ok()?;
     let heard = files.take(ENTRIES_MAX).filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max();
@@ -102,7 +99,6 @@ fn info(path: &Path, name: &str) -> Option<RunInfo> {
     })
 }
 
-/// Follows all files in a directory.
 #[derive(Debug)]
 pub(crate) struct Follower {
     directory: PathBuf,
@@ -176,7 +172,6 @@ impl Follower {
     }
 }
 
-/// The runs that are followed.
 #[derive(Debug)]
 pub(crate) struct Watches {
     runs: Runs,
@@ -217,12 +212,9 @@ impl Watches {
     }
 }
 
-/// Why a run cannot be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchError {
-    /// There is no such run.
     Unknown,
-    /// Too many runs are followed.
     TooMany,
 }
 

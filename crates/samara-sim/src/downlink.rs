@@ -36,7 +36,6 @@ impl<F> Downlink<F> {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
     }
 
-    /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.queued_bytes = 0;

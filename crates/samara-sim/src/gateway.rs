@@ -25,7 +25,6 @@ pub struct GateStats {
     pub wait_nanos_max: u64,
 }
 
-/// One direction of a gateway.
 #[derive(Debug)]
 pub(crate) struct Gate<F> {
     is_out: bool,
@@ -85,7 +84,6 @@ impl<F> Gate<F> {
         self.line.next_at().min(inbox)
     }
 
-    /// Simulates everything that happens before `end`.
     pub(crate) fn run<N: Engine<Frame = F>>(
         &mut self,
         end: u64,

@@ -19,7 +19,6 @@ const BUNDLE: usize = 512;
 /// What came for a shard and was not taken yet. The order in which packets are taken does not matter: a host sorts those of a window.
 pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
 
-/// The hosts of one thread.
 pub(crate) struct Shard<N: Engine> {
     number: usize,
     first: u32,
@@ -132,7 +131,6 @@ impl<N: Engine> Shard<N> {
         self.outgoing = outgoing;
     }
 
-    /// Sends what waits.
     fn flush(&mut self, world: &World<N>) {
         (0..self.waiting.len()).for_each(|to| self.hand_over(to, world));
     }

@@ -221,12 +221,10 @@ impl<N: Engine> Simulation<N> {
         self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
     }
 
-    /// Packets for hosts of other processes.
     pub(crate) fn take_remote(&mut self) -> Vec<Packet<N::Frame>> {
         std::mem::take(&mut self.shards[0].remote)
     }
 
-    /// Takes a packet from another process.
     pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
         self.shards[0].post(packet, &self.world);
     }
@@ -236,7 +234,6 @@ impl<N: Engine> Simulation<N> {
         self.world.local.clone()
     }
 
-    /// How many hosts the network has.
     pub(crate) fn world_size(&self) -> u32 {
         self.world.hosts.len() as u32
     }
@@ -258,7 +255,6 @@ impl<N: Engine> Simulation<N> {
         }
     }
 
-    /// Steps of hosts so far.
     fn shard_steps(&self) -> u64 {
         self.shards.iter().map(|shard| shard.steps).sum()
     }

@@ -25,7 +25,6 @@ const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
 const BURST_SEGMENTS: f64 = 44.0;
 
-/// What all hosts share.
 pub(crate) struct World<N: Engine> {
     pub(crate) config: SimConfig,
     pub(crate) hosts: Vec<HostConfig>,

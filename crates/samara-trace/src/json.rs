@@ -17,7 +17,6 @@ fn decode<E: serde::de::Error>(text: &str) -> Result<Vec<u8>, E> {
     STANDARD.decode(text).map_err(|error| E::custom(format!("\"{text}\" is no base64: {error}")))
 }
 
-/// A field that may be missing.
 pub(crate) mod optional {
     use super::*;
 
@@ -33,7 +32,6 @@ pub(crate) mod optional {
     }
 }
 
-/// A list.
 pub(crate) mod repeated {
     use super::*;
 
@@ -48,7 +46,6 @@ pub(crate) mod repeated {
     }
 }
 
-/// The type of an event.
 pub(crate) mod kind {
     use super::*;
 

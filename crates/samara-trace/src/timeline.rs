@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::{Body, RpcMeta, TraceEvent};
 
-/// What a slice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Published,
@@ -52,7 +51,6 @@ struct Slice {
     peer: Option<u32>,
     /// The slice that the copy came from: an arrow comes from there.
     source: Option<usize>,
-    /// Why it was rejected.
     reason: Option<String>,
 }
 
@@ -106,7 +104,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A timeline without anything.
     pub fn new() -> Self {
         Self::default()
     }
@@ -262,7 +259,6 @@ impl Timeline {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// The time of the first slice.
     fn first(&self) -> i64 {
         self.slices.iter().map(|slice| slice.start).min().unwrap_or(0)
     }

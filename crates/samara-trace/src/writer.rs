@@ -96,7 +96,6 @@ impl<W: Write + Send + 'static> Sink<TraceEvent> for Target<W> {
 pub struct Counts {
     /// Written to the file, or to the buffer before it.
     pub written: u64,
-    /// Dropped because the queue was full.
     pub dropped: u64,
     /// Not written because of an error, the first one included.
     pub failed: u64,

@@ -24,7 +24,6 @@ use samara_lab::results::Saved;
 use samara_sim::Ranks;
 use serde::Serialize;
 
-/// A threshold is crossed.
 const CROSSED: u8 = 1;
 /// Something is wrong with what was asked for.
 const BAD_INPUT: u8 = 2;
@@ -33,7 +32,6 @@ const BAD_INPUT: u8 = 2;
 /// fifth more CPU for the same run. Programs set it as their own.
 pub type Allocator = mimalloc::MiMalloc;
 
-/// [`Allocator`]'s value.
 pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 
 /// A command line with experiments of its own beside those of Samara.
@@ -48,7 +46,6 @@ pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 pub struct Cli(());
 
 impl Cli {
-    /// The command line of Samara.
     #[must_use]
     pub fn new() -> Self {
         Self(())

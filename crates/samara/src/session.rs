@@ -20,7 +20,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::{Format, OutputOptions, RunOptions, ScenarioOptions};
 use crate::live::{Live, RunLive};
 
-/// An expectation was not met.
 pub(crate) const NOT_MET: u8 = 1;
 /// Steps of the progress bar for each run.
 pub(crate) const BAR_STEPS: u64 = 1000;

@@ -24,7 +24,6 @@ use rounds::Rounds;
 /// Names are cut to so many characters.
 const NAME_MAX: usize = 80;
 
-/// The state of a run.
 #[derive(Debug, Default)]
 pub struct State {
     sources: Sources,
@@ -38,7 +37,6 @@ pub struct State {
 pub type View = BTreeMap<String, Value>;
 
 impl State {
-    /// Takes a line of a source.
     pub fn apply(&mut self, source: &str, line: &Line) {
         let source = short(source);
         match self.sources.take(&source, line) {
@@ -87,7 +85,6 @@ impl State {
         self.sources.note_reading(&short(source), counts, is_silent);
     }
 
-    /// Everything that is shown.
     pub fn view(&self) -> View {
         let mut view = View::new();
         view.insert("sources".to_owned(), self.sources.view());
@@ -109,7 +106,6 @@ fn ms(ns: f64) -> Value {
     Value::from((ns / 1e3).round() / 1e3)
 }
 
-/// Milliseconds, or null.
 fn ms_or_null(ns: Option<u64>) -> Value {
     ns.map_or(Value::Null, |ns| ms(ns as f64))
 }
@@ -117,7 +113,6 @@ fn ms_or_null(ns: Option<u64>) -> Value {
 /// The clock that all sources with wall clocks share.
 const WALL: &str = "wall";
 
-/// Everybody who writes.
 #[derive(Debug, Default)]
 struct Sources(BTreeMap<String, Source>);
 
@@ -146,7 +141,6 @@ struct Started {
 enum Heard {
     /// It was taken before: the file was cut, or begun anew with what still holds.
     Known,
-    /// It is new.
     Next,
     /// It is the first one of another life of its source.
     Restarted,
@@ -190,7 +184,6 @@ impl Sources {
         heard
     }
 
-    /// Nothing but one source.
     fn only(mut self, name: &str) -> Self {
         self.0.retain(|key, _| key == name);
         self

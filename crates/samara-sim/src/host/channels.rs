@@ -9,7 +9,6 @@ use crate::transport::{Receiver, Sender};
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
-    /// A link with channels is up.
     pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World<N>) {
         if let Some(config) = world.config.transport.connection.channels()
             && let Sender::MConnection(sender) = &mut self.links[slot as usize].sender
@@ -157,7 +156,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// The timer for pings fires.
     pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up

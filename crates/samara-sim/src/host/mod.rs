@@ -66,7 +66,6 @@ pub(crate) struct Host<N: Engine> {
     pub(crate) running: bool,
     /// Whether the operating system is there, with or without the process.
     pub(super) is_up: bool,
-    /// Counts the processes of the host.
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
     /// What connections with channels wrote, where there are any.
@@ -77,7 +76,6 @@ pub(crate) struct Host<N: Engine> {
     /// Packets that arrive in this or a later window, in no order.
     pub(crate) inbox: Vec<Packet<N::Frame>>,
     pub(crate) links: Vec<Link<N::Frame>>,
-    /// Packets that left in this window.
     pub(crate) outgoing: Vec<Packet<N::Frame>>,
     pub(crate) slot_of: FxHashMap<u32, u32>,
     pub(super) actions: Vec<Option<Action<N::Command>>>,
@@ -310,7 +308,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// The first process starts.
     pub(crate) fn start(&mut self, now: u64, world: &World<N>) {
         (self.running, self.is_up) = (true, true);
         self.input(now, Input::Start, world);

@@ -65,7 +65,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// Does what a received packet demands.
     pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<N>) {
         let control = &world.config.transport.control;
         let link = &mut self.links[slot as usize];

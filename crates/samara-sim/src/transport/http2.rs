@@ -112,7 +112,6 @@ pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
 /// What a segment brings: the frames that end in it. Shared between what is on its way and what the sender keeps to send again.
 pub(crate) type Load<F> = Arc<SmallVec<[Item<F>; 1]>>;
 
-/// A frame of HTTP/2.
 #[derive(Debug)]
 pub(crate) enum Item<F> {
     /// So many bytes of messages, and the one that ends with them.
@@ -133,7 +132,6 @@ struct Message<F> {
     rank: u64,
 }
 
-/// The sending end of a connection.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     tcp: tcp::Sender<Load<F>>,
@@ -162,7 +160,6 @@ impl<F: Frame> Sender<F> {
         self.use_credit();
     }
 
-    /// Writes a frame of control.
     fn control(&mut self, item: Item<F>, rank: u64) {
         let bytes = if matches!(item, Item::Update(_)) { UPDATE_BYTES } else { PING_BYTES };
         self.bytes.push_control(bytes, rank, item);
@@ -265,7 +262,6 @@ impl<T> Bytes<T> {
         self.bytes == 0
     }
 
-    /// Bytes that wait.
     const fn len(&self) -> u64 {
         self.bytes
     }
@@ -312,7 +308,6 @@ impl<T> Bytes<T> {
     }
 }
 
-/// The receiving end of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     tcp: tcp::Receiver<Load<F>>,

@@ -85,7 +85,6 @@ macro_rules! transports {
 transports! {
     /// TCP, and the ideal transport, which has no control.
     Connection::Direct, Control::Tcp(_) | Control::Ideal => Tcp: tcp (tcp::Sender<F>, tcp::Receiver<F>);
-    /// QUIC.
     Connection::Direct, Control::Quic(_) => Quic: quic (Box<quic::Sender<F>>, Box<quic::Receiver<F>>);
     /// A connection with channels, over TCP or the ideal transport.
     Connection::MConnection(_), _ => MConnection: mconn (Box<mconn::Sender<F>>, Box<mconn::Receiver<F>>);
@@ -93,7 +92,6 @@ transports! {
     Connection::Http2(_), _ => Http2: http2 (Box<http2::Sender<F>>, Box<http2::Receiver<F>>);
 }
 
-/// What a received packet demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckNeed {
     /// Nothing: nothing is acknowledged.
@@ -117,13 +115,11 @@ pub(crate) struct Ack {
     pub(crate) sack: Option<Box<Sack>>,
 }
 
-/// What leaves now.
 #[derive(Debug)]
 pub(crate) struct Outgoing<F> {
     pub(crate) body: Body<F>,
     /// Payload bytes.
     pub(crate) len: u32,
-    /// Whether it has been sent before.
     pub(crate) again: bool,
     /// What the packet says of itself: see [`Packet`](crate::packet::Packet).
     pub(crate) stamp: u32,
@@ -171,7 +167,6 @@ pub(crate) trait LossRecovery {
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool;
 }
 
-/// One direction, at its sender.
 pub(crate) trait SendHalf<F> {
     /// What limits the direction.
     type Recovery: LossRecovery;
@@ -179,7 +174,6 @@ pub(crate) trait SendHalf<F> {
     /// What limits the direction.
     fn recovery(&self) -> &Self::Recovery;
 
-    /// The same, to change it.
     fn recovery_mut(&mut self) -> &mut Self::Recovery;
 
     /// Takes a frame of `len` encoded bytes.
@@ -205,12 +199,10 @@ pub(crate) trait SendHalf<F> {
     /// The segment that leaves at `now`, if one can; of a connection with channels up to `burst_max` of them.
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
 
-    /// See [`LossRecovery::acknowledged`].
     fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().acknowledged(ack, now, transport)
     }
 
-    /// See [`LossRecovery::timed_out`].
     fn timer_expired(&mut self, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().timed_out(now, transport)
     }

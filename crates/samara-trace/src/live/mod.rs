@@ -41,10 +41,8 @@ pub use writer::LiveWriter;
 /// version: they leave them out.
 pub const VERSION: u32 = 1;
 
-/// A line of a live file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// [`VERSION`].
     pub v: u32,
     /// The number of the line since its source started: a reader notices a missing one.
     pub seq: u64,
@@ -75,20 +73,15 @@ pub enum Event {
     },
     /// How a link is. What it counts are totals since the start.
     Link {
-        /// The node at the other end.
         peer: String,
-        /// Whether the link is up.
         up: bool,
         /// The latest round trip over it, of the ping or of the transport.
         #[serde(skip_serializing_if = "Option::is_none")]
         round_trip_ns: Option<u64>,
-        /// Bytes that were sent.
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes_up: Option<u64>,
-        /// Bytes that came.
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes_down: Option<u64>,
-        /// Frames that are owed, now.
         #[serde(skip_serializing_if = "Option::is_none")]
         queued_frames: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,16 +89,13 @@ pub enum Event {
     },
     /// How long something waits: copies in an outbox, jobs for a processor, transactions in a pool.
     Queue {
-        /// The name of the queue.
         queue: String,
-        /// How many wait, now.
         entries: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
     /// A team was drawn. No members: there are too few nodes.
     Team {
-        /// The number of the team.
         team: u64,
         /// Its nodes, in the order in which slots pass them.
         members: Vec<String>,
@@ -114,9 +104,7 @@ pub enum Event {
     Round {
         /// The number of the round; no two teams of a run share numbers.
         round: u64,
-        /// The new state.
         state: RoundState,
-        /// The team of the round.
         #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
         /// Its slots. A reader that knows them waits for all before it computes latencies.
@@ -128,29 +116,20 @@ pub enum Event {
     },
     /// A node begins or ends to work on a phase of a round.
     Phase {
-        /// The number of the round.
         round: u64,
         /// The protocol's name of the phase.
         phase: String,
-        /// Begin or end.
         edge: Edge,
     },
     /// Slots of a round have come in, or gone out.
     Slots {
-        /// The number of the round.
         round: u64,
-        /// In or out.
         step: Step,
         /// The number of slots at this moment.
         slots: u64,
     },
     /// Slots of a round that were followed one by one, by who sealed them: from when they were handed in to when they came out.
-    Latencies {
-        /// The number of the round.
-        round: u64,
-        /// How long they took.
-        latencies: Latencies,
-    },
+    Latencies { round: u64, latencies: Latencies },
     /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
     Ping {
         /// The team, if the sender of the ping knows its number.
@@ -168,7 +147,6 @@ pub enum Event {
     Throughput {
         /// What is counted: `payloads`, `messages`, `transactions`.
         of: String,
-        /// The count.
         total: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
@@ -177,14 +155,10 @@ pub enum Event {
     Errors {
         /// What: a cause of the protocol's metrics.
         cause: String,
-        /// The count.
         total: u64,
     },
     /// Lines that the writer had no room for, since the start.
-    Dropped {
-        /// The number of lines.
-        lines: u64,
-    },
+    Dropped { lines: u64 },
     /// The last line. A source that ends without it was stopped.
     Finished {
         outcome: Outcome,
@@ -210,7 +184,6 @@ pub struct Progress {
     /// Time of a wall clock since it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<u64>,
-    /// Time of the simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_ns: Option<u64>,
     /// Messages that have reached somebody who was to get them.
@@ -222,7 +195,6 @@ pub struct Progress {
     /// Frames that have arrived, those included that nobody needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
-    /// Steps of the simulator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
 }
@@ -257,7 +229,6 @@ pub enum RoundState {
     Failed,
 }
 
-/// An end of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
@@ -267,7 +238,6 @@ pub enum Edge {
     End,
 }
 
-/// Which way slots go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -283,19 +253,16 @@ pub enum RunState {
     /// Its turn has not come.
     #[default]
     Waiting,
-    /// It is being done.
     Running,
     Done,
     Failed,
 }
 
-/// How a source ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// As it should.
     Ok,
-    /// With an error.
     Failed,
     /// Somebody stopped it.
     Interrupted,

@@ -35,7 +35,6 @@ pub(crate) enum Export {
     Trace(trace::TraceOptions),
 }
 
-/// Exports.
 pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
     match what {
         Export::Graph(options) => network::graph(options),

@@ -29,7 +29,6 @@ pub(crate) struct OneRun {
     output: Option<PathBuf>,
 }
 
-/// A run whose network is built.
 struct Built {
     loaded: Loaded,
     hosts: Hosts,
@@ -41,7 +40,6 @@ impl Built {
         &self.loaded.points[0]
     }
 
-    /// The name of a host.
     fn name(&self, host: u32) -> String {
         let named = self.hosts.names.as_ref().and_then(|names| names.all().get(host as usize));
         named.map_or_else(|| host.to_string(), Clone::clone)
@@ -166,7 +164,6 @@ enum GraphFormat {
     Csv,
 }
 
-/// Builds a graph and writes it.
 pub(super) fn graph(options: &GraphOptions) -> Result<ExitCode, String> {
     let built = options.which.build()?;
     let graph = built.graph()?;
@@ -273,7 +270,6 @@ fn dialled(built: &Built, graph: &Graph) -> Result<String, String> {
 /// Hosts of a matrix: 100 million values.
 const HOSTS_MAX: u32 = 10_000;
 
-/// Writes the hosts of a run.
 pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
@@ -295,7 +291,6 @@ pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
     options.write(&csv(std::iter::once(head).chain(rows))?)
 }
 
-/// Writes the latencies of a run.
 pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
@@ -324,7 +319,6 @@ pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     options.write(&csv(std::iter::once(head).chain(rows))?)
 }
 
-/// Rows as CSV.
 fn csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {

@@ -322,7 +322,6 @@ fn names(slot: u32, column: u32) -> (Option<Vec<u8>>, Option<String>) {
     (Some(id), Some(format!("/eth2/00000000/data_column_sidecar_{column}/ssz_snappy")))
 }
 
-/// The columns of the table.
 struct RowGroup<'a> {
     at_ms: &'a PrimitiveArray<Float64Type>,
     node: &'a PrimitiveArray<UInt32Type>,

@@ -24,7 +24,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// So much of what a failed point had to say is told: the end of it.
 const SAID_MAX: u64 = 4096;
 
-/// How a point ended.
 enum End {
     Done(Box<PointRecord>),
     /// Why, and whether another attempt may end otherwise.
@@ -67,7 +66,6 @@ pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<PointEvent>) ->
     Ok(())
 }
 
-/// Runs a point in a process.
 fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) -> End {
     let said_path = job.directory.failures().join(format!("{}.txt", planned.id));
     let end = said_at(&said_path).and_then(|mut said| {

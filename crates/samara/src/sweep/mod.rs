@@ -28,7 +28,6 @@ use crate::args::{Format, quoted};
 use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
 use args::Place;
 
-/// Points failed.
 const FAILED: u8 = 3;
 /// A point that fails is tried so often.
 const ATTEMPTS: u32 = 2;
@@ -37,7 +36,6 @@ const ATTEMPTS: u32 = 2;
 struct Job<'a> {
     directory: &'a SweepDirectory,
     files: &'a Path,
-    /// The points that are missing.
     todo: Vec<&'a Planned>,
     /// How many of them at once, if that was said.
     jobs: Option<usize>,
@@ -49,15 +47,12 @@ struct Job<'a> {
 
 /// What is heard of points; numbers are places in [`Job::todo`].
 enum PointEvent {
-    /// One has been started.
     Started,
     /// One is finished and in the directory.
     Done(Box<PointRecord>),
-    /// It failed and is tried again.
     Again(usize, String),
     /// It is lost with who worked on it, and is run again.
     Lost(usize, String),
-    /// It failed for good.
     Failed(usize, String),
     /// One has been given up, since everything is to end.
     Dropped,
@@ -65,7 +60,6 @@ enum PointEvent {
     Note(String),
 }
 
-/// What has become of all points.
 #[derive(Default)]
 struct Gathered {
     finished: BTreeMap<String, PointRecord>,
@@ -128,7 +122,6 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     })
 }
 
-/// Runs the points that are missing.
 fn gather(
     options: &SweepOptions,
     loaded: &Loaded,
@@ -227,7 +220,6 @@ impl Program {
     }
 }
 
-/// The command of each point.
 fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<ExitCode, String> {
     let points = path.join("points").display().to_string();
     let lines = planned.iter().map(|planned| {

@@ -7,12 +7,9 @@ use super::socket::Load;
 use crate::rewind;
 use crate::transport::{Ack, AckNeed, Transport, tcp};
 
-/// What was read besides messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// A ping, which wants a pong.
     pub(crate) ping: bool,
-    /// A pong.
     pub(crate) pong: bool,
     /// The window that the sender knows of is far behind: it should be told.
     pub(crate) window_opened: bool,
@@ -94,7 +91,6 @@ impl<F: Clone> Receiver<F> {
         heard
     }
 
-    /// When reading goes on.
     pub(crate) const fn read_at(&self) -> u64 {
         self.read_at
     }

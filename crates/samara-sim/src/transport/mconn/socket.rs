@@ -25,9 +25,7 @@ pub(super) struct Socket<F> {
     stream: Stream<F>,
     /// When the receiver's closed window is probed; `u64::MAX` if it is open or something is in flight.
     pub(super) persist_at: u64,
-    /// Probes since the window closed.
     probes: u32,
-    /// Whether a probe is to leave.
     probe_due: bool,
 }
 
@@ -61,7 +59,6 @@ impl<F> Socket<F> {
         self.stream.is_empty() && self.persist_at == u64::MAX
     }
 
-    /// Whether a packet can leave now.
     pub(super) fn can_send(&self) -> bool {
         self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
     }
@@ -125,11 +122,8 @@ impl<F> Socket<F> {
 /// What a packet means to the receiver once it is complete.
 #[derive(Debug)]
 pub(super) enum Item<F> {
-    /// A whole message is there.
     Message(F),
-    /// The sender wants a pong.
     Ping,
-    /// The answer to a ping.
     Pong,
 }
 
@@ -215,11 +209,8 @@ pub(crate) struct Brings<F> {
     pub(super) plain: u32,
     /// Segments that brought them.
     pub(super) segments: u32,
-    /// Messages that end in them.
     pub(super) messages: SmallVec<[F; 1]>,
-    /// Whether they hold a ping.
     pub(super) ping: bool,
-    /// Whether they hold a pong.
     pub(super) pong: bool,
 }
 
@@ -243,7 +234,6 @@ impl<F> Brings<F> {
 /// Sealed frames, written one after the other, only the last of which brings something to read.
 #[derive(Debug)]
 pub(super) struct Sealed<F> {
-    /// How many.
     pub(super) frames: u32,
     /// When the first was written, among all writes of the host; the others follow.
     pub(super) rank: u64,
@@ -259,7 +249,6 @@ impl<F> Sealed<F> {
 /// What is left of sealed frames that wait for a segment.
 #[derive(Debug)]
 struct Waiting<F> {
-    /// Bytes that have not left.
     left: u32,
     /// Whether each has segments of its own.
     alone: bool,
@@ -275,7 +264,6 @@ struct Waiting<F> {
 pub(super) struct Stream<F> {
     waiting: VecDeque<Waiting<F>>,
     bytes: u64,
-    /// Frames that leave alone.
     alone: u32,
     /// Frames, or parts of them, behind those.
     together: u32,
@@ -290,7 +278,6 @@ impl<F> Stream<F> {
         self.waiting.is_empty()
     }
 
-    /// Bytes that wait.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -29,7 +29,6 @@ impl NewReno {
         self.window
     }
 
-    /// The window in full packets.
     pub(super) fn packets(&self) -> f64 {
         self.window as f64 / self.datagram as f64
     }
@@ -94,9 +93,7 @@ const BURST_NANOS: u128 = 2_000_000;
 /// rate and the same least burst, but lets single packets go. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// Bytes that may leave at once.
     tokens: u64,
-    /// When tokens were last added.
     filled_at: u64,
     /// When the next packet may leave; 0 if it may now.
     held_until: u64,
@@ -119,7 +116,6 @@ impl Pacer {
         if self.holds() { self.held_until } else { u64::MAX }
     }
 
-    /// A packet left.
     pub(super) fn sent(&mut self, bytes: u32) {
         self.tokens = self.tokens.saturating_sub(u64::from(bytes));
     }

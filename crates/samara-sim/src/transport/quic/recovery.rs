@@ -23,14 +23,12 @@ enum State {
     Lost,
 }
 
-/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     /// The segment that it carried, or `PING`.
     pub(super) segment: u32,
     /// With what QUIC adds.
     pub(super) bytes: u32,
-    /// When.
     pub(super) at: u64,
     /// Whether a probe has taken over its segment, so that its loss needs no repair.
     pub(super) taken_over: bool,
@@ -90,12 +88,10 @@ impl Recovery {
         &self.rtt
     }
 
-    /// The number of the next packet.
     pub(super) fn next_number(&self) -> u32 {
         self.first + self.packets.len() as u32
     }
 
-    /// The next packet leaves.
     pub(super) fn sent(&mut self, segment: u32, bytes: u32, now: u64) {
         self.packets.push_back(Sent { segment, bytes, at: now, taken_over: false, state: State::InFlight });
         self.in_flight += u64::from(bytes);

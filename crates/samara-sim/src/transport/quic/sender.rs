@@ -191,7 +191,6 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.congestion.packets()
     }
 
-    /// Whether the pacer lets nothing leave.
     fn is_held(&self) -> bool {
         self.pacer.is_some_and(|pacer| pacer.holds())
     }

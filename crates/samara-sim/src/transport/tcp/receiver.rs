@@ -70,7 +70,6 @@ impl<F> Receiver<F> {
         Ack { ack: self.next, echo: self.stamp, window: 0, sack: self.beyond_gap() }
     }
 
-    /// What arrived beyond a gap.
     fn beyond_gap(&self) -> Option<Box<Sack>> {
         if self.early.is_empty() {
             return None;

@@ -31,7 +31,6 @@ pub(crate) struct Sender<F> {
     rto_at: u64,
     /// When the first timeout since the last acknowledgement of something new happened; 0 if none did.
     stalled_since: u64,
-    /// Present while something is missing.
     holes: Option<Box<Holes>>,
 }
 
@@ -413,12 +412,10 @@ impl RttEstimator {
         }
     }
 
-    /// The timer expired (5.5).
     fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(10);
     }
 
-    /// The current timeout.
     pub(crate) fn timeout(&self, config: &TcpConfig) -> u64 {
         let floor = config.min_rto.as_nanos() as u64;
         let base = match config.rto_floor {
