@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use samara_engine::Engine;
 
-use crate::config::{DownlinkQueue, GatewayConfig, LATENCY_FLOOR, Latency, Network};
+use crate::config::{GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
 use crate::error::{ConfigError, ensure};
 use crate::packet::{Packet, Stop};
@@ -33,7 +33,6 @@ pub(crate) struct Gate<F> {
     /// The packets of the current window, the next one last.
     arrivals: Vec<Packet<F>>,
     line: Downlink<F>,
-    queue: DownlinkQueue,
     nanos_per_byte: f64,
     stats: HostStats,
 }
@@ -53,8 +52,7 @@ impl<F> Gate<F> {
             is_out,
             inbox: Vec::new(),
             arrivals: Vec::new(),
-            line: Downlink::new(rate),
-            queue: config.queue,
+            line: Downlink::new(rate, config.queue),
             nanos_per_byte: crate::downlink::nanos_per_byte(rate),
             stats: HostStats::default(),
         }
@@ -101,7 +99,7 @@ impl<F> Gate<F> {
             }
             self.stats.steps += 1;
             let through = if head == now {
-                self.line.receive(now, &self.queue, &mut self.stats).map(|packet| (now, packet))
+                self.line.receive(now, &mut self.stats).map(|packet| (now, packet))
             } else {
                 self.arrivals
                     .pop()
@@ -119,7 +117,7 @@ impl<F> Gate<F> {
             // The network of the region is wider than the way out: a packet has come as a whole before its first bit leaves.
             packet.arrive += (f64::from(packet.len) * self.nanos_per_byte) as u64;
         }
-        self.line.arrive(packet, &self.queue, &mut self.stats)
+        self.line.arrive(packet, &mut self.stats)
     }
 
     /// Sends a packet that came through at a time to its next stop.

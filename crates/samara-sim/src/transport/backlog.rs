@@ -59,9 +59,10 @@ pub(crate) struct Backlog<F> {
     /// The index in `written` of the frame that `nxt` belongs to.
     cursor: usize,
     /// The next segment that was never sent.
-    nxt: u32,
+    pub(super) nxt: u32,
     end: u32,
-    buffered: u64,
+    /// Bytes of all frames that are not released.
+    pub(super) buffered: u64,
 }
 
 impl<F: Clone> Backlog<F> {
@@ -89,11 +90,6 @@ impl<F: Clone> Backlog<F> {
         self.written.push_back(written);
     }
 
-    /// The next segment that was never sent.
-    pub(crate) const fn nxt(&self) -> u32 {
-        self.nxt
-    }
-
     /// Whether there is a segment that was never sent.
     pub(crate) const fn has_new(&self) -> bool {
         self.nxt < self.end
@@ -101,11 +97,6 @@ impl<F: Clone> Backlog<F> {
 
     pub(crate) const fn unsent(&self) -> u32 {
         self.end - self.nxt
-    }
-
-    /// Bytes of all frames that are not released.
-    pub(crate) const fn buffered(&self) -> u64 {
-        self.buffered
     }
 
     /// The write rank of the oldest frame.

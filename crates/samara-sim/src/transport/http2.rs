@@ -202,7 +202,7 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
     }
 
     fn has_buffer(&self, transport: &Transport) -> bool {
-        self.tcp.buffered() + self.bytes.len() + self.waiting_bytes < self.tcp.buffer_limit(transport)
+        self.tcp.backlog.buffered + self.bytes.bytes + self.waiting_bytes < self.tcp.buffer_limit(transport)
     }
 
     fn room(&self, transport: &Transport) -> Room {
@@ -260,10 +260,6 @@ impl<T> Bytes<T> {
 
     fn is_empty(&self) -> bool {
         self.bytes == 0
-    }
-
-    const fn len(&self) -> u64 {
-        self.bytes
     }
 
     /// The write rank of what leaves next; `u64::MAX` if there is nothing.

@@ -208,66 +208,33 @@ pub(crate) trait SendHalf<F> {
     }
 }
 
+/// Hands calls on to the half of whichever transport, or to what limits it.
+macro_rules! hand_on {
+    ($($(.$part:ident)? $name:ident($own:ident: $kind:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
+        $(pub(crate) fn $name($own: $kind $(, $arg: $type)*) -> $out {
+            each!(Sender, $own, half => half$(.$part())?.$name($($arg),*))
+        })*
+    };
+}
+
 /// See [`SendHalf`] and [`LossRecovery`].
 impl<F: Frame> Sender<F> {
-    pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
-        each!(Sender, self, half => half.write(frame, len, rank, transport));
-    }
-
-    pub(crate) fn has_buffer(&self, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.has_buffer(transport))
-    }
-
-    pub(crate) fn has_room_again(&self, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.has_room_again(transport))
-    }
-
-    pub(crate) fn room(&self, transport: &Transport) -> Room {
-        each!(Sender, self, half => half.room(transport))
-    }
-
-    pub(crate) fn can_send(&self) -> bool {
-        each!(Sender, self, half => half.can_send())
-    }
-
-    pub(crate) fn next_rank(&self) -> u64 {
-        each!(Sender, self, half => half.next_rank())
-    }
-
-    pub(crate) fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
-        each!(Sender, self, half => half.pop(now, burst_max, transport))
-    }
-
-    pub(crate) fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.take_ack(ack, now, transport))
-    }
-
-    pub(crate) fn timer_expired(&mut self, now: u64, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.timer_expired(now, transport))
-    }
-
-    pub(crate) fn srtt(&self) -> u64 {
-        each!(Sender, self, half => half.recovery().srtt())
-    }
-
-    pub(crate) fn cwnd(&self) -> f64 {
-        each!(Sender, self, half => half.recovery().cwnd())
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        each!(Sender, self, half => half.recovery().is_held())
-    }
-
-    pub(crate) fn timer_at(&self) -> u64 {
-        each!(Sender, self, half => half.recovery().timer_at())
-    }
-
-    pub(crate) fn timer_moves_back(&self) -> bool {
-        each!(Sender, self, half => half.recovery().timer_moves_back())
-    }
-
-    pub(crate) fn stalled_for(&self, now: u64) -> u64 {
-        each!(Sender, self, half => half.recovery().stalled_for(now))
+    hand_on! {
+        write(self: &mut Self, frame: F, len: u32, rank: u64, transport: &Transport) -> ();
+        has_buffer(self: &Self, transport: &Transport) -> bool;
+        has_room_again(self: &Self, transport: &Transport) -> bool;
+        room(self: &Self, transport: &Transport) -> Room;
+        can_send(self: &Self) -> bool;
+        next_rank(self: &Self) -> u64;
+        pop(self: &mut Self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
+        take_ack(self: &mut Self, ack: &Ack, now: u64, transport: &Transport) -> bool;
+        timer_expired(self: &mut Self, now: u64, transport: &Transport) -> bool;
+        .recovery srtt(self: &Self) -> u64;
+        .recovery cwnd(self: &Self) -> f64;
+        .recovery is_held(self: &Self) -> bool;
+        .recovery timer_at(self: &Self) -> u64;
+        .recovery timer_moves_back(self: &Self) -> bool;
+        .recovery stalled_for(self: &Self, now: u64) -> u64;
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Receiver<F> {
     unread_segments: u32,
     limiter: Limiter,
     /// When reading goes on; `u64::MAX` if it does not wait.
-    read_at: u64,
+    pub(crate) read_at: u64,
     /// The segment that the window ends at which the sender was told of.
     edge: u32,
     /// What the last segment completed.
@@ -91,10 +91,6 @@ impl<F: Clone> Receiver<F> {
         heard
     }
 
-    pub(crate) const fn read_at(&self) -> u64 {
-        self.read_at
-    }
-
     /// The window in packets, and the same if nothing waits to be read; 0 where there is none.
     fn window(&self, transport: &Transport) -> (u32, u32) {
         let most = transport.control.tcp().map_or(0, |config| config.receive_window);
@@ -103,7 +99,7 @@ impl<F: Clone> Receiver<F> {
 
     /// Whether the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in Linux).
     fn window_opened(&self, transport: &Transport) -> bool {
-        let told = self.edge.saturating_sub(self.tcp.next());
+        let told = self.edge.saturating_sub(self.tcp.next);
         let (window, most) = self.window(transport);
         2 * told <= most && window > 0 && window >= 2 * told
     }

@@ -6,6 +6,7 @@ use samara_engine::Frame;
 use samara_engine::outbox::Room;
 use smallvec::SmallVec;
 
+use super::receiver::Heard;
 use super::socket::{Item, Load, Socket, Writer};
 use super::{
     ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME,
@@ -298,12 +299,12 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    pub(crate) fn ping_arrived(&mut self) {
-        self.wants_pong = true;
-    }
-
-    pub(crate) fn pong_arrived(&mut self) {
-        self.pong_by = u64::MAX;
+    /// Takes what was read besides messages.
+    pub(crate) fn hear(&mut self, heard: Heard) {
+        self.wants_pong |= heard.ping;
+        if heard.pong {
+            self.pong_by = u64::MAX;
+        }
     }
 }
 

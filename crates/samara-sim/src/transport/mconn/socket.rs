@@ -46,7 +46,7 @@ impl<F> Socket<F> {
             Some(_) => self.tcp.buffer_limit(transport),
             None => IDEAL_SEND_BUFFER,
         };
-        let left = limit.saturating_sub(self.tcp.buffered() + self.stream.bytes());
+        let left = limit.saturating_sub(self.tcp.backlog.buffered + self.stream.bytes);
         u32::try_from(left.div_ceil(u64::from(bytes))).unwrap_or(u32::MAX)
     }
 
@@ -68,13 +68,8 @@ impl<F> Socket<F> {
         if self.tcp.can_send() { self.tcp.next_rank() } else { self.stream.rank() }
     }
 
-    /// The segments that leave at `now`, at most `burst_max`, if any can: what was lost before what is new.
-    pub(super) fn pop(
-        &mut self,
-        now: u64,
-        burst_max: u32,
-        transport: &Transport,
-    ) -> Option<Segment<Load<F>>> {
+    /// The segments that leave at `now`, at most so many, if any can: what was lost before what is new.
+    pub(super) fn pop(&mut self, now: u64, most: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         if self.probe_due {
             // Something that the receiver has had: it answers with its window.
             self.probe_due = false;
@@ -85,7 +80,7 @@ impl<F> Socket<F> {
             if window < 1.0 {
                 return None;
             }
-            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(burst_max))?;
+            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(most))?;
             self.tcp.write_run(load, run);
         }
         self.tcp.pop_segment(now, transport)
@@ -263,7 +258,8 @@ struct Waiting<F> {
 #[derive(Debug)]
 pub(super) struct Stream<F> {
     waiting: VecDeque<Waiting<F>>,
-    bytes: u64,
+    /// Of all that waits.
+    pub(super) bytes: u64,
     alone: u32,
     /// Frames, or parts of them, behind those.
     together: u32,
@@ -276,10 +272,6 @@ impl<F> Stream<F> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The write rank of the oldest frame.

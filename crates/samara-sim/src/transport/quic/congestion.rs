@@ -9,7 +9,7 @@ const MINIMUM_PACKETS: u64 = 2;
 /// The window of one direction in bytes. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewReno {
-    window: u64,
+    pub(super) window: u64,
     threshold: u64,
     /// Packets that were sent until then belong to the loss that the window was reduced for.
     recovery_from: Option<u64>,
@@ -23,10 +23,6 @@ impl NewReno {
         let datagram = u64::from(datagram);
         let window = u64::from(initial_packets) * datagram;
         Self { window, threshold: u64::MAX, recovery_from: None, datagram, most: most.max(window) }
-    }
-
-    pub(super) const fn window(&self) -> u64 {
-        self.window
     }
 
     pub(super) fn packets(&self) -> f64 {

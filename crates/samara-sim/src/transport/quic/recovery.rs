@@ -51,7 +51,7 @@ pub(super) struct Recovery {
     first: u32,
     packets: VecDeque<Sent>,
     /// Bytes that are neither acknowledged nor lost, and how many packets they are.
-    in_flight: u64,
+    pub(super) in_flight: u64,
     in_flight_packets: u32,
     /// One more than the largest packet that was acknowledged.
     acknowledged_to: u32,
@@ -61,7 +61,7 @@ pub(super) struct Recovery {
     /// Probe timeouts since the last news.
     expired: u32,
     max_ack_delay: u64,
-    rtt: Rtt,
+    pub(super) rtt: Rtt,
 }
 
 impl Recovery {
@@ -78,14 +78,6 @@ impl Recovery {
             max_ack_delay: config.max_ack_delay.as_nanos() as u64,
             rtt: Rtt::new(config.initial_rtt.as_nanos() as u64),
         }
-    }
-
-    pub(super) const fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
-    pub(super) const fn rtt(&self) -> &Rtt {
-        &self.rtt
     }
 
     pub(super) fn next_number(&self) -> u32 {
@@ -187,7 +179,7 @@ impl Recovery {
     fn find_lost(&mut self, now: u64, news: &mut News) {
         self.loss_at = u64::MAX;
         let delay = self.rtt.loss_delay();
-        let measured = self.rtt.first_sample_at();
+        let measured = self.rtt.first_sample_at;
         let long = self.rtt.probe_timeout(self.max_ack_delay) * PERSISTENT_THRESHOLD;
         // When the first of the packets was sent that were lost in a row.
         let mut row_since = None;
@@ -254,10 +246,6 @@ impl Rtt {
     /// The smoothed round trip time, 0 before the first sample.
     pub(super) const fn smoothed(&self) -> u64 {
         if self.first_sample_at.is_some() { self.smoothed } else { 0 }
-    }
-
-    pub(super) const fn first_sample_at(&self) -> Option<u64> {
-        self.first_sample_at
     }
 
     /// The probe timeout (section 6.2.1).
