@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
-use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, Time, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, MessageKey, NodeRng, Outbox, PeerId, Time, TimerToken};
 use samara_sim::{
-    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, MConnectionConfig, Network,
+    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency, MConnectionConfig, Network,
     NicDiscipline, NodeFactory, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
 };
 
@@ -35,32 +35,13 @@ impl Frame for Blob {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
-    /// Send one blob to each of these hosts.
-    To {
-        hosts: Vec<u32>,
-        id: u64,
-        len: u32,
-    },
-    /// Send a blob along these hosts.
-    Along {
-        route: Vec<u32>,
-        id: u64,
-        len: u32,
-    },
-    /// Send a blob to a host on this lane.
-    On {
-        lane: u8,
-        host: u32,
-        id: u64,
-        len: u32,
-    },
-    /// Owe messages to all hosts by this schedule.
-    Batch {
-        hosts: Vec<u32>,
-        messages: u64,
-        len: u32,
-        schedule: Schedule,
-    },
+    // One blob to each of these hosts.
+    To { hosts: Vec<u32>, id: u64, len: u32 },
+    // A blob along these hosts.
+    Along { route: Vec<u32>, id: u64, len: u32 },
+    On { lane: u8, host: u32, id: u64, len: u32 },
+    // Messages to all hosts by this schedule.
+    Batch { hosts: Vec<u32>, messages: u64, len: u32, schedule: Schedule },
     Dial(u32),
     Close(u32),
     Remind(Duration),
@@ -205,6 +186,33 @@ pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
         transport,
         nic: NicDiscipline::RoundRobin,
         downlink_queue: DownlinkQueue::DropTail { bytes: u64::MAX },
+    }
+}
+
+/// Latency that differs, jitter, and loss where the transport can repair it.
+pub(crate) fn rough(seed: u64, transport: &Transport) -> SimConfig {
+    let mut config = config(10, transport.clone());
+    config.seed = seed;
+    config.network.latency =
+        Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
+    config.network.jitter = Duration::from_millis(4);
+    config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
+    config
+}
+
+/// Some pairs of hosts.
+pub(crate) fn pairs(hosts: u32, chance: f64, rng: &mut NodeRng) -> Vec<(u32, u32)> {
+    let all = (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| (a, b)));
+    all.filter(|_| rng.chance(chance)).collect()
+}
+
+/// Has random hosts send blobs along random ways, within three seconds.
+pub(crate) fn chatter(sim: &mut Simulation<Talker>, hosts: u32, blobs: u64, rng: &mut NodeRng) {
+    for id in 0..blobs {
+        let at = Time::from_millis(1000 + rng.below(3000));
+        let route = (0..5).map(|_| rng.below(hosts.into()) as u32).collect();
+        let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };
+        sim.command(at, rng.below(hosts.into()) as u32, say);
     }
 }
 
