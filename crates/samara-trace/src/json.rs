@@ -20,11 +20,8 @@ fn decode<E: serde::de::Error>(text: &str) -> Result<Vec<u8>, E> {
 pub(crate) mod optional {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(
-        bytes: &Option<Vec<u8>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(bytes.as_deref().unwrap_or_default()))
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes.as_deref().unwrap_or_default()))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<u8>>, D::Error> {

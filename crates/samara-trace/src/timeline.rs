@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Value, json};
 
-use crate::{Body, RpcMeta, TraceEvent};
+use crate::{Body, DeliverMessage, DuplicateMessage, RpcMeta, TraceEvent};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -82,6 +82,9 @@ struct Node {
     has: HashMap<u32, usize>,
 }
 
+/// Of a copy: the message's id and topic, and the sender.
+type Copied = (Option<Vec<u8>>, Option<String>, Option<Vec<u8>>);
+
 /// A message: its topic and its id.
 #[derive(Debug)]
 struct Named {
@@ -104,10 +107,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Names a node, by the bytes of its peer id; nodes have the order in which they are named. Those that are not named get a name from
     /// their id.
     pub fn name(&mut self, peer_id: &[u8], name: &str) {
@@ -150,14 +149,14 @@ impl Timeline {
                     self.arrived.insert((me, from, message), (sent.filter(|sent| *sent <= at), at));
                 }
             }
-            Some(Body::DeliverMessage(body)) => {
-                self.arrival(me, at, Kind::First, body.message_id, body.topic, body.received_from);
+            Some(Body::DeliverMessage(DeliverMessage { message_id, topic, received_from })) => {
+                self.arrival(me, at, Kind::First, (message_id, topic, received_from));
             }
-            Some(Body::DuplicateMessage(body)) => {
-                self.arrival(me, at, Kind::Duplicate, body.message_id, body.topic, body.received_from);
+            Some(Body::DuplicateMessage(DuplicateMessage { message_id, topic, received_from })) => {
+                self.arrival(me, at, Kind::Duplicate, (message_id, topic, received_from));
             }
             Some(Body::RejectMessage(body)) => {
-                self.arrival(me, at, Kind::Rejected, body.message_id, body.topic, body.received_from);
+                self.arrival(me, at, Kind::Rejected, (body.message_id, body.topic, body.received_from));
                 if let Some(slice) = self.slices.last_mut() {
                     slice.reason = body.reason;
                 }
@@ -195,15 +194,7 @@ impl Timeline {
     }
 
     /// A received copy, from when it left, if that is known.
-    fn arrival(
-        &mut self,
-        me: u32,
-        at: i64,
-        kind: Kind,
-        id: Option<Vec<u8>>,
-        topic: Option<String>,
-        from: Option<Vec<u8>>,
-    ) {
+    fn arrival(&mut self, me: u32, at: i64, kind: Kind, (id, topic, from): Copied) {
         let message = self.message(id, topic);
         let from = from.map(|peer| self.node(&peer));
         if kind == Kind::First {
@@ -358,8 +349,9 @@ fn named(name: &str, process: u32, thread: u32, arguments: Value) -> Value {
     json!({"ph": "M", "name": name, "pid": process, "tid": thread, "args": arguments})
 }
 
-// ---- Perfetto's protobuf (`protos/perfetto/trace`): a process track for each node, a track for each lane. Only the fields that are used,
-// written by hand, so that building this crate needs no protobuf compiler. ----
+// ---- Perfetto's protobuf (`protos/perfetto/trace`): a process track for each node, a track for each lane ----
+
+// Only the fields that are used, written by hand, so that building this crate needs no protobuf compiler.
 
 /// The sequence of all packets, which puts them in order. Any number but 0.
 const SEQUENCE: u64 = 1;

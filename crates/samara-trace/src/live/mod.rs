@@ -94,12 +94,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// A team was drawn. No members: there are too few nodes.
-    Team {
-        team: u64,
-        /// Its nodes, in the order in which slots pass them.
-        members: Vec<String>,
-    },
+    /// A team was drawn, of these nodes in the order in which slots pass them. No members: there are too few nodes.
+    Team { team: u64, members: Vec<String> },
     /// A round is in a new state.
     Round {
         /// The number of the round; no two teams of a run share numbers.
@@ -114,20 +110,10 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
-    /// A node begins or ends to work on a phase of a round.
-    Phase {
-        round: u64,
-        /// The protocol's name of the phase.
-        phase: String,
-        edge: Edge,
-    },
-    /// Slots of a round have come in, or gone out.
-    Slots {
-        round: u64,
-        step: Step,
-        /// The number of slots at this moment.
-        slots: u64,
-    },
+    /// A node begins or ends to work on a phase of a round, by the protocol's name of the phase.
+    Phase { round: u64, phase: String, edge: Edge },
+    /// So many slots of a round have come in, or gone out, at this moment.
+    Slots { round: u64, step: Step, slots: u64 },
     /// Slots of a round that were followed one by one, by who sealed them: from when they were handed in to when they came out.
     Latencies { round: u64, latencies: Latencies },
     /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
@@ -151,12 +137,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// How often something has gone wrong since the start.
-    Errors {
-        /// What: a cause of the protocol's metrics.
-        cause: String,
-        total: u64,
-    },
+    /// How often something has gone wrong since the start: a cause of the protocol's metrics.
+    Errors { cause: String, total: u64 },
     /// Lines that the writer had no room for, since the start.
     Dropped { lines: u64 },
     /// The last line. A source that ends without it was stopped.

@@ -70,10 +70,6 @@ impl LiveReader {
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub fn counts(&self) -> ReadCounts {
         self.counts
     }

@@ -201,7 +201,7 @@ fn events(source: &Source, format: Format, out: &mut impl Write) -> Result<u64, 
 }
 
 fn timeline(source: &Source) -> Result<Timeline, String> {
-    let mut timeline = Timeline::new();
+    let mut timeline = Timeline::default();
     match source {
         Source::Simulated(_, nodes) => {
             (0..*nodes).for_each(|node| timeline.name(&peer_id(node), &format!("node {node}")));
