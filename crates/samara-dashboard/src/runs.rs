@@ -36,7 +36,7 @@ const WATCHED_MAX: usize = 16;
 /// A directory of results, or one that holds several.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 /// A run that pages can show.
@@ -52,10 +52,6 @@ impl Runs {
     /// Of a directory, which need not exist yet.
     pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     /// All of them, the newest first.
@@ -174,17 +170,13 @@ impl Follower {
 
 #[derive(Debug)]
 pub(crate) struct Watches {
-    runs: Runs,
+    pub(crate) runs: Runs,
     hubs: Mutex<BTreeMap<String, Arc<Hub>>>,
 }
 
 impl Watches {
     pub(crate) fn new(runs: Runs) -> Arc<Self> {
         Arc::new(Self { runs, hubs: Mutex::default() })
-    }
-
-    pub(crate) fn runs(&self) -> &Runs {
-        &self.runs
     }
 
     /// The hub of a run, which is followed from now on.

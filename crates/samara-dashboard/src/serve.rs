@@ -200,14 +200,14 @@ struct Wanted {
 
 async fn runs(State(shared): State<Shared>) -> Result<Response, Response> {
     let runs = list(&shared).await?;
-    let directory = shared.watches.runs().root().display().to_string();
+    let directory = shared.watches.runs.root.display().to_string();
     Ok(Json(json!({ "directory": directory, "runs": runs })).into_response())
 }
 
 /// Lists the runs on a thread that may block.
 async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
     let watches = Arc::clone(&shared.watches);
-    let listed = tokio::task::spawn_blocking(move || watches.runs().list()).await;
+    let listed = tokio::task::spawn_blocking(move || watches.runs.list()).await;
     listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "the runs cannot be listed"))
 }
 
