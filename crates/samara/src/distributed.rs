@@ -132,7 +132,7 @@ fn measure(mut session: Session, options: &RunOptions, ranks: &mut Counted<'_>) 
         bar.inc(now.saturating_sub(done));
         done = if share >= 1.0 { 0 } else { now };
     };
-    let results = points(&session.loaded, session.stop(), ranks, progress, |measured| {
+    let results = points(&session.loaded, &session.stop, ranks, progress, |measured| {
         let result = measured.outcome();
         session.directory.run(measured, &result).map_err(|error| error.to_string())?;
         Ok(result)

@@ -95,7 +95,7 @@ fn run_all(
             ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
             live: &writer,
-            stop: session.stop(),
+            stop: &session.stop,
         };
         let start = results.len() as u64 * BAR_STEPS;
         let mut live = session.live.run(point);
@@ -123,7 +123,7 @@ fn run_all(
                 return Err(format!("{}: run {}: {error}", session.loaded.source, point.name()));
             }
         });
-        if session.stop().load(std::sync::atomic::Ordering::SeqCst) {
+        if session.stop.load(std::sync::atomic::Ordering::SeqCst) {
             break;
         }
     }

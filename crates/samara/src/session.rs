@@ -29,7 +29,8 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
     format: Format,
-    stop: Arc<AtomicBool>,
+    /// Set when the run is to end.
+    pub(crate) stop: Arc<AtomicBool>,
     start: Instant,
     /// What each process had to do, where several simulate one network.
     pub(crate) processes: Vec<ProcessUse>,
@@ -52,11 +53,6 @@ impl Session {
         let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
-    }
-
-    /// Set when the run is to end.
-    pub(crate) fn stop(&self) -> &AtomicBool {
-        &self.stop
     }
 
     /// Says that nothing comes of it.
@@ -203,7 +199,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.map_or(available, usize::from);
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
-    let results = run_all(&session.loaded, threads, session.stop(), &Shown { session: &session, bar: &bar });
+    let results = run_all(&session.loaded, threads, &session.stop, &Shown { session: &session, bar: &bar });
     bar.finish_and_clear();
     match results {
         Ok(results) => session.finish(results),
