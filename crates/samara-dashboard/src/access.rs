@@ -11,10 +11,8 @@ use thiserror::Error;
 
 /// A token has at least so many characters.
 pub const TOKEN_MIN: usize = 16;
-/// The name of the cookie.
 const COOKIE: &str = "samara_dashboard";
 
-/// Why an address is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AccessError {
     /// Other machines can reach it, and there is no token.
@@ -22,12 +20,10 @@ pub enum AccessError {
         "{0} can be reached from other machines: give a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
-    /// The token can be guessed.
     #[error("the token has {0} characters, expected at least {TOKEN_MIN}")]
     ShortToken(usize),
 }
 
-/// The rule of access.
 #[derive(Clone)]
 pub(crate) struct Access {
     /// The hash of the token: comparisons take as long whatever is compared, and cookies do not hold the token.
@@ -84,7 +80,6 @@ impl Access {
         self.token.is_some_and(|token| bool::from(hash(given).ct_eq(&token)))
     }
 
-    /// Whether there is a token.
     pub(crate) fn needs_token(&self) -> bool {
         self.token.is_some()
     }

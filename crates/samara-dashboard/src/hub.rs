@@ -16,7 +16,6 @@ const KEPT_BYTES: usize = 8 << 20;
 /// Changes that wait for a slow page; then it gets a snapshot.
 const WAITING: usize = 32;
 
-/// A message to a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// Names the state that a page is in after it.
@@ -26,7 +25,6 @@ pub(crate) struct Message {
     pub(crate) json: Arc<str>,
 }
 
-/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All parts.

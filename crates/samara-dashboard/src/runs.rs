@@ -36,17 +36,15 @@ const WATCHED_MAX: usize = 16;
 /// A directory of results, or one that holds several.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 /// A run that pages can show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RunInfo {
-    /// The name of its directory.
     pub(crate) name: String,
     /// When a source of it last wrote, in milliseconds since 1970.
     pub(crate) heard_unix_ms: u64,
-    /// Whether its results are complete.
     pub(crate) complete: bool,
 }
 
@@ -54,10 +52,6 @@ impl Runs {
     /// Of a directory, which need not exist yet.
     pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     /// All of them, the newest first.
@@ -90,7 +84,6 @@ impl Runs {
     }
 }
 
-/// A directory with live files.
 fn info(path: &Path, name: &str) -> Option<RunInfo> {
     let files = fs::read_dir(path.join(LIVE)).ok()?;
     let heard = files.take(ENTRIES_MAX).filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max();
@@ -102,7 +95,6 @@ fn info(path: &Path, name: &str) -> Option<RunInfo> {
     })
 }
 
-/// Follows all files in a directory.
 #[derive(Debug)]
 pub(crate) struct Follower {
     directory: PathBuf,
@@ -176,20 +168,15 @@ impl Follower {
     }
 }
 
-/// The runs that are followed.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    runs: Runs,
+    pub(crate) runs: Runs,
     hubs: Mutex<BTreeMap<String, Arc<Hub>>>,
 }
 
 impl Watches {
     pub(crate) fn new(runs: Runs) -> Arc<Self> {
         Arc::new(Self { runs, hubs: Mutex::default() })
-    }
-
-    pub(crate) fn runs(&self) -> &Runs {
-        &self.runs
     }
 
     /// The hub of a run, which is followed from now on.
@@ -217,12 +204,9 @@ impl Watches {
     }
 }
 
-/// Why a run cannot be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchError {
-    /// There is no such run.
     Unknown,
-    /// Too many runs are followed.
     TooMany,
 }
 

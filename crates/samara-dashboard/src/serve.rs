@@ -54,7 +54,6 @@ const ALIVE_EVERY: Duration = Duration::from_secs(5);
 /// How long pages wait before they come back.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why the page cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The address needs a token, or a longer one.
@@ -62,17 +61,11 @@ pub enum ServeError {
     Access(#[from] AccessError),
     /// The address is taken, or is none of this machine.
     #[error("{address} cannot be listened on: {error}; expected a free port at an address of this machine")]
-    Listen {
-        address: SocketAddr,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The server has failed.
+    Listen { address: SocketAddr, error: std::io::Error },
     #[error("the server has failed: {0}")]
     Serve(std::io::Error),
 }
 
-/// A server that listens.
 #[derive(Debug)]
 pub struct Dashboard {
     listener: TcpListener,
@@ -106,7 +99,6 @@ impl Dashboard {
         Ok(Self { listener, address, shared })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -208,14 +200,14 @@ struct Wanted {
 
 async fn runs(State(shared): State<Shared>) -> Result<Response, Response> {
     let runs = list(&shared).await?;
-    let directory = shared.watches.runs().root().display().to_string();
+    let directory = shared.watches.runs.root.display().to_string();
     Ok(Json(json!({ "directory": directory, "runs": runs })).into_response())
 }
 
 /// Lists the runs on a thread that may block.
 async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
     let watches = Arc::clone(&shared.watches);
-    let listed = tokio::task::spawn_blocking(move || watches.runs().list()).await;
+    let listed = tokio::task::spawn_blocking(move || watches.runs.list()).await;
     listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "the runs cannot be listed"))
 }
 

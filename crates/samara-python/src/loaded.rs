@@ -164,8 +164,8 @@ impl Loaded {
             py.detach(|| report::write(&page, directory)).map_err(errors::directory)?;
             directory.finish(&findings.summary, findings.is_complete).map_err(errors::directory)?;
         }
-        let path = directory.map(|directory| directory.path().to_path_buf());
-        Ok(Outcome::new(loaded, findings, page, tables, path))
+        let directory = directory.map(|directory| directory.path().to_path_buf());
+        Ok(Outcome { loaded, findings, page, tables, directory })
     }
 }
 

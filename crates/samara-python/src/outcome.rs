@@ -19,26 +19,16 @@ use crate::table::{Kept, Labels, Table, Tables, array};
 /// The results of all runs of a scenario.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct Outcome {
-    loaded: Arc<Loaded>,
-    findings: Findings,
-    page: Page,
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) findings: Findings,
+    pub(crate) page: Page,
     /// Run by run.
-    tables: Vec<Tables>,
+    pub(crate) tables: Vec<Tables>,
     #[pyo3(get)]
-    directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
 }
 
 impl Outcome {
-    pub(crate) fn new(
-        loaded: Arc<Loaded>,
-        findings: Findings,
-        page: Page,
-        tables: Vec<Tables>,
-        directory: Option<PathBuf>,
-    ) -> Self {
-        Self { loaded, findings, page, tables, directory }
-    }
-
     fn saved(&self, name: &str) -> Saved {
         Saved::in_memory(name, &self.findings.summary, self.tables.iter().map(here).collect())
     }

@@ -116,28 +116,6 @@ impl<N: Engine> Simulation<N> {
     }
 }
 
-/// The only process of a simulation: for tests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SingleProcess;
-
-impl Ranks for SingleProcess {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn count(&self) -> usize {
-        1
-    }
-
-    fn least(&mut self, value: u64) -> Result<u64, RankError> {
-        Ok(value)
-    }
-
-    fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
-        Ok(outgoing.iter_mut().map(std::mem::take).collect())
-    }
-}
-
 /// Processes that are threads of one: what tests use in the place of a cluster.
 #[derive(Debug)]
 pub struct Threads {

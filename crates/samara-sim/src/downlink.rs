@@ -13,6 +13,8 @@ use crate::stats::HostStats;
 /// they come, so that a packet which finds the downlink idle is not stored a second time.
 #[derive(Debug)]
 pub(crate) struct Downlink<F> {
+    /// What happens to packets that find it busy.
+    discipline: DownlinkQueue,
     queue: VecDeque<Packet<F>>,
     queued_bytes: u64,
     /// End of the last packet received.
@@ -22,8 +24,9 @@ pub(crate) struct Downlink<F> {
 }
 
 impl<F> Downlink<F> {
-    pub(crate) fn new(rate_bps: u64) -> Self {
+    pub(crate) fn new(rate_bps: u64, discipline: DownlinkQueue) -> Self {
         Self {
+            discipline,
             queue: VecDeque::new(),
             queued_bytes: 0,
             free_at: 0,
@@ -36,7 +39,6 @@ impl<F> Downlink<F> {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
     }
 
-    /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.queued_bytes = 0;
@@ -56,19 +58,14 @@ impl<F> Downlink<F> {
     }
 
     /// A packet arrives. Returns it if it is received at once.
-    pub(crate) fn arrive(
-        &mut self,
-        packet: Packet<F>,
-        queue: &DownlinkQueue,
-        stats: &mut HostStats,
-    ) -> Option<Packet<F>> {
+    pub(crate) fn arrive(&mut self, packet: Packet<F>, stats: &mut HostStats) -> Option<Packet<F>> {
         if self.queue.is_empty() && self.end_of(&packet) == packet.arrive {
             self.free_at = packet.arrive;
-            self.codel.drops(packet.arrive, 0, 0, queue);
+            self.codel.drops(packet.arrive, 0, 0, &self.discipline);
             return Some(packet);
         }
-        if let DownlinkQueue::DropTail { bytes } = queue
-            && self.queued_bytes + u64::from(packet.len) > *bytes
+        if let DownlinkQueue::DropTail { bytes } = self.discipline
+            && self.queued_bytes + u64::from(packet.len) > bytes
         {
             stats.drops.downlink_full.add(packet.body.packets(), packet.len);
             return None;
@@ -79,16 +76,11 @@ impl<F> Downlink<F> {
     }
 
     /// Receives the head of the queue at `now`, which is [`next_at`](Self::next_at); `None` if it is dropped.
-    pub(crate) fn receive(
-        &mut self,
-        now: u64,
-        queue: &DownlinkQueue,
-        stats: &mut HostStats,
-    ) -> Option<Packet<F>> {
+    pub(crate) fn receive(&mut self, now: u64, stats: &mut HostStats) -> Option<Packet<F>> {
         let mut packet = self.queue.pop_front()?;
         rewind(&mut self.queue);
         self.queued_bytes -= u64::from(packet.len);
-        if self.codel.drops(now, now - packet.arrive, self.queued_bytes, queue) {
+        if self.codel.drops(now, now - packet.arrive, self.queued_bytes, &self.discipline) {
             // One packet at a time: of several segments the first.
             if let Some(first) = packet.behead() {
                 stats.drops.downlink_codel.add(1, first);

@@ -29,7 +29,6 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Checks everything but outboxes.
 pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
     ensure!(!hosts.is_empty(), "a network needs at least one host");
     let count = hosts.len();

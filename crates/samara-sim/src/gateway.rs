@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use samara_engine::Engine;
 
-use crate::config::{DownlinkQueue, GatewayConfig, LATENCY_FLOOR, Latency, Network};
+use crate::config::{GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
 use crate::error::{ConfigError, ensure};
 use crate::packet::{Packet, Stop};
@@ -25,18 +25,6 @@ pub struct GateStats {
     pub wait_nanos_max: u64,
 }
 
-impl GateStats {
-    /// What happened since an earlier look; the longest wait stays that of the whole run.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            passed: self.passed.since(&earlier.passed),
-            dropped: self.dropped.since(&earlier.dropped),
-            wait_nanos_max: self.wait_nanos_max,
-        }
-    }
-}
-
-/// One direction of a gateway.
 #[derive(Debug)]
 pub(crate) struct Gate<F> {
     is_out: bool,
@@ -45,7 +33,6 @@ pub(crate) struct Gate<F> {
     /// The packets of the current window, the next one last.
     arrivals: Vec<Packet<F>>,
     line: Downlink<F>,
-    queue: DownlinkQueue,
     nanos_per_byte: f64,
     stats: HostStats,
 }
@@ -65,8 +52,7 @@ impl<F> Gate<F> {
             is_out,
             inbox: Vec::new(),
             arrivals: Vec::new(),
-            line: Downlink::new(rate),
-            queue: config.queue,
+            line: Downlink::new(rate, config.queue),
             nanos_per_byte: crate::downlink::nanos_per_byte(rate),
             stats: HostStats::default(),
         }
@@ -96,7 +82,6 @@ impl<F> Gate<F> {
         self.line.next_at().min(inbox)
     }
 
-    /// Simulates everything that happens before `end`.
     pub(crate) fn run<N: Engine<Frame = F>>(
         &mut self,
         end: u64,
@@ -114,7 +99,7 @@ impl<F> Gate<F> {
             }
             self.stats.steps += 1;
             let through = if head == now {
-                self.line.receive(now, &self.queue, &mut self.stats).map(|packet| (now, packet))
+                self.line.receive(now, &mut self.stats).map(|packet| (now, packet))
             } else {
                 self.arrivals
                     .pop()
@@ -132,16 +117,16 @@ impl<F> Gate<F> {
             // The network of the region is wider than the way out: a packet has come as a whole before its first bit leaves.
             packet.arrive += (f64::from(packet.len) * self.nanos_per_byte) as u64;
         }
-        self.line.arrive(packet, &self.queue, &mut self.stats)
+        self.line.arrive(packet, &mut self.stats)
     }
 
     /// Sends a packet that came through at a time to its next stop.
     fn pass<N: Engine<Frame = F>>(&mut self, at: u64, mut packet: Packet<F>, world: &World<N>) -> Packet<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let way = if self.is_out {
-            world.latency(packet.src, packet.heading.host()) - 2 * world.access
+            world.latency(packet.src, packet.heading.host()) - 2 * world.lookahead
         } else {
-            world.access
+            world.lookahead
         };
         packet.arrive = at + way;
         packet.heading = packet.heading.passed();

@@ -26,7 +26,7 @@ pub use config::{
     DownlinkQueue, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, PairLatencies,
     Partition, SimConfig,
 };
-pub use distributed::{FrameCodec, RankError, Ranks, Reader, SingleProcess, Threads, hosts_of_rank};
+pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
 pub use downlink::CoDel;
 pub use error::ConfigError;
 pub use gateway::GateStats;

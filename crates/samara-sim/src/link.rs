@@ -9,7 +9,6 @@ use crate::config::NicDiscipline;
 use crate::packet::UNKNOWN_SLOT;
 use crate::transport::{Receiver, Sender, Transport};
 
-/// How far a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     /// Not there.
@@ -25,7 +24,6 @@ pub(crate) enum LinkState {
 /// One host's end of a link. Its index at the host is the engine's [`PeerId`](samara_engine::PeerId).
 #[derive(Debug)]
 pub(crate) struct Link<F> {
-    /// The other host.
     pub(crate) peer: u32,
     /// The slot of the link at the other host.
     pub(crate) peer_slot: u32,
@@ -77,7 +75,6 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// Starts a new incarnation.
     pub(crate) fn reset(&mut self, epoch: u32, transport: &Transport) {
         self.epoch = epoch;
         self.sender = Sender::new(transport);

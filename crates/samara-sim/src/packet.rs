@@ -9,7 +9,6 @@ use crate::transport::{http2, mconn};
 pub(crate) struct Packet<F> {
     /// When its last bit reaches the receiver's side of the network, in nanoseconds.
     pub(crate) arrive: u64,
-    /// The sending host.
     pub(crate) src: u32,
     /// The receiving host, and what comes before it.
     pub(crate) heading: Heading,
@@ -29,7 +28,6 @@ pub(crate) struct Packet<F> {
     /// How many packets beyond `ack` the sender has room for; 0 where that never changes.
     pub(crate) window: u32,
     pub(crate) sack: Option<Box<Sack>>,
-    /// What it carries.
     pub(crate) body: Body<F>,
 }
 
@@ -53,36 +51,30 @@ impl<F> Packet<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heading(u32);
 
-/// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The way out of the sender's region.
     Out,
     /// The way into the receiver's region.
     In,
-    /// The receiver.
     Host(u32),
 }
 
 impl Heading {
     const HOST_BITS: u32 = 24;
 
-    /// Straight to a host.
     pub(crate) const fn to(host: u32) -> Self {
         Self(host)
     }
 
-    /// Through both gateways to a host.
     pub(crate) const fn through_gateways(host: u32) -> Self {
         Self(host | 2 << Self::HOST_BITS)
     }
 
-    /// The receiving host.
     pub(crate) const fn host(self) -> u32 {
         self.0 & ((1 << Self::HOST_BITS) - 1)
     }
 
-    /// What comes next.
     pub(crate) const fn stop(self) -> Stop {
         match self.0 >> Self::HOST_BITS {
             0 => Stop::Host(self.host()),
@@ -100,7 +92,6 @@ impl Heading {
 /// The slot of a link that the sender does not know yet.
 pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 
-/// What a packet carries.
 #[derive(Debug)]
 pub(crate) enum Body<F> {
     /// A segment; the last one of a frame brings the frame.
@@ -121,7 +112,6 @@ pub(crate) enum Body<F> {
 }
 
 impl<F> Body<F> {
-    /// Packets on the wire.
     pub(crate) const fn packets(&self) -> u32 {
         match self {
             Self::Stream { count, .. } => *count,

@@ -1,5 +1,6 @@
 //! The hosts that one thread simulates.
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use samara_engine::{Engine, Time};
@@ -10,35 +11,62 @@ use crate::packet::{Packet, Stop};
 use crate::simulation::Record;
 use crate::world::World;
 
-/// The hosts of one thread.
+/// So many hosts of a shard are simulated before it looks whether others have sent something.
+const HOSTS_BETWEEN_MAIL: usize = 64;
+/// Packets that are handed over together, so that locks are rare.
+const BUNDLE: usize = 512;
+
+/// What came for a shard and was not taken yet. The order in which packets are taken does not matter: a host sorts those of a window.
+pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
+
 pub(crate) struct Shard<N: Engine> {
-    pub(crate) first: u32,
+    number: usize,
+    first: u32,
     pub(crate) hosts: Vec<Host<N>>,
     /// When something happens next at each host.
     pub(crate) next_at: Vec<u64>,
     pub(crate) records: Vec<Record<N::Event>>,
     /// All hosts of a shard share these two buffers: each host would keep those of its busiest window.
-    pub(crate) arrivals: Vec<Packet<N::Frame>>,
-    pub(crate) outgoing: Vec<Packet<N::Frame>>,
+    arrivals: Vec<Packet<N::Frame>>,
+    outgoing: Vec<Packet<N::Frame>>,
     /// Every so many of the network's gates, as there are shards.
     pub(crate) gates: Vec<Gate<N::Frame>>,
     /// What its hosts have done so far.
     pub(crate) steps: u64,
+    /// What was not handed over yet, by shard.
+    waiting: Vec<Vec<Packet<N::Frame>>>,
+    /// The memory of a mailbox that was emptied.
+    taken: Vec<Packet<N::Frame>>,
+    /// To hosts of other processes.
+    pub(crate) remote: Vec<Packet<N::Frame>>,
 }
 
-/// So many hosts of a shard are simulated before it looks whether others have sent something.
-const HOSTS_BETWEEN_MAIL: usize = 64;
-
 impl<N: Engine> Shard<N> {
+    pub(crate) fn new(number: usize, hosts: Range<u32>, world: &World<N>) -> Self {
+        let (shards, gateways) = (world.boxes.len(), &world.config.network.gateways);
+        let gates = (number..2 * gateways.len()).step_by(shards);
+        Self {
+            number,
+            first: hosts.start,
+            next_at: vec![u64::MAX; hosts.len()],
+            hosts: hosts.map(|id| Host::new(id, world)).collect(),
+            records: Vec::new(),
+            arrivals: Vec::new(),
+            outgoing: Vec::new(),
+            gates: gates.map(|gate| Gate::new(gate, gateways)).collect(),
+            steps: 0,
+            waiting: (0..shards).map(|_| Vec::new()).collect(),
+            taken: Vec::new(),
+            remote: Vec::new(),
+        }
+    }
+
     pub(crate) fn start(&mut self, world: &World<N>) {
-        for host in &mut self.hosts {
-            host.links.shrink_to_fit();
-            host.start(0, world);
-            collect_records(host, &mut self.records);
+        for index in 0..self.hosts.len() {
+            self.hosts[index].links.shrink_to_fit();
+            self.work(index, world, |host| host.start(0, world));
         }
-        for (next_at, host) in self.next_at.iter_mut().zip(&self.hosts) {
-            *next_at = host.next_at();
-        }
+        self.flush(world);
     }
 
     /// The next time at which something happens in this shard.
@@ -48,98 +76,89 @@ impl<N: Engine> Shard<N> {
     }
 
     /// Simulates everything that happens before `end`. Packets go to the inboxes of this shard at once: none of them arrives in this window.
-    pub(crate) fn run(
-        &mut self,
-        end: u64,
-        world: &World<N>,
-        shard_len: usize,
-        mail: &mut Mail<'_, N::Frame>,
-    ) {
+    pub(crate) fn run(&mut self, end: u64, world: &World<N>) {
         for index in 0..self.hosts.len() {
             if index % HOSTS_BETWEEN_MAIL == 0 {
                 // What waits for the end of the window is twice in memory.
-                self.take(mail, world);
+                self.take(world);
             }
-            if self.next_at[index] >= end {
-                continue;
+            if self.next_at[index] < end {
+                self.work(index, world, |host| host.run(end, world));
             }
-            let host = &mut self.hosts[index];
-            std::mem::swap(&mut host.outgoing, &mut self.outgoing);
-            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
-            let before = host.stats.steps;
-            host.run(end, world);
-            self.steps += host.stats.steps - before;
-            std::mem::swap(&mut host.arrivals, &mut self.arrivals);
-            std::mem::swap(&mut host.outgoing, &mut self.outgoing);
-            self.next_at[index] = host.next_at();
-            collect_records(host, &mut self.records);
-            self.send(world, shard_len, mail);
         }
         for index in 0..self.gates.len() {
             self.gates[index].run(end, world, &mut self.outgoing);
-            self.send(world, shard_len, mail);
+            self.send(world);
         }
+        self.flush(world);
+    }
+
+    /// Has a host work, and sends what leaves it.
+    fn work(&mut self, index: usize, world: &World<N>, act: impl FnOnce(&mut Host<N>)) {
+        let host = &mut self.hosts[index];
+        std::mem::swap(&mut host.outgoing, &mut self.outgoing);
+        std::mem::swap(&mut host.arrivals, &mut self.arrivals);
+        let before = host.stats.steps;
+        act(host);
+        self.steps += host.stats.steps - before;
+        std::mem::swap(&mut host.arrivals, &mut self.arrivals);
+        std::mem::swap(&mut host.outgoing, &mut self.outgoing);
+        self.next_at[index] = host.next_at();
+        let (id, events) = (host.id, host.records.drain(..));
+        self.records.extend(events.map(|(at, event)| Record { at: Time::from_nanos(at), host: id, event }));
+        self.send(world);
     }
 
     /// Sends what leaves this shard, and puts what stays into its inbox.
-    fn send(&mut self, world: &World<N>, shard_len: usize, mail: &mut Mail<'_, N::Frame>) {
+    fn send(&mut self, world: &World<N>) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for packet in outgoing.drain(..) {
-            if !world.local.contains(&packet.heading.host()) {
-                mail.remote.push(packet);
-                continue;
-            }
-            match shard_of(&packet, world, shard_len, mail.shards()) {
-                shard if shard == mail.own() => self.post(packet, world, mail.shards()),
-                shard => mail.send(shard, packet),
+            let to = match packet.heading.stop() {
+                Stop::Host(host) => world.place(host).map(|(shard, _)| shard),
+                Stop::Out | Stop::In => Some(next_gate(&packet, world) % world.boxes.len()),
+            };
+            match to {
+                None => self.remote.push(packet),
+                Some(own) if own == self.number => self.post(packet, world),
+                Some(to) => {
+                    self.waiting[to].push(packet);
+                    if self.waiting[to].len() >= BUNDLE {
+                        self.hand_over(to, world);
+                    }
+                }
             }
         }
         self.outgoing = outgoing;
     }
 
-    /// Puts what other shards sent into its inbox.
-    pub(crate) fn take(&mut self, mail: &mut Mail<'_, N::Frame>, world: &World<N>) {
-        let shards = mail.shards();
-        for packet in mail.take() {
-            self.post(packet, world, shards);
+    fn flush(&mut self, world: &World<N>) {
+        (0..self.waiting.len()).for_each(|to| self.hand_over(to, world));
+    }
+
+    fn hand_over(&mut self, to: usize, world: &World<N>) {
+        if !self.waiting[to].is_empty() {
+            lock(&world.boxes[to]).append(&mut self.waiting[to]);
         }
     }
 
-    pub(crate) fn take_outgoing(&mut self, mail: &mut Vec<Packet<N::Frame>>) {
-        for host in &mut self.hosts {
-            mail.append(&mut host.outgoing);
-        }
+    /// Puts what other shards sent since the last time into its inbox.
+    pub(crate) fn take(&mut self, world: &World<N>) {
+        let mut taken = std::mem::take(&mut self.taken);
+        std::mem::swap(&mut *lock(&world.boxes[self.number]), &mut taken);
+        taken.drain(..).for_each(|packet| self.post(packet, world));
+        self.taken = taken;
     }
 
-    /// Puts a packet into the inbox of its next stop, in one of so many shards.
-    pub(crate) fn post(&mut self, packet: Packet<N::Frame>, world: &World<N>, shards: usize) {
+    /// Puts a packet into the inbox of its next stop.
+    pub(crate) fn post(&mut self, packet: Packet<N::Frame>, world: &World<N>) {
         match packet.heading.stop() {
             Stop::Host(host) => {
                 let index = (host - self.first) as usize;
                 self.next_at[index] = self.next_at[index].min(packet.arrive);
                 self.hosts[index].inbox.push(packet);
             }
-            Stop::Out | Stop::In => self.gates[next_gate(&packet, world) / shards].post(packet),
+            Stop::Out | Stop::In => self.gates[next_gate(&packet, world) / world.boxes.len()].post(packet),
         }
-    }
-}
-
-fn collect_records<N: Engine>(host: &mut Host<N>, records: &mut Vec<Record<N::Event>>) {
-    let id = host.id;
-    let events = host.records.drain(..);
-    records.extend(events.map(|(at, event)| Record { at: Time::from_nanos(at), host: id, event }));
-}
-
-/// The shard in which a packet stops next.
-pub(crate) fn shard_of<N: Engine>(
-    packet: &Packet<N::Frame>,
-    world: &World<N>,
-    shard_len: usize,
-    shards: usize,
-) -> usize {
-    match packet.heading.stop() {
-        Stop::Host(host) => (host - world.local.start) as usize / shard_len,
-        Stop::Out | Stop::In => next_gate(packet, world) % shards,
     }
 }
 
@@ -148,72 +167,6 @@ fn next_gate<N: Engine>(packet: &Packet<N::Frame>, world: &World<N>) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)
-}
-
-/// Packets that are handed over together, so that locks are rare.
-const BUNDLE: usize = 512;
-
-/// What came for a shard and was not taken yet.
-pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
-
-/// What a shard sends to others, and what they sent to it. The order in which packets are taken does not matter: a host sorts those of a
-/// window.
-pub(crate) struct Mail<'a, F> {
-    own: usize,
-    /// By shard.
-    boxes: &'a [Mailbox<F>],
-    waiting: Vec<Vec<Packet<F>>>,
-    taken: Vec<Packet<F>>,
-    /// To hosts of other processes.
-    pub(crate) remote: Vec<Packet<F>>,
-}
-
-impl<'a, F> Mail<'a, F> {
-    /// That of the shard with a number.
-    pub(crate) fn new(own: usize, boxes: &'a [Mailbox<F>]) -> Self {
-        Self {
-            own,
-            boxes,
-            waiting: boxes.iter().map(|_| Vec::new()).collect(),
-            taken: Vec::new(),
-            remote: Vec::new(),
-        }
-    }
-
-    /// The number of the shard.
-    pub(crate) const fn own(&self) -> usize {
-        self.own
-    }
-
-    /// How many shards there are.
-    pub(crate) const fn shards(&self) -> usize {
-        self.boxes.len()
-    }
-
-    /// Sends a packet to another shard, sooner or later.
-    pub(crate) fn send(&mut self, to: usize, packet: Packet<F>) {
-        self.waiting[to].push(packet);
-        if self.waiting[to].len() >= BUNDLE {
-            self.hand_over(to);
-        }
-    }
-
-    /// Sends what waits.
-    pub(crate) fn flush(&mut self) {
-        (0..self.waiting.len()).for_each(|to| self.hand_over(to));
-    }
-
-    fn hand_over(&mut self, to: usize) {
-        if !self.waiting[to].is_empty() {
-            lock(&self.boxes[to]).append(&mut self.waiting[to]);
-        }
-    }
-
-    /// What came since the last time.
-    pub(crate) fn take(&mut self) -> std::vec::Drain<'_, Packet<F>> {
-        std::mem::swap(&mut *lock(&self.boxes[self.own]), &mut self.taken);
-        self.taken.drain(..)
-    }
 }
 
 /// A thread that panics ends the whole simulation, so that what it left is never read.

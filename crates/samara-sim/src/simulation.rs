@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
 use crate::packet::{Packet, Stop};
-use crate::shard::{Mail, Mailbox, Shard, lock, shard_of};
+use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::{self, ConnectionStats};
 use crate::world::{NodeFactory, World};
@@ -40,18 +40,13 @@ pub struct Record<E> {
 pub struct Simulation<N: Engine> {
     world: World<N>,
     shards: Vec<Shard<N>>,
-    /// Hosts in each shard but the last.
-    shard_len: usize,
     started: bool,
     now: u64,
-    windows: u64,
     /// Whether windows have enough to do for several threads.
     is_busy: bool,
     parallel_threshold: u64,
     /// Links that hosts of other processes were given with [`establish`](Self::establish), by host; empty if there are none.
     remote_links: Vec<u32>,
-    /// Packets for hosts of other processes.
-    remote: Vec<Packet<N::Frame>>,
 }
 
 impl<N: Engine> Simulation<N> {
@@ -87,49 +82,36 @@ impl<N: Engine> Simulation<N> {
         }
         let threads = if is_whole { config.threads.clamp(1, hosts.len()) } else { 1 };
         let shard_len = local.len().div_ceil(threads);
-        let protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync> = {
-            let none: Arc<str> = "".into();
-            Arc::new(move |_, _| none.clone())
+        let none: Arc<str> = "".into();
+        let world = World {
+            lookahead: config.network.latency.least().max(LATENCY_FLOOR).as_nanos() as u64,
+            protocol: Arc::new(move |_, _| none.clone()),
+            identities: (0..hosts.len() as u32).map(crate::world::identity_of).collect(),
+            boxes: (0..local.len().div_ceil(shard_len)).map(|_| Mailbox::default()).collect(),
+            config,
+            hosts,
+            factory,
+            local,
+            shard_len,
         };
-        let identities = (0..hosts.len() as u32).map(crate::world::identity_of).collect();
-        let remote_links = if is_whole { Vec::new() } else { vec![0; hosts.len()] };
-        let mut world = World { config, hosts, factory, protocol, local, identities, access: 0 };
-        world.access = world.lookahead();
-        let numbers: Vec<u32> = world.local.clone().collect();
-        let mut shards: Vec<Shard<N>> = numbers
-            .chunks(shard_len)
-            .map(|chunk| Shard {
-                first: chunk[0],
-                hosts: chunk.iter().map(|id| Host::new(*id, &world)).collect(),
-                next_at: vec![u64::MAX; chunk.len()],
-                records: Vec::new(),
-                arrivals: Vec::new(),
-                outgoing: Vec::new(),
-                gates: Vec::new(),
-                steps: 0,
-            })
+        let (starts, end) = (world.local.clone().step_by(shard_len), world.local.end);
+        let shards: Vec<Shard<N>> = starts
+            .enumerate()
+            .map(|(number, first)| Shard::new(number, first..end.min(first + shard_len as u32), &world))
             .collect();
-        let count = shards.len();
-        let gateways = &world.config.network.gateways;
-        for gate in 0..2 * gateways.len() {
-            shards[gate % count].gates.push(Gate::new(gate, gateways));
-        }
         if let Some(config) = world.config.transport.connection.channels() {
             for host in shards.iter().flat_map(|shard| &shard.hosts) {
                 mconn::check_outbox(config, host.outbox.config())?;
             }
         }
         Ok(Self {
+            remote_links: if is_whole { Vec::new() } else { vec![0; world.hosts.len()] },
             world,
             shards,
-            shard_len,
             started: false,
             now: 0,
-            windows: 0,
             is_busy: true,
             parallel_threshold: PARALLEL_THRESHOLD,
-            remote_links,
-            remote: Vec::new(),
         })
     }
 
@@ -152,7 +134,7 @@ impl<N: Engine> Simulation<N> {
     /// Brings a link up at both ends at a time, without a handshake. In several processes, a pair gets one such link only, before
     /// anything runs, in the same order in all of them.
     pub fn establish(&mut self, at: Time, dialler: u32, listener: u32) {
-        let mut slot_at = |host: u32, peer: u32| match self.place(host) {
+        let mut slot_at = |host: u32, peer: u32| match self.world.place(host) {
             Some((shard, index)) => self.shards[shard].hosts[index].slot(peer, &self.world),
             None => {
                 let links = &mut self.remote_links[host as usize];
@@ -188,18 +170,9 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
 
-    /// The shard of a host, and its place there; `None` if it is in another process.
-    fn place(&self, host: u32) -> Option<(usize, usize)> {
-        if !self.world.local.contains(&host) {
-            return None;
-        }
-        let place = (host - self.world.local.start) as usize;
-        Some((place / self.shard_len, place % self.shard_len))
-    }
-
     fn schedule(&mut self, at: Time, host: u32, action: Action<N::Command>) {
         let at = at.as_nanos().max(self.now);
-        let Some((shard, index)) = self.place(host) else { return };
+        let Some((shard, index)) = self.world.place(host) else { return };
         let shard = &mut self.shards[shard];
         shard.hosts[index].schedule(at, action);
         shard.next_at[index] = shard.next_at[index].min(at);
@@ -231,10 +204,8 @@ impl<N: Engine> Simulation<N> {
         if std::mem::replace(&mut self.started, true) {
             return false;
         }
-        for shard in &mut self.shards {
-            shard.start(&self.world);
-        }
-        self.exchange_outgoing();
+        self.shards.iter_mut().for_each(|shard| shard.start(&self.world));
+        self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
         true
     }
 
@@ -245,23 +216,17 @@ impl<N: Engine> Simulation<N> {
 
     /// Simulates the window that begins at `start`, on this thread.
     pub(crate) fn run_window(&mut self, start: u64, until: u64) {
-        let end = start.saturating_add(self.world.lookahead()).min(until);
-        let boxes = [Mailbox::default()];
-        let mut mail = Mail::new(0, &boxes);
-        mail.remote = std::mem::take(&mut self.remote);
-        self.shards[0].run(end, &self.world, self.shard_len, &mut mail);
-        self.remote = mail.remote;
-        self.windows += 1;
+        let end = start.saturating_add(self.world.lookahead).min(until);
+        self.shards.iter_mut().for_each(|shard| shard.run(end, &self.world));
+        self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
     }
 
-    /// Packets for hosts of other processes.
     pub(crate) fn take_remote(&mut self) -> Vec<Packet<N::Frame>> {
-        std::mem::take(&mut self.remote)
+        std::mem::take(&mut self.shards[0].remote)
     }
 
-    /// Takes a packet from another process.
     pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
-        self.shards[0].post(packet, &self.world, 1);
+        self.shards[0].post(packet, &self.world);
     }
 
     /// The hosts that are simulated here.
@@ -269,31 +234,19 @@ impl<N: Engine> Simulation<N> {
         self.world.local.clone()
     }
 
-    /// How many hosts the network has.
     pub(crate) fn world_size(&self) -> u32 {
         self.world.hosts.len() as u32
     }
 
     /// Simulates on this thread until there is more to do than that.
     fn run_alone(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
-        let lookahead = self.world.lookahead();
-        let boxes: Vec<Mailbox<N::Frame>> = self.shards.iter().map(|_| Mailbox::default()).collect();
-        let mut mails: Vec<_> = (0..boxes.len()).map(|own| Mail::new(own, &boxes)).collect();
         let many = 2 * self.parallel_threshold * self.shards.len() as u64;
         loop {
             let (start, steps) = (self.next(), self.shard_steps());
             if start >= until {
                 return;
             }
-            let end = start.saturating_add(lookahead).min(until);
-            for (shard, mail) in self.shards.iter_mut().zip(&mut mails) {
-                shard.run(end, &self.world, self.shard_len, mail);
-                mail.flush();
-            }
-            for (shard, mail) in self.shards.iter_mut().zip(&mut mails) {
-                shard.take(mail, &self.world);
-            }
-            self.windows += 1;
+            self.run_window(start, until);
             self.hand_over(observer);
             if self.shards.len() > 1 && self.shard_steps() - steps >= many {
                 self.is_busy = true;
@@ -302,7 +255,6 @@ impl<N: Engine> Simulation<N> {
         }
     }
 
-    /// Steps of hosts so far.
     fn shard_steps(&self) -> u64 {
         self.shards.iter().map(|shard| shard.steps).sum()
     }
@@ -310,29 +262,23 @@ impl<N: Engine> Simulation<N> {
     /// The same on several threads, for some windows: every thread runs its shard through the window, then takes what others sent; the first
     /// thread hands over the records meanwhile.
     fn run_threads(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
-        let lookahead = self.world.lookahead();
-        let count = self.shards.len();
-        let shard_len = self.shard_len;
-        let world = &self.world;
+        let (count, world) = (self.shards.len(), &self.world);
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
-        let boxes: Vec<Mailbox<N::Frame>> = (0..count).map(|_| Mutex::default()).collect();
         let records: Vec<Mutex<Vec<Record<N::Event>>>> = (0..count).map(|_| Mutex::default()).collect();
         let windows = AtomicU64::new(0);
         let steps = self.shard_steps();
 
         let work = |index: usize, shard: &mut Shard<N>, mut each_window: Box<dyn FnMut() + '_>| {
-            let mut mail = Mail::new(index, &boxes);
             for _ in 0..WINDOWS_SHARED {
                 let start = next.iter().map(|next| next.load(Ordering::SeqCst)).min().unwrap_or(u64::MAX);
                 if start >= until {
                     return;
                 }
-                shard.run(start.saturating_add(lookahead).min(until), world, shard_len, &mut mail);
-                mail.flush();
+                shard.run(start.saturating_add(world.lookahead).min(until), world);
                 lock(&records[index]).append(&mut shard.records);
                 barrier.wait();
-                shard.take(&mut mail, world);
+                shard.take(world);
                 next[index].store(shard.next(), Ordering::SeqCst);
                 each_window();
                 barrier.wait();
@@ -362,9 +308,8 @@ impl<N: Engine> Simulation<N> {
                 );
             }
         });
-        let windows = windows.into_inner();
-        self.windows += windows;
-        self.is_busy = self.shard_steps() - steps >= windows * self.parallel_threshold * count as u64;
+        let many = windows.into_inner() * self.parallel_threshold * count as u64;
+        self.is_busy = self.shard_steps() - steps >= many;
     }
 
     pub(crate) fn hand_over(&mut self, observer: &mut impl FnMut(Record<N::Event>)) {
@@ -375,22 +320,6 @@ impl<N: Engine> Simulation<N> {
         in_order(&mut merged, observer);
         // The allocation goes back to be used again.
         self.shards[0].records = merged;
-    }
-
-    fn exchange_outgoing(&mut self) {
-        let mut mail = Vec::new();
-        for shard in &mut self.shards {
-            shard.take_outgoing(&mut mail);
-        }
-        let count = self.shards.len();
-        for packet in mail {
-            if !self.world.local.contains(&packet.heading.host()) {
-                self.remote.push(packet);
-                continue;
-            }
-            let shard = shard_of(&packet, &self.world, self.shard_len, count);
-            self.shards[shard].post(packet, &self.world, count);
-        }
     }
 
     /// The time up to which everything has been simulated.
@@ -460,11 +389,6 @@ impl<N: Engine> Simulation<N> {
         hosts.chain(gates).sum()
     }
 
-    /// Windows of time simulated so far.
-    pub fn windows(&self) -> u64 {
-        self.windows
-    }
-
     /// A digest of every packet that every host received: two runs with the same digest were the same run.
     pub fn digest(&self) -> u64 {
         digest_of(self.digests())
@@ -475,13 +399,8 @@ impl<N: Engine> Simulation<N> {
         self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
 
-    /// Whether a latency was raised to [`LATENCY_FLOOR`].
-    pub fn latency_was_raised(&self) -> bool {
-        self.world.config.network.latency.least() < LATENCY_FLOOR
-    }
-
     fn host(&self, host: u32) -> &Host<N> {
-        match self.place(host) {
+        match self.world.place(host) {
             Some((shard, index)) => &self.shards[shard].hosts[index],
             None => panic!("host {host} is not one of this process, {:?}", self.world.local),
         }
@@ -498,7 +417,5 @@ pub fn digest_of(hosts: impl IntoIterator<Item = u64>) -> u64 {
 /// Hands records over by time, then host, then the order in which the host made them.
 fn in_order<E>(records: &mut Vec<Record<E>>, observer: &mut impl FnMut(Record<E>)) {
     records.sort_by_key(|record| (record.at, record.host));
-    for record in records.drain(..) {
-        observer(record);
-    }
+    records.drain(..).for_each(observer);
 }

@@ -1,6 +1,8 @@
 //! What a simulation counts for every host, and the digest of what happened to it.
 
 use crate::distributed::Reader;
+use crate::gateway::GateStats;
+use crate::transport::mconn::{ChannelStats, ConnectionStats};
 
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,65 +88,75 @@ pub struct HostStats {
     pub steps: u64,
 }
 
-/// Counts that travel between the processes of a simulation.
-trait Travels: Sized {
-    fn write(&self, out: &mut Vec<u8>);
-    fn read(reader: &mut Reader<'_>) -> Option<Self>;
-}
-
 impl HostStats {
     /// Writes all counts, for another process of the simulation.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        Travels::write(self, out);
+    pub fn write(mut self, out: &mut Vec<u8>) {
+        self.each(&mut |count| out.extend_from_slice(&count.to_le_bytes()));
+        out.extend_from_slice(&self.downlink_wait_nanos_max.to_le_bytes());
     }
 
     /// Reads what [`write`](Self::write) wrote; `None` if there is less.
     pub fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        Travels::read(reader)
+        let mut stats = Self::default();
+        stats.each(&mut |count| *count = reader.u64().unwrap_or_default());
+        Some(Self { downlink_wait_nanos_max: reader.u64()?, ..stats })
     }
 }
 
-macro_rules! difference {
-    ($($type:ident { $($field:ident),* ; $($nested:ident),* ; $($kept:ident),* })*) => {
-        $(impl $type {
-            /// What happened since an earlier look; the largest wait stays that of the whole run.
-            pub fn since(&self, earlier: &Self) -> Self {
-                Self {
-                    $($field: self.$field - earlier.$field,)*
-                    $($nested: self.$nested.since(&earlier.$nested),)*
-                    $($kept: self.$kept,)*
-                }
-            }
-        }
+/// What is made of counts that only grow.
+trait Counts {
+    /// Hands over every count, always in the same order.
+    fn each(&mut self, take: &mut dyn FnMut(&mut u64));
+}
 
-        impl Travels for $type {
-            fn write(&self, out: &mut Vec<u8>) {
-                $(out.extend_from_slice(&self.$field.to_le_bytes());)*
-                $(Travels::write(&self.$nested, out);)*
-                $(out.extend_from_slice(&self.$kept.to_le_bytes());)*
-            }
+impl Counts for u64 {
+    fn each(&mut self, take: &mut dyn FnMut(&mut u64)) {
+        take(self);
+    }
+}
 
-            fn read(reader: &mut Reader<'_>) -> Option<Self> {
-                Some(Self {
-                    $($field: reader.u64()?,)*
-                    $($nested: Travels::read(reader)?,)*
-                    $($kept: reader.u64()?,)*
-                })
+impl<T: Counts> Counts for Vec<T> {
+    fn each(&mut self, take: &mut dyn FnMut(&mut u64)) {
+        self.iter_mut().for_each(|counts| counts.each(take));
+    }
+}
+
+macro_rules! counts {
+    ($($type:ident { $($field:ident),* })*) => {
+        $(impl Counts for $type {
+            fn each(&mut self, take: &mut dyn FnMut(&mut u64)) {
+                $(self.$field.each(take);)*
             }
         })*
     };
 }
 
-difference! {
-    Count { packets, bytes ; ; }
-    Drops { ; downlink_full, downlink_codel, random, partition, stale ; }
-    FrameCount { frames, payload_bytes, control_bytes ; ; }
-    HostStats {
-        timeouts, uplink_busy_nanos, steps ;
-        sent, received, retransmitted, drops, frames_sent, frames_received ;
-        downlink_wait_nanos_max
-    }
+counts! {
+    Count { packets, bytes }
+    Drops { downlink_full, downlink_codel, random, partition, stale }
+    FrameCount { frames, payload_bytes, control_bytes }
+    HostStats { timeouts, uplink_busy_nanos, steps, sent, received, retransmitted, drops, frames_sent, frames_received }
+    GateStats { passed, dropped }
+    ChannelStats { messages, packets, message_bytes, framing_bytes }
+    ConnectionStats { sealed_frames, padding_bytes, flushes, full_buffers, pings_and_pongs, queue_waits, channels }
 }
+
+macro_rules! since {
+    ($($type:ident),*) => {
+        $(impl $type {
+            /// What happened since an earlier look; the longest wait stays that of the whole run.
+            pub fn since(&self, earlier: &Self) -> Self {
+                let mut before = Vec::new();
+                earlier.clone().each(&mut |count| before.push(*count));
+                let (mut since, mut before) = (self.clone(), before.into_iter());
+                since.each(&mut |count| *count -= before.next().unwrap_or_default());
+                since
+            }
+        })*
+    };
+}
+
+since!(Count, HostStats, GateStats, ConnectionStats);
 
 /// FNV-1a over 64-bit words: not for security, only to compare runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::packet::Heading;
+use crate::shard::Mailbox;
 use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
 /// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
@@ -24,7 +25,6 @@ const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
 const BURST_SEGMENTS: f64 = 44.0;
 
-/// What all hosts share.
 pub(crate) struct World<N: Engine> {
     pub(crate) config: SimConfig,
     pub(crate) hosts: Vec<HostConfig>,
@@ -34,8 +34,13 @@ pub(crate) struct World<N: Engine> {
     pub(crate) local: Range<u32>,
     /// By host: links share them.
     pub(crate) identities: Vec<PeerIdentity>,
-    /// Nanoseconds from a host to the gateway of its region: the [lookahead](Self::lookahead), the least that leaves windows as they are.
-    pub(crate) access: u64,
+    /// The least latency in the network, in nanoseconds: how far hosts can be simulated alone. As far away is a host from the gateway of
+    /// its region, since that leaves windows as they are.
+    pub(crate) lookahead: u64,
+    /// Hosts in each shard but the last.
+    pub(crate) shard_len: usize,
+    /// By shard.
+    pub(crate) boxes: Vec<Mailbox<N::Frame>>,
 }
 
 impl<N: Engine> World<N> {
@@ -51,13 +56,14 @@ impl<N: Engine> World<N> {
         if self.config.network.gateways.is_empty() || region(from) == region(to) {
             (Heading::to(to), latency)
         } else {
-            (Heading::through_gateways(to), self.access)
+            (Heading::through_gateways(to), self.lookahead)
         }
     }
 
-    /// The least latency in the network: how far hosts can be simulated alone.
-    pub(crate) fn lookahead(&self) -> u64 {
-        self.config.network.latency.least().max(LATENCY_FLOOR).as_nanos() as u64
+    /// The shard of a host, and its place there; `None` if it is in another process.
+    pub(crate) fn place(&self, host: u32) -> Option<(usize, usize)> {
+        let place = self.local.contains(&host).then(|| (host - self.local.start) as usize)?;
+        Some((place / self.shard_len, place % self.shard_len))
     }
 
     /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each

@@ -12,58 +12,38 @@ macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })+) => {
         $(messages!(@ [$(#[$doc])*] $name [] $($fields)*);)+
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bytes = "vec", optional, tag = $tag)]
-            #[serde(rename = $json, with = "json::optional", skip_serializing_if = "json::is_empty")]
-            pub $field: Option<Vec<u8>>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* bytes $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bytes = "vec", optional]
+            [with = "json::optional", skip_serializing_if = "json::is_empty"] [Option<Vec<u8>>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many_bytes $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bytes = "vec", repeated, tag = $tag)]
-            #[serde(rename = $json, with = "json::repeated", skip_serializing_if = "Vec::is_empty")]
-            pub $field: Vec<Vec<u8>>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* many_bytes $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bytes = "vec", repeated]
+            [with = "json::repeated", skip_serializing_if = "Vec::is_empty"] [Vec<Vec<u8>>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* string $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(string, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<String>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* string $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [string, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<String>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* bool $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(bool, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<bool>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* bool $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [bool, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<bool>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* one($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
-            #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(message, optional, tag = $tag)]
-            #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<$inner>,
-        ] $($rest)*);
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* one($inner:ty) $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [message, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<$inner>] $($rest)*);
     };
-    (@ [$($doc:tt)*] $name:ident [$($done:tt)*] $(#[$field_doc:meta])* many($inner:ty) $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
-        messages!(@ [$($doc)*] $name [$($done)*
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* many($inner:ty) $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [message, repeated]
+            [deserialize_with = "json::null_as_empty", skip_serializing_if = "Vec::is_empty"] [Vec<$inner>] $($rest)*);
+    };
+    (@field $head:tt $name:ident [$($done:tt)*] [$($doc:tt)*] [$($prost:tt)*] [$($serde:tt)*] [$type:ty]
+        $field:ident = $tag:literal $json:literal, $($rest:tt)*) => {
+        messages!(@ $head $name [$($done)*
             #[doc = concat!("Field ", $tag, " of the protobuf.\n\n")]
-            $(#[$field_doc])*
-            #[prost(message, repeated, tag = $tag)]
-            #[serde(rename = $json, deserialize_with = "json::null_as_empty", skip_serializing_if = "Vec::is_empty")]
-            pub $field: Vec<$inner>,
+            $($doc)*
+            #[prost($($prost)*, tag = $tag)]
+            #[serde(rename = $json, $($serde)*)]
+            pub $field: $type,
         ] $($rest)*);
     };
     (@ [$($doc:tt)*] $name:ident [$($done:tt)*]) => {
@@ -87,7 +67,6 @@ macro_rules! events {
         #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
         #[serde(default)]
         pub struct TraceEvent {
-            /// The kind of the event.
             #[prost(enumeration = "Type", optional, tag = "1")]
             #[serde(rename = "type", with = "json::kind", skip_serializing_if = "Option::is_none")]
             pub kind: Option<i32>,
@@ -131,7 +110,6 @@ macro_rules! events {
         }
 
         impl Body {
-            /// Its type.
             pub fn kind(&self) -> Type {
                 match self {
                     $(Self::$kind(_) => Type::$kind,)*
@@ -167,7 +145,6 @@ macro_rules! events {
 }
 
 events! {
-    /// This node published a message.
     0 "PUBLISH_MESSAGE" publish_message: PublishMessage = "4" "publishMessage" {
         bytes message_id = "1" "messageID",
         string topic = "2" "topic",
@@ -175,7 +152,6 @@ events! {
     /// A message was not delivered.
     1 "REJECT_MESSAGE" reject_message: RejectMessage = "5" "rejectMessage" {
         bytes message_id = "1" "messageID",
-        /// The sender.
         bytes received_from = "2" "receivedFrom",
         /// The reason: one of [`reason`], or another one.
         string reason = "3" "reason",
@@ -184,7 +160,6 @@ events! {
     /// A copy of a message that was known.
     2 "DUPLICATE_MESSAGE" duplicate_message: DuplicateMessage = "6" "duplicateMessage" {
         bytes message_id = "1" "messageID",
-        /// The sender.
         bytes received_from = "2" "receivedFrom",
         string topic = "3" "topic",
     }
@@ -197,55 +172,40 @@ events! {
     }
     /// The link to a peer is up.
     4 "ADD_PEER" add_peer: AddPeer = "8" "addPeer" {
-        /// The peer.
         bytes peer_id = "1" "peerID",
-        /// The protocol of the link.
         string proto = "2" "proto",
     }
     /// The link to a peer is down.
     5 "REMOVE_PEER" remove_peer: RemovePeer = "9" "removePeer" {
-        /// The peer.
         bytes peer_id = "1" "peerID",
     }
-    /// An RPC came.
     6 "RECV_RPC" recv_rpc: RecvRpc = "10" "recvRPC" {
-        /// The sender.
         bytes received_from = "1" "receivedFrom",
-        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
-    /// An RPC was sent.
     7 "SEND_RPC" send_rpc: SendRpc = "11" "sendRPC" {
-        /// The receiver.
         bytes send_to = "1" "sendTo",
-        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
     /// An RPC was lost before it was sent.
     8 "DROP_RPC" drop_rpc: DropRpc = "12" "dropRPC" {
-        /// The intended receiver.
         bytes send_to = "1" "sendTo",
-        /// The content.
         one(RpcMeta) meta = "2" "meta",
     }
-    /// This node joined a topic.
     9 "JOIN" join: Join = "13" "join" {
         string topic = "1" "topic",
     }
-    /// This node left a topic.
     10 "LEAVE" leave: Leave = "14" "leave" {
         /// Not field 1: so it is in go-libp2p-pubsub.
         string topic = "2" "topic",
     }
     /// A peer is in a mesh now.
     11 "GRAFT" graft: Graft = "15" "graft" {
-        /// The peer.
         bytes peer_id = "1" "peerID",
         string topic = "2" "topic",
     }
     /// A peer is not in a mesh any more.
     12 "PRUNE" prune: Prune = "16" "prune" {
-        /// The peer.
         bytes peer_id = "1" "peerID",
         string topic = "2" "topic",
     }
@@ -258,7 +218,6 @@ messages! {
         many(SubMeta) subscription = "2" "subscription",
         one(ControlMeta) control = "3" "control",
     }
-    /// A message in an RPC.
     MessageMeta {
         bytes message_id = "1" "messageID",
         string topic = "2" "topic",
@@ -269,7 +228,6 @@ messages! {
         bool subscribe = "1" "subscribe",
         string topic = "2" "topic",
     }
-    /// Control messages of an RPC.
     ControlMeta {
         many(ControlIHaveMeta) ihave = "1" "ihave",
         many(ControlIWantMeta) iwant = "2" "iwant",
@@ -277,26 +235,20 @@ messages! {
         many(ControlPruneMeta) prune = "4" "prune",
         many(ControlIDontWantMeta) idontwant = "5" "idontwant",
     }
-    /// IHAVE.
     ControlIHaveMeta {
         string topic = "1" "topic",
         many_bytes message_ids = "2" "messageIDs",
     }
-    /// IWANT.
     ControlIWantMeta {
         many_bytes message_ids = "1" "messageIDs",
     }
-    /// GRAFT.
     ControlGraftMeta {
         string topic = "1" "topic",
     }
-    /// PRUNE.
     ControlPruneMeta {
         string topic = "1" "topic",
-        /// Recommended peers.
         many_bytes peers = "2" "peers",
     }
-    /// IDONTWANT.
     ControlIDontWantMeta {
         many_bytes message_ids = "1" "messageIDs",
     }
@@ -314,7 +266,6 @@ pub mod reason {
     pub const UNEXPECTED_SIGNATURE: &str = "unexpected signature";
     /// An author or a number where the policy allows none.
     pub const UNEXPECTED_AUTH_INFO: &str = "unexpected auth info";
-    /// The signature is wrong.
     pub const INVALID_SIGNATURE: &str = "invalid signature";
     /// Too many messages wait for their validation.
     pub const VALIDATION_THROTTLED: &str = "validation throttled";

@@ -17,15 +17,11 @@ fn decode<E: serde::de::Error>(text: &str) -> Result<Vec<u8>, E> {
     STANDARD.decode(text).map_err(|error| E::custom(format!("\"{text}\" is no base64: {error}")))
 }
 
-/// A field that may be missing.
 pub(crate) mod optional {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(
-        bytes: &Option<Vec<u8>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(bytes.as_deref().unwrap_or_default()))
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes.as_deref().unwrap_or_default()))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<u8>>, D::Error> {
@@ -33,7 +29,6 @@ pub(crate) mod optional {
     }
 }
 
-/// A list.
 pub(crate) mod repeated {
     use super::*;
 
@@ -48,7 +43,6 @@ pub(crate) mod repeated {
     }
 }
 
-/// The type of an event.
 pub(crate) mod kind {
     use super::*;
 

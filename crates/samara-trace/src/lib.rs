@@ -19,7 +19,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod background;
 mod event;
 mod json;
 pub mod live;
@@ -27,7 +26,6 @@ mod reader;
 mod timeline;
 mod writer;
 
-pub use background::Counts;
 pub use event::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
@@ -36,4 +34,4 @@ pub use event::{
 };
 pub use reader::{EVENT_BYTES_MAX, Format, Place, TraceError, TraceReader};
 pub use timeline::Timeline;
-pub use writer::{QUEUE_DEFAULT, TraceWriter, WhenFull};
+pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};

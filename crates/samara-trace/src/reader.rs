@@ -24,7 +24,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Appends an event.
     pub fn encode(self, event: &TraceEvent, out: &mut Vec<u8>) {
         match self {
             // A vector has always room.
@@ -57,7 +56,6 @@ impl Formatter for LikeGo {
 /// The longest event that is read, in bytes: above what an RPC of the largest frame in use can hold in ids.
 pub const EVENT_BYTES_MAX: usize = 32 << 20;
 
-/// Where in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The event that starts at this byte, counted from 0.
@@ -78,18 +76,11 @@ impl fmt::Display for Place {
 /// What is wrong with a trace file.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// It cannot be opened or read.
     #[error("{}: cannot be read: {error}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
     /// It holds what is no event.
     #[error("{}: {place}: {message}", path.display())]
     Malformed {
-        /// Which file.
         path: PathBuf,
         place: Place,
         /// What was found, and what was expected.
@@ -133,7 +124,6 @@ impl<R: BufRead> TraceReader<R> {
         Self { path: path.to_owned(), format, source, behind: 0, failed: false }
     }
 
-    /// The form of the file.
     pub fn format(&self) -> Format {
         self.format
     }

@@ -1,13 +1,16 @@
-//! Writing the events of a running node into a file.
+//! Writing in a thread of its own, behind a bounded queue: the events of a running node into a file, or whatever a sink takes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
-use crate::background::{Background, Sink};
-use crate::{Counts, Format, TraceEvent};
+use crate::{Format, TraceEvent};
 
 /// Events that wait for the thread at most, by default: `TraceBufferSize` of go-libp2p-pubsub (`trace.go`).
 pub const QUEUE_DEFAULT: usize = 1 << 16;
@@ -86,4 +89,117 @@ impl<W: Write + Send + 'static> Sink<TraceEvent> for Target<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// The outcome of the items so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Written to the file, or to the buffer before it.
+    pub written: u64,
+    pub dropped: u64,
+    /// Not written because of an error, the first one included.
+    pub failed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+pub(crate) trait Sink<T>: Send + 'static {
+    /// Writes an item; `dropped` items were dropped so far.
+    fn write(&mut self, item: &T, dropped: u64) -> io::Result<()>;
+
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+/// A queue of items with the thread that writes them. Dropping it waits until all are written.
+#[derive(Debug)]
+pub(crate) struct Background<T> {
+    items: Option<SyncSender<T>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Starts the thread. At most `queue` items (at least 1) wait to be written.
+    pub(crate) fn start(name: &str, queue: usize, sink: impl Sink<T>) -> io::Result<Self> {
+        let (items, inbox) = sync_channel(queue.max(1));
+        let shared = Arc::new(Shared::default());
+        let counts = Arc::clone(&shared);
+        let work = move || write_all(&inbox, sink, &counts);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(Self { items: Some(items), shared, thread: Some(thread) })
+    }
+
+    /// Hands over an item. Returns false if it was dropped.
+    pub(crate) fn offer(&self, item: T, wait: bool) -> bool {
+        let Some(items) = &self.items else { return false };
+        let is_taken = if wait { items.send(item).is_ok() } else { items.try_send(item).is_ok() };
+        if !is_taken {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        is_taken
+    }
+}
+
+impl<T> Background<T> {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            written: self.shared.written.load(Ordering::Relaxed),
+            dropped: self.shared.dropped.load(Ordering::Relaxed),
+            failed: self.shared.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until all is written. Also returns the first error, after which nothing was written.
+    pub(crate) fn finish(mut self) -> (Counts, io::Result<()>) {
+        let closed = self.close();
+        (self.counts(), closed)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        self.items = None;
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(io::Error::other("the thread that writes the file panicked")),
+        }
+    }
+}
+
+impl<T> Drop for Background<T> {
+    fn drop(&mut self) {
+        // `finish` reports errors.
+        let _ = self.close();
+    }
+}
+
+/// Writes until all senders are gone. Flushes whenever the queue is empty, so that the file can be followed.
+fn write_all<T>(inbox: &Receiver<T>, mut sink: impl Sink<T>, shared: &Shared) -> io::Result<()> {
+    let mut failure = None;
+    while let Some(item) = next(inbox, &mut sink, &mut failure) {
+        if failure.is_none() {
+            failure = sink.write(&item, shared.dropped.load(Ordering::Relaxed)).err();
+        }
+        // After an error items are still taken: a caller that waits for room must not wait for ever.
+        let counter = if failure.is_none() { &shared.written } else { &shared.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => sink.flush(),
+    }
+}
+
+fn next<T>(inbox: &Receiver<T>, sink: &mut impl Sink<T>, failure: &mut Option<io::Error>) -> Option<T> {
+    if let Ok(item) = inbox.try_recv() {
+        return Some(item);
+    }
+    if failure.is_none() {
+        *failure = sink.flush().err();
+    }
+    inbox.recv().ok()
 }

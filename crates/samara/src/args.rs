@@ -119,7 +119,6 @@ pub(crate) struct ScenarioOptions {
 }
 
 impl ScenarioOptions {
-    /// Loads it.
     pub(crate) fn load(&self) -> Result<Loaded, String> {
         self.load_with(&[])
     }

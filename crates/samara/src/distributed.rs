@@ -13,8 +13,7 @@ use samara_sim::{RankError, Ranks, Reader, hosts_of_rank};
 use sha2::{Digest, Sha256};
 
 use crate::args::RunOptions;
-use crate::session::{BAR_STEPS, Session, progress_bar};
-use crate::signals::on_interrupt;
+use crate::session::{BAR_STEPS, Session, on_interrupt, progress_bar};
 
 /// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
@@ -133,7 +132,7 @@ fn measure(mut session: Session, options: &RunOptions, ranks: &mut Counted<'_>) 
         bar.inc(now.saturating_sub(done));
         done = if share >= 1.0 { 0 } else { now };
     };
-    let results = points(&session.loaded, session.stop(), ranks, progress, |measured| {
+    let results = points(&session.loaded, &session.stop, ranks, progress, |measured| {
         let result = measured.outcome();
         session.directory.run(measured, &result).map_err(|error| error.to_string())?;
         Ok(result)

@@ -2,30 +2,29 @@
 //! along (`samara-mpi`) has all of it.
 
 mod args;
-mod compare;
 mod dashboard;
 mod distributed;
 mod export;
 mod live;
-mod node;
-mod point;
-mod run;
+#[cfg(feature = "net")]
+mod real;
 mod session;
-mod signals;
 mod sweep;
-mod testbed;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Args, Verb};
+use args::{Args, CompareFormat, CompareOptions, Verb};
+use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::experiment::Experiment;
 use samara_lab::family::{Family, register};
+use samara_lab::results::Saved;
 use samara_sim::Ranks;
 use serde::Serialize;
 
+const CROSSED: u8 = 1;
 /// Something is wrong with what was asked for.
 const BAD_INPUT: u8 = 2;
 
@@ -33,7 +32,6 @@ const BAD_INPUT: u8 = 2;
 /// fifth more CPU for the same run. Programs set it as their own.
 pub type Allocator = mimalloc::MiMalloc;
 
-/// [`Allocator`]'s value.
 pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 
 /// A command line with experiments of its own beside those of Samara.
@@ -48,7 +46,6 @@ pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 pub struct Cli(());
 
 impl Cli {
-    /// The command line of Samara.
     #[must_use]
     pub fn new() -> Self {
         Self(())
@@ -90,23 +87,34 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
     match verb {
         Verb::Run(options) => {
             distributed::reject_mpi_launch()?;
-            run::run(&options)
+            session::run(&options)
         }
         Verb::Sweep(options) => sweep::run(&options),
-        Verb::Point(options) => point::run(&options),
+        Verb::Point(options) => sweep::run_one(&options),
         Verb::List => list(),
         Verb::Show(options) => print(&options.load()?.text),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
         }
-        Verb::Compare(options) => compare::compare(&options),
-        Verb::Node { new_certificate: Some(path), .. } => node::new_certificate(&path),
-        Verb::Node { config, end_with_stdin, .. } => node::run(&config.unwrap_or_default(), end_with_stdin),
-        Verb::Testbed(options) => testbed::run(&options),
-        #[cfg(all(feature = "net", target_os = "linux"))]
-        Verb::EndWith { testbed, program, arguments } => {
-            Err(testbed::end_with(testbed, &program, &arguments))
+        Verb::Compare(options) => compare(&options),
+        #[cfg(feature = "net")]
+        Verb::Node { new_certificate: Some(path), .. } => real::new_certificate(&path),
+        #[cfg(feature = "net")]
+        Verb::Node { config, end_with_stdin, .. } => real::node(&config.unwrap_or_default(), end_with_stdin),
+        #[cfg(feature = "net")]
+        Verb::Testbed(options) => real::testbed(&options),
+        #[cfg(not(feature = "net"))]
+        Verb::Node { new_certificate: Some(path), .. } => {
+            without_sockets(&format!("node --new-certificate {}", path.display()))
         }
+        #[cfg(not(feature = "net"))]
+        Verb::Node { config, .. } => {
+            without_sockets(&format!("node --config {}", config.unwrap_or_default().display()))
+        }
+        #[cfg(not(feature = "net"))]
+        Verb::Testbed(options) => without_sockets(&format!("testbed {}", options.scenario.scenario)),
+        #[cfg(all(feature = "net", target_os = "linux"))]
+        Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
@@ -114,6 +122,11 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+#[cfg(not(feature = "net"))]
+fn without_sockets(arguments: &str) -> Result<ExitCode, String> {
+    Err(format!("built without real sockets; use `cargo run --release --features net -- {arguments}`"))
 }
 
 /// Prints a text; a reader that has gone away is no mistake of ours.
@@ -139,4 +152,28 @@ fn list() -> Result<ExitCode, String> {
         .map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title()))
         .collect();
     print(&lines)
+}
+
+fn compare(options: &CompareOptions) -> Result<ExitCode, String> {
+    let compared = side_by_side(Saved::open(&options.a)?, Saved::open(&options.b)?)?;
+    let checked: Vec<Vec<Crossed>> =
+        options.thresholds.iter().map(|threshold| threshold.check(&compared)).collect::<Result<_, _>>()?;
+    let crossed = checked.concat();
+    if let Some(path) = &options.html {
+        let page = compared.html(&crossed)?;
+        std::fs::write(path, page).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let text = match options.format {
+        CompareFormat::Table => compared.table(),
+        CompareFormat::Markdown => compared.markdown(&crossed),
+        CompareFormat::Json => compared.json(&crossed).to_string() + "\n",
+    };
+    print(&text)?;
+    for crossed in &crossed {
+        eprintln!(
+            "✗ {}: {}: {}; allowed: {}",
+            crossed.run, crossed.metric, crossed.change, crossed.threshold
+        );
+    }
+    Ok(if crossed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CROSSED) })
 }

@@ -35,7 +35,6 @@ impl Live {
         Ok(Self { writer, results: results.to_owned() })
     }
 
-    /// A run begins.
     pub(crate) fn run(&self, point: &Point) -> RunLive<'_> {
         let slots = point.scenario.find::<Mix>().map(|mix| u64::from(mix.batch));
         let rounds = slots.map(|slots| (slots, None));
@@ -51,7 +50,6 @@ impl Live {
         run
     }
 
-    /// The session ends.
     pub(crate) fn finish(self, outcome: Outcome, message: Option<String>) {
         self.writer.say(unix_ns(), Event::Finished { outcome, message });
         // Results are complete without it: a disk that is full has shown elsewhere.
@@ -59,7 +57,6 @@ impl Live {
     }
 }
 
-/// The reports of one run.
 pub(crate) struct RunLive<'a> {
     live: &'a Live,
     name: String,
@@ -146,7 +143,6 @@ struct Rounds {
     slots: u64,
     /// Changes of rounds and phases that were reported.
     reported: HashSet<Change>,
-    /// The nodes of each team.
     teams: BTreeMap<usize, Vec<u32>>,
     last_ns: u64,
 }
@@ -192,7 +188,6 @@ impl Rounds {
         }
     }
 
-    /// The run is over.
     fn finish(self, outcome: Outcome) {
         self.writer.say(self.last_ns, Event::Finished { outcome, message: None });
         // Results are complete without it: a disk that is full has shown elsewhere.

@@ -1,24 +1,25 @@
-//! What `samara run` and `samara testbed` share: from a scenario to a results directory.
+//! `samara run`, and what it shares with `samara testbed`: from a scenario to a results directory, and interrupts on the way.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use samara_lab::mix::measure::Collector;
 use samara_lab::report;
-use samara_lab::results::{DirectoryError, Findings, Outcome, ProcessUse, ResultsDirectory, Used};
-use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
+use samara_lab::results::{DirectoryError, Findings, Measured, Outcome, ProcessUse, ResultsDirectory, Used};
+use samara_lab::run::{Progress, Watch, WatchRun, run_all};
+use samara_lab::scenario::{Expectation, ExpectationResult, Loaded, Point};
 use samara_report::Page;
 use samara_trace::live;
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Format, OutputOptions, ScenarioOptions};
-use crate::live::Live;
-use crate::signals::{INTERRUPTED, stop_on_interrupt};
+use crate::args::{Format, OutputOptions, RunOptions, ScenarioOptions};
+use crate::live::{Live, RunLive};
 
-/// An expectation was not met.
 pub(crate) const NOT_MET: u8 = 1;
 /// Steps of the progress bar for each run.
 pub(crate) const BAR_STEPS: u64 = 1000;
@@ -28,7 +29,8 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
     format: Format,
-    stop: Arc<AtomicBool>,
+    /// Set when the run is to end.
+    pub(crate) stop: Arc<AtomicBool>,
     start: Instant,
     /// What each process had to do, where several simulate one network.
     pub(crate) processes: Vec<ProcessUse>,
@@ -51,11 +53,6 @@ impl Session {
         let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
-    }
-
-    /// Set when the run is to end.
-    pub(crate) fn stop(&self) -> &AtomicBool {
-        &self.stop
     }
 
     /// Says that nothing comes of it.
@@ -195,4 +192,101 @@ pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
             eprintln!("{line}{}", if *count > 1 { format!(" ({count} runs)") } else { String::new() });
         }
     }
+}
+
+pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
+    let session = Session::open(&options.scenario, &options.output)?;
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.map_or(available, usize::from);
+    let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
+    let results = run_all(&session.loaded, threads, &session.stop, &Shown { session: &session, bar: &bar });
+    bar.finish_and_clear();
+    match results {
+        Ok(results) => session.finish(results),
+        Err(message) => Err(session.fail(message)),
+    }
+}
+
+/// Shows all runs: in a bar, and in the live file.
+struct Shown<'a> {
+    session: &'a Session,
+    bar: &'a ProgressBar,
+}
+
+struct ShownRun<'a> {
+    session: &'a Session,
+    bar: &'a ProgressBar,
+    live: RunLive<'a>,
+    done: u64,
+}
+
+impl Watch for Shown<'_> {
+    type Run<'a>
+        = ShownRun<'a>
+    where
+        Self: 'a;
+
+    fn begin<'a>(&'a self, point: &'a Point) -> ShownRun<'a> {
+        self.bar.set_message(point.name());
+        ShownRun { session: self.session, bar: self.bar, live: self.session.live.run(point), done: 0 }
+    }
+}
+
+impl WatchRun for ShownRun<'_> {
+    fn progress(&mut self, progress: Progress) {
+        let now = (progress.share * BAR_STEPS as f64) as u64;
+        self.bar.inc(now - self.done);
+        self.done = now;
+        self.live.progress(None, progress);
+    }
+
+    fn rounds(&mut self, told: &Collector) {
+        self.live.rounds(told);
+    }
+
+    fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String> {
+        self.session.directory.run(measured, outcome).map_err(|error| error.to_string())
+    }
+
+    fn end(self, is_done: bool) {
+        self.live.end(if is_done { live::RunState::Done } else { live::RunState::Failed });
+    }
+}
+
+// ---- interrupts: Ctrl-C, and SIGTERM as service managers, batch systems and containers send it ----
+
+/// As shells report an interrupt (128 + SIGINT). SIGTERM gives the same status, since it leaves the same results.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Returns a flag that the first interrupt sets; the second one ends the process at once.
+pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    on_interrupt(move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })?;
+    Ok(stop)
+}
+
+/// Calls `handle` for each interrupt from now on, in a thread of its own. SIGHUP keeps its default, since `nohup` sets that to "ignore".
+pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot listen for interrupts: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let entered = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    drop(entered);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => handle(),
+                    _ = terminate.recv() => handle(),
+                }
+            }
+        });
+    });
+    Ok(())
 }

@@ -1,60 +1,29 @@
 //! `samara compare` as its users see it.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod common;
 
+use common::{Scratch, text};
 use serde_json::Value;
 
-/// Results that are compared: a scenario with three seeds, the same with less bandwidth, and a sweep of it.
-struct Results(PathBuf);
-
-impl Results {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("samara-compare-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        let results = Self(path);
-        let only = ["--only", "batch", "--only", "node-wide", "--quiet"];
-        results.make(&[&["run", "peerdas-small", "--out", "fast"], &only[..]].concat());
-        // The same parameters, so that runs are matched, over a longer way.
-        results.make(
-            &[&["run", "peerdas-small", "--out", "slow", "--set", "network.latency=80 ms"], &only[..]]
-                .concat(),
-        );
-        results
-    }
-
-    fn make(&self, args: &[&str]) {
-        let output = self.samara(args);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-    }
-
-    fn samara(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&self.0).args(args).output().unwrap()
-    }
-
-    fn json(&self, a: &str, b: &str) -> Value {
-        let output = self.samara(&["compare", a, b, "--format", "json"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).expect("exactly one document")
-    }
+/// Results that are compared: a scenario with three seeds, and the same over a longer way, with the same parameters, so that runs are
+/// matched.
+fn results(name: &str) -> Scratch {
+    let results = Scratch::new(&format!("compare-{name}"));
+    let run = "run peerdas-small --only batch --only node-wide --quiet --out";
+    results.ok(run.split(' ').chain(["fast"]));
+    results.ok(run.split(' ').chain(["slow", "--set", "network.latency=80 ms"]));
+    results
 }
 
-impl Drop for Results {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn compared(results: &Scratch, a: &str, b: &str) -> Value {
+    results.json(["compare", a, b, "--format", "json"])
 }
 
 #[test]
 fn changes_have_intervals_and_significance() {
-    let results = Results::new("changes");
-    let compared = results.json("fast", "slow");
-    let changes = compared["changes"].as_array().unwrap();
+    let results = results("changes");
+    let found = compared(&results, "fast", "slow");
+    let changes = found["changes"].as_array().unwrap();
     let of = |run: &str, metric: &str| {
         changes.iter().find(|change| change["run"] == run && change["metric"] == metric).unwrap()
     };
@@ -68,32 +37,22 @@ fn changes_have_intervals_and_significance() {
     let incomplete = of("batch", "incomplete");
     assert_eq!(incomplete["verdict"], "same");
     // The other way around it is better.
-    let back = results.json("slow", "fast");
+    let back = compared(&results, "slow", "fast");
     assert_eq!(back["changes"][0]["verdict"], "better");
     // A sweep over the same seeds has the same figures.
-    results.make(&[
-        "sweep",
-        "peerdas-small",
-        "--only",
-        "batch",
-        "--only",
-        "node-wide",
-        "--out",
-        "sweep",
-        "--quiet",
-    ]);
-    let same = results.json("fast", "sweep");
+    results.ok("sweep peerdas-small --only batch --only node-wide --out sweep --quiet".split(' '));
+    let same = compared(&results, "fast", "sweep");
     assert_eq!(same["identical"], true);
     assert!(same["changes"].as_array().unwrap().iter().all(|change| change["verdict"] == "same"));
 }
 
 #[test]
 fn thresholds_make_the_status() {
-    let results = Results::new("thresholds");
+    let results = results("thresholds");
     let status = |a: &str, b: &str, thresholds: &[&str]| {
         let mut args = vec!["compare", a, b];
         thresholds.iter().for_each(|threshold| args.extend(["--threshold", threshold]));
-        let output = results.samara(&args);
+        let output = results.samara(args);
         (output.status.code().unwrap(), text(&output.stderr))
     };
     let (code, told) = status("fast", "slow", &["time_to_custody_ms.mean=5%"]);
@@ -123,10 +82,9 @@ fn thresholds_make_the_status() {
     let (code, told) = status("fast", "slow", &["delivery_ration=+5%,-5%"]);
     assert!(code == 2 && told.contains("did you mean delivery_ratio"), "{told}");
     // A value that the second result lacks does not pass for unchanged.
-    let path = results.0.join("slow/summary.json");
-    let summary = std::fs::read_to_string(&path).unwrap();
+    let summary = results.read("slow/summary.json");
     // The run `batch` comes first, with three seeds.
-    std::fs::write(&path, summary.replacen("\"mesh_size\"", "\"size\"", 3)).unwrap();
+    results.write("slow/summary.json", summary.replacen("\"mesh_size\"", "\"size\"", 3));
     let (code, told) = status("fast", "slow", &["mesh_size=+90%,-90%"]);
     assert!(code == 2 && told.contains("slow has no mesh_size of batch"), "{told}");
     assert_eq!(status("fast", "slow", &["node-wide:mesh_size=+90%,-90%"]).0, 0, "the other run has it");
@@ -134,11 +92,9 @@ fn thresholds_make_the_status() {
 
 #[test]
 fn the_page_and_the_comment_say_the_same() {
-    let results = Results::new("page");
-    let threshold = ["--threshold", "time_to_custody_ms.mean=5%"];
-    let args =
-        [&["compare", "fast", "slow", "--html", "c.html", "--format", "markdown"], &threshold[..]].concat();
-    let output = results.samara(&args);
+    let results = results("page");
+    let args = "compare fast slow --html c.html --format markdown --threshold time_to_custody_ms.mean=5%";
+    let output = results.samara(args.split(' '));
     assert_eq!(output.status.code(), Some(1));
     let markdown = text(&output.stdout);
     assert!(markdown.starts_with("**Thresholds are crossed:**"), "{markdown}");
@@ -147,7 +103,7 @@ fn the_page_and_the_comment_say_the_same() {
         "{markdown}"
     );
     assert!(!markdown.contains("| `incomplete` |"), "what is the same is left out");
-    let page = std::fs::read_to_string(results.0.join("c.html")).unwrap();
+    let page = results.read("c.html");
     for part in
         ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
     {
@@ -162,27 +118,13 @@ fn the_page_and_the_comment_say_the_same() {
 
 #[test]
 fn other_scenarios_and_versions_are_told() {
-    let results = Results::new("others");
-    let path = results.0.join("slow/summary.json");
-    let summary = std::fs::read_to_string(&path).unwrap();
+    let results = results("others");
+    let summary = results.read("slow/summary.json");
     let other = summary.replace("\"scenario\": \"peerdas-small\"", "\"scenario\": \"mine\"");
-    std::fs::write(&path, other.replacen("\"version\": \"", "\"version\": \"9.", 1)).unwrap();
-    let output = results.samara(&["compare", "fast", "slow"]);
-    let told = text(&output.stdout);
+    results.write("slow/summary.json", other.replacen("\"version\": \"", "\"version\": \"9.", 1));
+    let told = results.ok(["compare", "fast", "slow"]);
     assert!(told.contains("different scenarios: peerdas-small and mine"), "{told}");
     assert!(told.contains("different versions: ") && told.contains("9."), "{told}");
-    results.make(&[
-        "run",
-        "peerdas-small",
-        "--only",
-        "sequential",
-        "--seed",
-        "1",
-        "--quiet",
-        "--out",
-        "else",
-    ]);
-    let output = results.samara(&["compare", "fast", "else"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no run in common"));
+    results.ok("run peerdas-small --only sequential --seed 1 --quiet --out else".split(' '));
+    assert!(results.refused(["compare", "fast", "else"]).contains("no run in common"));
 }

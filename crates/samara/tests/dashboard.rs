@@ -1,28 +1,14 @@
 //! Live files of a run, and the dashboard that shows them.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 
+use common::Scratch;
 use samara_trace::live::{Event, LiveReader, Outcome, RunState, Said};
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("samara-dashboard-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Ended at the end of the test, whatever comes of it.
 struct Running(Child);
@@ -34,34 +20,13 @@ impl Drop for Running {
     }
 }
 
-fn samara(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
-    command.current_dir(directory).args(args).env_remove("SAMARA_DASHBOARD_TOKEN");
-    command
+/// Runs two small runs into a directory; expectations may be missed.
+fn run(scratch: &Scratch, out: &[&str]) {
+    let small = "run peerdas --only batch --only node-wide --quiet --format json --set network.nodes=60 \
+                 --set network.topology.degree=20 --set columns.count=16 --set columns.custody=4 --set";
+    let args = small.split_whitespace().chain(["columns.warm_up=5 s", "--out"]).chain(out.iter().copied());
+    assert!(scratch.samara(args).status.code().is_some_and(|code| code < 2));
 }
-
-const SMALL: [&str; 20] = [
-    "run",
-    "peerdas",
-    "--only",
-    "batch",
-    "--only",
-    "node-wide",
-    "--quiet",
-    "--format",
-    "json",
-    "--set",
-    "network.nodes=60",
-    "--set",
-    "network.topology.degree=20",
-    "--set",
-    "columns.count=16",
-    "--set",
-    "columns.custody=4",
-    "--set",
-    "columns.warm_up=5 s",
-    "--out",
-];
 
 fn lines(path: &Path) -> Vec<samara_trace::live::Line> {
     let mut reader = LiveReader::new(path);
@@ -78,10 +43,9 @@ fn lines(path: &Path) -> Vec<samara_trace::live::Line> {
 
 #[test]
 fn a_run_says_how_far_it_is_until_it_is_done() {
-    let scratch = Scratch::new("run");
-    let status = samara(&scratch.0, &SMALL).arg("r").stdout(Stdio::null()).status().unwrap();
-    assert!(status.code().is_some_and(|code| code < 2));
-    let lines = lines(&scratch.0.join("r/live/session.jsonl"));
+    let scratch = Scratch::new("dashboard-run");
+    run(&scratch, &["r"]);
+    let lines = lines(&scratch.path("r/live/session.jsonl"));
     assert!(matches!(&lines[0].event, Event::Started { role, .. } if role == "session"));
     assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
     for run in ["batch, seed 1", "node-wide, seed 1"] {
@@ -104,24 +68,14 @@ fn a_run_says_how_far_it_is_until_it_is_done() {
         assert!(last.virtual_ns.unwrap() > 5_000_000_000 && last.steps.unwrap() > 1000);
     }
     // Another run in the same place begins anew, and is not kept from it by what the first one left.
-    let mut again = samara(&scratch.0, &SMALL);
-    assert!(
-        again
-            .args(["r", "--force"])
-            .stdout(Stdio::null())
-            .status()
-            .unwrap()
-            .code()
-            .is_some_and(|code| code < 2)
-    );
+    run(&scratch, &["r", "--force"]);
 }
 
 #[test]
 fn the_dashboard_shows_runs_of_this_directory() {
-    let scratch = Scratch::new("serve");
-    let status = samara(&scratch.0, &SMALL).arg("results/first").stdout(Stdio::null()).status().unwrap();
-    assert!(status.code().is_some_and(|code| code < 2));
-    let mut command = samara(&scratch.0, &["dashboard", "--listen", "127.0.0.1:0", "--open", "no"]);
+    let scratch = Scratch::new("dashboard-serve");
+    run(&scratch, &["results/first"]);
+    let mut command = scratch.command(["dashboard", "--listen", "127.0.0.1:0", "--open", "no"]);
     let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -141,22 +95,15 @@ fn the_dashboard_shows_runs_of_this_directory() {
 
 #[test]
 fn others_may_look_only_with_a_token() {
-    let scratch = Scratch::new("token");
-    for (args, expected) in [
-        (&["--listen", "0.0.0.0:0"][..], "give a token"),
-        (&["--listen", "0.0.0.0:0", "--token", "short"], "at least 16"),
-    ] {
-        let output = samara(&scratch.0, &["dashboard", "--open", "no"]).args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8(output.stderr).unwrap();
+    let scratch = Scratch::new("dashboard-token");
+    let refused =
+        |args: &str| scratch.refused("dashboard --open no --listen".split(' ').chain(args.split(' ')));
+    for (args, expected) in [("0.0.0.0:0", "give a token"), ("0.0.0.0:0 --token short", "at least 16")] {
+        let said = refused(args);
         assert!(said.contains(expected), "{said}");
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = samara(&scratch.0, &["dashboard", "--open", "no", "--listen", &address]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        output.status.code() == Some(2) && said.contains(&address) && said.contains("free port"),
-        "{said}"
-    );
+    let said = refused(&address);
+    assert!(said.contains(&address) && said.contains("free port"), "{said}");
 }

@@ -214,17 +214,8 @@ fn real_nodes_under_shadow_deliver_everything() {
     let log = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{}", log.lines().rev().take(20).collect::<Vec<_>>().join("\n"));
     let results = directory.join("results").display().to_string();
-    let document = ok(&[
-        "testbed",
-        &scenario,
-        "--shadow",
-        out.to_str().unwrap(),
-        "--out",
-        &results,
-        "--quiet",
-        "--format",
-        "json",
-    ]);
+    let of = ["testbed", &scenario, "--shadow", out.to_str().unwrap(), "--out", &results];
+    let document = ok(&[&of[..], &["--quiet", "--format", "json"]].concat());
     let document: Value = serde_json::from_str(&document).unwrap();
     let run = &document["runs"][0];
     assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");

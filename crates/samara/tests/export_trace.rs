@@ -31,24 +31,9 @@ fn results() -> &'static str {
     static RESULTS: OnceLock<String> = OnceLock::new();
     RESULTS.get_or_init(|| {
         let out = file("results").display().to_string();
-        let ran = samara(&[
-            "run",
-            "peerdas-small",
-            "--seed",
-            "1",
-            "--only",
-            "batch",
-            "--only",
-            "node-wide",
-            "--set",
-            "network.nodes=12",
-            "--out",
-            &out,
-            "--force",
-            "--quiet",
-            "--format",
-            "json",
-        ]);
+        let args = "run peerdas-small --seed 1 --only batch --only node-wide --set network.nodes=12 --force --quiet \
+                    --format json --out";
+        let ran = samara(&args.split_whitespace().chain([out.as_str()]).collect::<Vec<_>>());
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         out
     })
@@ -56,17 +41,8 @@ fn results() -> &'static str {
 
 fn export(format: &str, name: &str) -> PathBuf {
     let out = file(name);
-    let exported = samara(&[
-        "export",
-        "trace",
-        results(),
-        "--run",
-        "batch",
-        "--format",
-        format,
-        "--out",
-        out.to_str().unwrap(),
-    ]);
+    let to = ["--run", "batch", "--format", format, "--out", out.to_str().unwrap()];
+    let exported = samara(&[&["export", "trace", results()], &to[..]].concat());
     assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
     out
 }

@@ -1,47 +1,16 @@
 //! Sweeps as their users see them: what is finished stays, what is missing is done, what is wrong is told.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use common::{Scratch, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-
-/// A directory of its own for each test, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("samara-sweep-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn samara(scratch: &Scratch, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_samara")).current_dir(&scratch.0).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
 
 /// A sweep of twelve small points.
 fn small<'a>(extra: &[&'a str]) -> Vec<&'a str> {
@@ -75,29 +44,13 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn a_sweep_is_what_run_does_with_the_same_scenario() {
-    let scratch = Scratch::new("same");
-    let output = samara(&scratch, &small(&["--jobs", "3", "--format", "json"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let summary: Value = serde_json::from_slice(&output.stdout).expect("exactly one document");
+    let scratch = Scratch::new("sweep-same");
+    let summary = scratch.json(small(&["--jobs", "3", "--format", "json"]));
     assert_eq!(summary["points"], 12);
     assert_eq!(summary["seeds"], serde_json::json!([1, 2, 3]));
-    let again = samara(
-        &scratch,
-        &[
-            "run",
-            "s/scenario.toml",
-            "--only",
-            "batch",
-            "--only",
-            "node-wide",
-            "--format",
-            "json",
-            "--quiet",
-            "--out",
-            "r",
-        ],
-    );
-    let run: Value = serde_json::from_slice(&again.stdout).unwrap();
+    // Expectations may be missed.
+    let again = "run s/scenario.toml --only batch --only node-wide --format json --quiet --out r".split(' ');
+    let run: Value = serde_json::from_slice(&scratch.samara(again).stdout).unwrap();
     assert_eq!(summary["digest"], run["digest"]);
     for (point, whole) in summary["runs"].as_array().unwrap().iter().zip(run["runs"].as_array().unwrap()) {
         for key in ["name", "parameters", "digest", "steps", "metrics"] {
@@ -107,15 +60,14 @@ fn a_sweep_is_what_run_does_with_the_same_scenario() {
     for file in ["report.html", "summary.json", "sweep.parquet", "scenario.toml", "complete"] {
         assert!(std::fs::metadata(scratch.path("s").join(file)).is_ok_and(|data| data.len() > 0), "{file}");
     }
-    let page = std::fs::read_to_string(scratch.path("s/report.html")).unwrap();
+    let page = scratch.read("s/report.html");
     assert!(page.contains("Student") && page.contains("<svg") && page.contains("12 finished points of 12"));
 }
 
 #[test]
 fn means_and_intervals_are_those_of_the_seeds() {
-    let scratch = Scratch::new("means");
-    let output = samara(&scratch, &small(&["--format", "json"]));
-    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scratch = Scratch::new("sweep-means");
+    let summary = scratch.json(small(&["--format", "json"]));
     let first = &summary["aggregates"][0];
     let values: Vec<f64> = summary["runs"]
         .as_array()
@@ -139,20 +91,14 @@ fn means_and_intervals_are_those_of_the_seeds() {
 
 #[test]
 fn a_sweep_that_was_killed_goes_on_and_grows() {
-    let scratch = Scratch::new("killed");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_samara"))
-        .current_dir(&scratch.0)
-        .args(small(&["--jobs", "1"]))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let scratch = Scratch::new("sweep-killed");
+    let mut command = scratch.command(small(&["--jobs", "1"]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let directory = scratch.path("s");
     wait_until("three points", || points(&directory).len() >= 3);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGSTOP).unwrap();
-    let second = samara(&scratch, &small(&[]));
-    assert_eq!(second.status.code(), Some(2));
-    assert!(text(&second.stderr).contains("another sweep works on it"), "{}", text(&second.stderr));
+    let second = scratch.refused(small(&[]));
+    assert!(second.contains("another sweep works on it"), "{second}");
     child.kill().unwrap();
     child.wait().unwrap();
     // The point that was under way ends with its parent, and may just have been finished.
@@ -160,22 +106,18 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
     let before = points(&directory);
     assert!(before.len() < 12 && !directory.join("complete").exists(), "{}", before.len());
     std::fs::write(directory.join("points/0123456789abcdef.4711.tmp"), "half of a po").unwrap();
-    let output = samara(&scratch, &small(&["--format", "json"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let digest = scratch.json(small(&["--format", "json"]))["digest"].take();
     let after = points(&directory);
     assert_eq!(after.len(), 12);
     assert!(before.iter().all(|(name, at)| after[name] == *at), "a finished point was run again");
     assert!(!directory.join("points/0123456789abcdef.4711.tmp").exists());
-    let digest = serde_json::from_slice::<Value>(&output.stdout).unwrap()["digest"].clone();
-    let whole = samara(&scratch, &[&small(&["--format", "json"])[..], &["--out", "other"]].concat());
     // A second --out is refused, so that nothing is taken for what it is not.
-    assert_eq!(whole.status.code(), Some(2));
+    scratch.refused(small(&["--format", "json", "--out", "other"]));
     // More seeds: only what is missing.
     let mut more = small(&["--format", "json"]);
     let at = more.iter().position(|arg| *arg == "3").unwrap();
     more[at] = "4";
-    let output = samara(&scratch, &more);
-    let grown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let grown = scratch.json(more);
     assert_eq!(grown["runs"].as_array().unwrap().len(), 16);
     assert_ne!(grown["digest"], digest);
     assert!(after.iter().all(|(name, at)| points(&directory)[name] == *at));
@@ -183,51 +125,46 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
 
 #[test]
 fn a_changed_scenario_is_noticed() {
-    let scratch = Scratch::new("changed");
-    let show = samara(&scratch, &["show", "peerdas-small"]);
-    let scenario = text(&show.stdout);
-    std::fs::write(scratch.path("mine.toml"), &scenario).unwrap();
-    let sweep = ["sweep", "mine.toml", "--only", "batch", "--seeds", "2", "--out", "s", "--quiet"];
-    assert!(samara(&scratch, &sweep).status.success());
+    let scratch = Scratch::new("sweep-changed");
+    let scenario = scratch.ok(["show", "peerdas-small"]);
+    scratch.write("mine.toml", &scenario);
+    let sweep = || "sweep mine.toml --only batch --seeds 2 --out s --quiet".split(' ');
+    scratch.ok(sweep());
     let before = points(&scratch.path("s"));
     // Other words change no result.
-    std::fs::write(scratch.path("mine.toml"), scenario.replace("title = \"A block", "title = \"The block"))
-        .unwrap();
-    assert!(samara(&scratch, &sweep).status.success());
+    scratch.write("mine.toml", scenario.replace("title = \"A block", "title = \"The block"));
+    scratch.ok(sweep());
     assert_eq!(points(&scratch.path("s")), before);
-    std::fs::write(scratch.path("mine.toml"), scenario.replace("nodes = 20", "nodes = 21")).unwrap();
-    let output = samara(&scratch, &sweep);
-    assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
+    scratch.write("mine.toml", scenario.replace("nodes = 20", "nodes = 21"));
+    let told = scratch.refused(sweep());
     assert!(told.contains("network.nodes was 20, is 21") && told.contains("--force"), "{told}");
     assert_eq!(points(&scratch.path("s")), before, "nothing is removed unasked");
-    let forced = samara(&scratch, &[&sweep[..], &["--force"]].concat());
-    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    scratch.ok(sweep().chain(["--force"]));
     let after = points(&scratch.path("s"));
     assert!(after.len() == 2 && after.keys().all(|name| !before.contains_key(name)));
     // What is no sweep is left alone.
     std::fs::create_dir(scratch.path("other")).unwrap();
-    std::fs::write(scratch.path("other/thesis.tex"), "text").unwrap();
-    let output = samara(&scratch, &["sweep", "mine.toml", "--out", "other", "--quiet"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no sweep"), "{}", text(&output.stderr));
+    scratch.write("other/thesis.tex", "text");
+    let told = scratch.refused("sweep mine.toml --out other --quiet".split(' '));
+    assert!(told.contains("no sweep"), "{told}");
 }
 
 #[test]
 fn a_point_that_fails_is_named_and_takes_nothing_with_it() {
-    let scratch = Scratch::new("fails");
+    let scratch = Scratch::new("sweep-fails");
     // Ten of 30 nodes have no links: only building the network shows it.
     let edges: String = (0..20)
         .flat_map(|a| (a + 1..20).map(move |b| (a, b)))
         .filter(|(a, b)| b - a < 9)
         .map(|(a, b)| format!("{a},{b}\n"))
         .collect();
-    std::fs::write(scratch.path("edges.csv"), format!("dialer,listener\n{edges}")).unwrap();
-    let scenario = text(&samara(&scratch, &["show", "peerdas-small"]).stdout)
-        .replace("kind = \"full-mesh\"", "kind = \"file\"\nfile = \"edges.csv\"");
-    std::fs::write(scratch.path("mine.toml"), scenario).unwrap();
-    let args = ["sweep", "mine.toml", "--only", "batch", "--grid", "network.nodes=20,30", "--seeds", "2"];
-    let output = samara(&scratch, &[&args[..], &["--out", "s", "--format", "json", "--quiet"]].concat());
+    scratch.write("edges.csv", format!("dialer,listener\n{edges}"));
+    let scenario = scratch.ok(["show", "peerdas-small"]);
+    let of_file = "kind = \"file\"\nfile = \"edges.csv\"";
+    scratch.write("mine.toml", scenario.replace("kind = \"full-mesh\"", of_file));
+    let args =
+        "sweep mine.toml --only batch --grid network.nodes=20,30 --seeds 2 --out s --format json --quiet";
+    let output = scratch.samara(args.split(' '));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["failed"].as_array().unwrap().len(), 2);
@@ -235,59 +172,29 @@ fn a_point_that_fails_is_named_and_takes_nothing_with_it() {
     assert!(summary["failed"][0]["name"].as_str().unwrap().contains("network.nodes=30"));
     assert!(text(&output.stderr).contains("2 of 4 points"), "{}", text(&output.stderr));
     assert!(!scratch.path("s/complete").exists());
-    let page = std::fs::read_to_string(scratch.path("s/report.html")).unwrap();
+    let page = scratch.read("s/report.html");
     assert!(page.contains("2 points failed"));
 }
 
-/// The processes whose parent is this one.
-fn children(parent: u32) -> Vec<u32> {
-    std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(|id| id.parse().unwrap())
-        .collect()
-}
-
+/// The processes that a process or one of its threads has started.
 fn descendants(child: &Child) -> Vec<u32> {
-    // Threads start processes, too.
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()))
-        .map(|tasks| tasks.flatten().collect::<Vec<_>>());
-    let all = tasks.unwrap_or_default().into_iter().flat_map(|task| {
-        let path = task.path().join("children");
-        std::fs::read_to_string(path)
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(|id| id.parse().unwrap())
-            .collect::<Vec<u32>>()
-    });
-    all.chain(children(child.id())).collect()
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let children =
+        tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    children
+        .flat_map(|ids| ids.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_worker_that_is_killed_is_counted_and_run_again() {
-    let scratch = Scratch::new("worker");
+    let scratch = Scratch::new("sweep-worker");
     // Long enough to be hit.
-    let child = Command::new(env!("CARGO_BIN_EXE_samara"))
-        .current_dir(&scratch.0)
-        .args([
-            "sweep",
-            "peerdas",
-            "--only",
-            "batch",
-            "--set",
-            "network.nodes=150",
-            "--seeds",
-            "2",
-            "--jobs",
-            "1",
-            "--out",
-            "s",
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let args = "sweep peerdas --only batch --set network.nodes=150 --seeds 2 --jobs 1 --out s";
+    let mut command = scratch.command(args.split(' '));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("a worker", || !descendants(&child).is_empty());
     std::thread::sleep(Duration::from_millis(30));
     for worker in descendants(&child) {
@@ -296,14 +203,15 @@ fn a_worker_that_is_killed_is_counted_and_run_again() {
     let output = child.wait_with_output().unwrap();
     let told = text(&output.stderr);
     assert!(told.contains("ended by signal 9") && told.contains("1 points were run again"), "{told}");
-    assert_eq!(json(&scratch.path("s/summary.json"))["runs"].as_array().unwrap().len(), 2);
+    let summary: Value = serde_json::from_str(&scratch.read("s/summary.json")).unwrap();
+    assert_eq!(summary["runs"].as_array().unwrap().len(), 2);
     assert!(scratch.path("s/complete").exists());
 }
 
 #[test]
 fn commands_of_points_can_be_run_by_anybody() {
-    let scratch = Scratch::new("list");
-    let listed = text(&samara(&scratch, &small(&["--list"])).stdout);
+    let scratch = Scratch::new("sweep-list");
+    let listed = scratch.ok(small(&["--list"]));
     assert_eq!(listed.lines().count(), 12);
     assert!(!scratch.path("s").exists(), "nothing is written");
     // As a shell runs them.
@@ -312,33 +220,26 @@ fn commands_of_points_can_be_run_by_anybody() {
     assert!(shell.status.success(), "{}", text(&shell.stderr));
     let before = points(&scratch.path("s"));
     assert_eq!(before.len(), 12);
-    let output = samara(&scratch, &small(&[]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    scratch.ok(small(&[]));
     assert_eq!(points(&scratch.path("s")), before);
     // A point that is not what it is called.
-    let wrong = samara(&scratch, &["point", "peerdas-small", "--only", "batch", "--seed", "1", "--id", "0"]);
-    assert_eq!(wrong.status.code(), Some(2));
+    scratch.refused("point peerdas-small --only batch --seed 1 --id 0".split(' '));
 }
 
 #[test]
 fn bad_input_is_told() {
-    let scratch = Scratch::new("bad");
+    let scratch = Scratch::new("sweep-bad");
     for (args, what) in [
-        (vec!["sweep", "peerdas-small", "--grid", "network.nodes"], "is not KEY=VALUE"),
-        (vec!["sweep", "peerdas-small", "--grid", "network.nodes=20,20"], "duplicate value 20"),
-        (vec!["sweep", "peerdas-small", "--grid", "network.nods=20,30"], "did you mean `nodes`"),
-        (vec!["sweep", "peerdas-small", "--grid", "network.uplink=1,2"], "expected a rate"),
-        (vec!["sweep", "peerdas-small", "--seeds", "0"], "has no seed"),
-        (vec!["sweep", "peerdas-small", "--seeds", "1,1", "--only", "batch"], "is a duplicate"),
-        (
-            vec!["sweep", "peerdas-small", "--engine", "ray", "--python", "no-such-python", "--out", "r"],
-            "pip install",
-        ),
-        (vec!["point", "peerdas-small"], "have to choose one of them"),
+        ("sweep peerdas-small --grid network.nodes", "is not KEY=VALUE"),
+        ("sweep peerdas-small --grid network.nodes=20,20", "duplicate value 20"),
+        ("sweep peerdas-small --grid network.nods=20,30", "did you mean `nodes`"),
+        ("sweep peerdas-small --grid network.uplink=1,2", "expected a rate"),
+        ("sweep peerdas-small --seeds 0", "has no seed"),
+        ("sweep peerdas-small --seeds 1,1 --only batch", "is a duplicate"),
+        ("sweep peerdas-small --engine ray --python no-such-python --out r", "pip install"),
+        ("point peerdas-small", "have to choose one of them"),
     ] {
-        let output = samara(&scratch, &args);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-        assert!(told.contains(what), "{args:?}: {told}");
+        let told = scratch.refused(args.split(' '));
+        assert!(told.contains(what), "{args}: {told}");
     }
 }

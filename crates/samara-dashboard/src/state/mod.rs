@@ -6,30 +6,24 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `sources` | the sources, and how their files were read |
+//! | this one | the sources, how their files were read, and progress of simulations and testbeds |
 //! | `rounds` | teams, rounds, phases, and the latency of slots |
 //! | `network` | links, queues, throughput, errors, and pings around teams |
-//! | `jobs` | progress of simulations and testbeds |
 
-mod jobs;
 mod network;
 mod rounds;
-mod sources;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use samara_trace::live::{Event, Line};
-use serde_json::Value;
+use samara_trace::live::{Clock, Event, Line, Outcome, Progress, ReadCounts, RunState};
+use serde_json::{Value, json};
 
-use jobs::Jobs;
 use network::{Network, Pings};
 use rounds::Rounds;
-use sources::{Heard, Sources};
 
 /// Names are cut to so many characters.
 const NAME_MAX: usize = 80;
 
-/// The state of a run.
 #[derive(Debug, Default)]
 pub struct State {
     sources: Sources,
@@ -43,7 +37,6 @@ pub struct State {
 pub type View = BTreeMap<String, Value>;
 
 impl State {
-    /// Takes a line of a source.
     pub fn apply(&mut self, source: &str, line: &Line) {
         let source = short(source);
         match self.sources.take(&source, line) {
@@ -88,11 +81,10 @@ impl State {
     }
 
     /// Notes what reading a file has found; `is_silent` if it has not grown for a while.
-    pub fn note_reading(&mut self, source: &str, counts: samara_trace::live::ReadCounts, is_silent: bool) {
+    pub fn note_reading(&mut self, source: &str, counts: ReadCounts, is_silent: bool) {
         self.sources.note_reading(&short(source), counts, is_silent);
     }
 
-    /// Everything that is shown.
     pub fn view(&self) -> View {
         let mut view = View::new();
         view.insert("sources".to_owned(), self.sources.view());
@@ -114,7 +106,253 @@ fn ms(ns: f64) -> Value {
     Value::from((ns / 1e3).round() / 1e3)
 }
 
-/// Milliseconds, or null.
 fn ms_or_null(ns: Option<u64>) -> Value {
     ns.map_or(Value::Null, |ns| ms(ns as f64))
+}
+
+/// The clock that all sources with wall clocks share.
+const WALL: &str = "wall";
+
+#[derive(Debug, Default)]
+struct Sources(BTreeMap<String, Source>);
+
+#[derive(Debug, Default)]
+struct Source {
+    started: Option<Started>,
+    /// The number of the next line: lower ones were taken already.
+    next_seq: u64,
+    last_at_ns: u64,
+    dropped: u64,
+    finished: Option<(Outcome, Option<String>)>,
+    counts: ReadCounts,
+    is_silent: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Started {
+    role: String,
+    clock: Clock,
+    unix_ns: u64,
+    run: Option<String>,
+}
+
+/// What a line is to who reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// It was taken before: the file was cut, or begun anew with what still holds.
+    Known,
+    Next,
+    /// It is the first one of another life of its source.
+    Restarted,
+    /// The same of who speaks for the whole run: it is another run in the same place.
+    RunRestarted,
+}
+
+impl Sources {
+    fn take(&mut self, name: &str, line: &Line) -> Heard {
+        let source = self.0.entry(name.to_owned()).or_default();
+        let mut heard = Heard::Next;
+        if let Event::Started { role, clock, started_unix_ns, run } = &line.event {
+            let started = Started {
+                role: short(role),
+                clock: *clock,
+                unix_ns: *started_unix_ns,
+                run: run.as_deref().map(short),
+            };
+            if source.started.as_ref().is_some_and(|before| before.unix_ns != started.unix_ns) {
+                let counts = source.counts;
+                *source = Source { counts, ..Source::default() };
+                heard = if started.role == "session" { Heard::RunRestarted } else { Heard::Restarted };
+            }
+            source.started = Some(started);
+        }
+        if line.seq < source.next_seq {
+            return Heard::Known;
+        }
+        // What writers add has the number of the line after it, and may be said again.
+        let is_added =
+            matches!(line.event, Event::Started { .. } | Event::Team { .. } | Event::Dropped { .. });
+        source.next_seq = if is_added { line.seq } else { line.seq.saturating_add(1) };
+        source.last_at_ns = source.last_at_ns.max(line.at_ns);
+        match &line.event {
+            Event::Dropped { lines } => source.dropped = *lines,
+            Event::Finished { outcome, message } => {
+                source.finished = Some((*outcome, message.as_deref().map(short)));
+            }
+            _ => {}
+        }
+        heard
+    }
+
+    fn only(mut self, name: &str) -> Self {
+        self.0.retain(|key, _| key == name);
+        self
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    fn note_reading(&mut self, name: &str, counts: ReadCounts, is_silent: bool) {
+        if let Some(source) = self.0.get_mut(name) {
+            (source.counts, source.is_silent) = (counts, is_silent);
+        }
+    }
+
+    /// Which clock a source has: a name that sources have in common whose times can be compared.
+    fn domain(&self, name: &str) -> String {
+        let clock = self.0.get(name).and_then(|source| source.started.as_ref()).map(|started| started.clock);
+        match clock {
+            Some(Clock::Virtual) => name.to_owned(),
+            Some(Clock::Wall) | None => WALL.to_owned(),
+        }
+    }
+
+    fn view(&self) -> Value {
+        let sources = self.0.iter().map(|(name, source)| {
+            let started = source.started.as_ref();
+            let clock = started.map(|started| started.clock);
+            json!({
+                "name": name,
+                "role": started.map(|started| &started.role),
+                "clock": clock,
+                "run": started.and_then(|started| started.run.as_ref()),
+                "started_unix_ms": started.map(|started| started.unix_ns / 1_000_000),
+                "finished": source.finished.as_ref().map(|(outcome, _)| outcome),
+                "message": source.finished.as_ref().and_then(|(_, message)| message.as_ref()),
+                "silent": source.is_silent && source.finished.is_none(),
+                "dropped": source.dropped.max(source.counts.missing),
+                "unreadable": source.counts.garbage + source.counts.other_version,
+            })
+        });
+        sources.collect()
+    }
+}
+
+/// Runs of a scenario that are remembered.
+const JOBS_MAX: usize = 1024;
+/// Past values from which the remaining time is estimated.
+const HISTORY: usize = 64;
+/// The estimate is of the last 20 s, if there are as many.
+const RECENT_NS: u64 = 20_000_000_000;
+/// There is no estimate before so much time.
+const LEAST_NS: u64 = 1_000_000_000;
+/// There is no estimate below this share either.
+const LEAST_SHARE: f64 = 0.005;
+
+/// Progress by source and run.
+#[derive(Debug, Default)]
+struct Jobs(BTreeMap<(String, String), Job>);
+
+#[derive(Debug, Default)]
+struct Job {
+    last: Progress,
+    /// The source that reports it has ended.
+    is_over: bool,
+    /// Time and share.
+    past: VecDeque<(u64, f64)>,
+}
+
+impl Jobs {
+    fn take(&mut self, source: &str, run: &str, progress: &Progress) {
+        let key = (source.to_owned(), run.to_owned());
+        if self.0.len() >= JOBS_MAX && !self.0.contains_key(&key) {
+            return;
+        }
+        let job = self.0.entry(key).or_default();
+        job.is_over = false;
+        job.last = progress.clone();
+        job.last.doing = progress.doing.as_deref().map(short);
+        // A value outside of 0 to 1 is no share.
+        job.last.share = progress.share.filter(|share| (0.0..=1.0).contains(share));
+        if let (Some(wall), Some(share)) = (progress.wall_ns, job.last.share) {
+            if job.past.back().is_some_and(|(before, _)| *before > wall) {
+                job.past.clear();
+            }
+            job.past.push_back((wall, share));
+            if job.past.len() > HISTORY {
+                job.past.pop_front();
+            }
+        }
+    }
+
+    /// A source has ended: its unfinished runs will not finish.
+    fn finish(&mut self, source: &str) {
+        self.0.iter_mut().filter(|((of, _), _)| of == source).for_each(|(_, job)| job.is_over = true);
+    }
+
+    fn forget(&mut self, source: &str) {
+        self.0.retain(|(of, _), _| of != source);
+    }
+
+    fn view(&self, view: &mut View) {
+        let mut ids = Vec::new();
+        for ((source, name), job) in &self.0 {
+            let id = format!("job/{source}/{name}");
+            view.insert(id.clone(), job.view(name));
+            ids.push(id);
+        }
+        view.insert("jobs".to_owned(), ids.into());
+        view.insert("overall".to_owned(), self.overall());
+    }
+
+    /// The share of all runs that is done, each run with the same weight.
+    fn overall(&self) -> Value {
+        if self.0.is_empty() {
+            return Value::Null;
+        }
+        let share = |job: &Job| match job.last.state {
+            RunState::Waiting => Some(0.0),
+            RunState::Done => Some(1.0),
+            RunState::Running | RunState::Failed => job.last.share,
+        };
+        let shares: Option<Vec<f64>> = self.0.values().map(share).collect();
+        let count =
+            |state| self.0.values().filter(|job| job.last.state == state && !job.is_stopped()).count();
+        json!({
+            "runs": self.0.len(),
+            "waiting": count(RunState::Waiting),
+            "running": count(RunState::Running),
+            "done": count(RunState::Done),
+            "failed": count(RunState::Failed),
+            "stopped": self.0.values().filter(|job| job.is_stopped()).count(),
+            "share": shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
+        })
+    }
+}
+
+impl Job {
+    /// Whether it ended before it was done.
+    fn is_stopped(&self) -> bool {
+        self.is_over && matches!(self.last.state, RunState::Waiting | RunState::Running)
+    }
+
+    fn view(&self, name: &str) -> Value {
+        let last = &self.last;
+        json!({
+            "run": name,
+            "state": if self.is_stopped() { json!("stopped") } else { json!(last.state) },
+            "doing": last.doing,
+            "share": last.share,
+            "wall_ms": ms_or_null(last.wall_ns),
+            "virtual_ms": ms_or_null(last.virtual_ns),
+            "deliveries": last.deliveries,
+            "deliveries_expected": last.deliveries_expected,
+            "copies": last.copies,
+            "steps": last.steps,
+            "left_ms": ms_or_null(self.left_ns()),
+        })
+    }
+
+    /// The remaining time at the latest rate. A run ends earlier once everything is delivered: this is the most.
+    fn left_ns(&self) -> Option<u64> {
+        if self.last.state != RunState::Running || self.is_over {
+            return None;
+        }
+        let (wall, share) = *self.past.back()?;
+        let (then, before) = *self.past.iter().find(|(then, _)| wall - then <= RECENT_NS)?;
+        let (took, grown) = (wall - then, share - before);
+        let is_known = wall >= LEAST_NS && share >= LEAST_SHARE && took > 0 && grown > 0.0;
+        is_known.then(|| ((1.0 - share) / grown * took as f64) as u64)
+    }
 }

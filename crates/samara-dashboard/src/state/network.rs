@@ -99,7 +99,6 @@ struct Counter {
     bytes: Totals,
 }
 
-/// A total over time.
 #[derive(Debug, Default)]
 struct Totals(VecDeque<(u64, u64)>);
 
@@ -264,7 +263,6 @@ impl Totals {
         Some(per_s(total - before, at - then))
     }
 
-    /// The growth between all values.
     fn rates(&self) -> Vec<f64> {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
         pairs.map(|((a, before), (b, after))| per_s(*after - *before, *b - *a)).collect()

@@ -15,17 +15,14 @@ use super::{View, ms, ms_or_null, short};
 const ROUNDS_MAX: usize = 256;
 /// Rounds that are shown, the newest ones of the clock that came up last.
 const SHOWN_MAX: usize = 16;
-/// Clocks whose rounds are remembered.
 const CLOCKS_MAX: usize = 16;
 /// Phases of all nodes in a round, and sources of a round, that are remembered.
 const SPANS_MAX: usize = 512;
 const FLOWS_MAX: usize = 64;
-/// Teams that are remembered.
 const TEAMS_MAX: usize = 256;
 /// Rounds that rates are made of.
 const RECENT: usize = 64;
 
-/// The rounds of all teams.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     teams: BTreeMap<(String, u64), Vec<String>>,
@@ -44,7 +41,6 @@ pub(super) struct Rounds {
 
 type Key = (String, u64);
 
-/// Latencies of all rounds.
 #[derive(Debug, Default)]
 struct Distribution {
     all: Latencies,

@@ -89,12 +89,11 @@ fn it_loads_updates_and_survives_a_restart_of_the_server() {
     until(&mut chrome, &format!("{LINK} === 'connection lost, retrying'"));
     assert_eq!(chrome.eval(completed), "14", "what was known stays");
     team.round(false);
-    let server = Server::start(&results, &address, None);
+    let _server = Server::start(&results, &address, None);
     until(&mut chrome, &format!("{LINK} === 'live'"));
     until(&mut chrome, &format!("{completed} === '15'"));
     assert_eq!(chrome.eval("window.mark"), 1, "the page was not loaded again");
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
-    server.stop();
 }
 
 #[test]
@@ -125,7 +124,6 @@ fn everything_of_a_team_is_there_on_a_desk_and_on_a_phone() {
     assert_eq!(chrome.eval(silent), 0);
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
     drop(team);
-    server.stop();
 }
 
 #[test]
@@ -148,7 +146,6 @@ fn no_value_is_shown_before_there_is_one() {
     assert_eq!(chrome.eval("document.querySelectorAll('main img, main script').length"), 0);
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
     drop(team);
-    server.stop();
 }
 
 #[test]
@@ -183,21 +180,13 @@ fn a_keyboard_reaches_everything() {
         }
         seen.push(name);
     }
-    for place in [
-        "Skip to the run",
-        "run",
-        "pause",
-        "Rounds and phases",
-        "Sources",
-        "Real time only",
-        "Rounds as a table",
-    ] {
+    let places = "Skip to the run,run,pause,Rounds and phases,Sources,Real time only,Rounds as a table";
+    for place in places.split(',') {
         assert!(seen.iter().any(|name| name == place), "{place} is not reached: {seen:?}");
     }
     let outline = chrome.eval("getComputedStyle(document.activeElement).outlineStyle");
     assert_ne!(outline, "none", "the focus cannot be seen");
     drop(team);
-    server.stop();
 }
 
 #[test]
@@ -222,7 +211,6 @@ fn runs_of_a_simulator_show_how_far_they_are() {
     std::thread::sleep(Duration::from_millis(600));
     chrome.picture(&pictures().join("simulator-light.png"));
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
-    server.stop();
 }
 
 #[test]
@@ -243,5 +231,4 @@ fn with_a_token_one_signs_in() {
         ));
         until(&mut chrome, then);
     }
-    server.stop();
 }

@@ -69,9 +69,14 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    pub fn stop(mut self) {
+    pub fn stop(self) {}
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
         drop(self.stop.take());
-        self.thread.take().unwrap().join().unwrap();
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the server has panicked");
     }
 }
 

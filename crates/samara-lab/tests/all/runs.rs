@@ -238,6 +238,6 @@ fn only_columns_run_in_several_processes() {
     let loaded = loaded("ring", &[], &[], None);
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
-    let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::SingleProcess, |_| {});
+    let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
     assert!(matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one")));
 }

@@ -76,7 +76,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// A step of the handshake arrives.
     pub(super) fn hello(
         &mut self,
         now: u64,
@@ -203,7 +202,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// The engine wants the link closed.
     pub(super) fn close(&mut self, now: u64, slot: u32, world: &World<N>) {
         let up = self.links.get(slot as usize).is_some_and(|link| link.state == LinkState::Up);
         if up {

@@ -1,6 +1,5 @@
 //! A host: a node, its links, its uplink and downlink, simulated alone through a window of time.
 
-mod channels;
 mod connection;
 mod packets;
 
@@ -44,13 +43,9 @@ pub(crate) enum TimerKind {
     Engine(TimerToken),
     Loss(u32),
     DelayedAck(u32),
-    Redial {
-        slot: u32,
-        epoch: u32,
-        tries: u32,
-    },
+    Redial { slot: u32, epoch: u32, tries: u32 },
     OutboxWake,
-    /// Flushes, probes of a closed window, and limits of rates, on a connection with channels.
+    // Flushes, probes of a closed window, and limits of rates, on a connection with channels.
     Connection(u32),
     Ping(u32),
 }
@@ -66,7 +61,6 @@ pub(crate) struct Host<N: Engine> {
     pub(crate) running: bool,
     /// Whether the operating system is there, with or without the process.
     pub(super) is_up: bool,
-    /// Counts the processes of the host.
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
     /// What connections with channels wrote, where there are any.
@@ -77,7 +71,6 @@ pub(crate) struct Host<N: Engine> {
     /// Packets that arrive in this or a later window, in no order.
     pub(crate) inbox: Vec<Packet<N::Frame>>,
     pub(crate) links: Vec<Link<N::Frame>>,
-    /// Packets that left in this window.
     pub(crate) outgoing: Vec<Packet<N::Frame>>,
     pub(crate) slot_of: FxHashMap<u32, u32>,
     pub(super) actions: Vec<Option<Action<N::Command>>>,
@@ -137,7 +130,7 @@ impl<N: Engine> Host<N> {
             network_rng: NodeRng::new(world.config.seed, u64::from(id), Purpose::Transport),
             timers: BinaryHeap::new(),
             timers_set: 0,
-            downlink: Downlink::new(config.downlink_bps),
+            downlink: Downlink::new(config.downlink_bps, world.config.downlink_queue),
             nic: Nic::new(world.config.nic),
             uplink_free_at: 0,
             uplink_nanos_per_byte: nanos_per_byte(config.uplink_bps),
@@ -211,15 +204,12 @@ impl<N: Engine> Host<N> {
             self.stats.steps += 1;
             // Ties: what arrives, then what fires, then what leaves.
             if downlink == next {
-                if let Some(packet) =
-                    self.downlink.receive(now, &world.config.downlink_queue, &mut self.stats)
-                {
+                if let Some(packet) = self.downlink.receive(now, &mut self.stats) {
                     self.receive(now, packet, world);
                 }
             } else if arrival == next {
                 if let Some(packet) = self.arrivals.pop()
-                    && let Some(packet) =
-                        self.downlink.arrive(packet, &world.config.downlink_queue, &mut self.stats)
+                    && let Some(packet) = self.downlink.arrive(packet, &mut self.stats)
                 {
                     self.receive(now, packet, world);
                 }
@@ -310,7 +300,6 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    /// The first process starts.
     pub(crate) fn start(&mut self, now: u64, world: &World<N>) {
         (self.running, self.is_up) = (true, true);
         self.input(now, Input::Start, world);

@@ -1,13 +1,14 @@
 //! Packets in, packets out, and the timers of transports.
 
 use samara_engine::outbox::{Dispatch, Weight};
-use samara_engine::{Engine, Input, Outbox, PeerId};
+use samara_engine::{Engine, Input, Outbox, PeerId, Time};
 
 use super::{Host, TimerKind};
 use crate::link::LinkState;
 use crate::packet::{Body, Packet};
+use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
-use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender, http2};
+use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
 use crate::world::World;
 
 impl<N: Engine> Host<N> {
@@ -42,52 +43,29 @@ impl<N: Engine> Host<N> {
         }
         self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
         match body {
-            Body::Data { seq, frame } => self.segment(now, slot, (seq, frame), stamp, world),
-            Body::Stream { seq, count, load } => self.stream(now, slot, (seq, count, load), stamp, world),
-            Body::Http2 { seq, load } => self.http2(now, slot, (seq, load), stamp, world),
+            Body::Data { .. } | Body::Stream { .. } | Body::Http2 { .. } => {
+                self.take_data(now, slot, stamp, body, world);
+            }
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } | Body::Refuse { .. } => {}
         }
     }
 
-    fn segment(
-        &mut self,
-        now: u64,
-        slot: u32,
-        segment: (u32, Option<N::Frame>),
-        stamp: u32,
-        world: &World<N>,
-    ) {
-        let transport = &world.config.transport;
-        let mut delivered = std::mem::take(&mut self.delivered);
-        let receiver = &mut self.links[slot as usize].receiver;
-        let need = receiver.segment(now, stamp, segment, transport, &mut delivered);
-        self.acknowledge_later(now, slot, need, world);
-        self.deliver_all(now, slot, delivered, world);
-    }
-
-    /// A segment of a link with HTTP/2 arrives.
-    fn http2(
-        &mut self,
-        now: u64,
-        slot: u32,
-        segment: (u32, Option<http2::Load<N::Frame>>),
-        stamp: u32,
-        world: &World<N>,
-    ) {
+    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<N::Frame>, world: &World<N>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
-        if let (Receiver::Http2(receiver), Sender::Http2(sender)) = (&mut link.receiver, &mut link.sender) {
-            let writing = (&mut **sender, self.frames_written);
-            let heard = receiver.segment(now, stamp, segment, transport, writing, &mut delivered);
-            self.frames_written += heard.written;
-            self.acknowledge_later(now, slot, heard.need, world);
+        let back = (&mut link.sender, &mut self.frames_written);
+        let need = link.receiver.take(now, stamp, body, transport, back, &mut delivered);
+        self.acknowledge_later(now, slot, need, world);
+        if matches!(self.links[slot as usize].receiver, Receiver::MConnection(_)) {
+            self.delivered = delivered;
+            self.read(now, slot, world);
+        } else {
+            self.deliver_all(now, slot, delivered, world);
         }
-        self.deliver_all(now, slot, delivered, world);
     }
 
-    /// Does what a received packet demands.
     pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<N>) {
         let control = &world.config.transport.control;
         let link = &mut self.links[slot as usize];
@@ -318,5 +296,167 @@ impl<N: Engine> Host<N> {
             sack,
             body,
         });
+    }
+}
+
+// ---- connections with channels: copies from the outbox into them, and messages out of them ----
+
+impl<N: Engine> Host<N> {
+    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World<N>) {
+        if let Some(config) = world.config.transport.connection.channels()
+            && let Sender::MConnection(sender) = &mut self.links[slot as usize].sender
+        {
+            sender.start(now, config);
+            self.set_ping_timer(slot);
+        }
+    }
+
+    /// Hands copies to the channels of a link that have room and lets its send routine work, until nothing more comes of
+    /// it.
+    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let Some(link) = self.links.get_mut(slot as usize) else { return };
+        if link.state == LinkState::Up
+            && let Some(config) = transport.connection.channels()
+            && let Sender::MConnection(sender) = &mut link.sender
+            && let Some(stats) = self.connection_stats.as_deref_mut()
+        {
+            let peer = PeerId(slot);
+            let sealed_before = self.frames_written;
+            let mut around = Surroundings { now, config, transport, writes: &mut self.frames_written, stats };
+            loop {
+                let mut more = sender.run(&mut around);
+                if self.outbox.pending_to(peer) == 0 {
+                    while more {
+                        more = sender.run(&mut around);
+                    }
+                    break;
+                }
+                for (index, channel) in config.channels.iter().enumerate() {
+                    let is_owed = |outbox: &Outbox<N::Frame>| {
+                        channel.lanes.iter().any(|lane| outbox.pending_on(peer, *lane) > 0)
+                    };
+                    while sender.has_room(index, config)
+                        && is_owed(&self.outbox)
+                        && let Some(copy) =
+                            self.outbox.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
+                    {
+                        self.stats.frames_sent.add(&copy.frame);
+                        sender.push(index, copy.frame, copy.len);
+                        more = true;
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+            sender.rest(&mut around);
+            let left = if self.outbox.pending_to(peer) > 0 { config.channels.len() } else { 0 };
+            for (index, channel) in config.channels.iter().enumerate().take(left) {
+                let waits = |lane: &_| self.outbox.pending_on(peer, *lane) > 0;
+                if !sender.has_room(index, config) && channel.lanes.iter().any(waits) {
+                    sender.note_full(index, around.stats);
+                }
+            }
+            // Nobody reads here: when to go on with that is as before.
+            let due = sender.due(now);
+            if due < sender.timer {
+                sender.timer = due;
+                self.set_timer(due, TimerKind::Connection(slot));
+            }
+            self.set_ping_timer(slot);
+            if self.frames_written == sealed_before {
+                // Nor has the socket got anything new.
+                return;
+            }
+        }
+        self.refresh(slot);
+    }
+
+    /// Reads what has arrived on a link with channels, as far as the limit of the rate allows.
+    fn read(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let link = &mut self.links[slot as usize];
+        let mut pinged = false;
+        if let Some(config) = transport.connection.channels()
+            && let Receiver::MConnection(receiver) = &mut link.receiver
+            && let Sender::MConnection(sender) = &mut link.sender
+        {
+            let heard = receiver.read(now, config.receive_rate, transport, &mut delivered);
+            pinged = heard.ping;
+            sender.hear(heard);
+            if heard.window_opened {
+                link.ack_is_due(transport.control.separate_acks());
+            }
+            self.set_connection_timer(now, slot);
+        }
+        self.deliver_all(now, slot, delivered, world);
+        if pinged {
+            self.feed(now, slot, world);
+        }
+    }
+
+    /// Sets the timer for what is due next on a link, unless one that fires no later is running.
+    fn set_connection_timer(&mut self, now: u64, slot: u32) {
+        let link = &mut self.links[slot as usize];
+        if let (Sender::MConnection(sender), Receiver::MConnection(receiver)) =
+            (&mut link.sender, &link.receiver)
+        {
+            let due = sender.due(now).min(receiver.read_at);
+            if due < sender.timer {
+                sender.timer = due;
+                self.set_timer(due, TimerKind::Connection(slot));
+            }
+        }
+    }
+
+    fn set_ping_timer(&mut self, slot: u32) {
+        if let Sender::MConnection(sender) = &mut self.links[slot as usize].sender {
+            let due = sender.ping_due();
+            if due < sender.ping_timer {
+                sender.ping_timer = due;
+                self.set_timer(due, TimerKind::Ping(slot));
+            }
+        }
+    }
+
+    /// The timer for flushes, probes, and limits of rates fires.
+    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let transport = &world.config.transport;
+        let link = &mut self.links[slot as usize];
+        if link.state == LinkState::Up
+            && let Some(config) = transport.connection.channels()
+            && let Sender::MConnection(sender) = &mut link.sender
+            && sender.timer <= now
+            && let Some(stats) = self.connection_stats.as_deref_mut()
+        {
+            sender.timer = u64::MAX;
+            sender.tick(&mut Surroundings {
+                now,
+                config,
+                transport,
+                writes: &mut self.frames_written,
+                stats,
+            });
+            self.read(now, slot, world);
+            self.feed(now, slot, world);
+        }
+    }
+
+    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+        let link = &mut self.links[slot as usize];
+        if link.state == LinkState::Up
+            && let Some(config) = world.config.transport.connection.channels()
+            && let Sender::MConnection(sender) = &mut link.sender
+            && sender.ping_timer <= now
+        {
+            sender.ping_timer = u64::MAX;
+            if sender.tick_ping(now, config) {
+                self.close(now, slot, world);
+                return;
+            }
+            self.feed(now, slot, world);
+        }
     }
 }

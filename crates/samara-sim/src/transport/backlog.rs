@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use super::{Framing, Transport};
 
-/// A segment that leaves now.
 #[derive(Debug)]
 pub(crate) struct Segment<F> {
     pub(crate) seq: u32,
@@ -12,9 +11,7 @@ pub(crate) struct Segment<F> {
     pub(crate) count: u32,
     /// Payload bytes.
     pub(crate) len: u32,
-    /// The frame that it completes.
     pub(crate) frame: Option<F>,
-    /// Whether it has been sent before.
     pub(crate) again: bool,
     /// What the packet says of itself and its acknowledgement refers to: a timestamp (TCP) or its number (QUIC).
     pub(crate) stamp: u32,
@@ -45,11 +42,9 @@ impl<F> Written<F> {
     }
 }
 
-/// Segments that leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) segments: u32,
-    /// Payload bytes of all.
     pub(crate) len: u32,
     /// Payload bytes of each but the last, which may have fewer.
     pub(crate) unit: u32,
@@ -64,10 +59,10 @@ pub(crate) struct Backlog<F> {
     /// The index in `written` of the frame that `nxt` belongs to.
     cursor: usize,
     /// The next segment that was never sent.
-    nxt: u32,
+    pub(super) nxt: u32,
     end: u32,
-    /// Bytes of `written`.
-    buffered: u64,
+    /// Bytes of all frames that are not released.
+    pub(super) buffered: u64,
 }
 
 impl<F: Clone> Backlog<F> {
@@ -95,24 +90,13 @@ impl<F: Clone> Backlog<F> {
         self.written.push_back(written);
     }
 
-    /// The next segment that was never sent.
-    pub(crate) const fn nxt(&self) -> u32 {
-        self.nxt
-    }
-
     /// Whether there is a segment that was never sent.
     pub(crate) const fn has_new(&self) -> bool {
         self.nxt < self.end
     }
 
-    /// Segments that were never sent.
     pub(crate) const fn unsent(&self) -> u32 {
         self.end - self.nxt
-    }
-
-    /// Bytes of all frames that are not released.
-    pub(crate) const fn buffered(&self) -> u64 {
-        self.buffered
     }
 
     /// The write rank of the oldest frame.

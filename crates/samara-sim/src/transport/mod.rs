@@ -85,7 +85,6 @@ macro_rules! transports {
 transports! {
     /// TCP, and the ideal transport, which has no control.
     Connection::Direct, Control::Tcp(_) | Control::Ideal => Tcp: tcp (tcp::Sender<F>, tcp::Receiver<F>);
-    /// QUIC.
     Connection::Direct, Control::Quic(_) => Quic: quic (Box<quic::Sender<F>>, Box<quic::Receiver<F>>);
     /// A connection with channels, over TCP or the ideal transport.
     Connection::MConnection(_), _ => MConnection: mconn (Box<mconn::Sender<F>>, Box<mconn::Receiver<F>>);
@@ -93,7 +92,6 @@ transports! {
     Connection::Http2(_), _ => Http2: http2 (Box<http2::Sender<F>>, Box<http2::Receiver<F>>);
 }
 
-/// What a received packet demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckNeed {
     /// Nothing: nothing is acknowledged.
@@ -117,13 +115,11 @@ pub(crate) struct Ack {
     pub(crate) sack: Option<Box<Sack>>,
 }
 
-/// What leaves now.
 #[derive(Debug)]
 pub(crate) struct Outgoing<F> {
     pub(crate) body: Body<F>,
     /// Payload bytes.
     pub(crate) len: u32,
-    /// Whether it has been sent before.
     pub(crate) again: bool,
     /// What the packet says of itself: see [`Packet`](crate::packet::Packet).
     pub(crate) stamp: u32,
@@ -171,7 +167,6 @@ pub(crate) trait LossRecovery {
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool;
 }
 
-/// One direction, at its sender.
 pub(crate) trait SendHalf<F> {
     /// What limits the direction.
     type Recovery: LossRecovery;
@@ -179,7 +174,6 @@ pub(crate) trait SendHalf<F> {
     /// What limits the direction.
     fn recovery(&self) -> &Self::Recovery;
 
-    /// The same, to change it.
     fn recovery_mut(&mut self) -> &mut Self::Recovery;
 
     /// Takes a frame of `len` encoded bytes.
@@ -205,94 +199,71 @@ pub(crate) trait SendHalf<F> {
     /// The segment that leaves at `now`, if one can; of a connection with channels up to `burst_max` of them.
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
 
-    /// See [`LossRecovery::acknowledged`].
     fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().acknowledged(ack, now, transport)
     }
 
-    /// See [`LossRecovery::timed_out`].
     fn timer_expired(&mut self, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().timed_out(now, transport)
     }
 }
 
+/// Hands calls on to the half of whichever transport, or to what limits it.
+macro_rules! hand_on {
+    ($($(.$part:ident)? $name:ident($own:ident: $kind:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
+        $(pub(crate) fn $name($own: $kind $(, $arg: $type)*) -> $out {
+            each!(Sender, $own, half => half$(.$part())?.$name($($arg),*))
+        })*
+    };
+}
+
 /// See [`SendHalf`] and [`LossRecovery`].
 impl<F: Frame> Sender<F> {
-    pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
-        each!(Sender, self, half => half.write(frame, len, rank, transport));
-    }
-
-    pub(crate) fn has_buffer(&self, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.has_buffer(transport))
-    }
-
-    pub(crate) fn has_room_again(&self, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.has_room_again(transport))
-    }
-
-    pub(crate) fn room(&self, transport: &Transport) -> Room {
-        each!(Sender, self, half => half.room(transport))
-    }
-
-    pub(crate) fn can_send(&self) -> bool {
-        each!(Sender, self, half => half.can_send())
-    }
-
-    pub(crate) fn next_rank(&self) -> u64 {
-        each!(Sender, self, half => half.next_rank())
-    }
-
-    pub(crate) fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
-        each!(Sender, self, half => half.pop(now, burst_max, transport))
-    }
-
-    pub(crate) fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.take_ack(ack, now, transport))
-    }
-
-    pub(crate) fn timer_expired(&mut self, now: u64, transport: &Transport) -> bool {
-        each!(Sender, self, half => half.timer_expired(now, transport))
-    }
-
-    pub(crate) fn srtt(&self) -> u64 {
-        each!(Sender, self, half => half.recovery().srtt())
-    }
-
-    pub(crate) fn cwnd(&self) -> f64 {
-        each!(Sender, self, half => half.recovery().cwnd())
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        each!(Sender, self, half => half.recovery().is_held())
-    }
-
-    pub(crate) fn timer_at(&self) -> u64 {
-        each!(Sender, self, half => half.recovery().timer_at())
-    }
-
-    pub(crate) fn timer_moves_back(&self) -> bool {
-        each!(Sender, self, half => half.recovery().timer_moves_back())
-    }
-
-    pub(crate) fn stalled_for(&self, now: u64) -> u64 {
-        each!(Sender, self, half => half.recovery().stalled_for(now))
+    hand_on! {
+        write(self: &mut Self, frame: F, len: u32, rank: u64, transport: &Transport) -> ();
+        has_buffer(self: &Self, transport: &Transport) -> bool;
+        has_room_again(self: &Self, transport: &Transport) -> bool;
+        room(self: &Self, transport: &Transport) -> Room;
+        can_send(self: &Self) -> bool;
+        next_rank(self: &Self) -> u64;
+        pop(self: &mut Self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
+        take_ack(self: &mut Self, ack: &Ack, now: u64, transport: &Transport) -> bool;
+        timer_expired(self: &mut Self, now: u64, transport: &Transport) -> bool;
+        .recovery srtt(self: &Self) -> u64;
+        .recovery cwnd(self: &Self) -> f64;
+        .recovery is_held(self: &Self) -> bool;
+        .recovery timer_at(self: &Self) -> u64;
+        .recovery timer_moves_back(self: &Self) -> bool;
+        .recovery stalled_for(self: &Self, now: u64) -> u64;
     }
 }
 
 impl<F: Frame> Receiver<F> {
-    /// Takes a segment and what its packet says of itself; frames that are complete now go to `deliver`.
-    pub(crate) fn segment(
+    /// Takes what a packet carries and what it says of itself. Frames that are complete now go to `deliver`, unless they are read later; what
+    /// they make this end write goes to `sender`, counted by `writes`.
+    pub(crate) fn take(
         &mut self,
         now: u64,
         stamp: u32,
-        (seq, frame): (u32, Option<F>),
+        body: Body<F>,
         transport: &Transport,
+        (sender, writes): (&mut Sender<F>, &mut u64),
         deliver: &mut Vec<F>,
     ) -> AckNeed {
-        match self {
-            Self::Tcp(receiver) => receiver.segment(stamp, (seq, frame), transport, deliver),
-            Self::Quic(receiver) => receiver.packet(now, stamp, (seq, frame), transport, deliver),
-            Self::MConnection(_) | Self::Http2(_) => {
+        match (self, body, sender) {
+            (Self::Tcp(half), Body::Data { seq, frame }, _) => {
+                half.segment(stamp, (seq, frame), transport, deliver)
+            }
+            (Self::Quic(half), Body::Data { seq, frame }, _) => {
+                half.packet(now, stamp, (seq, frame), transport, deliver)
+            }
+            (Self::MConnection(half), Body::Stream { seq, count, load }, _) => {
+                half.segments(stamp, (seq, count, load), transport)
+            }
+            (Self::Http2(half), Body::Http2 { seq, load }, Sender::Http2(sender)) => {
+                half.segment(now, stamp, (seq, load), transport, (sender, writes), deliver)
+            }
+            _ => {
                 debug_assert!(false, "both ends of a link have the same connection");
                 AckNeed::None
             }

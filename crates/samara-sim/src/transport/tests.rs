@@ -107,9 +107,10 @@ impl Path {
         self.now = self.now.max(next);
         let (now, transport) = (self.now, &self.transport);
         if next == packet {
-            let (_, stamp, segment) = self.packets.pop_front().unwrap();
+            let (_, stamp, (seq, frame)) = self.packets.pop_front().unwrap();
+            let (body, back) = (Body::Data { seq, frame }, (&mut self.sender, &mut 0));
             // Every packet is acknowledged: the delay has tests of its own.
-            let _: AckNeed = self.receiver.segment(now, stamp, segment, transport, &mut self.delivered);
+            let _: AckNeed = self.receiver.take(now, stamp, body, transport, back, &mut self.delivered);
             let ack = self.receiver.acknowledge(now, transport);
             if !lost() {
                 self.acks.push_back((now + LATENCY, ack));

@@ -6,12 +6,6 @@ use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{NicDiscipline, SendBuffer, TcpConfig};
 
-const START: Time = Time::from_secs(1);
-
-fn after_start(ms: f64) -> f64 {
-    1000.0 + ms
-}
-
 /// Acknowledges every packet at once, so that windows double exactly once a round trip.
 fn tcp() -> TcpConfig {
     TcpConfig {
@@ -26,11 +20,7 @@ fn tcp() -> TcpConfig {
 #[test]
 fn an_ideal_transfer_takes_serialisation_plus_latency() {
     // 25 segments of 1,000 bytes at 8 Mbit/s: 1 ms each.
-    let mut sim = network(config(50, bare(None)), hosts(2, 8 * MBIT), &[(0, 1)]);
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 25_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(3)));
-    assert_eq!(heard.len(), 1);
-    assert!(close_to(heard[0].0, after_start(25.0 + 50.0)), "{:?}", heard[0]);
+    assert_close(one(&mut pair(config(50, bare(None)), 8), 25_000), 25.0 + 50.0, &());
 }
 
 #[test]
@@ -39,11 +29,8 @@ fn slow_start_doubles_each_round_trip() {
     for (segments, round_trips) in
         [(1, 0), (10, 0), (11, 1), (30, 1), (31, 2), (70, 2), (71, 3), (150, 3), (151, 4)]
     {
-        let mut sim = network(config(50, bare(Some(tcp()))), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-        sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: segments * 1000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(3)));
-        let expected = after_start(f64::from(round_trips) * 100.0 + 50.0);
-        assert!(close_to(heard[0].0, expected), "{segments} segments: {:?}, not {expected}", heard[0].0);
+        let took = one(&mut pair(config(50, bare(Some(tcp()))), 1_000_000), segments * 1000);
+        assert_close(took, f64::from(round_trips) * 100.0 + 50.0, &segments);
     }
 }
 
@@ -52,22 +39,16 @@ fn delayed_acknowledgements_do_not_slow_the_doubling() {
     // The window grows by the packets acknowledged, not by the acknowledgements (RFC 3465), but the last odd packet of
     // a flight waits for the timer.
     let tcp = TcpConfig { ack_every: 2, delayed_ack: Duration::from_millis(5), ..tcp() };
-    let mut sim = network(config(50, bare(Some(tcp))), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 70_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(3)));
-    assert!(close_to(heard[0].0, after_start(250.0)), "{:?}", heard[0].0);
+    assert_close(one(&mut pair(config(50, bare(Some(tcp))), 1_000_000), 70_000), 250.0, &());
 }
 
 #[test]
 fn a_window_larger_than_the_path_leaves_the_uplink_busy() {
     // 8 Mbit/s and 100 ms round trip are 100 segments in flight; once the window is there the rate is the uplink's.
-    let mut sim = network(config(50, bare(Some(tcp()))), hosts(2, 8 * MBIT), &[(0, 1)]);
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 2_000_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(5)));
+    let took = one(&mut pair(config(50, bare(Some(tcp()))), 8), 2_000_000);
     // A round trip is 100 ms and 1 ms for the segment that is acknowledged first; of it, the rounds of 10, 20, 40 and 80
     // segments leave 91, 81, 61 and 21 ms unused.
-    let expected = after_start(2000.0 + 91.0 + 81.0 + 61.0 + 21.0 + 50.0);
-    assert!(close_to(heard[0].0, expected), "{:?}, not {expected}", heard[0].0);
+    assert_close(took, 2000.0 + 91.0 + 81.0 + 61.0 + 21.0 + 50.0, &());
 }
 
 #[test]
@@ -77,7 +58,7 @@ fn a_shared_uplink_serves_all_links_in_turn() {
     let heard = heard(&run(&mut sim, Time::from_secs(3)));
     // The last segments of the four leave one after the other at the very end.
     for (i, (at, ..)) in heard.iter().enumerate() {
-        assert!(close_to(*at, after_start(97.0 + i as f64 + 50.0)), "{i}: {at}");
+        assert!(close_to(*at, 1000.0 + (97.0 + i as f64 + 50.0)), "{i}: {at}");
     }
 }
 
@@ -91,7 +72,7 @@ fn a_fifo_uplink_serves_writes_in_order() {
     let order: Vec<u32> = heard.iter().map(|(_, host, _)| *host).collect();
     assert_eq!(order, [3, 1, 2, 4]);
     for (i, (at, ..)) in heard.iter().enumerate() {
-        assert!(close_to(*at, after_start(25.0 * (i + 1) as f64 + 50.0)), "{i}: {at}");
+        assert!(close_to(*at, 1000.0 + (25.0 * (i + 1) as f64 + 50.0)), "{i}: {at}");
     }
 }
 
@@ -105,17 +86,15 @@ fn a_shared_downlink_is_the_sum_of_what_arrives() {
     assert_eq!(heard.len(), 4);
     // Segments arrive four at a time each millisecond and leave the queue one each millisecond; the first is not stored.
     let last = heard.last().unwrap().0;
-    assert!(close_to(last, after_start(1.0 + 99.0 + 50.0)), "{last}");
+    assert!(close_to(last, 1000.0 + (1.0 + 99.0 + 50.0)), "{last}");
 }
 
 #[test]
 fn a_slow_downlink_is_the_bottleneck_of_a_fast_uplink() {
     let mut hosts = hosts(2, 80 * MBIT);
     hosts[1].downlink_bps = 8 * MBIT;
-    let mut sim = network(config(50, bare(None)), hosts, &[(0, 1)]);
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 100_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(3)));
-    assert!(close_to(heard[0].0, after_start(0.1 + 99.0 + 50.0)), "{:?}", heard[0].0);
+    let took = one(&mut network(config(50, bare(None)), hosts, &[(0, 1)]), 100_000);
+    assert_close(took, 0.1 + 99.0 + 50.0, &());
 }
 
 #[test]
@@ -128,7 +107,7 @@ fn a_chain_stores_and_forwards_at_every_node() {
     for (hop, (at, host, _)) in heard.iter().enumerate() {
         let hops = (hop + 1) as f64;
         assert_eq!(*host as usize, hop + 1);
-        assert!(close_to(*at, after_start(hops * (5.0 + 20.0))), "{hop}: {at}");
+        assert!(close_to(*at, 1000.0 + (hops * (5.0 + 20.0))), "{hop}: {at}");
     }
 }
 
@@ -136,7 +115,7 @@ fn a_chain_stores_and_forwards_at_every_node() {
 fn an_idle_connection_falls_back_towards_the_initial_window() {
     for (idle_restart, round_trips) in [(false, 0.0), (true, 2.0)] {
         let tcp = TcpConfig { idle_restart, ..tcp() };
-        let mut sim = network(config(50, bare(Some(tcp))), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
+        let mut sim = pair(config(50, bare(Some(tcp))), 1_000_000);
         sim.command(START, 0, Say::To { hosts: vec![1], id: 1, len: 150_000 });
         sim.command(Time::from_secs(10), 0, Say::To { hosts: vec![1], id: 2, len: 70_000 });
         let heard = heard(&run(&mut sim, Time::from_secs(12)));
@@ -148,17 +127,11 @@ fn an_idle_connection_falls_back_towards_the_initial_window() {
 #[test]
 fn the_receive_window_bounds_the_rate() {
     let tcp = TcpConfig { receive_window: 10, ..tcp() };
-    let mut sim = network(config(50, bare(Some(tcp))), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 100_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(5)));
-    assert!(close_to(heard[0].0, after_start(9.0 * 100.0 + 50.0)), "{:?}", heard[0].0);
+    let took = one(&mut pair(config(50, bare(Some(tcp))), 1_000_000), 100_000);
+    assert_close(took, 9.0 * 100.0 + 50.0, &());
 }
 
 #[test]
-fn latencies_below_the_floor_are_raised_and_said_to_be() {
-    let mut sim = network(config(0, bare(None)), hosts(2, 8_000_000 * MBIT), &[(0, 1)]);
-    assert!(sim.latency_was_raised());
-    sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 1000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(2)));
-    assert!(close_to(heard[0].0, after_start(0.05)), "{:?}", heard[0].0);
+fn latencies_below_the_floor_are_raised() {
+    assert_close(one(&mut pair(config(0, bare(None)), 8_000_000), 1000), 0.05, &());
 }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
-use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerId, Time, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, MessageKey, NodeRng, Outbox, PeerId, Time, TimerToken};
 use samara_sim::{
-    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, MConnectionConfig, Network,
+    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency, MConnectionConfig, Network,
     NicDiscipline, NodeFactory, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
 };
 
 pub(crate) const MBIT: u64 = 1_000_000;
+/// When most tests begin to send.
+pub(crate) const START: Time = Time::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
@@ -33,32 +35,13 @@ impl Frame for Blob {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
-    /// Send one blob to each of these hosts.
-    To {
-        hosts: Vec<u32>,
-        id: u64,
-        len: u32,
-    },
-    /// Send a blob along these hosts.
-    Along {
-        route: Vec<u32>,
-        id: u64,
-        len: u32,
-    },
-    /// Send a blob to a host on this lane.
-    On {
-        lane: u8,
-        host: u32,
-        id: u64,
-        len: u32,
-    },
-    /// Owe messages to all hosts by this schedule.
-    Batch {
-        hosts: Vec<u32>,
-        messages: u64,
-        len: u32,
-        schedule: Schedule,
-    },
+    // One blob to each of these hosts.
+    To { hosts: Vec<u32>, id: u64, len: u32 },
+    // A blob along these hosts.
+    Along { route: Vec<u32>, id: u64, len: u32 },
+    On { lane: u8, host: u32, id: u64, len: u32 },
+    // Messages to all hosts by this schedule.
+    Batch { hosts: Vec<u32>, messages: u64, len: u32, schedule: Schedule },
     Dial(u32),
     Close(u32),
     Remind(Duration),
@@ -191,13 +174,8 @@ pub(crate) fn bare(tcp: Option<TcpConfig>) -> Transport {
 
 /// The same for QUIC.
 pub(crate) fn bare_quic(quic: QuicConfig) -> Transport {
-    Transport {
-        mss: 1000,
-        header: 0,
-        framing: Framing::PLAIN,
-        control: Control::Quic(quic),
-        ..Transport::quic()
-    }
+    let control = Control::Quic(quic);
+    Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::quic() }
 }
 
 pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
@@ -211,12 +189,44 @@ pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
     }
 }
 
+/// Latency that differs, jitter, and loss where the transport can repair it.
+pub(crate) fn rough(seed: u64, transport: &Transport) -> SimConfig {
+    let mut config = config(10, transport.clone());
+    config.seed = seed;
+    config.network.latency =
+        Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
+    config.network.jitter = Duration::from_millis(4);
+    config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
+    config
+}
+
+/// Some pairs of hosts.
+pub(crate) fn pairs(hosts: u32, chance: f64, rng: &mut NodeRng) -> Vec<(u32, u32)> {
+    let all = (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| (a, b)));
+    all.filter(|_| rng.chance(chance)).collect()
+}
+
+/// Has random hosts send blobs along random ways, within three seconds.
+pub(crate) fn chatter(sim: &mut Simulation<Talker>, hosts: u32, blobs: u64, rng: &mut NodeRng) {
+    for id in 0..blobs {
+        let at = Time::from_millis(1000 + rng.below(3000));
+        let route = (0..5).map(|_| rng.below(hosts.into()) as u32).collect();
+        let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };
+        sim.command(at, rng.below(hosts.into()) as u32, say);
+    }
+}
+
 pub(crate) fn hosts(n: usize, bps: u64) -> Vec<HostConfig> {
     vec![HostConfig { uplink_bps: bps, downlink_bps: bps, region: 0 }; n]
 }
 
 pub(crate) fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
     network_with(config, hosts, edges, Dispatch::PerLink, 1)
+}
+
+/// Two hosts with a link, at so many Mbit/s.
+pub(crate) fn pair(config: SimConfig, mbit: u64) -> Simulation<Talker> {
+    network(config, hosts(2, mbit * MBIT), &[(0, 1)])
 }
 
 /// Nodes whose outboxes have two lanes.
@@ -250,13 +260,32 @@ pub(crate) fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard
 
 /// When each blob was heard, in the order of hearing: (time, host, id).
 pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
-    records
-        .iter()
-        .filter_map(|record| match record.event {
-            Heard::Blob { id, .. } => Some((record.at, record.host, id)),
-            _ => None,
-        })
-        .collect()
+    let blob = |record: &Record<Heard>| match record.event {
+        Heard::Blob { id, .. } => Some((record.at, record.host, id)),
+        _ => None,
+    };
+    records.iter().filter_map(blob).collect()
+}
+
+/// Has host 0 send blobs of these lengths to host 1 at [`START`]: when each was heard, in milliseconds after that, and its number.
+pub(crate) fn transfer(sim: &mut Simulation<Talker>, lens: &[u32]) -> Vec<(f64, u64)> {
+    for (id, len) in (0..).zip(lens) {
+        sim.command(START, 0, Say::To { hosts: vec![1], id, len: *len });
+    }
+    let heard = heard(&run(sim, Time::from_secs(3600)));
+    heard.iter().map(|(at, _, id)| (at.as_millis_f64() - 1000.0, *id)).collect()
+}
+
+/// When the only blob of a [`transfer`] was heard.
+pub(crate) fn one(sim: &mut Simulation<Talker>, len: u32) -> f64 {
+    let heard = transfer(sim, &[len]);
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    heard[0].0
+}
+
+/// Milliseconds that differ by no more than rounding to nanoseconds per packet can make.
+pub(crate) fn assert_close(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
+    assert!((found - expected).abs() < 0.01, "{what:?}: {found} ms, not {expected}");
 }
 
 /// The largest difference that rounding to nanoseconds per packet can make.

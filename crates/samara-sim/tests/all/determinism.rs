@@ -6,7 +6,7 @@ use crate::common::*;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Control, Flush, Latency, MConnectionConfig, QuicConfig, Record, StreamOrder, TcpConfig, Transport,
+    Control, Flush, MConnectionConfig, QuicConfig, Record, SimConfig, StreamOrder, TcpConfig, Transport,
 };
 
 /// Random traffic on a random network with jitter, loss, crashes and restarts.
@@ -16,34 +16,12 @@ fn messy(
     dispatch: Dispatch,
     transport: &Transport,
 ) -> (u64, u64, Vec<Record<Heard>>) {
-    let n = 40;
-    let mut config = config(10, transport.clone());
-    config.seed = seed;
-    config.threads = threads;
-    config.network.latency =
-        Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
-    config.network.jitter = Duration::from_millis(4);
-    config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
+    let config = SimConfig { threads, ..rough(seed, transport) };
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
-    let mut edges = Vec::new();
-    for a in 0..n {
-        for b in a + 1..n {
-            if rng.chance(0.15) {
-                edges.push((a, b));
-            }
-        }
-    }
-    let mut sim = network_with(config, hosts(n as usize, 10 * MBIT), &edges, dispatch, 1);
+    let edges = pairs(40, 0.15, &mut rng);
+    let mut sim = network_with(config, hosts(40, 10 * MBIT), &edges, dispatch, 1);
     sim.set_parallel_threshold(parallel_threshold);
-    for id in 0..300 {
-        let at = Time::from_millis(1000 + rng.below(3000));
-        let say = Say::Along {
-            route: (0..5).map(|_| rng.below(u64::from(n)) as u32).collect(),
-            id,
-            len: 100 + rng.below(30_000) as u32,
-        };
-        sim.command(at, rng.below(u64::from(n)) as u32, say);
-    }
+    chatter(&mut sim, 40, 300, &mut rng);
     for host in 0..4 {
         sim.crash(Time::from_millis(1500 + 300 * u64::from(host)), host, host % 2 == 0);
         sim.restart(Time::from_millis(2500 + 300 * u64::from(host)), host);

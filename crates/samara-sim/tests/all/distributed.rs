@@ -1,14 +1,13 @@
 //! Several processes simulate one network: the result is that of one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::common::*;
 use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Control, Count, FrameCodec, HostStats, Latency, QuicConfig, RankError, Ranks, Reader, Record, Simulation,
-    SingleProcess, StreamOrder, TcpConfig, Threads, Transport, digest_of, hosts_of_rank,
+    Count, FrameCodec, HostStats, QuicConfig, RankError, Ranks, Reader, Record, Simulation, StreamOrder,
+    TcpConfig, Threads, Transport, digest_of, hosts_of_rank,
 };
 
 struct Blobs;
@@ -31,33 +30,18 @@ impl FrameCodec<Blob> for Blobs {
 const HOSTS: u32 = 30;
 
 fn messy(seed: u64, transport: &Transport, dials: bool, local: std::ops::Range<u32>) -> Simulation<Talker> {
-    let mut config = config(10, transport.clone());
-    config.seed = seed;
-    config.network.latency =
-        Latency::Uniform { min: Duration::from_millis(3), max: Duration::from_millis(80) };
-    config.network.jitter = Duration::from_millis(4);
-    config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
-    let hosts = hosts(HOSTS as usize, 10 * MBIT);
+    let (config, hosts) = (rough(seed, transport), hosts(HOSTS as usize, 10 * MBIT));
     let mut sim = Simulation::with_local_hosts(config, hosts, talkers(Dispatch::PerLink, 1), local).unwrap();
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
-    for a in 0..HOSTS {
-        for b in a + 1..HOSTS {
-            if rng.chance(0.2) {
-                let (from, to) = if rng.chance(0.5) { (a, b) } else { (b, a) };
-                if dials {
-                    sim.dial(Time::from_millis(rng.below(100)), from, to);
-                } else {
-                    sim.establish(Time::ZERO, from, to);
-                }
-            }
+    for (a, b) in pairs(HOSTS, 0.2, &mut rng) {
+        let (from, to) = if rng.chance(0.5) { (a, b) } else { (b, a) };
+        if dials {
+            sim.dial(Time::from_millis(rng.below(100)), from, to);
+        } else {
+            sim.establish(Time::ZERO, from, to);
         }
     }
-    for id in 0..200 {
-        let at = Time::from_millis(1000 + rng.below(2000));
-        let route = (0..5).map(|_| rng.below(u64::from(HOSTS)) as u32).collect();
-        let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };
-        sim.command(at, rng.below(u64::from(HOSTS)) as u32, say);
-    }
+    chatter(&mut sim, HOSTS, 200, &mut rng);
     for host in [3, 17] {
         sim.crash(Time::from_millis(1500), host, host == 3);
         sim.restart(Time::from_millis(2500), host);
@@ -140,24 +124,24 @@ fn the_hosts_of_all_ranks_are_the_network() {
     }
 }
 
-/// Another process that sends nonsense.
-struct Nonsense(SingleProcess, Vec<u8>);
+/// The only process, which gets nonsense.
+struct Nonsense(Vec<u8>);
 
 impl Ranks for Nonsense {
     fn rank(&self) -> usize {
-        self.0.rank()
+        0
     }
 
     fn count(&self) -> usize {
-        self.0.count()
+        1
     }
 
     fn least(&mut self, value: u64) -> Result<u64, RankError> {
-        self.0.least(value)
+        Ok(value)
     }
 
     fn exchange(&mut self, _: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError> {
-        Ok(vec![self.1.clone()])
+        Ok(vec![self.0.clone()])
     }
 }
 
@@ -167,12 +151,7 @@ fn what_is_no_packet_is_told() {
     for len in 1..200 {
         let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
         let mut sim = messy(1, &bare(None), false, 0..HOSTS);
-        let outcome = sim.run_until_distributed(
-            Time::from_secs(2),
-            &mut Nonsense(SingleProcess, bytes),
-            &Blobs,
-            |_| {},
-        );
+        let outcome = sim.run_until_distributed(Time::from_secs(2), &mut Nonsense(bytes), &Blobs, |_| {});
         assert_eq!(outcome, Err(RankError::Garbled { from: 0 }));
     }
     // A thread that is gone is noticed.

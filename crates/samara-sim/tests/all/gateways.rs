@@ -105,7 +105,6 @@ fn wide_gateways_change_next_to_nothing() {
 }
 
 fn messy(seed: u64, threads: usize) -> (u64, u64, Vec<Record<Heard>>) {
-    let n = 24;
     let mut config = regions(4, bare(Some(TcpConfig::default())), 20 * MBIT);
     (config.seed, config.threads) = (seed, threads);
     config.network.jitter = Duration::from_millis(3);
@@ -115,15 +114,10 @@ fn messy(seed: u64, threads: usize) -> (u64, u64, Vec<Record<Heard>>) {
             [LONG, DownlinkQueue::DropTail { bytes: 40_000 }, DownlinkQueue::default()][index % 3];
     }
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
-    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-    let edges: Vec<_> = pairs.filter(|_| rng.chance(0.2)).collect();
+    let edges = pairs(24, 0.2, &mut rng);
     let mut sim = network(config, spread(4, 6, 10 * MBIT), &edges);
     sim.set_parallel_threshold(0);
-    for id in 0..200 {
-        let route = (0..5).map(|_| rng.below(u64::from(n)) as u32).collect();
-        let say = Say::Along { route, id, len: 100 + rng.below(30_000) as u32 };
-        sim.command(Time::from_millis(1000 + rng.below(3000)), rng.below(u64::from(n)) as u32, say);
-    }
+    chatter(&mut sim, 24, 200, &mut rng);
     sim.crash(Time::from_millis(1500), 3, true);
     sim.restart(Time::from_millis(2500), 3);
     let mut records = run(&mut sim, Time::from_secs(2));

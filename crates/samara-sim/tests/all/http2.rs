@@ -25,10 +25,6 @@ fn over(tcp: Option<TcpConfig>, window: Window) -> Transport {
     Transport { control, ..Transport::grpc(Http2Config { window }) }
 }
 
-fn pair(latency_ms: u64, mbit: u64, transport: Transport) -> Simulation<Talker> {
-    network(config(latency_ms, transport), hosts(2, mbit * MBIT), &[(0, 1)])
-}
-
 /// Milliseconds that batches of `size` bytes take one after the other, each as messages of `each` bytes that are all there at once.
 /// One begins `every` milliseconds after the other.
 fn batches(sim: &mut Simulation<Talker>, size: u32, each: u32, count: u64, every: u64) -> Vec<f64> {
@@ -54,7 +50,7 @@ fn a_message_pays_for_its_frames() {
     // 40,000 bytes and a prefix of 5 in three frames with headers of 9, in 28 packets with 40 each.
     let transport = over(None, WIDE);
     assert_eq!(transport.wire_bytes(40_000), 40_005 + 27 + 28 * 40);
-    let mut sim = pair(50, 8, transport);
+    let mut sim = pair(config(50, transport), 8);
     let took = batches(&mut sim, 40_000, 40_000, 1, 1000);
     assert!((took[0] - (50.0 + 41.152)).abs() < 0.01, "{took:?}");
 }
@@ -62,7 +58,7 @@ fn a_message_pays_for_its_frames() {
 #[test]
 fn messages_that_are_there_at_once_share_packets() {
     // 526 bytes each.
-    let mut sim = pair(50, 8, over(None, WIDE));
+    let mut sim = pair(config(50, over(None, WIDE)), 8);
     let took = batches(&mut sim, 51_200, 512, 1, 1000);
     let packets = (100_u32 * 526).div_ceil(1460);
     assert!((took[0] - (50.0 + f64::from(52_600 + packets * 40) / 1000.0)).abs() < 0.01, "{took:?}");
@@ -71,7 +67,7 @@ fn messages_that_are_there_at_once_share_packets() {
 #[test]
 fn the_standard_window_is_what_a_round_trip_carries() {
     for tcp in [None, Some(TcpConfig { initial_window: 1000, idle_restart: false, ..tcp() })] {
-        let mut sim = pair(45, 10_000, over(tcp, STANDARD));
+        let mut sim = pair(config(45, over(tcp, STANDARD)), 10_000);
         let took = batches(&mut sim, 6_553_500, 6_553_500, 1, 30_000);
         // A hundred windows: the first one needs no round trip, the last one only one way.
         assert!(near(took[0], 100.0 * 90.0 - 45.0, 0.02), "{took:?}");
@@ -82,8 +78,8 @@ fn the_standard_window_is_what_a_round_trip_carries() {
 fn a_wide_window_does_not_show() {
     let plain = Transport { framing: Framing::PLAIN, control: Control::Tcp(tcp()), ..Transport::tcp() };
     for size in [50_000, 5_000_000] {
-        let alone = batches(&mut pair(45, 100, plain.clone()), size, size, 3, 5000);
-        let over_http2 = batches(&mut pair(45, 100, over(Some(tcp()), WIDE)), size, size, 3, 5000);
+        let alone = batches(&mut pair(config(45, plain.clone()), 100), size, size, 3, 5000);
+        let over_http2 = batches(&mut pair(config(45, over(Some(tcp()), WIDE)), 100), size, size, 3, 5000);
         for (alone, over_http2) in alone.iter().zip(&over_http2) {
             assert!(near(*over_http2, *alone, 0.01), "{over_http2} ms, {alone} ms without");
         }
@@ -96,7 +92,7 @@ fn a_wide_window_does_not_show() {
 fn a_new_connection_takes_as_long_as_that_of_grpc_go() {
     for (mbit, measured) in [(500, [227.0, 594.0, 1247.0]), (30, [232.0, 593.0, 1936.0])] {
         for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
-            let mut sim = pair(45, mbit, over(Some(tcp()), Window::Estimated));
+            let mut sim = pair(config(45, over(Some(tcp()), Window::Estimated)), mbit);
             let took = batches(&mut sim, payloads * 512, payloads * 512, 1, 5000);
             assert!(
                 near(took[0], measured, 0.07),
@@ -117,7 +113,8 @@ fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
     ];
     for (idle_restart, pause, measured) in cases {
         for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
-            let mut sim = pair(45, 500, over(Some(TcpConfig { idle_restart, ..tcp() }), Window::Estimated));
+            let mut sim =
+                pair(config(45, over(Some(TcpConfig { idle_restart, ..tcp() }), Window::Estimated)), 500);
             // The window becomes wide, and then the pauses are as long as they were measured with.
             batches(&mut sim, 5_120_000, 5_120_000, 3, 3000);
             let (mut at, mut took) = (20_000, 0.0);

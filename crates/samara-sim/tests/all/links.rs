@@ -4,15 +4,46 @@ use std::time::Duration;
 
 use crate::common::*;
 use samara_engine::Time;
-use samara_sim::Partition;
+use samara_sim::{Partition, SendBuffer, SimConfig, Simulation, TcpConfig, Transport};
 
-fn events(sim: &mut samara_sim::Simulation<Talker>, until: u64) -> Vec<(f64, u32, Heard)> {
+type Told = (f64, u32, Heard);
+
+fn events(sim: &mut Simulation<Talker>, until: u64) -> Vec<Told> {
     run(sim, Time::from_secs(until)).into_iter().map(|r| (r.at.as_millis_f64(), r.host, r.event)).collect()
+}
+
+/// When links came up, went down, and blobs arrived.
+fn ups(events: &[Told]) -> Vec<f64> {
+    events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).map(|(at, ..)| *at).collect()
+}
+
+fn downs(events: &[Told]) -> Vec<f64> {
+    events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).map(|(at, ..)| *at).collect()
+}
+
+fn blobs(events: &[Told]) -> Vec<f64> {
+    events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).map(|(at, ..)| *at).collect()
+}
+
+fn tcp() -> SimConfig {
+    config(50, Transport::tcp())
+}
+
+/// Two hosts that cannot reach each other for a while.
+fn parted(transport: Transport, from: Time, until: Time) -> SimConfig {
+    let mut config = config(50, transport);
+    config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
+    config
+}
+
+/// Two hosts, with or without a link.
+fn two(config: SimConfig, edges: &[(u32, u32)]) -> Simulation<Talker> {
+    network(config, hosts(2, 1000 * MBIT), edges)
 }
 
 #[test]
 fn a_dial_takes_its_round_trips() {
-    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    let mut sim = two(tcp(), &[]);
     sim.dial(Time::from_secs(1), 0, 1);
     let events = events(&mut sim, 3);
     assert_eq!(events.len(), 2);
@@ -25,11 +56,8 @@ fn a_dial_takes_its_round_trips() {
 /// The process before left timers behind that will never fire for the new one.
 #[test]
 fn a_restarted_host_repeats_what_is_lost() {
-    for transport in [samara_sim::Transport::tcp(), samara_sim::Transport::quic()] {
-        let mut config = config(50, transport);
-        let (from, until) = (Time::from_millis(4990), Time::from_millis(5200));
-        config.network.partitions = vec![samara_sim::Partition { from, until, group_of: vec![0, 1] }];
-        let mut sim = network(config, hosts(2, 1000 * MBIT), &[(0, 1)]);
+    for transport in [Transport::tcp(), Transport::quic()] {
+        let mut sim = two(parted(transport, Time::from_millis(4990), Time::from_millis(5200)), &[(0, 1)]);
         for host in [0, 1] {
             sim.command(Time::from_secs(1), host, Say::To { hosts: vec![1 - host], id: 1, len: 5000 });
         }
@@ -45,37 +73,34 @@ fn a_restarted_host_repeats_what_is_lost() {
 #[test]
 fn when_both_dial_one_link_comes_up() {
     for offset in [0, 10, 50, 99, 100, 101, 300] {
-        let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+        let mut sim = two(tcp(), &[]);
         sim.dial(Time::from_secs(1), 1, 0);
         sim.dial(Time::from_millis(1000 + offset), 0, 1);
         sim.command(Time::from_secs(3), 0, Say::To { hosts: vec![1], id: 1, len: 5000 });
         sim.command(Time::from_secs(3), 1, Say::To { hosts: vec![0], id: 2, len: 5000 });
         let events = events(&mut sim, 10);
-        let ups = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).count();
-        let blobs = events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).count();
-        assert_eq!((ups, blobs), (2, 2), "offset {offset}: {events:?}");
+        assert_eq!((ups(&events).len(), blobs(&events).len()), (2, 2), "offset {offset}: {events:?}");
     }
 }
 
 #[test]
 fn a_lossy_handshake_still_succeeds_or_fails_cleanly() {
     for seed in 0..60 {
-        let mut config = config(50, samara_sim::Transport::tcp());
+        let mut config = tcp();
         config.seed = seed;
         config.network.loss = 0.3;
-        let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+        let mut sim = two(config, &[]);
         sim.dial(Time::from_secs(1), 0, 1);
         sim.command(Time::from_secs(100), 0, Say::To { hosts: vec![1], id: 1, len: 5000 });
         let events = events(&mut sim, 300);
         let failed = events.iter().any(|(.., event)| matches!(event, Heard::DialFailed { .. }));
-        let arrived = events.iter().any(|(.., event)| matches!(event, Heard::Blob { .. }));
-        assert!(failed != arrived, "seed {seed}: {events:?}");
+        assert!(failed == blobs(&events).is_empty(), "seed {seed}: {events:?}");
     }
 }
 
 #[test]
 fn nobody_home_fails_after_the_tries() {
-    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    let mut sim = two(tcp(), &[]);
     sim.crash(Time::from_millis(500), 1, true);
     sim.dial(Time::from_secs(1), 0, 1);
     let events = events(&mut sim, 100);
@@ -88,9 +113,8 @@ fn nobody_home_fails_after_the_tries() {
 /// An operating system without the process answers; one that is gone, and QUIC's, do not.
 #[test]
 fn a_dial_to_a_process_that_is_gone_is_refused() {
-    use samara_sim::Transport;
     let failed_after = |transport: Transport, silent: bool| {
-        let mut sim = network(config(50, transport), hosts(2, 1000 * MBIT), &[]);
+        let mut sim = two(config(50, transport), &[]);
         sim.crash(Time::from_millis(500), 1, silent);
         sim.dial(Time::from_secs(1), 0, 1);
         let events = events(&mut sim, 100);
@@ -102,63 +126,53 @@ fn a_dial_to_a_process_that_is_gone_is_refused() {
     assert!(failed_after(Transport::tcp(), true) > 60_000.0);
     assert!(failed_after(Transport::quic(), false) > 60_000.0);
     // Whoever starts again is reached again.
-    let mut sim = network(config(50, Transport::tcp()), hosts(2, 1000 * MBIT), &[]);
+    let mut sim = two(tcp(), &[]);
     sim.crash(Time::from_millis(500), 1, false);
     sim.dial(Time::from_secs(1), 0, 1);
     sim.restart(Time::from_secs(2), 1);
     sim.dial(Time::from_secs(3), 0, 1);
     let events = events(&mut sim, 10);
-    let ups = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).count();
-    assert_eq!((events.len(), ups), (3, 2), "{events:?}");
+    assert_eq!((events.len(), ups(&events).len()), (3, 2), "{events:?}");
 }
 
 /// A dial whose first packet was lost waits for seconds; what the other side sends meanwhile shows that the way is open.
 #[test]
 fn a_dial_from_the_other_side_ends_the_wait_of_a_lost_one() {
     for first in [0, 1] {
-        let mut config = config(50, samara_sim::Transport::tcp());
-        let (from, until) = (Time::ZERO, Time::from_secs(8));
-        config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
-        let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+        let mut sim = two(parted(Transport::tcp(), Time::ZERO, Time::from_secs(8)), &[]);
         // Its packets leave at 0.5, 1.5, 3.5, 7.5 and 15.5 s.
         sim.dial(Time::from_millis(500), first, 1 - first);
         sim.dial(Time::from_secs(9), 1 - first, first);
         let events = events(&mut sim, 30);
-        let ups: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).collect();
-        assert_eq!(ups.len(), 2, "{events:?}");
-        assert!(ups.iter().all(|(at, ..)| *at < 9_600.0), "{events:?}");
+        assert_eq!(ups(&events).len(), 2, "{events:?}");
+        assert!(ups(&events).iter().all(|at| *at < 9_600.0), "{events:?}");
     }
 }
 
 /// Whoever answered a dial that was never finished dials itself.
 #[test]
 fn an_unfinished_dial_of_the_other_side_is_in_nobodys_way() {
-    let mut config = config(50, samara_sim::Transport::tcp());
-    let (from, until) = (Time::from_millis(1060), Time::from_millis(2500));
-    config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
-    let mut sim = network(config, hosts(2, 1000 * MBIT), &[]);
+    let mut sim = two(parted(Transport::tcp(), Time::from_millis(1060), Time::from_millis(2500)), &[]);
     sim.command(Time::from_secs(1), 0, Say::Dial(1));
     sim.crash(Time::from_millis(1200), 0, true);
     sim.restart(Time::from_millis(2600), 0);
     sim.command(Time::from_secs(3), 1, Say::Dial(0));
     let events = events(&mut sim, 30);
-    let ups: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).collect();
-    assert_eq!(ups.len(), 2, "{events:?}");
-    assert!(ups.iter().all(|(at, ..)| *at < 3_600.0), "{events:?}");
+    assert_eq!(ups(&events).len(), 2, "{events:?}");
+    assert!(ups(&events).iter().all(|at| *at < 3_600.0), "{events:?}");
 }
 
 #[test]
 fn closing_is_seen_by_both() {
-    let mut sim = network(config(50, bare(None)), hosts(2, 1000 * MBIT), &[(0, 1)]);
+    let mut sim = two(config(50, bare(None)), &[(0, 1)]);
     sim.command(Time::from_secs(1), 0, Say::Close(1));
     sim.command(Time::from_secs(2), 0, Say::Dial(1));
     let events = events(&mut sim, 5);
-    let downs: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).collect();
+    let downs = downs(&events);
     assert_eq!(downs.len(), 2);
-    assert!((downs[0].0 - 1000.0).abs() < 0.1 && (downs[1].0 - 1050.0).abs() < 0.1);
-    let ups =
-        events.iter().filter(|(at, _, event)| matches!(event, Heard::Up { .. }) && *at > 1500.0).count();
-    assert_eq!(ups, 2, "the second incarnation comes up");
+    assert!((downs[0] - 1000.0).abs() < 0.1 && (downs[1] - 1050.0).abs() < 0.1);
+    let again = ups(&events).into_iter().filter(|at| *at > 1500.0).count();
+    assert_eq!(again, 2, "the second incarnation comes up");
 }
 
 #[test]
@@ -167,56 +181,43 @@ fn peers_of_a_crashed_process_are_told_and_those_of_a_dead_host_find_out() {
         let mut sim = network(config(50, bare(None)), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
         sim.crash(Time::from_secs(1), 1, silent);
         let events = events(&mut sim, 60);
-        let downs: Vec<_> = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).collect();
-        assert_eq!(downs.len(), 2, "{events:?}");
-        assert!(downs.iter().all(|(at, ..)| (at - expected).abs() < 1.0), "{events:?}");
+        assert_eq!(downs(&events).len(), 2, "{events:?}");
+        assert!(downs(&events).iter().all(|at| (at - expected).abs() < 1.0), "{events:?}");
     }
 }
 
 #[test]
 fn a_restarted_host_is_back_with_a_new_node() {
-    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
+    let mut sim = network(tcp(), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
     sim.crash(Time::from_secs(1), 1, false);
     // Lost: nobody is there.
     sim.command(Time::from_secs(2), 1, Say::To { hosts: vec![0], id: 1, len: 100 });
     sim.restart(Time::from_secs(3), 1);
     sim.command(Time::from_secs(5), 1, Say::To { hosts: vec![0, 2], id: 2, len: 100 });
     let events = events(&mut sim, 10);
-    let ids: Vec<u64> = events
-        .iter()
-        .filter_map(|(.., event)| match event {
-            Heard::Blob { id, .. } => Some(*id),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(ids, [2, 2], "{events:?}");
+    let ids = |id| events.iter().filter(|(.., event)| *event == Heard::Blob { from: 1, id }).count();
+    assert_eq!((blobs(&events).len(), ids(2)), (2, 2), "{events:?}");
 }
 
 #[test]
 fn a_silent_restart_before_the_peers_notice_replaces_the_link() {
-    let mut sim = network(config(50, samara_sim::Transport::tcp()), hosts(2, 1000 * MBIT), &[(0, 1)]);
+    let mut sim = two(tcp(), &[(0, 1)]);
     sim.crash(Time::from_secs(1), 1, true);
     sim.restart(Time::from_secs(3), 1);
     sim.command(Time::from_secs(6), 0, Say::To { hosts: vec![1], id: 2, len: 100 });
     let events = events(&mut sim, 60);
     assert!(events.iter().any(|(_, host, event)| *host == 1 && matches!(event, Heard::Blob { id: 2, .. })));
-    let downs = events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).count();
-    assert_eq!(downs, 1, "the late notice of the first incarnation harms nothing: {events:?}");
+    assert_eq!(downs(&events).len(), 1, "the late notice of the first incarnation harms nothing: {events:?}");
 }
 
 #[test]
 fn a_short_partition_is_bridged_and_a_long_one_breaks_links() {
     for (seconds, broken) in [(5, false), (200, true)] {
-        let mut config = config(50, samara_sim::Transport::tcp());
-        config.network.partitions = vec![Partition {
-            from: Time::from_secs(2),
-            until: Time::from_secs(2 + seconds),
-            group_of: vec![0, 1],
-        }];
-        let mut sim = network(config, hosts(2, 1000 * MBIT), &[(0, 1)]);
+        let config = parted(Transport::tcp(), Time::from_secs(2), Time::from_secs(2 + seconds));
+        let mut sim = two(config, &[(0, 1)]);
         sim.command(Time::from_secs(3), 0, Say::To { hosts: vec![1], id: 1, len: 50_000 });
         let events = events(&mut sim, 400);
-        let arrived = events.iter().any(|(.., event)| matches!(event, Heard::Blob { .. }));
+        let arrived = !blobs(&events).is_empty();
         let down = events.iter().any(|(_, host, event)| *host == 0 && matches!(event, Heard::Down { .. }));
         assert_eq!((arrived, down), (!broken, broken), "{seconds} s: {events:?}");
         assert!(sim.stats(0).drops.partition.packets > 0);
@@ -230,18 +231,17 @@ fn timers_and_rates() {
     sim.set_rates(Time::from_secs(3), 0, 80 * MBIT, 8 * MBIT);
     sim.command(Time::from_secs(4), 0, Say::To { hosts: vec![1], id: 1, len: 10_000 });
     let events = events(&mut sim, 10);
-    let at = |wanted: fn(&Heard) -> bool| events.iter().find(|(.., event)| wanted(event)).unwrap().0;
-    assert!((at(|event| *event == Heard::Reminder) - 2234.0).abs() < 0.001);
+    let reminder = events.iter().find(|(.., event)| *event == Heard::Reminder).unwrap();
+    assert!((reminder.0 - 2234.0).abs() < 0.001);
     // The first of ten segments takes a tenth of a millisecond now, and the receiver's downlink a millisecond for each.
-    let blob = at(|event| matches!(event, Heard::Blob { .. }));
-    assert!((blob - 4059.1).abs() < 0.01, "{blob}");
+    assert_close(blobs(&events)[0], 4059.1, &());
 }
 
 /// A frame of another lane waits behind what is in the kernel, which is little where only what was never sent counts.
 #[test]
 fn a_bound_on_what_is_unsent_keeps_waits_in_the_kernel_short() {
     let waited = |send_buffer| {
-        let tcp = samara_sim::TcpConfig { send_buffer, ..samara_sim::TcpConfig::default() };
+        let tcp = TcpConfig { send_buffer, ..TcpConfig::default() };
         let mut sim = two_lanes(config(5, bare(Some(tcp))), hosts(2, 8 * MBIT), &[(0, 1)]);
         for id in 0..300 {
             let say = Say::On { lane: 1, host: 1, id, len: 10_000 };
@@ -249,15 +249,14 @@ fn a_bound_on_what_is_unsent_keeps_waits_in_the_kernel_short() {
         }
         sim.command(Time::from_secs(3), 0, Say::On { lane: 0, host: 1, id: 1_000, len: 100 });
         let events = events(&mut sim, 10);
-        let blobs = events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).count();
-        assert_eq!(blobs, 301, "everything arrives");
+        assert_eq!(blobs(&events).len(), 301, "everything arrives");
         let last = events.last().unwrap().0;
         assert!(last < 4_300.0, "the link never ran dry: {last}");
         let urgent = |(.., event): &&(f64, u32, Heard)| matches!(event, Heard::Blob { id: 1_000, .. });
         events.iter().find(urgent).unwrap().0 - 3_000.0
     };
-    let auto = waited(samara_sim::SendBuffer::Auto { per_packet: 2_920, min: 16_384 });
+    let auto = waited(SendBuffer::Auto { per_packet: 2_920, min: 16_384 });
     // 20 kB more at most, at 1 kB/ms, than what is on its way in any case.
-    let bound = waited(samara_sim::SendBuffer::Unsent { bytes: 20_000 });
+    let bound = waited(SendBuffer::Unsent { bytes: 20_000 });
     assert!(bound < auto / 2.0, "{bound} ms against {auto} ms");
 }

@@ -20,7 +20,7 @@ fn everything_arrives_in_order_whatever_is_lost() {
         config.network.jitter = Duration::from_millis(seed % 7);
         // At 20 % loss both ways a link can be silent for longer than keep-alive would allow.
         config.transport.dead_peer_timeout = Duration::from_secs(3600);
-        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+        let mut sim = pair(config, 20);
         for id in 0..100 {
             sim.command(Time::from_millis(1000 + 3 * id), 0, Say::To { hosts: vec![1], id, len: 16_500 });
         }
@@ -44,14 +44,12 @@ fn one_lost_segment_costs_one_round_trip() {
     let mut hosts = hosts(2, 800 * MBIT);
     hosts[1].downlink_bps = 80 * MBIT;
     let mut sim = network(config, hosts, &[(0, 1)]);
-    sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 400_000 });
-    let heard = heard(&run(&mut sim, Time::from_secs(5)));
+    let took = one(&mut sim, 400_000);
     let stats = *sim.stats(0);
     let dropped = sim.stats(1).drops.downlink_full.packets;
     assert!(dropped > 0, "the queue held everything");
     assert_eq!(stats.retransmitted.packets, dropped, "only what was lost is sent again: {stats:?}");
     assert_eq!(stats.timeouts, 0);
-    let took = heard[0].0.as_millis_f64() - 1000.0;
     // 40 lose 7, recovery halves the window, and 400 segments at about 50 in flight take eight round trips.
     assert!((700.0..=1200.0).contains(&took), "{took} ms");
 }
@@ -65,10 +63,8 @@ fn a_lost_tail_is_repaired_by_the_timer() {
         let mut config = config(20, bare(Some(TcpConfig { congestion, ..tcp() })));
         config.seed = seed;
         config.network.loss = 0.1;
-        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
-        sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 2_000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(100)));
-        assert_eq!(heard.len(), 1, "seed {seed}");
+        let mut sim = pair(config, 20);
+        one(&mut sim, 2_000);
         timeouts += sim.stats(0).timeouts;
     }
     assert!(timeouts > 0);
@@ -81,12 +77,7 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
     for loss in [0.0005, 0.002, 0.005] {
         let mut config = config(25, bare(Some(tcp())));
         config.network.loss = loss;
-        let mut sim = network(config, hosts(2, 100_000 * MBIT), &[(0, 1)]);
-        let total_segments = 60_000.0;
-        sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id: 1, len: 60_000_000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(3600)));
-        let seconds = heard[0].0.as_secs_f64() - 1.0;
-        let found = total_segments / seconds;
+        let found = 60_000.0 / (one(&mut pair(config, 100_000), 60_000_000) / 1000.0);
         let predicted = 1.0 / 0.05 * (1.5f64 / loss).sqrt();
         let ratio = found / predicted;
         assert!((0.7..1.25).contains(&ratio), "loss {loss}: {found:.0} segments/s, {ratio:.2} of the law");
@@ -102,11 +93,7 @@ fn controlled_delay_bounds_the_queue_without_emptying_the_link() {
     hosts[0].downlink_bps = 20 * MBIT;
     let mut sim = network(config, hosts, &[(1, 0), (2, 0), (3, 0), (4, 0)]);
     for host in 1..5 {
-        sim.command(
-            Time::from_secs(1),
-            host,
-            Say::To { hosts: vec![0], id: u64::from(host), len: 10_000_000 },
-        );
+        sim.command(START, host, Say::To { hosts: vec![0], id: u64::from(host), len: 10_000_000 });
     }
     let heard = heard(&run(&mut sim, Time::from_secs(60)));
     assert_eq!(heard.len(), 4);
@@ -126,13 +113,9 @@ fn cubic_fills_a_long_path_sooner_and_loses_less() {
         let mut hosts = hosts(2, 1_000 * MBIT);
         hosts[1].downlink_bps = 100 * MBIT;
         let mut sim = network(config, hosts, &[(0, 1)]);
-        for id in 0..100 {
-            sim.command(Time::from_secs(1), 0, Say::To { hosts: vec![1], id, len: 1_000_000 });
-        }
-        let heard = heard(&run(&mut sim, Time::from_secs(120)));
-        assert_eq!(heard.len(), 100);
-        assert_eq!(sim.stats(0).timeouts, 0);
-        (heard[99].0.as_millis_f64() - 1000.0, sim.stats(0).retransmitted.packets)
+        let heard = transfer(&mut sim, &[1_000_000; 100]);
+        assert_eq!((heard.len(), sim.stats(0).timeouts), (100, 0));
+        (heard[99].0, sim.stats(0).retransmitted.packets)
     };
     // Bursts of slow start overflow a short queue when the window is half of what the path holds.
     let (reno, cubic) = (run_with(Congestion::Reno, 100_000), run_with(Congestion::Cubic, 100_000));

@@ -9,7 +9,6 @@ use samara_sim::{
     message_bytes,
 };
 
-const START: Time = Time::from_secs(1);
 const THROTTLE: Flush = Flush::Throttle(Duration::from_millis(100));
 /// A microsecond for each byte.
 const SLOW: u64 = 8 * MBIT;

@@ -7,8 +7,6 @@ use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{Control, Partition, QuicConfig, QuicSendBuffer, SimConfig, StreamOrder, Transport};
 
-const START: Time = Time::from_secs(1);
-
 /// Acknowledges every packet at once, so that windows double exactly once a round trip, and does not pace.
 fn quic() -> QuicConfig {
     QuicConfig {
@@ -33,12 +31,8 @@ fn with_losses(quic: QuicConfig, frames: &[u32], lost: &[f64]) -> (Vec<(f64, u64
             group_of: vec![0, 1],
         })
         .collect();
-    let mut sim = network(config, hosts(2, 8 * MBIT), &[(0, 1)]);
-    for (id, len) in (0..).zip(frames) {
-        sim.command(START, 0, Say::To { hosts: vec![1], id, len: *len });
-    }
-    let heard = heard(&run(&mut sim, Time::from_secs(30)));
-    (heard.iter().map(|(at, _, id)| (at.as_millis_f64() - 1000.0, *id)).collect(), sim.stats(0).timeouts)
+    let mut sim = pair(config, 8);
+    (transfer(&mut sim, frames), sim.stats(0).timeouts)
 }
 
 fn assert_heard(found: &[(f64, u64)], expected: &[(f64, u64)]) {
@@ -52,11 +46,9 @@ fn slow_start_doubles_each_round_trip() {
     for (packets, round_trips) in
         [(1, 0), (10, 0), (11, 1), (30, 1), (31, 2), (70, 2), (71, 3), (150, 3), (151, 4)]
     {
-        let mut sim = network(config(50, bare_quic(quic())), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-        sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: packets * 1000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(3)));
-        let expected = 1000.0 + f64::from(round_trips) * 100.0 + 50.0;
-        assert!(close_to(heard[0].0, expected), "{packets} packets: {:?}, not {expected}", heard[0].0);
+        let mut sim = pair(config(50, bare_quic(quic())), 1_000_000);
+        let took = one(&mut sim, packets * 1000);
+        assert_close(took, f64::from(round_trips) * 100.0 + 50.0, &packets);
         assert_eq!(sim.stats(0).sent.packets, u64::from(packets));
     }
 }
@@ -67,14 +59,8 @@ fn a_paced_window_leaves_at_five_quarters_of_its_rate() {
     // Ten packets are acknowledged after a round trip, which makes room for twenty: ten leave at once, and ten more when
     // the bucket is full again, after 10 / (1.25 * 20) of a round trip.
     for (packets, expected) in [(10, 50.0), (20, 150.0), (30, 190.0)] {
-        let mut sim = network(config(50, bare_quic(quic)), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-        sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: packets * 1000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(3)));
-        assert!(
-            close_to(heard[0].0, 1000.0 + expected),
-            "{packets} packets: {:?}, not {expected}",
-            heard[0].0
-        );
+        let took = one(&mut pair(config(50, bare_quic(quic)), 1_000_000), packets * 1000);
+        assert_close(took, expected, &packets);
     }
 }
 
@@ -84,21 +70,14 @@ fn a_held_link_takes_frames_again_when_its_time_has_come() {
     let quic = QuicConfig { pacing: true, ..quic() };
     let hosts = hosts(2, 1_000_000 * MBIT);
     let mut sim = network_with(config(50, bare_quic(quic)), hosts, &[(0, 1)], Dispatch::Node, 1);
-    for id in 0..3 {
-        sim.command(START, 0, Say::To { hosts: vec![1], id, len: 10_000 });
-    }
-    let heard = heard(&run(&mut sim, Time::from_secs(3)));
-    for ((at, _, id), expected) in heard.iter().zip([50.0, 150.0, 190.0]) {
-        assert!(close_to(*at, 1000.0 + expected), "{id}: {at:?}, not {expected}");
-    }
-    assert_eq!(heard.len(), 3);
+    assert_heard(&transfer(&mut sim, &[10_000; 3]), &[(50.0, 0), (150.0, 1), (190.0, 2)]);
 }
 
 #[test]
 fn acknowledgements_come_after_two_packets_or_the_delay() {
     let quic = QuicConfig { ack_every: 2, ..quic() };
     for (packets, acks, last) in [(8, 4, 50.0), (9, 5, 75.0), (1, 1, 75.0)] {
-        let mut sim = network(config(50, bare_quic(quic)), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
+        let mut sim = pair(config(50, bare_quic(quic)), 1_000_000);
         sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: packets * 1000 });
         run(&mut sim, START + Duration::from_secs_f64((last - 0.01) / 1000.0));
         assert!(sim.stats(1).sent.packets < acks, "{packets} packets: the last one came too soon");
@@ -152,7 +131,7 @@ fn a_lost_packet_holds_back_later_frames_on_a_single_stream_only() {
 
 #[test]
 fn an_idle_connection_keeps_its_window() {
-    let mut sim = network(config(50, bare_quic(quic())), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
+    let mut sim = pair(config(50, bare_quic(quic())), 1_000_000);
     sim.command(START, 0, Say::To { hosts: vec![1], id: 1, len: 150_000 });
     sim.command(Time::from_secs(10), 0, Say::To { hosts: vec![1], id: 2, len: 70_000 });
     let heard = heard(&run(&mut sim, Time::from_secs(12)));
@@ -163,10 +142,8 @@ fn an_idle_connection_keeps_its_window() {
 fn the_receive_window_bounds_the_rate() {
     for streams in [StreamOrder::Single, StreamOrder::PerFrame] {
         let quic = QuicConfig { receive_window: 10, streams, ..quic() };
-        let mut sim = network(config(50, bare_quic(quic)), hosts(2, 1_000_000 * MBIT), &[(0, 1)]);
-        sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: 100_000 });
-        let heard = heard(&run(&mut sim, Time::from_secs(5)));
-        assert!(close_to(heard[0].0, 1000.0 + 9.0 * 100.0 + 50.0), "{streams:?}: {:?}", heard[0].0);
+        let took = one(&mut pair(config(50, bare_quic(quic)), 1_000_000), 100_000);
+        assert_close(took, 9.0 * 100.0 + 50.0, &streams);
     }
 }
 
@@ -174,16 +151,9 @@ fn the_receive_window_bounds_the_rate() {
 fn a_buffer_of_a_packet_keeps_the_uplink_busy() {
     // As in quic-go: the next frame is handed over when less than a packet of the one before is left.
     let quic = QuicConfig { send_buffer: QuicSendBuffer::Unsent { bytes: 1000 }, ..quic() };
-    let mut sim = network(config(50, bare_quic(quic)), hosts(2, 8 * MBIT), &[(0, 1)]);
-    for id in 0..5 {
-        sim.command(START, 0, Say::To { hosts: vec![1], id, len: 1_500 });
-    }
-    let heard = heard(&run(&mut sim, Time::from_secs(5)));
-    for (i, (at, _, id)) in heard.iter().enumerate() {
-        assert_eq!(*id, i as u64);
-        assert!(close_to(*at, 1000.0 + 1.5 * (i + 1) as f64 + 50.0), "{i}: {at}");
-    }
-    assert_eq!(heard.len(), 5);
+    let heard = transfer(&mut pair(config(50, bare_quic(quic)), 8), &[1_500; 5]);
+    let expected: Vec<_> = (0..5).map(|id| (1.5 * (id + 1) as f64 + 50.0, id)).collect();
+    assert_heard(&heard, &expected);
 }
 
 #[test]
@@ -234,7 +204,7 @@ fn everything_arrives_exactly_once_whatever_is_lost() {
         for streams in [StreamOrder::Single, StreamOrder::PerFrame] {
             let loss = [0.001, 0.01, 0.05, 0.2][seed as usize % 4];
             let (config, lens) = lossy(seed, streams, loss);
-            let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+            let mut sim = pair(config, 20);
             for (id, len) in (0..).zip(&lens) {
                 // Both ways, so that acknowledgements also ride on data.
                 let at = Time::from_millis(1000 + 3 * id);
@@ -266,12 +236,8 @@ fn frames_overtake_each_other_with_a_stream_each() {
     let mut overtaken = 0;
     for seed in 0..8 {
         let (config, lens) = lossy(seed, StreamOrder::PerFrame, 0.02);
-        let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
-        for (id, len) in (0..).zip(&lens) {
-            sim.command(START, 0, Say::To { hosts: vec![1], id, len: *len });
-        }
-        let heard = heard(&run(&mut sim, Time::from_secs(100)));
-        overtaken += heard.windows(2).filter(|pair| pair[0].2 > pair[1].2).count();
+        let heard = transfer(&mut pair(config, 20), &lens);
+        overtaken += heard.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
     }
     assert!(overtaken > 20, "{overtaken}");
 }
@@ -282,12 +248,8 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
     for loss in [0.0005, 0.002, 0.005] {
         let mut config = config(25, bare_quic(quic()));
         config.network.loss = loss;
-        let mut sim = network(config, hosts(2, 100_000 * MBIT), &[(0, 1)]);
-        for id in 0..2 {
-            sim.command(START, 0, Say::To { hosts: vec![1], id, len: 60_000_000 });
-        }
-        let heard = heard(&run(&mut sim, Time::from_secs(3600)));
-        let seconds = heard[1].0.as_secs_f64() - heard[0].0.as_secs_f64();
+        let heard = transfer(&mut pair(config, 100_000), &[60_000_000; 2]);
+        let seconds = (heard[1].0 - heard[0].0) / 1000.0;
         let ratio = 60_000.0 / seconds / (1.0 / 0.05 * (1.5f64 / loss).sqrt());
         assert!((0.7..1.25).contains(&ratio), "loss {loss}: {ratio:.2} of the law");
     }
@@ -298,7 +260,7 @@ fn a_vanished_peer_is_given_up_after_the_idle_timeout() {
     let mut config = config(50, Transport::quic());
     config.transport.dead_peer_timeout = Duration::from_secs(30);
     config.network.partitions = vec![Partition { from: START, until: Time::MAX, group_of: vec![0, 1] }];
-    let mut sim = network(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+    let mut sim = pair(config, 20);
     sim.command(START, 0, Say::To { hosts: vec![1], id: 1, len: 1000 });
     let records = run(&mut sim, Time::from_secs(200));
     let down = records.iter().find(|record| record.host == 0 && record.event == Heard::Down { peer: 1 });

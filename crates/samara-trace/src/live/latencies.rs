@@ -39,7 +39,6 @@ impl Latencies {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// Adds those of others.
     pub fn merge(&mut self, other: &Self) {
         // Both have the same bounds.
         let _ = self.histogram.add(&other.histogram);
@@ -48,7 +47,6 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -58,12 +56,10 @@ impl Latencies {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
-    /// The least.
     pub fn min_ns(&self) -> Option<u64> {
         (self.count() > 0).then_some(self.min_ns)
     }
 
-    /// The most.
     pub fn max_ns(&self) -> Option<u64> {
         (self.count() > 0).then_some(self.max_ns)
     }

@@ -8,7 +8,6 @@ use super::{Event, Line, VERSION};
 
 /// The longest line that is read, in bytes: above a histogram with all its buckets. Longer ones are rubbish.
 pub const LINE_BYTES_MAX: usize = 1 << 18;
-/// Bytes that are read at once.
 const PORTION: usize = 1 << 16;
 
 /// Counts of the lines of a file.
@@ -18,7 +17,6 @@ pub struct ReadCounts {
     pub lines: u64,
     /// Lines that are none: no JSON, fields of the wrong kind, too long.
     pub garbage: u64,
-    /// Lines of another version.
     pub other_version: u64,
     /// Lines with events that this version does not know.
     pub unknown: u64,
@@ -61,7 +59,6 @@ struct Open {
 }
 
 impl LiveReader {
-    /// Follows the file at `path`.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -73,12 +70,6 @@ impl LiveReader {
         }
     }
 
-    /// Which file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What was found so far.
     pub fn counts(&self) -> ReadCounts {
         self.counts
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Event, Line, VERSION};
 use crate::Counts;
-use crate::background::{Background, Sink};
+use crate::writer::{Background, Sink};
 
 /// Lines that wait for the thread at most, by default: some MB.
 const QUEUE_DEFAULT: usize = 1 << 14;

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::{DeliverMessage, DuplicateMessage, MessageMeta, PublishMessage, RecvRpc, RejectMessage, SendRpc};
+use crate::{MessageMeta, PublishMessage, RecvRpc, RejectMessage, SendRpc};
 
 const ID: &[u8] = &[1, 2, 3, 4, 5];
 
@@ -12,52 +12,36 @@ fn meta() -> Option<RpcMeta> {
 
 /// Node a publishes; b gets it from a and forwards it to c, who has it from a already; c finds a third copy wrong.
 fn events() -> Vec<TraceEvent> {
-    let id = || (Some(ID.to_vec()), Some("/eth2/0/beacon_block/ssz_snappy".to_owned()));
+    let id = || Some(ID.to_vec());
+    let topic = || Some("/eth2/0/beacon_block/ssz_snappy".to_owned());
     let by = |peer: &[u8]| Some(peer.to_vec());
-    let (message_id, topic) = id();
-    let mut events =
-        vec![TraceEvent::new(b"a", 100, Body::PublishMessage(PublishMessage { message_id, topic }))];
-    let (message_id, topic) = id();
-    let own = DeliverMessage { message_id, topic, received_from: by(b"a") };
-    events.push(TraceEvent::new(b"a", 100, Body::DeliverMessage(own)));
-    let mut copy = |from: &[u8], to: &[u8], sent: i64, came: i64, body: Body| {
-        events.push(TraceEvent::new(from, sent, Body::SendRpc(SendRpc { send_to: by(to), meta: meta() })));
-        events.push(TraceEvent::new(
-            to,
-            came,
-            Body::RecvRpc(RecvRpc { received_from: by(from), meta: meta() }),
-        ));
-        events.push(TraceEvent::new(to, came + 1, body));
-    };
-    let (message_id, topic) = id();
-    copy(
-        b"a",
-        b"b",
-        110,
-        150,
-        Body::DeliverMessage(DeliverMessage { message_id, topic, received_from: by(b"a") }),
-    );
-    let (message_id, topic) = id();
-    copy(
-        b"a",
-        b"c",
-        120,
-        160,
-        Body::DeliverMessage(DeliverMessage { message_id, topic, received_from: by(b"a") }),
-    );
-    let (message_id, topic) = id();
-    let duplicate = DuplicateMessage { message_id, topic, received_from: by(b"b") };
-    copy(b"b", b"c", 151, 190, Body::DuplicateMessage(duplicate));
-    let (message_id, topic) = id();
+    let delivered =
+        || Body::DeliverMessage(DeliverMessage { message_id: id(), topic: topic(), received_from: by(b"a") });
+    let duplicate = DuplicateMessage { message_id: id(), topic: topic(), received_from: by(b"b") };
     let reason = Some("invalid".to_owned());
-    let rejected = RejectMessage { message_id, topic, received_from: by(b"b"), reason };
-    events.push(TraceEvent::new(b"c", 200, Body::RejectMessage(rejected)));
+    let rejected = RejectMessage { message_id: id(), topic: topic(), received_from: by(b"b"), reason };
+    let published = PublishMessage { message_id: id(), topic: topic() };
+    let mut events = vec![
+        TraceEvent::new(b"a", 100, Body::PublishMessage(published)),
+        TraceEvent::new(b"a", 100, delivered()),
+        TraceEvent::new(b"c", 200, Body::RejectMessage(rejected)),
+    ];
+    for (from, to, sent, came, body) in [
+        (b"a", b"b", 110, 150, delivered()),
+        (b"a", b"c", 120, 160, delivered()),
+        (b"b", b"c", 151, 190, Body::DuplicateMessage(duplicate)),
+    ] {
+        let leaving = Body::SendRpc(SendRpc { send_to: by(to), meta: meta() });
+        let coming = Body::RecvRpc(RecvRpc { received_from: by(from), meta: meta() });
+        events.push(TraceEvent::new(from, sent, leaving));
+        events.extend([(came, coming), (came + 1, body)].map(|(at, body)| TraceEvent::new(to, at, body)));
+    }
     events.sort_by_key(|event| event.timestamp);
     events
 }
 
 fn timeline() -> Timeline {
-    let mut timeline = Timeline::new();
+    let mut timeline = Timeline::default();
     timeline.name(b"a", "node-0");
     events().iter().for_each(|event| timeline.add(event));
     timeline
@@ -67,11 +51,8 @@ fn timeline() -> Timeline {
 fn copies_are_slices_from_their_sending_to_their_arrival() {
     let timeline = timeline();
     assert_eq!(timeline.counts(), (3, 1, 5));
-    let slices: Vec<_> = timeline
-        .slices
-        .iter()
-        .map(|slice| (slice.node, slice.kind, slice.start, slice.end, slice.peer, slice.source))
-        .collect();
+    let slice = |slice: &Slice| (slice.node, slice.kind, slice.start, slice.end, slice.peer, slice.source);
+    let slices: Vec<_> = timeline.slices.iter().map(slice).collect();
     assert_eq!(
         slices,
         [
@@ -93,18 +74,10 @@ fn slices_of_one_lane_do_not_overlap() {
     let lanes = timeline.lanes();
     assert_eq!(lanes.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [0, 1, 1, 2, 1]);
     // Many copies at one moment, and one that is long.
-    let mut crowded = Timeline::new();
+    let mut crowded = Timeline::default();
     for peer in 0..20_u8 {
-        crowded.slices.push(Slice {
-            node: 0,
-            kind: Kind::Duplicate,
-            start: i64::from(peer / 5),
-            end: if peer == 0 { 100 } else { i64::from(peer / 5) },
-            message: 0,
-            peer: None,
-            source: None,
-            reason: None,
-        });
+        let start = i64::from(peer / 5);
+        crowded.slice(0, Kind::Duplicate, (start, if peer == 0 { 100 } else { start }), 0, None);
     }
     let lanes = crowded.lanes();
     for (at, a) in crowded.slices.iter().enumerate() {
@@ -125,10 +98,7 @@ fn chrome_has_a_slice_for_each_copy_and_an_arrow_for_each_first_one() {
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
     assert_eq!((of("X").len(), of("s").len(), of("f").len()), (5, 2, 2));
     let first = of("X")[1];
-    assert_eq!(
-        (&first["cat"], first["ts"].as_f64(), first["dur"].as_f64()),
-        (&"first".into(), Some(0.01), Some(0.04))
-    );
+    assert_eq!((&first["cat"], &first["ts"], &first["dur"]), (&"first".into(), &0.01.into(), &0.04.into()));
     assert_eq!((first["pid"].as_u64(), first["tid"].as_u64()), (Some(2), Some(2)));
     assert_eq!(first["args"]["peer"], "node-0");
     assert_eq!(of("X")[4]["args"]["reason"], "invalid");

@@ -10,31 +10,23 @@ use crate::{all, directory, events};
 
 fn event() -> impl Strategy<Value = Event> {
     let name = "[a-z\"\\\\\u{e4}\u{1f600}\n]{0,12}";
+    let (number, maybe) = (any::<u64>, || prop::option::of(any::<u64>()));
+    let failed = |(round, cause, team)| {
+        let (state, slots) = (RoundState::Failed, None);
+        Event::Round { round, state, team, slots, cause }
+    };
+    let latencies = |(round, values): (u64, Vec<(u64, u64)>)| {
+        let mut latencies = Latencies::default();
+        values.iter().for_each(|(value, slots)| latencies.add(*value, *slots));
+        Event::Latencies { round, latencies }
+    };
     prop_oneof![
-        (name, any::<u64>()).prop_map(|(cause, total)| Event::Errors { cause, total }),
-        (any::<u64>(), any::<u64>()).prop_map(|(round, slots)| Event::Slots {
-            round,
-            step: Step::Left,
-            slots
-        }),
-        (any::<u64>(), prop::option::of(name), prop::option::of(any::<u64>())).prop_map(
-            |(round, cause, team)| Event::Round {
-                round,
-                state: RoundState::Failed,
-                team,
-                slots: None,
-                cause
-            }
-        ),
-        (prop::option::of(any::<u64>()), prop::collection::vec(name, 0..4), prop::option::of(any::<u64>()))
+        (name, number()).prop_map(|(cause, total)| Event::Errors { cause, total }),
+        (number(), number()).prop_map(|(round, slots)| Event::Slots { round, step: Step::Left, slots }),
+        (number(), prop::option::of(name), maybe()).prop_map(failed),
+        (maybe(), prop::collection::vec(name, 0..4), maybe())
             .prop_map(|(team, members, loop_ns)| Event::Ping { team, members, loop_ns }),
-        (any::<u64>(), prop::collection::vec((0..1_u64 << 50, 0..1_u64 << 10), 0..20)).prop_map(
-            |(round, values)| {
-                let mut latencies = Latencies::default();
-                values.iter().for_each(|(value, slots)| latencies.add(*value, *slots));
-                Event::Latencies { round, latencies }
-            }
-        ),
+        (number(), prop::collection::vec((0..1_u64 << 50, 0..1_u64 << 10), 0..20)).prop_map(latencies),
     ]
 }
 

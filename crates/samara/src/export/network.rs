@@ -29,7 +29,6 @@ pub(crate) struct OneRun {
     output: Option<PathBuf>,
 }
 
-/// A run whose network is built.
 struct Built {
     loaded: Loaded,
     hosts: Hosts,
@@ -41,7 +40,6 @@ impl Built {
         &self.loaded.points[0]
     }
 
-    /// The name of a host.
     fn name(&self, host: u32) -> String {
         let named = self.hosts.names.as_ref().and_then(|names| names.all().get(host as usize));
         named.map_or_else(|| host.to_string(), Clone::clone)
@@ -133,16 +131,10 @@ fn millis(latency: std::time::Duration) -> f64 {
     latency.as_nanos() as f64 / 1e6
 }
 
-/// One-way latency between two hosts, as the simulator has it.
-fn latency(hosts: &Hosts, from: u32, to: u32) -> std::time::Duration {
-    let region = |host: u32| usize::from(hosts.configs[host as usize].region);
-    match &hosts.latency {
-        samara_sim::Latency::Constant(latency) => *latency,
-        // Scenarios have no such latency.
-        samara_sim::Latency::Uniform { min, .. } => *min,
-        samara_sim::Latency::Regions(matrix) => matrix[region(from)][region(to)],
-        samara_sim::Latency::Pairs(pairs) => pairs.get(from, to),
-    }
+/// One-way milliseconds between two hosts, as the simulator has them.
+fn latency(hosts: &Hosts, from: u32, to: u32) -> f64 {
+    // Nothing is drawn: scenarios have no such latency.
+    hosts.latency.nanos(0, &hosts.configs, from, to) as f64 / 1e6
 }
 
 /// Which graph, and how to write it.
@@ -166,7 +158,6 @@ enum GraphFormat {
     Csv,
 }
 
-/// Builds a graph and writes it.
 pub(super) fn graph(options: &GraphOptions) -> Result<ExitCode, String> {
     let built = options.which.build()?;
     let graph = built.graph()?;
@@ -240,8 +231,8 @@ fn edge(writer: &mut Out<'_>, built: &Built, (dialler, listener): (u32, u32)) ->
     let there = latency(&built.hosts, dialler, listener);
     let back = latency(&built.hosts, listener, dialler);
     writer.create_element("edge").with_attributes(ends).write_inner_content(|writer| {
-        data(writer, LATENCY, &millis(there).to_string())?;
-        if back == there { Ok(()) } else { data(writer, REVERSE, &millis(back).to_string()) }
+        data(writer, LATENCY, &there.to_string())?;
+        if back == there { Ok(()) } else { data(writer, REVERSE, &back.to_string()) }
     })?;
     Ok(())
 }
@@ -273,7 +264,6 @@ fn dialled(built: &Built, graph: &Graph) -> Result<String, String> {
 /// Hosts of a matrix: 100 million values.
 const HOSTS_MAX: u32 = 10_000;
 
-/// Writes the hosts of a run.
 pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
@@ -295,7 +285,6 @@ pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
     options.write(&csv(std::iter::once(head).chain(rows))?)
 }
 
-/// Writes the latencies of a run.
 pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
@@ -314,7 +303,7 @@ pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let between = |from: usize, to: usize| match &hosts.latency {
         samara_sim::Latency::Regions(matrix) => millis(matrix[from][to]),
         _ if from == to => 0.0,
-        _ => millis(latency(hosts, from as u32, to as u32)),
+        _ => latency(hosts, from as u32, to as u32),
     };
     let head = std::iter::once(String::new()).chain(names.iter().cloned()).collect();
     let rows = names.iter().enumerate().map(|(from, name)| {
@@ -324,7 +313,6 @@ pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     options.write(&csv(std::iter::once(head).chain(rows))?)
 }
 
-/// Rows as CSV.
 fn csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -198,7 +198,7 @@ fn events(source: &Source, format: Format, out: &mut impl Write) -> Result<u64, 
 }
 
 fn timeline(source: &Source) -> Result<Timeline, String> {
-    let mut timeline = Timeline::new();
+    let mut timeline = Timeline::default();
     match source {
         Source::Simulated(_, nodes) => {
             (0..*nodes).for_each(|node| timeline.name(&peer_id(node), &format!("node {node}")));
@@ -227,19 +227,11 @@ fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>
         Source::Simulated(events, _) => return events.iter().try_for_each(take),
         Source::Files(files) => files,
     };
-    let mut readers: Vec<TraceReader<BufReader<File>>> = Vec::with_capacity(files.len());
-    for (_, path) in files {
-        readers.push(TraceReader::open(path).map_err(|error| error.to_string())?);
-    }
-    let mut waiting: Vec<Option<TraceEvent>> = Vec::with_capacity(files.len());
-    let mut next: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
-    for (file, reader) in readers.iter_mut().enumerate() {
-        let event = reader.next().transpose().map_err(|error| error.to_string())?;
-        if let Some(event) = &event {
-            next.push(Reverse((event.timestamp.unwrap_or(0), file)));
-        }
-        waiting.push(event);
-    }
+    let open = |(_, path): &(String, PathBuf)| TraceReader::open(path).map_err(|error| error.to_string());
+    let mut readers = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut waiting: Vec<Option<TraceEvent>> = vec![None; files.len()];
+    // No event comes before the first one of every file is there.
+    let mut next: BinaryHeap<_> = (0..files.len()).map(|file| Reverse((i64::MIN, file))).collect();
     while let Some(Reverse((at, file))) = next.pop() {
         if let Some(event) = waiting[file].take() {
             take(&event)?;

@@ -68,7 +68,6 @@ pub(crate) enum Place {
     Ray,
 }
 
-/// Seeds from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub(crate) Vec<u64>);
 
@@ -85,7 +84,6 @@ impl SweepOptions {
         load_with(&self.scenario, &overrides).map_err(|error| error.to_string())
     }
 
-    /// The directory.
     pub(crate) fn directory(&self, loaded: &Loaded) -> PathBuf {
         let name = &loaded.scenario.scenario.name;
         self.out.clone().unwrap_or_else(|| Path::new("results").join(format!("{name}-sweep")))

@@ -1,25 +1,29 @@
-//! Points on this machine, each a process of its own: one that crashes takes nothing else with it.
+//! Points on this machine, each a process of its own: one that crashes takes nothing else with it. And what that process does.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use samara_lab::sweep::{Planned, PointRecord};
+use samara_lab::run::{RunOptions, run as run_point};
+use samara_lab::scenario::{builtin, load_source};
+use samara_lab::sweep::{Planned, PointRecord, SweepDirectory, point_id};
+use samara_lab::usage;
+use samara_scenario::Inputs;
 
-use super::{ATTEMPTS, Job, PointEvent, Program};
+use super::{ATTEMPTS, Job, PointEvent, PointOptions, Program};
 use crate::BAD_INPUT;
+use crate::session::INTERRUPTED;
 
 /// How often a process is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// So much of what a failed point had to say is told: the end of it.
 const SAID_MAX: u64 = 4096;
 
-/// How a point ended.
 enum End {
     Done(Box<PointRecord>),
     /// Why, and whether another attempt may end otherwise.
@@ -62,7 +66,6 @@ pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<PointEvent>) ->
     Ok(())
 }
 
-/// Runs a point in a process.
 fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) -> End {
     let said_path = job.directory.failures().join(format!("{}.txt", planned.id));
     let end = said_at(&said_path).and_then(|mut said| {
@@ -144,4 +147,58 @@ fn end_of(said: &mut File) -> String {
         return String::new();
     }
     format!(": {}", String::from_utf8_lossy(&text).trim_end())
+}
+
+/// `samara point`: one point of a sweep, for whoever runs many of them.
+pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
+    let start = Instant::now();
+    if options.end_with_stdin {
+        std::thread::spawn(|| {
+            // Whatever comes is thrown away, up to the end or an error.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            std::process::exit(i32::from(INTERRUPTED));
+        });
+    }
+    let loaded = match &options.files {
+        Some(files) if builtin(&options.which.scenario).is_none() => {
+            let source = &options.which.scenario;
+            let text = std::fs::read_to_string(source).map_err(|error| format!("{source}: {error}"))?;
+            let overrides = options.which.overrides(&options.grid);
+            load_source(source, &text, Inputs::directory(files), &overrides)
+                .map_err(|error| error.to_string())?
+        }
+        _ => options.which.load_with(&options.grid)?,
+    };
+    let [point] = loaded.points.as_slice() else {
+        return Err(format!(
+            "{}: {} points; --only, --seed and --grid KEY=VALUE have to choose one of them",
+            loaded.source,
+            loaded.points.len()
+        ));
+    };
+    let id = point_id(point, &loaded.inputs)?;
+    if let Some(wanted) = options.id.as_ref().filter(|wanted| **wanted != id) {
+        return Err(format!(
+            "{}: the point has the id {id}, not {wanted}: its scenario, its files or the program are not those that the sweep was \
+             planned with",
+            loaded.source
+        ));
+    }
+    let stop = AtomicBool::new(false);
+    let run_options =
+        RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
+    let measured = run_point(point, run_options, |_| {})
+        .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
+    let result = measured.outcome();
+    let record = PointRecord {
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: usage::cpu_seconds(),
+        peak_rss_bytes: usage::peak_rss_bytes(),
+        ..PointRecord::of(id, &result.run)
+    };
+    match &options.out {
+        Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,
+        None => drop(crate::print_json(&record)?),
+    }
+    Ok(ExitCode::SUCCESS)
 }

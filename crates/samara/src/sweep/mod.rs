@@ -2,7 +2,6 @@
 
 mod args;
 mod local;
-mod progress;
 mod ray;
 
 use std::collections::BTreeMap;
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_lab::run::LARGE;
 use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_lab::sweep::{
@@ -22,14 +22,12 @@ use samara_report::Page;
 use sha2::{Digest, Sha256};
 
 pub(crate) use args::{PointOptions, SweepOptions};
+pub(crate) use local::run_one;
 
 use crate::args::{Format, quoted};
-use crate::session::{NOT_MET, tell, tell_notes};
-use crate::signals::{INTERRUPTED, stop_on_interrupt};
+use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
 use args::Place;
-use progress::Progress;
 
-/// Points failed.
 const FAILED: u8 = 3;
 /// A point that fails is tried so often.
 const ATTEMPTS: u32 = 2;
@@ -38,7 +36,6 @@ const ATTEMPTS: u32 = 2;
 struct Job<'a> {
     directory: &'a SweepDirectory,
     files: &'a Path,
-    /// The points that are missing.
     todo: Vec<&'a Planned>,
     /// How many of them at once, if that was said.
     jobs: Option<usize>,
@@ -50,15 +47,12 @@ struct Job<'a> {
 
 /// What is heard of points; numbers are places in [`Job::todo`].
 enum PointEvent {
-    /// One has been started.
     Started,
     /// One is finished and in the directory.
     Done(Box<PointRecord>),
-    /// It failed and is tried again.
     Again(usize, String),
     /// It is lost with who worked on it, and is run again.
     Lost(usize, String),
-    /// It failed for good.
     Failed(usize, String),
     /// One has been given up, since everything is to end.
     Dropped,
@@ -66,7 +60,6 @@ enum PointEvent {
     Note(String),
 }
 
-/// What has become of all points.
 #[derive(Default)]
 struct Gathered {
     finished: BTreeMap<String, PointRecord>,
@@ -129,7 +122,6 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     })
 }
 
-/// Runs the points that are missing.
 fn gather(
     options: &SweepOptions,
     loaded: &Loaded,
@@ -228,7 +220,6 @@ impl Program {
     }
 }
 
-/// The command of each point.
 fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<ExitCode, String> {
     let points = path.join("points").display().to_string();
     let lines = planned.iter().map(|planned| {
@@ -269,4 +260,80 @@ fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Res
         eprintln!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why);
     }
     Ok(())
+}
+
+/// One line: points done, under way and failed, and when it will be over.
+struct Progress {
+    bar: ProgressBar,
+    quiet: bool,
+    running: usize,
+    again: usize,
+    lost: usize,
+    failed: usize,
+}
+
+impl Progress {
+    /// Of so many points, so many of which are there.
+    fn new(points: usize, finished: usize, quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(points as u64), target).with_position(finished as u64);
+        let template = "{elapsed:>4} [{bar:30}] {pos}/{len} points  {msg}  {eta} to go";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.reset_eta();
+        Self { bar, quiet, running: 0, again: 0, lost: 0, failed: 0 }
+    }
+
+    /// Takes what is heard of a point; `name` names the one at a place.
+    fn take(&mut self, news: &PointEvent, name: impl Fn(usize) -> String) {
+        match news {
+            PointEvent::Started => self.running += 1,
+            PointEvent::Note(_) => {}
+            _ => self.running = self.running.saturating_sub(1),
+        }
+        match news {
+            PointEvent::Done(_) => self.bar.inc(1),
+            PointEvent::Again(place, why) => {
+                self.again += 1;
+                self.say(&format!("{} failed and is run again: {why}", name(*place)));
+            }
+            PointEvent::Lost(place, why) => {
+                self.lost += 1;
+                self.say(&format!("{} is lost with its worker and is run again: {why}", name(*place)));
+            }
+            PointEvent::Failed(place, why) => {
+                self.failed += 1;
+                // Without its details, which come at the end.
+                self.say(&format!("{} failed: {}", name(*place), why.lines().next().unwrap_or_default()));
+            }
+            PointEvent::Note(text) => self.say(text),
+            PointEvent::Started | PointEvent::Dropped => {}
+        }
+        let mut parts = vec![format!("{} running", self.running)];
+        for (count, what) in [(self.failed, "failed"), (self.again, "run again"), (self.lost, "lost")] {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        self.bar.set_message(parts.join(", "));
+    }
+
+    /// Tells also where there is no terminal: what goes wrong belongs into logs.
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("samara: {text}"));
+        }
+    }
+
+    /// Removes the line, and tells how often points had to be run again.
+    fn finish(self) {
+        self.bar.finish_and_clear();
+        if self.again + self.lost > 0 {
+            eprintln!(
+                "samara: {} points were run again after a failure, {} after their worker was lost",
+                self.again, self.lost
+            );
+        }
+    }
 }

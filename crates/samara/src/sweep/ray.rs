@@ -26,7 +26,6 @@ const END_MAX: Duration = Duration::from_secs(20);
 /// The file in the directory of failures that has what driver and Ray had to say.
 const SAID: &str = "ray.txt";
 
-/// What the driver is told.
 #[derive(Serialize)]
 struct Order<'a> {
     address: Option<&'a str>,

@@ -1,8 +1,6 @@
 //! Parts by themselves.
 
-use super::receiver::{Credit, Estimator};
-use super::sender::Bytes;
-use super::{ESTIMATED_MAX, INITIAL_WINDOW};
+use super::{Bytes, Credit, ESTIMATED_MAX, Estimator, INITIAL_WINDOW};
 
 #[test]
 fn credit_comes_back_by_quarters() {
@@ -52,7 +50,7 @@ fn small_frames_share_a_segment() {
     for frame in 0..5 {
         bytes.push_data(600, frame, frame);
     }
-    assert_eq!((bytes.len(), bytes.rank()), (3000, 0));
+    assert_eq!((bytes.bytes, bytes.rank()), (3000, 0));
     let (run, complete) = bytes.cut(1460).unwrap();
     assert_eq!((run.len, run.rank, complete.to_vec()), (1460, 0, vec![0, 1]));
     let (run, complete) = bytes.cut(1460).unwrap();

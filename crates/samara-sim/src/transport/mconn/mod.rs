@@ -269,26 +269,4 @@ impl ConnectionStats {
         channel.message_bytes += u64::from(packet.data);
         channel.framing_bytes += u64::from(packet.bytes - packet.data);
     }
-
-    /// What happened since an earlier look.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let channels = self.channels.iter().zip(&earlier.channels);
-        Self {
-            sealed_frames: self.sealed_frames - earlier.sealed_frames,
-            padding_bytes: self.padding_bytes - earlier.padding_bytes,
-            flushes: self.flushes - earlier.flushes,
-            full_buffers: self.full_buffers - earlier.full_buffers,
-            pings_and_pongs: self.pings_and_pongs - earlier.pings_and_pongs,
-            queue_waits: self.queue_waits - earlier.queue_waits,
-            channels: channels
-                .map(|(now, earlier)| ChannelStats {
-                    id: now.id,
-                    messages: now.messages - earlier.messages,
-                    packets: now.packets - earlier.packets,
-                    message_bytes: now.message_bytes - earlier.message_bytes,
-                    framing_bytes: now.framing_bytes - earlier.framing_bytes,
-                })
-                .collect(),
-        }
-    }
 }

@@ -7,12 +7,9 @@ use super::socket::Load;
 use crate::rewind;
 use crate::transport::{Ack, AckNeed, Transport, tcp};
 
-/// What was read besides messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// A ping, which wants a pong.
     pub(crate) ping: bool,
-    /// A pong.
     pub(crate) pong: bool,
     /// The window that the sender knows of is far behind: it should be told.
     pub(crate) window_opened: bool,
@@ -30,7 +27,7 @@ pub(crate) struct Receiver<F> {
     unread_segments: u32,
     limiter: Limiter,
     /// When reading goes on; `u64::MAX` if it does not wait.
-    read_at: u64,
+    pub(crate) read_at: u64,
     /// The segment that the window ends at which the sender was told of.
     edge: u32,
     /// What the last segment completed.
@@ -94,11 +91,6 @@ impl<F: Clone> Receiver<F> {
         heard
     }
 
-    /// When reading goes on.
-    pub(crate) const fn read_at(&self) -> u64 {
-        self.read_at
-    }
-
     /// The window in packets, and the same if nothing waits to be read; 0 where there is none.
     fn window(&self, transport: &Transport) -> (u32, u32) {
         let most = transport.control.tcp().map_or(0, |config| config.receive_window);
@@ -107,7 +99,7 @@ impl<F: Clone> Receiver<F> {
 
     /// Whether the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in Linux).
     fn window_opened(&self, transport: &Transport) -> bool {
-        let told = self.edge.saturating_sub(self.tcp.next());
+        let told = self.edge.saturating_sub(self.tcp.next);
         let (window, most) = self.window(transport);
         2 * told <= most && window > 0 && window >= 2 * told
     }

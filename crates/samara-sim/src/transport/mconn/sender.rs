@@ -6,6 +6,7 @@ use samara_engine::Frame;
 use samara_engine::outbox::Room;
 use smallvec::SmallVec;
 
+use super::receiver::Heard;
 use super::socket::{Item, Load, Socket, Writer};
 use super::{
     ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME,
@@ -25,7 +26,6 @@ const PONG_TIMEOUT: u64 = 45_000_000_000;
 
 /// What the send routine works with besides its own state.
 pub(crate) struct Surroundings<'a> {
-    /// The time in nanoseconds.
     pub(crate) now: u64,
     pub(crate) config: &'a MConnectionConfig,
     pub(crate) transport: &'a Transport,
@@ -48,13 +48,11 @@ pub(crate) struct Sender<F> {
     limited_until: u64,
     /// Packets that may be written before the limit is looked at again.
     batch_left: u32,
-    /// When `recently_sent` decays next.
     decay_at: u64,
     flush_at: u64,
     ping_at: u64,
     wants_ping: bool,
     wants_pong: bool,
-    /// When a pong is overdue.
     pong_by: u64,
     /// When the host's timer for flushes and limits fires that was set to do so soonest.
     pub(crate) timer: u64,
@@ -83,7 +81,6 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// The link is up.
     pub(crate) fn start(&mut self, now: u64, config: &MConnectionConfig) {
         self.decay_at = now + DECAY_INTERVAL;
         self.limiter = Limiter::new(now);
@@ -302,14 +299,12 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// A ping has been read.
-    pub(crate) fn ping_arrived(&mut self) {
-        self.wants_pong = true;
-    }
-
-    /// A pong has been read.
-    pub(crate) fn pong_arrived(&mut self) {
-        self.pong_by = u64::MAX;
+    /// Takes what was read besides messages.
+    pub(crate) fn hear(&mut self, heard: Heard) {
+        self.wants_pong |= heard.ping;
+        if heard.pong {
+            self.pong_by = u64::MAX;
+        }
     }
 }
 
@@ -367,7 +362,6 @@ const DECAY: f64 = 0.8;
 /// So many steps leave nothing of any number of bytes that a connection could carry in between.
 const DECAY_STEPS_MAX: u64 = 200;
 
-/// A message and its bytes.
 type Message<F> = (F, u32);
 
 /// One channel of one end of a connection.
@@ -385,7 +379,6 @@ pub(super) struct Channel<F> {
     pub(super) full: bool,
 }
 
-/// A packet that was written.
 #[derive(Debug)]
 pub(super) struct Written<F> {
     /// Its bytes of the message.
@@ -401,7 +394,6 @@ impl<F> Channel<F> {
         Self { head: None, queue: VecDeque::new(), sending: None, recently_sent: 0, full: false }
     }
 
-    /// Whether the queue takes another message.
     pub(super) fn has_room(&self, capacity: usize) -> bool {
         usize::from(self.head.is_some()) + self.queue.len() < capacity
     }
@@ -425,7 +417,6 @@ impl<F> Channel<F> {
         Some(true)
     }
 
-    /// Whether there is something to send.
     pub(super) fn is_pending(&self) -> bool {
         self.sending.is_some() || self.head.is_some()
     }
@@ -435,7 +426,6 @@ impl<F> Channel<F> {
         self.recently_sent as f32 / priority as f32
     }
 
-    /// So many intervals have passed.
     pub(super) fn decay(&mut self, steps: u64) {
         for _ in 0..steps.min(DECAY_STEPS_MAX) {
             self.recently_sent = (self.recently_sent as f64 * DECAY) as u64;
@@ -470,7 +460,6 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// A monitor that starts at `now`.
     pub(super) const fn new(now: u64) -> Self {
         Self { since: now, bytes: 0 }
     }
@@ -484,7 +473,6 @@ impl Limiter {
         if self.bytes < (rate / 10).max(1) { Ok(()) } else { Err((self.since + SAMPLE).max(now + WAIT_MIN)) }
     }
 
-    /// So many bytes were transferred.
     pub(super) fn count(&mut self, now: u64, bytes: u32) {
         self.bytes += u64::from(bytes);
         self.end_sample(now);

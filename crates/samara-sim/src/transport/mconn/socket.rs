@@ -25,9 +25,7 @@ pub(super) struct Socket<F> {
     stream: Stream<F>,
     /// When the receiver's closed window is probed; `u64::MAX` if it is open or something is in flight.
     pub(super) persist_at: u64,
-    /// Probes since the window closed.
     probes: u32,
-    /// Whether a probe is to leave.
     probe_due: bool,
 }
 
@@ -48,7 +46,7 @@ impl<F> Socket<F> {
             Some(_) => self.tcp.buffer_limit(transport),
             None => IDEAL_SEND_BUFFER,
         };
-        let left = limit.saturating_sub(self.tcp.buffered() + self.stream.bytes());
+        let left = limit.saturating_sub(self.tcp.backlog.buffered + self.stream.bytes);
         u32::try_from(left.div_ceil(u64::from(bytes))).unwrap_or(u32::MAX)
     }
 
@@ -61,7 +59,6 @@ impl<F> Socket<F> {
         self.stream.is_empty() && self.persist_at == u64::MAX
     }
 
-    /// Whether a packet can leave now.
     pub(super) fn can_send(&self) -> bool {
         self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
     }
@@ -71,13 +68,8 @@ impl<F> Socket<F> {
         if self.tcp.can_send() { self.tcp.next_rank() } else { self.stream.rank() }
     }
 
-    /// The segments that leave at `now`, at most `burst_max`, if any can: what was lost before what is new.
-    pub(super) fn pop(
-        &mut self,
-        now: u64,
-        burst_max: u32,
-        transport: &Transport,
-    ) -> Option<Segment<Load<F>>> {
+    /// The segments that leave at `now`, at most so many, if any can: what was lost before what is new.
+    pub(super) fn pop(&mut self, now: u64, most: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         if self.probe_due {
             // Something that the receiver has had: it answers with its window.
             self.probe_due = false;
@@ -88,7 +80,7 @@ impl<F> Socket<F> {
             if window < 1.0 {
                 return None;
             }
-            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(burst_max))?;
+            let (run, load) = self.stream.cut(transport.mss, (window as u32).min(most))?;
             self.tcp.write_run(load, run);
         }
         self.tcp.pop_segment(now, transport)
@@ -125,11 +117,8 @@ impl<F> Socket<F> {
 /// What a packet means to the receiver once it is complete.
 #[derive(Debug)]
 pub(super) enum Item<F> {
-    /// A whole message is there.
     Message(F),
-    /// The sender wants a pong.
     Ping,
-    /// The answer to a ping.
     Pong,
 }
 
@@ -215,11 +204,8 @@ pub(crate) struct Brings<F> {
     pub(super) plain: u32,
     /// Segments that brought them.
     pub(super) segments: u32,
-    /// Messages that end in them.
     pub(super) messages: SmallVec<[F; 1]>,
-    /// Whether they hold a ping.
     pub(super) ping: bool,
-    /// Whether they hold a pong.
     pub(super) pong: bool,
 }
 
@@ -243,7 +229,6 @@ impl<F> Brings<F> {
 /// Sealed frames, written one after the other, only the last of which brings something to read.
 #[derive(Debug)]
 pub(super) struct Sealed<F> {
-    /// How many.
     pub(super) frames: u32,
     /// When the first was written, among all writes of the host; the others follow.
     pub(super) rank: u64,
@@ -259,7 +244,6 @@ impl<F> Sealed<F> {
 /// What is left of sealed frames that wait for a segment.
 #[derive(Debug)]
 struct Waiting<F> {
-    /// Bytes that have not left.
     left: u32,
     /// Whether each has segments of its own.
     alone: bool,
@@ -274,8 +258,8 @@ struct Waiting<F> {
 #[derive(Debug)]
 pub(super) struct Stream<F> {
     waiting: VecDeque<Waiting<F>>,
-    bytes: u64,
-    /// Frames that leave alone.
+    /// Of all that waits.
+    pub(super) bytes: u64,
     alone: u32,
     /// Frames, or parts of them, behind those.
     together: u32,
@@ -288,11 +272,6 @@ impl<F> Stream<F> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    /// Bytes that wait.
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The write rank of the oldest frame.

@@ -155,9 +155,9 @@ fn cut_all(stream: &mut Stream<u32>, mss: u32) -> Vec<u32> {
 fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it() {
     let mut stream = Stream::new();
     (0..5).for_each(|_| stream.write(Sealed::new(1, 1024, 0), 2.0));
-    assert_eq!(stream.bytes(), u64::from(5 * SEALED_FRAME));
+    assert_eq!(stream.bytes, u64::from(5 * SEALED_FRAME));
     assert_eq!(cut_all(&mut stream, 1460), [1044, 1044, 1460, 1460, 3 * 1044 - 2 * 1460]);
-    assert_eq!(stream.bytes(), 0);
+    assert_eq!(stream.bytes, 0);
     // What waits goes first, so that later frames join it whatever the window.
     stream.write(Sealed::new(1, 1024, 0), 0.0);
     stream.write(Sealed::new(1, 1024, 0), 9.0);
@@ -207,7 +207,7 @@ fn what_is_not_read_closes_the_window() {
         assert!(!receiver.read(0, rate, &transport, &mut read).window_opened);
     }
     // Two loads of 1,000 bytes are a sample's worth.
-    assert_eq!(receiver.read_at(), 100 * MILLI);
+    assert_eq!(receiver.read_at, 100 * MILLI);
     let ack = receiver.acknowledge(0, &transport);
     assert_eq!((ack.ack, ack.window), (8, 2));
     assert!(!receiver.read(50 * MILLI, rate, &transport, &mut read).window_opened);
@@ -216,5 +216,5 @@ fn what_is_not_read_closes_the_window() {
     assert_eq!((ack.ack, ack.window), (8, 4));
     assert!(!receiver.read(200 * MILLI, rate, &transport, &mut read).window_opened, "six are not twice four");
     assert!(receiver.read(300 * MILLI, rate, &transport, &mut read).window_opened);
-    assert_eq!(receiver.read_at(), u64::MAX);
+    assert_eq!(receiver.read_at, u64::MAX);
 }

@@ -9,7 +9,7 @@ const MINIMUM_PACKETS: u64 = 2;
 /// The window of one direction in bytes. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewReno {
-    window: u64,
+    pub(super) window: u64,
     threshold: u64,
     /// Packets that were sent until then belong to the loss that the window was reduced for.
     recovery_from: Option<u64>,
@@ -25,11 +25,6 @@ impl NewReno {
         Self { window, threshold: u64::MAX, recovery_from: None, datagram, most: most.max(window) }
     }
 
-    pub(super) const fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// The window in full packets.
     pub(super) fn packets(&self) -> f64 {
         self.window as f64 / self.datagram as f64
     }
@@ -94,9 +89,7 @@ const BURST_NANOS: u128 = 2_000_000;
 /// rate and the same least burst, but lets single packets go. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// Bytes that may leave at once.
     tokens: u64,
-    /// When tokens were last added.
     filled_at: u64,
     /// When the next packet may leave; 0 if it may now.
     held_until: u64,
@@ -119,7 +112,6 @@ impl Pacer {
         if self.holds() { self.held_until } else { u64::MAX }
     }
 
-    /// A packet left.
     pub(super) fn sent(&mut self, bytes: u32) {
         self.tokens = self.tokens.saturating_sub(u64::from(bytes));
     }

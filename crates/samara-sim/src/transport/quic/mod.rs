@@ -55,7 +55,6 @@ impl Transport {
     }
 }
 
-/// Checks the windows of QUIC.
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     let config = transport.control.quic();
     super::tcp::check_windows(config.initial_window, config.receive_window)

@@ -17,9 +17,7 @@ const MAX_ACK_RANGES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     config: QuicConfig,
-    /// Packets that arrived.
     numbers: Ranges,
-    /// Segments that arrived.
     segments: Ranges,
     /// Frames whose last segment is there and which cannot be delivered yet, in the order of the segments.
     waiting: Vec<Waiting<F>>,
@@ -172,7 +170,6 @@ impl Ranges {
         self.covers(number, number + 1)
     }
 
-    /// Whether all of `from..to` is there.
     pub(super) fn covers(&self, from: u32, to: u32) -> bool {
         let at = self.0.partition_point(|(_, end)| *end <= from);
         self.0.get(at).is_some_and(|(start, end)| *start <= from && to <= *end)

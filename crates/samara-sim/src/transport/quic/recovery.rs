@@ -23,14 +23,12 @@ enum State {
     Lost,
 }
 
-/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     /// The segment that it carried, or `PING`.
     pub(super) segment: u32,
     /// With what QUIC adds.
     pub(super) bytes: u32,
-    /// When.
     pub(super) at: u64,
     /// Whether a probe has taken over its segment, so that its loss needs no repair.
     pub(super) taken_over: bool,
@@ -53,7 +51,7 @@ pub(super) struct Recovery {
     first: u32,
     packets: VecDeque<Sent>,
     /// Bytes that are neither acknowledged nor lost, and how many packets they are.
-    in_flight: u64,
+    pub(super) in_flight: u64,
     in_flight_packets: u32,
     /// One more than the largest packet that was acknowledged.
     acknowledged_to: u32,
@@ -63,7 +61,7 @@ pub(super) struct Recovery {
     /// Probe timeouts since the last news.
     expired: u32,
     max_ack_delay: u64,
-    rtt: Rtt,
+    pub(super) rtt: Rtt,
 }
 
 impl Recovery {
@@ -82,20 +80,10 @@ impl Recovery {
         }
     }
 
-    pub(super) const fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
-    pub(super) const fn rtt(&self) -> &Rtt {
-        &self.rtt
-    }
-
-    /// The number of the next packet.
     pub(super) fn next_number(&self) -> u32 {
         self.first + self.packets.len() as u32
     }
 
-    /// The next packet leaves.
     pub(super) fn sent(&mut self, segment: u32, bytes: u32, now: u64) {
         self.packets.push_back(Sent { segment, bytes, at: now, taken_over: false, state: State::InFlight });
         self.in_flight += u64::from(bytes);
@@ -191,7 +179,7 @@ impl Recovery {
     fn find_lost(&mut self, now: u64, news: &mut News) {
         self.loss_at = u64::MAX;
         let delay = self.rtt.loss_delay();
-        let measured = self.rtt.first_sample_at();
+        let measured = self.rtt.first_sample_at;
         let long = self.rtt.probe_timeout(self.max_ack_delay) * PERSISTENT_THRESHOLD;
         // When the first of the packets was sent that were lost in a row.
         let mut row_since = None;
@@ -258,10 +246,6 @@ impl Rtt {
     /// The smoothed round trip time, 0 before the first sample.
     pub(super) const fn smoothed(&self) -> u64 {
         if self.first_sample_at.is_some() { self.smoothed } else { 0 }
-    }
-
-    pub(super) const fn first_sample_at(&self) -> Option<u64> {
-        self.first_sample_at
     }
 
     /// The probe timeout (section 6.2.1).

@@ -59,20 +59,20 @@ impl<F: Clone> Sender<F> {
 
     fn pace(&mut self, now: u64) {
         if let Some(pacer) = &mut self.pacer {
-            pacer.update(now, self.congestion.window(), self.recovery.rtt().smoothed());
+            pacer.update(now, self.congestion.window, self.recovery.rtt.smoothed());
         }
     }
 
     /// Whether window and pacer let a packet out.
     fn may_leave(&self) -> bool {
-        self.congestion.admits(self.recovery.in_flight()) && !self.is_held()
+        self.congestion.admits(self.recovery.in_flight) && !self.is_held()
     }
 
     /// Segments that the receiver keeps, or will: on a single stream also those behind a gap.
     fn outstanding(&self) -> u32 {
         match self.config.streams {
-            StreamOrder::Single => self.backlog.nxt() - self.arrived.first_gap(),
-            StreamOrder::PerFrame => self.backlog.nxt() - self.arrived_count,
+            StreamOrder::Single => self.backlog.nxt - self.arrived.first_gap(),
+            StreamOrder::PerFrame => self.backlog.nxt - self.arrived_count,
         }
     }
 
@@ -151,7 +151,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
     fn has_buffer(&self, _transport: &Transport) -> bool {
         match self.config.send_buffer {
             QuicSendBuffer::Unsent { bytes } => self.unsent < bytes,
-            QuicSendBuffer::Unacked { bytes } => self.backlog.buffered() < bytes,
+            QuicSendBuffer::Unacked { bytes } => self.backlog.buffered < bytes,
         }
     }
 
@@ -159,7 +159,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.may_leave() {
             return Room::NONE;
         }
-        let window = self.congestion.window() - self.recovery.in_flight();
+        let window = self.congestion.window - self.recovery.in_flight;
         let packets = window / u64::from(transport.datagram());
         let received = u64::from(self.config.receive_window - self.outstanding());
         Room(packets.min(received) * u64::from(transport.mss))
@@ -184,14 +184,13 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
 
 impl<F: Clone> LossRecovery for Sender<F> {
     fn srtt(&self) -> u64 {
-        self.recovery.rtt().smoothed()
+        self.recovery.rtt.smoothed()
     }
 
     fn cwnd(&self) -> f64 {
         self.congestion.packets()
     }
 
-    /// Whether the pacer lets nothing leave.
     fn is_held(&self) -> bool {
         self.pacer.is_some_and(|pacer| pacer.holds())
     }
@@ -211,7 +210,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
 
     fn acknowledged(&mut self, ack: &Ack, now: u64, _transport: &Transport) -> bool {
         // RFC 9002 section 7.8: who would have used the window up but for the pacer is not limited by the application.
-        let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight());
+        let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight);
         let Some(news) = self.recovery.acknowledged(ack, now) else {
             return false;
         };

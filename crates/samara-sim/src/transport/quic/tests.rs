@@ -133,20 +133,20 @@ fn a_window_is_halved_once_for_all_losses_of_a_round_trip() {
     let mut window = NewReno::new(10, 1000, 1_000_000);
     assert!(window.admits(9_000) && !window.admits(9_001));
     window.acknowledged(1000, 5, true);
-    assert_eq!(window.window(), 11_000);
+    assert_eq!(window.window, 11_000);
     window.acknowledged(1000, 5, false);
-    assert_eq!(window.window(), 11_000, "what is not used does not grow");
+    assert_eq!(window.window, 11_000, "what is not used does not grow");
     window.lost(6, 20);
-    assert_eq!(window.window(), 5_500);
+    assert_eq!(window.window, 5_500);
     window.lost(20, 30);
     window.acknowledged(1000, 20, true);
-    assert_eq!(window.window(), 5_500, "sent before the window was reduced");
+    assert_eq!(window.window, 5_500, "sent before the window was reduced");
     window.acknowledged(1000, 21, true);
-    assert_eq!(window.window(), 5_500 + 1000 * 1000 / 5_500, "congestion avoidance");
+    assert_eq!(window.window, 5_500 + 1000 * 1000 / 5_500, "congestion avoidance");
     for at in 0..10 {
         window.lost(100 * at + 50, 100 * at + 60);
     }
-    assert_eq!(window.window(), 2_000, "not below two packets");
+    assert_eq!(window.window, 2_000, "not below two packets");
     assert!(window.limits(0), "all but three packets");
 }
 

@@ -45,7 +45,6 @@ struct Growth {
     acknowledged: f64,
 }
 
-/// Where slow start is to end.
 #[derive(Debug, Default)]
 struct SlowStart {
     found: bool,

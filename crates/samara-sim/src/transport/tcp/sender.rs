@@ -14,7 +14,7 @@ use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     /// Written and not wholly acknowledged.
-    backlog: Backlog<F>,
+    pub(crate) backlog: Backlog<F>,
     una: u32,
     /// The receiver's window in packets, beyond what it acknowledges.
     pub(crate) receive_window: u32,
@@ -31,7 +31,6 @@ pub(crate) struct Sender<F> {
     rto_at: u64,
     /// When the first timeout since the last acknowledgement of something new happened; 0 if none did.
     stalled_since: u64,
-    /// Present while something is missing.
     holes: Option<Box<Holes>>,
 }
 
@@ -71,11 +70,6 @@ impl<F: Clone> Sender<F> {
         self.backlog.write_run(frame, run);
     }
 
-    /// Bytes of all frames that were written and not wholly acknowledged.
-    pub(crate) const fn buffered(&self) -> u64 {
-        self.backlog.buffered()
-    }
-
     /// The size of the send buffer in bytes.
     pub(crate) fn buffer_limit(&self, transport: &Transport) -> u64 {
         match transport.control.tcp().map(|config| config.send_buffer) {
@@ -85,7 +79,7 @@ impl<F: Clone> Sender<F> {
                 min.max((self.cwnd_max * f64::from(per_packet)) as u64)
             }
             Some(SendBuffer::Unsent { bytes }) => {
-                self.buffered().saturating_sub(self.unsent(transport.mss)) + bytes
+                self.backlog.buffered.saturating_sub(self.unsent(transport.mss)) + bytes
             }
         }
     }
@@ -100,13 +94,13 @@ impl<F: Clone> Sender<F> {
         if self.lost_waiting() {
             return 0.0;
         }
-        let received = self.receive_window.saturating_sub(self.backlog.nxt() - self.una);
+        let received = self.receive_window.saturating_sub(self.backlog.nxt - self.una);
         (self.cwnd - f64::from(self.pipe())).min(f64::from(received))
     }
 
     /// Whether nothing is in flight and the receiver has no room.
     pub(crate) fn is_shut(&self) -> bool {
-        self.receive_window == 0 && self.backlog.nxt() == self.una
+        self.receive_window == 0 && self.backlog.nxt == self.una
     }
 
     /// A packet without data that the receiver answers, as it has had the segment: a probe of its window. Something was
@@ -127,7 +121,7 @@ impl<F: Clone> Sender<F> {
     }
 
     fn pipe(&self) -> u32 {
-        self.backlog.nxt() - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
+        self.backlog.nxt - self.una - self.holes.as_ref().map_or(0, |holes| holes.board.absent())
     }
 
     fn window_open(&self) -> bool {
@@ -135,19 +129,19 @@ impl<F: Clone> Sender<F> {
     }
 
     fn receiver_open(&self) -> bool {
-        self.backlog.nxt() - self.una < self.receive_window
+        self.backlog.nxt - self.una < self.receive_window
     }
 
     /// The segment that leaves at `now`, if one can.
     pub(crate) fn pop_segment(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
         let Some(config) = transport.control.tcp() else { return self.pop_ideal(transport) };
-        if config.idle_restart && self.backlog.nxt() == self.una {
+        if config.idle_restart && self.backlog.nxt == self.una {
             self.restart_after_idle(now, config);
         }
         if !self.can_send() {
             return None;
         }
-        if self.backlog.nxt() == self.una
+        if self.backlog.nxt == self.una
             && self.last_sent > 0
             && let Some(cubic) = &mut self.cubic
         {
@@ -164,7 +158,7 @@ impl<F: Clone> Sender<F> {
 
     fn pop_ideal(&mut self, transport: &Transport) -> Option<Segment<F>> {
         let segment = self.backlog.take_and_forget(transport)?;
-        self.una = self.backlog.nxt();
+        self.una = self.backlog.nxt;
         Some(segment)
     }
 
@@ -194,7 +188,7 @@ impl<F: Clone> Sender<F> {
         self.backlog.release(una);
         if let Some(cubic) = &mut self.cubic {
             let slow_start = (self.cwnd < self.ssthresh).then_some(self.cwnd);
-            if cubic.acknowledged(now, round_trip, (una, self.backlog.nxt()), slow_start) {
+            if cubic.acknowledged(now, round_trip, (una, self.backlog.nxt), slow_start) {
                 self.ssthresh = self.cwnd;
             }
         }
@@ -225,7 +219,7 @@ impl<F: Clone> Sender<F> {
                     None => f64::from((in_flight / 2).max(2)),
                 };
                 self.cwnd = self.ssthresh;
-                holes.recover = Some(self.backlog.nxt());
+                holes.recover = Some(self.backlog.nxt);
                 grows = false;
             }
             if holes.recover.is_none() && holes.board.absent() == 0 {
@@ -270,7 +264,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
     }
 
     fn has_buffer(&self, transport: &Transport) -> bool {
-        self.buffered() < self.buffer_limit(transport)
+        self.backlog.buffered < self.buffer_limit(transport)
     }
 
     /// Where the bytes that were never sent are what counts.
@@ -318,7 +312,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
 
     fn acknowledged(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
         let Some(config) = transport.control.tcp() else { return false };
-        let in_flight = self.backlog.nxt() - self.una;
+        let in_flight = self.backlog.nxt - self.una;
         let advanced = ack.ack.saturating_sub(self.una).min(in_flight);
         let sack = ack.sack.as_deref();
         if sack.is_some() && self.holes.is_none() {
@@ -332,11 +326,11 @@ impl<F: Clone> LossRecovery for Sender<F> {
         if let Some(holes) = &mut self.holes {
             news = holes.board.advance(self.una);
             for (from, to) in sack.into_iter().flat_map(Sack::iter) {
-                news += holes.board.sack(from, to.min(self.backlog.nxt()));
+                news += holes.board.sack(from, to.min(self.backlog.nxt));
             }
         }
         if advanced > 0 {
-            self.rto_at = if self.una == self.backlog.nxt() {
+            self.rto_at = if self.una == self.backlog.nxt {
                 u64::MAX
             } else {
                 now.saturating_add(self.rtt.timeout(config))
@@ -349,13 +343,13 @@ impl<F: Clone> LossRecovery for Sender<F> {
     /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool {
         let Some(config) = transport.control.tcp() else { return true };
-        if self.backlog.nxt() == self.una {
+        if self.backlog.nxt == self.una {
             self.rto_at = u64::MAX;
             return true;
         }
-        let in_flight = self.backlog.nxt() - self.una;
+        let in_flight = self.backlog.nxt - self.una;
         let una = self.una;
-        let nxt = self.backlog.nxt();
+        let nxt = self.backlog.nxt;
         let holes = self.holes.get_or_insert_with(|| {
             Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
         });
@@ -413,12 +407,10 @@ impl RttEstimator {
         }
     }
 
-    /// The timer expired (5.5).
     fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(10);
     }
 
-    /// The current timeout.
     pub(crate) fn timeout(&self, config: &TcpConfig) -> u64 {
         let floor = config.min_rto.as_nanos() as u64;
         let base = match config.rto_floor {

@@ -1,19 +1,43 @@
-//! `samara testbed`.
+//! `samara node` and `samara testbed`, which need real sockets.
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use samara_lab::results::Outcome;
+use samara_testbed::{NodeProgram, TestbedError};
+use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 
 use crate::args::TestbedOptions;
+use crate::export::one_run;
+use crate::live;
+use crate::session::{BAR_STEPS, Session, progress_bar};
 
-#[cfg(not(feature = "net"))]
-pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
-    Err(format!(
-        "built without real sockets; use `cargo run --release --features net -- testbed {}`",
-        options.scenario.scenario
-    ))
+/// Copies were left when the node stopped.
+const COPIES_LEFT: u8 = 3;
+
+/// `samara node`.
+pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
+    if end_with_stdin {
+        std::thread::spawn(|| {
+            // Whatever comes is thrown away, up to the end or an error.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
+        });
+    }
+    Ok(match samara_node::run(config)? {
+        samara_node::Outcome::Drained => ExitCode::SUCCESS,
+        samara_node::Outcome::CopiesLeft => ExitCode::from(COPIES_LEFT),
+    })
 }
 
-#[cfg(feature = "net")]
-pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
+pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {
+    crate::print(&(samara_node::new_certificate(path)? + "\n"))
+}
+
+/// `samara testbed`.
+pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     if let Some(directory) = &options.shadow {
         return gather(options, directory);
     }
@@ -24,7 +48,7 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
         samara_emulation::availability().map_err(|missing| format!("{missing}\n{error}"))?;
     }
     let programs = programs(&options.nodes)?;
-    let session = crate::session::Session::open(&options.scenario, &options.output)?;
+    let session = Session::open(&options.scenario, &options.output)?;
     match run_all(&session, options, &programs, private.is_ok()) {
         Ok(results) => session.finish(results),
         Err(message) => Err(session.fail(message)),
@@ -32,14 +56,11 @@ pub(crate) fn run(options: &TestbedOptions) -> Result<ExitCode, String> {
 }
 
 /// Turns what nodes have done under Shadow into results.
-#[cfg(feature = "net")]
-fn gather(options: &TestbedOptions, directory: &std::path::Path) -> Result<ExitCode, String> {
-    use samara_lab::results::Outcome;
-
-    crate::export::one_run(&options.scenario.load()?)?;
-    let session = crate::session::Session::open(&options.scenario, &options.output)?;
+fn gather(options: &TestbedOptions, directory: &Path) -> Result<ExitCode, String> {
+    one_run(&options.scenario.load()?)?;
+    let session = Session::open(&options.scenario, &options.output)?;
     let gathered = || -> Result<Outcome, String> {
-        let point = crate::export::one_run(&session.loaded)?;
+        let point = one_run(&session.loaded)?;
         let (measured, real) = samara_testbed::shadow::gather(point, &session.loaded.inputs, directory)
             .map_err(|error| error.to_string())?;
         let result = measured.outcome().on_real_nodes(real);
@@ -53,46 +74,42 @@ fn gather(options: &TestbedOptions, directory: &std::path::Path) -> Result<ExitC
 }
 
 /// Runs all points, one after the other. Those that were interrupted are `None`.
-#[cfg(feature = "net")]
 fn run_all(
-    session: &crate::session::Session,
+    session: &Session,
     options: &TestbedOptions,
-    programs: &[samara_testbed::NodeProgram],
+    programs: &[NodeProgram],
     private_network: bool,
-) -> Result<Vec<Option<samara_lab::results::Outcome>>, String> {
-    use samara_testbed::TestbedError;
-    use samara_trace::live::{Event, LiveWriter, Outcome, RunState};
-
-    let bar = crate::session::progress_bar(session.loaded.points.len(), options.output.quiet);
+) -> Result<Vec<Option<Outcome>>, String> {
+    let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
     for point in &session.loaded.points {
         let nodes = session.directory.nodes(point).map_err(|error| error.to_string())?;
-        let name = crate::live::name(point);
+        let name = live::name(point);
         let writer = LiveWriter::create(session.directory.path(), &format!("testbed-{name}"))
             .map_err(|error| format!("live file of {name}: {error}"))?;
-        writer.say(crate::live::unix_ns(), crate::live::started("testbed", Some(name)));
+        writer.say(live::unix_ns(), live::started("testbed", Some(name)));
         let testbed = samara_testbed::Options {
             inputs: &session.loaded.inputs,
             nodes: &nodes,
             programs,
-            ready_timeout: std::time::Duration::from_secs(options.ready_timeout),
+            ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
             live: &writer,
-            stop: session.stop(),
+            stop: &session.stop,
         };
-        let start = results.len() as u64 * crate::session::BAR_STEPS;
+        let start = results.len() as u64 * BAR_STEPS;
         let mut live = session.live.run(point);
         let measured = samara_testbed::run(point, testbed, |doing, progress| {
             bar.set_message(format!("{}: {doing}", point.name()));
-            bar.set_position(start + (progress.share * crate::session::BAR_STEPS as f64) as u64);
+            bar.set_position(start + (progress.share * BAR_STEPS as f64) as u64);
             live.progress(Some(doing), progress);
         });
         let outcome = match &measured {
-            Ok(_) => Outcome::Ok,
-            Err(TestbedError::Interrupted) => Outcome::Interrupted,
-            Err(_) => Outcome::Failed,
+            Ok(_) => End::Ok,
+            Err(TestbedError::Interrupted) => End::Interrupted,
+            Err(_) => End::Failed,
         };
-        writer.say(crate::live::unix_ns(), Event::Finished { outcome, message: None });
+        writer.say(live::unix_ns(), Event::Finished { outcome, message: None });
         results.push(match measured {
             Ok((measured, real)) => {
                 let result = measured.outcome().on_real_nodes(real);
@@ -106,7 +123,7 @@ fn run_all(
                 return Err(format!("{}: run {}: {error}", session.loaded.source, point.name()));
             }
         });
-        if session.stop().load(std::sync::atomic::Ordering::SeqCst) {
+        if session.stop.load(std::sync::atomic::Ordering::SeqCst) {
             break;
         }
     }
@@ -114,10 +131,7 @@ fn run_all(
     Ok(results)
 }
 
-#[cfg(feature = "net")]
-fn programs(given: &[std::path::PathBuf]) -> Result<Vec<samara_testbed::NodeProgram>, String> {
-    use samara_testbed::NodeProgram;
-
+fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
     let own = || -> Result<NodeProgram, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
@@ -142,23 +156,23 @@ fn programs(given: &[std::path::PathBuf]) -> Result<Vec<samara_testbed::NodeProg
 }
 
 /// The same program, started by way of [`end_with`]: only the nodes of this program end with their standard input.
-#[cfg(all(feature = "net", target_os = "linux"))]
-fn with_testbed(node: samara_testbed::NodeProgram) -> Result<samara_testbed::NodeProgram, String> {
+#[cfg(target_os = "linux")]
+fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let arguments = ["end-with".into(), std::process::id().to_string().into(), node.program.into()];
     let arguments = arguments.into_iter().chain(node.arguments).collect();
-    Ok(samara_testbed::NodeProgram { program: own, arguments, ..node })
+    Ok(NodeProgram { program: own, arguments, ..node })
 }
 
 /// Only Linux can bind a process to its parent.
-#[cfg(all(feature = "net", not(target_os = "linux")))]
-fn with_testbed(node: samara_testbed::NodeProgram) -> Result<samara_testbed::NodeProgram, String> {
+#[cfg(not(target_os = "linux"))]
+fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
     Ok(node)
 }
 
 /// Replaces this process by a program that is killed when the testbed ends. Returns why it cannot.
-#[cfg(all(feature = "net", target_os = "linux"))]
-pub(crate) fn end_with(testbed: i32, program: &std::path::Path, arguments: &[std::ffi::OsString]) -> String {
+#[cfg(target_os = "linux")]
+pub(crate) fn end_with(testbed: i32, program: &Path, arguments: &[OsString]) -> String {
     use std::os::unix::process::CommandExt;
 
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {

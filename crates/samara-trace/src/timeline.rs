@@ -7,15 +7,15 @@
 //! [Perfetto]: https://perfetto.dev
 //! [JSON]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
-mod chrome;
-mod perfetto;
-
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::io::{self, Write};
 
-use crate::{Body, RpcMeta, TraceEvent};
+use prost::encoding::{WireType, encode_key, encode_varint};
+use serde_json::{Value, json};
 
-/// What a slice is about.
+use crate::{Body, DeliverMessage, DuplicateMessage, RpcMeta, TraceEvent};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Published,
@@ -51,7 +51,6 @@ struct Slice {
     peer: Option<u32>,
     /// The slice that the copy came from: an arrow comes from there.
     source: Option<usize>,
-    /// Why it was rejected.
     reason: Option<String>,
 }
 
@@ -83,6 +82,9 @@ struct Node {
     has: HashMap<u32, usize>,
 }
 
+/// Of a copy: the message's id and topic, and the sender.
+type Copied = (Option<Vec<u8>>, Option<String>, Option<Vec<u8>>);
+
 /// A message: its topic and its id.
 #[derive(Debug)]
 struct Named {
@@ -105,11 +107,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A timeline without anything.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Names a node, by the bytes of its peer id; nodes have the order in which they are named. Those that are not named get a name from
     /// their id.
     pub fn name(&mut self, peer_id: &[u8], name: &str) {
@@ -152,14 +149,14 @@ impl Timeline {
                     self.arrived.insert((me, from, message), (sent.filter(|sent| *sent <= at), at));
                 }
             }
-            Some(Body::DeliverMessage(body)) => {
-                self.arrival(me, at, Kind::First, body.message_id, body.topic, body.received_from);
+            Some(Body::DeliverMessage(DeliverMessage { message_id, topic, received_from })) => {
+                self.arrival(me, at, Kind::First, (message_id, topic, received_from));
             }
-            Some(Body::DuplicateMessage(body)) => {
-                self.arrival(me, at, Kind::Duplicate, body.message_id, body.topic, body.received_from);
+            Some(Body::DuplicateMessage(DuplicateMessage { message_id, topic, received_from })) => {
+                self.arrival(me, at, Kind::Duplicate, (message_id, topic, received_from));
             }
             Some(Body::RejectMessage(body)) => {
-                self.arrival(me, at, Kind::Rejected, body.message_id, body.topic, body.received_from);
+                self.arrival(me, at, Kind::Rejected, (body.message_id, body.topic, body.received_from));
                 if let Some(slice) = self.slices.last_mut() {
                     slice.reason = body.reason;
                 }
@@ -197,15 +194,7 @@ impl Timeline {
     }
 
     /// A received copy, from when it left, if that is known.
-    fn arrival(
-        &mut self,
-        me: u32,
-        at: i64,
-        kind: Kind,
-        id: Option<Vec<u8>>,
-        topic: Option<String>,
-        from: Option<Vec<u8>>,
-    ) {
+    fn arrival(&mut self, me: u32, at: i64, kind: Kind, (id, topic, from): Copied) {
         let message = self.message(id, topic);
         let from = from.map(|peer| self.node(&peer));
         if kind == Kind::First {
@@ -261,7 +250,6 @@ impl Timeline {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// The time of the first slice.
     fn first(&self) -> i64 {
         self.slices.iter().map(|slice| slice.start).min().unwrap_or(0)
     }
@@ -301,6 +289,182 @@ impl Timeline {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+// ---- the JSON of Chrome's tracing ("Trace Event Format"): a process for each node, a thread for each lane ----
+
+/// Slices without length cannot be clicked at: a nanosecond.
+const LENGTH_MIN_NS: i64 = 1;
+
+impl Timeline {
+    /// Writes the timeline as the JSON that Chrome's `about:tracing` and Perfetto read. Times are microseconds from the first event.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_chrome(&self, mut out: impl Write) -> io::Result<()> {
+        let lanes = self.lanes();
+        let first = self.first();
+        let us = |at: i64| (at - first) as f64 / 1e3;
+        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
+        let mut begun = false;
+        let mut event = |value: Value| -> io::Result<()> {
+            out.write_all(if std::mem::replace(&mut begun, true) { b",\n" } else { b"\n" })?;
+            serde_json::to_writer(&mut out, &value)?;
+            Ok(())
+        };
+        for (node, number) in self.nodes.iter().zip(1..) {
+            event(named("process_name", number, 0, json!({"name": node.name})))?;
+            event(named("process_sort_index", number, 0, json!({"sort_index": number})))?;
+        }
+        for lane in lanes.iter().collect::<BTreeSet<_>>() {
+            event(named("thread_name", lane.node + 1, lane.lane + 1, json!({"name": lane.name()})))?;
+        }
+        for (slice, lane) in self.slices.iter().zip(&lanes) {
+            let length = (slice.end - slice.start).max(LENGTH_MIN_NS);
+            event(json!({
+                "ph": "X", "name": self.title(slice), "cat": slice.kind.name(), "pid": slice.node + 1, "tid": lane.lane + 1,
+                "ts": us(slice.start), "dur": length as f64 / 1e3, "args": self.details(slice).collect::<BTreeMap<_, _>>(),
+            }))?;
+        }
+        for (slice, (lane, id)) in self.slices.iter().zip(lanes.iter().zip(1..)) {
+            let Some(source) = slice.source else { continue };
+            let from = &self.slices[source];
+            // Arrows are bound to the slice that is there at their time.
+            event(json!({
+                "ph": "s", "name": "copy", "cat": "first", "id": id, "pid": from.node + 1, "tid": lanes[source].lane + 1,
+                "ts": us(from.start),
+            }))?;
+            event(json!({
+                "ph": "f", "bp": "e", "name": "copy", "cat": "first", "id": id, "pid": slice.node + 1, "tid": lane.lane + 1,
+                "ts": us(slice.start),
+            }))?;
+        }
+        out.write_all(b"\n]}\n")?;
+        out.flush()
+    }
+}
+
+/// An event that describes a process or a thread.
+fn named(name: &str, process: u32, thread: u32, arguments: Value) -> Value {
+    json!({"ph": "M", "name": name, "pid": process, "tid": thread, "args": arguments})
+}
+
+// ---- Perfetto's protobuf (`protos/perfetto/trace`): a process track for each node, a track for each lane ----
+
+// Only the fields that are used, written by hand, so that building this crate needs no protobuf compiler.
+
+/// The sequence of all packets, which puts them in order. Any number but 0.
+const SEQUENCE: u64 = 1;
+
+/// `TrackEvent.Type`
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+
+/// A message that grows field by field.
+#[derive(Default)]
+struct Fields(Vec<u8>);
+
+impl Fields {
+    fn number(mut self, tag: u32, value: u64) -> Self {
+        encode_key(tag, WireType::Varint, &mut self.0);
+        encode_varint(value, &mut self.0);
+        self
+    }
+
+    fn fixed(mut self, tag: u32, value: u64) -> Self {
+        encode_key(tag, WireType::SixtyFourBit, &mut self.0);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn bytes(mut self, tag: u32, value: &[u8]) -> Self {
+        encode_key(tag, WireType::LengthDelimited, &mut self.0);
+        encode_varint(value.len() as u64, &mut self.0);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    fn text(self, tag: u32, value: &str) -> Self {
+        self.bytes(tag, value.as_bytes())
+    }
+
+    fn message(self, tag: u32, fields: Self) -> Self {
+        self.bytes(tag, &fields.0)
+    }
+}
+
+impl Timeline {
+    /// Writes the timeline in Perfetto's protobuf. Times are nanoseconds from the first event.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_perfetto(&self, mut out: impl Write) -> io::Result<()> {
+        let lanes = self.lanes();
+        let first = self.first();
+        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11, track_descriptor = 60.
+        // A trace is a message with packets (1): those of several traces behind each other are one trace.
+        let mut write = |packet: Fields| -> io::Result<()> {
+            out.write_all(&Fields::default().message(1, packet.number(10, SEQUENCE)).0)
+        };
+        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6), parent_uuid = 5.
+        for (node, number) in self.nodes.iter().zip(0..) {
+            let process = Fields::default().number(1, u64::from(number) + 1).text(6, &node.name);
+            let track = Fields::default().number(1, of_node(number)).message(3, process);
+            write(Fields::default().message(60, track))?;
+        }
+        for lane in lanes.iter().collect::<BTreeSet<_>>() {
+            let track = Fields::default().number(1, of_lane(*lane)).text(2, &lane.name());
+            write(Fields::default().message(60, track.number(5, of_node(lane.node))))?;
+        }
+        // Arrows begin at the slices that copies came from.
+        let mut outgoing: Vec<Vec<u64>> = vec![Vec::new(); self.slices.len()];
+        for (slice, number) in self.slices.iter().zip(1..) {
+            if let Some(source) = slice.source {
+                outgoing[source].push(number);
+            }
+        }
+        // Time, rank at that time, the slice, and whether this is its end: a slice ends before the next one
+        // begins, and one without length right after its beginning.
+        let mut ends: Vec<(i64, u8, usize, bool)> = Vec::with_capacity(2 * self.slices.len());
+        for (at, slice) in self.slices.iter().enumerate() {
+            ends.push((slice.start, 1, at, false));
+            ends.push((slice.end, u8::from(slice.end == slice.start), at, true));
+        }
+        ends.sort_unstable();
+        for (time, _, at, is_end) in ends {
+            let lane = of_lane(lanes[at]);
+            let event = if is_end {
+                Fields::default().number(9, SLICE_END).number(11, lane)
+            } else {
+                self.begin(at, lane, &outgoing[at])
+            };
+            write(Fields::default().number(8, (time - first).max(0) as u64).message(11, event))?;
+        }
+        out.flush()
+    }
+
+    /// The beginning of a slice. `TrackEvent`: debug_annotations = 4 (string_value = 6, name = 10), type = 9,
+    /// track_uuid = 11, categories = 22, name = 23, flow_ids = 47, terminating_flow_ids = 48.
+    fn begin(&self, at: usize, lane: u64, outgoing: &[u64]) -> Fields {
+        let slice = &self.slices[at];
+        let mut event = Fields::default();
+        for (name, value) in self.details(slice) {
+            event = event.message(4, Fields::default().text(6, value).text(10, name));
+        }
+        event = event.number(9, SLICE_BEGIN).number(11, lane).text(22, slice.kind.name());
+        event = event.text(23, &self.title(slice));
+        event = outgoing.iter().fold(event, |event, id| event.fixed(47, *id));
+        if slice.source.is_some() { event.fixed(48, at as u64 + 1) } else { event }
+    }
+}
+
+/// Numbers of tracks: the node in the upper half, the lane in the lower one.
+fn of_node(node: u32) -> u64 {
+    (u64::from(node) + 1) << 32
+}
+
+fn of_lane(lane: Lane) -> u64 {
+    of_node(lane.node) + u64::from(lane.lane) + 1
 }
 
 #[cfg(test)]

@@ -1,0 +1,494 @@
+//! What gRPC has between a protocol and TCP: HTTP/2 (RFC 9113), as far as it decides when bytes may leave.
+//!
+//! A message is cut into `DATA` frames. They may leave only while the receiver has **credit** left for the connection: it starts
+//! with a window, and gives back what it has taken in with `WINDOW_UPDATE` frames, each of which is half a round trip late.
+//! A window that stays at the standard's 65,535 bytes therefore carries that much in a round trip and no more. A receiver can
+//! hold a larger one from the start, or **estimate** what the path holds and widen it, as grpc-go does.
+//!
+//! ```text
+//! outbox -> messages -> DATA frames (credit) -> Bytes (segments, window of TCP) -> tcp::Sender
+//!                                     engine <- Receiver (credit, estimator) <- tcp::Receiver
+//! ```
+//!
+//! Streams have windows of their own, which are not modelled: grpc-go widens the one of a call to the message that is being read
+//! (`maybeAdjust`), and elsewhere they are as large as that of the connection, or larger than what a call has in flight. Nor are header
+//! blocks and TLS records, which add less than one part in two hundred.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use samara_engine::Frame;
+use samara_engine::outbox::Room;
+use smallvec::SmallVec;
+
+use super::backlog::{Run, Segment};
+use super::config::{Connection, Control, Framing, Transport};
+pub(crate) use super::tcp::hello_bytes;
+use super::{Ack, AckNeed, Outgoing, SendHalf, tcp};
+use crate::error::{ConfigError, ensure};
+use crate::packet::Body;
+
+#[cfg(test)]
+mod tests;
+
+/// The window of a connection that nobody has widened, in bytes (RFC 9113 section 6.9.2).
+const INITIAL_WINDOW: u32 = 65_535;
+/// The widest window that an estimator opens, in bytes (`bdpLimit` in `internal/transport/bdp_estimator.go` of grpc-go since
+/// 1.17; the same in hyper).
+const ESTIMATED_MAX: u32 = 16 << 20;
+/// The header of a frame in bytes (RFC 9113 section 4.1).
+const FRAME_HEADER: u32 = 9;
+/// What gRPC puts before a message: whether it is compressed, and its length.
+const MESSAGE_PREFIX: u32 = 5;
+/// The most bytes of a `DATA` frame that every peer takes (`SETTINGS_MAX_FRAME_SIZE`, RFC 9113 section 6.5.2).
+const FRAME_PAYLOAD: u32 = 16_384;
+/// A `WINDOW_UPDATE` frame in bytes (RFC 9113 section 6.9).
+const UPDATE_BYTES: u32 = FRAME_HEADER + 4;
+/// A `PING` frame in bytes (RFC 9113 section 6.7).
+const PING_BYTES: u32 = FRAME_HEADER + 8;
+
+/// HTTP/2 over TCP, or over the ideal transport. Both ends of a link are configured alike; each direction has the window that its
+/// receiver holds, as an upload has it from the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Http2Config {
+    /// What the receiver lets a connection have in flight.
+    pub window: Window,
+}
+
+/// What a receiver lets a connection have in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Window {
+    /// 65,535 bytes at first; wider if the path is seen to hold more, up to 16 MiB: the default of grpc-go at both ends, and
+    /// `http2_adaptive_window` of hyper and tonic.
+    #[default]
+    Estimated,
+    /// So many bytes from the start (hyper's server: 1 MiB; the standard without anything else: 65,535).
+    Fixed {
+        /// How many (at least 1).
+        bytes: u32,
+    },
+}
+
+impl Window {
+    /// How wide it is on a new connection, in bytes.
+    const fn at_first(self) -> u32 {
+        match self {
+            Self::Estimated => INITIAL_WINDOW,
+            Self::Fixed { bytes } => bytes,
+        }
+    }
+}
+
+impl Transport {
+    /// TCP below TLS 1.3 and HTTP/2, as gRPC has them.
+    pub fn grpc(config: Http2Config) -> Self {
+        Self {
+            framing: Framing::PLAIN,
+            // TCP and TLS 1.3 (RFC 8446 section 2); the preface of HTTP/2 rides along.
+            handshake_round_trips: 2,
+            connection: Connection::Http2(config),
+            ..Self::tcp()
+        }
+    }
+}
+
+/// Checks that the transport can carry HTTP/2.
+pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
+    let is_quic = matches!(transport.control, Control::Quic(_));
+    ensure!(!is_quic, "HTTP/2 is one stream of bytes; use tcp or ideal");
+    ensure!(transport.framing == Framing::PLAIN, "HTTP/2 frames messages itself; the framing must be plain");
+    let window = transport.connection.http2().window.at_first();
+    ensure!(window > 0, "the window of HTTP/2 is 0 bytes; it must be at least 1");
+    super::tcp::check(transport)
+}
+
+/// Bytes on the wire of a message in its `DATA` frames, if credit does not cut it into smaller ones.
+pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
+    let len = encoded_len + MESSAGE_PREFIX;
+    let bytes = len + len.div_ceil(FRAME_PAYLOAD) * FRAME_HEADER;
+    u64::from(bytes) + u64::from(bytes.div_ceil(transport.mss)) * u64::from(transport.header)
+}
+
+/// What a segment brings: the frames that end in it. Shared between what is on its way and what the sender keeps to send again.
+pub(crate) type Load<F> = Arc<SmallVec<[Item<F>; 1]>>;
+
+#[derive(Debug)]
+pub(crate) enum Item<F> {
+    /// So many bytes of messages, and the one that ends with them.
+    Data { bytes: u32, message: Option<F> },
+    /// So many bytes more may leave.
+    Update(u32),
+    /// An answer is wanted.
+    Ping,
+    /// The answer.
+    Pong,
+}
+
+/// A message of which a part has no credit yet.
+#[derive(Debug)]
+struct Message<F> {
+    frame: F,
+    left: u32,
+    rank: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    tcp: tcp::Sender<Load<F>>,
+    /// What may leave as far as HTTP/2 is concerned.
+    bytes: Bytes<Item<F>>,
+    waiting: VecDeque<Message<F>>,
+    waiting_bytes: u64,
+    /// Bytes of messages that may leave beyond those that have.
+    credit: u64,
+}
+
+impl<F: Frame> Sender<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        Self {
+            tcp: tcp::Sender::new(transport),
+            bytes: Bytes::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            credit: u64::from(transport.connection.http2().window.at_first()),
+        }
+    }
+
+    /// The peer lets so many bytes more leave.
+    fn add_credit(&mut self, bytes: u32) {
+        self.credit += u64::from(bytes);
+        self.use_credit();
+    }
+
+    fn control(&mut self, item: Item<F>, rank: u64) {
+        let bytes = if matches!(item, Item::Update(_)) { UPDATE_BYTES } else { PING_BYTES };
+        self.bytes.push_control(bytes, rank, item);
+    }
+
+    /// Makes frames of what waits while there is credit.
+    fn use_credit(&mut self) {
+        while self.credit > 0
+            && let Some(front) = self.waiting.front_mut()
+        {
+            let most = u32::try_from(self.credit).unwrap_or(u32::MAX).min(FRAME_PAYLOAD);
+            let bytes = front.left.min(most);
+            front.left -= bytes;
+            self.credit -= u64::from(bytes);
+            self.waiting_bytes -= u64::from(bytes);
+            let rank = front.rank;
+            let complete = front.left == 0;
+            let message = if complete { self.waiting.pop_front().map(|message| message.frame) } else { None };
+            self.bytes.push_data(FRAME_HEADER + bytes, rank, Item::Data { bytes, message });
+        }
+    }
+}
+
+impl<F: Frame> SendHalf<F> for Sender<F> {
+    type Recovery = tcp::Sender<Load<F>>;
+
+    fn recovery(&self) -> &Self::Recovery {
+        &self.tcp
+    }
+
+    fn recovery_mut(&mut self) -> &mut Self::Recovery {
+        &mut self.tcp
+    }
+
+    fn write(&mut self, frame: F, len: u32, rank: u64, _transport: &Transport) {
+        let left = len + MESSAGE_PREFIX;
+        self.waiting_bytes += u64::from(left);
+        self.waiting.push_back(Message { frame, left, rank });
+        self.use_credit();
+    }
+
+    fn has_buffer(&self, transport: &Transport) -> bool {
+        self.tcp.backlog.buffered + self.bytes.bytes + self.waiting_bytes < self.tcp.buffer_limit(transport)
+    }
+
+    fn room(&self, transport: &Transport) -> Room {
+        if !self.bytes.is_empty() || !self.waiting.is_empty() {
+            return Room::NONE;
+        }
+        Room(self.tcp.room(transport).0.min(self.credit))
+    }
+
+    fn can_send(&self) -> bool {
+        self.tcp.can_send() || (!self.bytes.is_empty() && self.tcp.window_left() >= 1.0)
+    }
+
+    fn next_rank(&self) -> u64 {
+        if self.tcp.can_send() { self.tcp.next_rank() } else { self.bytes.rank() }
+    }
+
+    /// What was lost goes before what is new.
+    fn pop(&mut self, now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
+        if !self.tcp.can_send() {
+            if self.tcp.window_left() < 1.0 {
+                return None;
+            }
+            let (run, items) = self.bytes.cut(transport.mss)?;
+            self.tcp.write_run(Arc::new(items), run);
+        }
+        let Segment { seq, count: _, len, frame: load, again, stamp } =
+            self.tcp.pop_segment(now, transport)?;
+        Some(Outgoing { body: Body::Http2 { seq, load }, len, again, stamp, frees: true })
+    }
+}
+
+/// Frames in a row, cut into segments when these can leave, so that small ones share a segment. Those of control overtake those of
+/// data that nothing has left of: gRPC's writer takes them first, and data wait for it.
+#[derive(Debug)]
+struct Bytes<T> {
+    control: VecDeque<Waiting<T>>,
+    data: VecDeque<Waiting<T>>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    bytes: u32,
+    left: u32,
+    /// When it was written, among all writes of the host.
+    rank: u64,
+    frame: T,
+}
+
+impl<T> Bytes<T> {
+    const fn new() -> Self {
+        Self { control: VecDeque::new(), data: VecDeque::new(), bytes: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The write rank of what leaves next; `u64::MAX` if there is nothing.
+    fn rank(&self) -> u64 {
+        let line = if self.data_goes_on() { &self.data } else { &self.control };
+        line.front().or(self.data.front()).map_or(u64::MAX, |waiting| waiting.rank)
+    }
+
+    fn push_control(&mut self, bytes: u32, rank: u64, frame: T) {
+        self.bytes += u64::from(bytes);
+        self.control.push_back(Waiting { bytes, left: bytes, rank, frame });
+    }
+
+    fn push_data(&mut self, bytes: u32, rank: u64, frame: T) {
+        self.bytes += u64::from(bytes);
+        self.data.push_back(Waiting { bytes, left: bytes, rank, frame });
+    }
+
+    /// Whether a part of the first data frame has left.
+    fn data_goes_on(&self) -> bool {
+        self.data.front().is_some_and(|waiting| waiting.left < waiting.bytes)
+    }
+
+    /// The next segment of at most `mss` bytes, and the frames that end in it.
+    fn cut(&mut self, mss: u32) -> Option<(Run, SmallVec<[T; 1]>)> {
+        let mut run = Run { segments: 1, len: 0, unit: mss, rank: self.rank() };
+        let mut complete = SmallVec::new();
+        loop {
+            let controls = !self.control.is_empty() && !self.data_goes_on();
+            let line = if controls { &mut self.control } else { &mut self.data };
+            let Some(front) = line.front_mut() else { break };
+            let taken = front.left.min(mss - run.len);
+            front.left -= taken;
+            run.len += taken;
+            if front.left > 0 {
+                break;
+            }
+            complete.extend(line.pop_front().map(|waiting| waiting.frame));
+        }
+        self.bytes -= u64::from(run.len);
+        (run.len > 0).then_some((run, complete))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver<F> {
+    tcp: tcp::Receiver<Load<F>>,
+    credit: Credit,
+    estimator: Option<Estimator>,
+    /// What arrived in order and was not looked at yet.
+    arrived: Vec<Load<F>>,
+}
+
+impl<F: Frame> Receiver<F> {
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let config = transport.connection.http2();
+        Self {
+            tcp: tcp::Receiver::new(transport),
+            credit: Credit::new(config.window.at_first()),
+            estimator: match config.window {
+                Window::Estimated => Some(Estimator::new()),
+                Window::Fixed { .. } => None,
+            },
+            arrived: Vec::new(),
+        }
+    }
+
+    /// Takes a segment; messages that are complete now go to `deliver`, and what they make this end write to `sender`, with ranks after
+    /// `writes`, which counts them.
+    pub(crate) fn segment(
+        &mut self,
+        now: u64,
+        stamp: u32,
+        segment: (u32, Option<Load<F>>),
+        transport: &Transport,
+        (sender, writes): (&mut Sender<F>, &mut u64),
+        deliver: &mut Vec<F>,
+    ) -> AckNeed {
+        let need = self.tcp.segment(stamp, segment, transport, &mut self.arrived);
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for item in arrived.iter().flat_map(|load| load.iter()) {
+            self.take(now, item, sender, writes, deliver);
+        }
+        arrived.clear();
+        self.arrived = arrived;
+        need
+    }
+
+    fn take(
+        &mut self,
+        now: u64,
+        item: &Item<F>,
+        sender: &mut Sender<F>,
+        writes: &mut u64,
+        deliver: &mut Vec<F>,
+    ) {
+        let mut next = || {
+            *writes += 1;
+            *writes
+        };
+        match item {
+            Item::Data { bytes, message } => {
+                let ping = self.estimator.as_mut().is_some_and(|estimator| estimator.add(now, *bytes));
+                if let Some(given) = self.credit.take_in(*bytes) {
+                    sender.control(Item::Update(given), next());
+                }
+                if ping {
+                    // With all credit before it: grpc-go's way not to be taken for a flood of pings.
+                    if let Some(given) = self.credit.give_back() {
+                        sender.control(Item::Update(given), next());
+                    }
+                    sender.control(Item::Ping, next());
+                }
+                deliver.extend(message.clone());
+            }
+            Item::Update(bytes) => sender.add_credit(*bytes),
+            Item::Ping => sender.control(Item::Pong, next()),
+            Item::Pong => {
+                let window = self.estimator.as_mut().and_then(|estimator| estimator.answered(now));
+                if let Some(more) = window.and_then(|window| self.credit.widen(window)) {
+                    sender.control(Item::Update(more), next());
+                }
+            }
+        }
+    }
+
+    /// A packet leaves. Returns what it acknowledges.
+    pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
+        self.tcp.acknowledge(now, transport)
+    }
+}
+
+/// The credit of a connection at its receiver: `trInFlow` in `internal/transport/flowcontrol.go` of grpc-go. Bytes count as taken in
+/// when they arrive, whether they are read or not.
+#[derive(Debug)]
+struct Credit {
+    limit: u32,
+    /// Taken in and not given back.
+    owed: u32,
+}
+
+impl Credit {
+    const fn new(limit: u32) -> Self {
+        Self { limit, owed: 0 }
+    }
+
+    /// Bytes arrive. Returns what is given back now: all that is owed, once it is a quarter of the window.
+    fn take_in(&mut self, bytes: u32) -> Option<u32> {
+        self.owed += bytes;
+        if self.owed < self.limit / 4 { None } else { self.give_back() }
+    }
+
+    /// Gives back all that is owed, if anything is.
+    fn give_back(&mut self) -> Option<u32> {
+        let owed = std::mem::take(&mut self.owed);
+        (owed > 0).then_some(owed)
+    }
+
+    /// Widens the window. Returns by how much.
+    fn widen(&mut self, limit: u32) -> Option<u32> {
+        let more = limit.saturating_sub(self.limit);
+        self.limit += more;
+        (more > 0).then_some(more)
+    }
+}
+
+/// The weight of the past in the mean round trip, once there are enough samples (`alpha`).
+const PAST: f64 = 0.9;
+/// How many samples count alike before that.
+const ALIKE: f64 = 10.0;
+/// A sample that fills this part of the window shows that the window may be what limits (`beta`).
+const FULL: f64 = 0.66;
+/// How much wider than the sample the window then becomes (`gamma`).
+const WIDER: f64 = 2.0;
+/// The round trip is taken to be so much longer than measured.
+const SLACK: f64 = 1.5;
+
+/// `bdpEstimator` of `internal/transport/bdp_estimator.go` in grpc-go: the first data after a pause sends a `PING`; what arrives until it is
+/// answered is a sample. Times in nanoseconds.
+#[derive(Debug)]
+struct Estimator {
+    window: u32,
+    /// When the `PING` was sent that is not answered yet, and what has arrived since, itself included.
+    sample: Option<(u64, u32)>,
+    samples: f64,
+    /// The mean round trip in seconds.
+    round_trip: f64,
+    /// The largest bandwidth so far, in bytes per second.
+    bandwidth_max: f64,
+}
+
+impl Estimator {
+    const fn new() -> Self {
+        Self { window: INITIAL_WINDOW, sample: None, samples: 0.0, round_trip: 0.0, bandwidth_max: 0.0 }
+    }
+
+    /// Data arrive. Whether a `PING` is to be sent.
+    fn add(&mut self, now: u64, bytes: u32) -> bool {
+        if self.window == ESTIMATED_MAX {
+            return false;
+        }
+        match &mut self.sample {
+            Some((_, sample)) => {
+                *sample += bytes;
+                false
+            }
+            None => {
+                self.sample = Some((now, bytes));
+                self.samples += 1.0;
+                true
+            }
+        }
+    }
+
+    /// The `PING` is answered. Returns how wide the window is now, if it has become wider.
+    fn answered(&mut self, now: u64) -> Option<u32> {
+        let (sent_at, sample) = self.sample.take()?;
+        let round_trip = (now - sent_at) as f64 / 1e9;
+        let weight = if self.samples < ALIKE { 1.0 / self.samples } else { PAST };
+        self.round_trip += (round_trip - self.round_trip) * weight;
+        let bandwidth = f64::from(sample) / (self.round_trip * SLACK);
+        if bandwidth < self.bandwidth_max {
+            return None;
+        }
+        self.bandwidth_max = bandwidth;
+        if f64::from(sample) < FULL * f64::from(self.window) {
+            return None;
+        }
+        self.window = ((WIDER * f64::from(sample)) as u32).min(ESTIMATED_MAX);
+        Some(self.window)
+    }
+}
